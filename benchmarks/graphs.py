@@ -58,7 +58,7 @@ class Peer:
     def __init__(self, name: str, device: torch.device) -> None:
         task, found = recipe.resolve(recipe.settings(RECIPES / f"{name}.yaml"))
         data = prepare(found.data)
-        self.recipe, graph = task.sized(found, data), data.graph
+        self.recipe, graph = task.fill_sizes(found, data), data.graph
         features = graph.features.tensors()
         self.x = (features.dense() if isinstance(features, Sparse) else features).to(device)
         self.edges = torch.from_numpy(graph.edges.T.copy()).to(device)

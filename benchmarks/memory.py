@@ -71,7 +71,7 @@ def learner(folder: Path, case: dict[str, Any], device: torch.device) -> Any:
     }
     task, asked = recipe.resolve(settings)
     data = task.prepare(asked, None)
-    asked = recipe.fitted(task, settings, asked, data)
+    asked = task.resolve(settings, data)
     torch.manual_seed(0)
     return task(asked, data, models.build(asked.model).to(device).train(), fixed=device.type == "cuda")
 

@@ -62,7 +62,7 @@ def timed(path: Path, way: Any, device: torch.device, *, updates: int) -> dict[s
     settings = recipe.settings(path)
     task, asked = recipe.resolve(settings)
     data = task.prepare(asked, None)
-    asked = recipe.fitted(task, settings, asked, data)
+    asked = task.resolve(settings, data)
     torch.manual_seed(0)
     learner = task(asked, data, models.build(asked.model).to(device).train(), fixed=True)
     optimizer = build(learner.parts()["model"], asked.optim)

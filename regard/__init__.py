@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from regard.interpret.watch import Seen
     from regard.recipe import Outcome
+    from regard.training.task import Task
 
 __version__ = "0.2.0"
 __all__ = ["__version__", "load", "prompt", "train", "watch"]
@@ -46,13 +47,17 @@ def train(
     kind: str | None = None,
     valid: str | Path | Sequence[str | Path] = (),
     to: str | None = None,
+    task: type[Task] | None = None,
     **options: Any,
 ) -> Outcome:
     """Train on files, `train(["a.fr", "a.en"])`, or as a recipe says: a YAML file or the same as a mapping.
 
     Settings such as "training.epochs=20" change it. What files hold is seen, or said by `kind`: pairs, labelled, text,
     tagged or table; `valid` are files to measure on, `to` is the language of translations. Without `out` the run goes
-    to runs/NAME. Other options are those of `regard.recipe.train`: resume, overwrite, start, quiet.
+    to runs/NAME. Other options are those of `regard.recipe.train`: resume, overwrite, start, quiet, and callbacks,
+    which are told of steps, evaluations and checkpoints.
+
+    A `task` is a class of your own, derived from `regard.training.task.Task`: `train(recipe, task=MyTask)`.
     """
     from regard import recipe as recipes
     from regard.config.python_names import python_call
@@ -63,7 +68,7 @@ def train(
         files = list_inputs(valid, FILE, verb="valid")
         given = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
         out = None if out is None else check_path(out, "the folder of a run is given by its name")
-        return recipes.train(recipes.order(recipe, *settings, given=given), out=out, **options)
+        return recipes.train(recipes.order(recipe, *settings, given=given, task=task), out=out, **options)
 
 
 def prompt(

@@ -79,7 +79,7 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     task, whole = recipe.resolve(settings)
     if getattr(whole.training, "compile", None) == "auto":
         quiet["compile"] = "on"  # as in a run of many steps
-    asked = merged(settings, {"training": {**short, **quiet}, **getattr(task, "brief", {})})
+    asked = merged(settings, {"training": {**short, **quiet}, **task.brief})
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +92,7 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     unit = "tokens" if "tokens" in counts else next(iter(counts))  # pictures, frames or rows of a table
     rate = statistics.median(record[f"{unit}_per_second"] for record in records[len(records) // 2 :])
     tokens = counts[unit] / outcome.result.step
-    alone = hasattr(task, "learn")  # without matrix products and without adam
+    alone = task.updates_itself  # without matrix products and without adam
     operations = 0 if alone else 3 * cost.forward(model, LENGTH) * tokens
     touched = 0 if alone else 28 * size  # adam reads and writes 28 bytes a weight
     least = max(operations / bounds.operations, touched / bounds.bytes)

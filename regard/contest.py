@@ -154,7 +154,7 @@ def contest(
             "train one model, without --unlabelled"
         )
     task, asked = recipe.resolve(order.settings)
-    if not hasattr(task, "divide"):
+    if not task.divides:
         raise ValueError(f"models are compared on labelled texts, not on {asked.task}: give --labelled FILE")
     with distributed.team() as team:
         if team.size > 1:

@@ -10,31 +10,31 @@ from typing import Any, NoReturn
 
 import torch
 
-from regard import checkpoint, config, models, shipped
-from regard.config.merging import chosen_before, merged
+from regard import checkpoint, config, shipped
+from regard.config.merging import drop_automatic_preset
 from regard.config.words import list_scores, nearest, quantity, shown
 from regard.data.encodings import find
+from regard.models.interface import ModelConfig
 from regard.tasks import DEFAULT, FACES, TASKS, USES
 from regard.tasks.inputs import check_path, list_tasks
 from regard.tasks.recognition import introduced, understood
 from regard.tasks.trained import usage_line
-from regard.training import adoption, distributed
 from regard.training import device as devices
+from regard.training import distributed
 from regard.training import run as runs
+from regard.training.callbacks import Callback
 from regard.training.comparison import model_folder
 from regard.training.history import diverged, recorded
 from regard.training.loop import Result, fit
-from regard.training.pace import warmed
+from regard.training.pace import resolve_warmup
 from regard.training.parent import Parent, recorded_parent
 from regard.training.provenance import recorded_digests
-from regard.training.task import Given
+from regard.training.task import Claim, Given, Task, tuning_of
 from regard.training.tuning import go_on, tune
 
-AUTO = "auto"
 SPARE = 10**8  # parameters that cost nothing to allocate
 RUNS = Path("runs")
 RECIPES = (".yaml", ".yml")
-LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,23 @@ class Order:
     settings: dict[str, Any]
     name: str = "run"
     notes: tuple[str, ...] = ()
+    task: type[Task] | None = None
+    """The class that learns; None: the one of Regard's that the settings name."""
 
 
 def order(
-    asked: str | Path | Mapping[str, Any] | Sequence[str | Path], *changes: str, given: Given | None = None
+    asked: str | Path | Mapping[str, Any] | Sequence[str | Path],
+    *changes: str,
+    given: Given | None = None,
+    task: type[Task] | None = None,
 ) -> Order:
     """What a recipe, files and settings ask for together: files take the place of those in the recipe.
 
     `asked` is a recipe, as a YAML file or a mapping, or files to learn from, or a list of both; `given` may say more of
-    the files.
+    the files. A `task` is a class of one's own.
     """
+    if task is not None and not (isinstance(task, type) and issubclass(task, Task)):
+        raise ValueError(f"task must be a class derived from regard.training.task.Task, not {shown(task)}")
     names = [] if isinstance(asked, Mapping) else _file_names(asked)
     sheets = [name for name in names if Path(name).suffix.lower() in RECIPES]
     if len(sheets) > 1:
@@ -98,17 +105,18 @@ def order(
     if not given.files:
         if given.valid or given.to is not None:
             raise ValueError("--valid and --to go with files to train on: name some, or set data.valid and a tag")
-        return Order(named, Path(sheets[0]).stem if sheets else _called(named.get("data")))
+        return Order(named, Path(sheets[0]).stem if sheets else _called(named.get("data")), task=task)
     if base:
-        named.setdefault("task", DEFAULT)
-    task, claim = understood(given := replace(given, settings=named))
+        named.setdefault("task", DEFAULT if task is None else task.Recipe.task)
+    given = replace(given, settings=named)
+    task_name, claim = understood(given) if task is None else recognise_for(task, given)
     files = {**base.get("data", {}), **claim.data}
-    found = config.override({**base, "task": task, "data": files}, changes)
-    resolve(found)
+    found = config.override({**base, "task": task_name, "data": files}, changes)
+    resolve(found, task)
     for name in (*given.files, *given.valid):
         find(name)  # before a folder is made for the run
     name = Path(sheets[0]).stem if sheets else _stem(given.files[0])
-    return Order(found, name, (introduced(given, task, claim),))
+    return Order(found, name, (introduced(given, task_name, claim),) if task is None else (), task)
 
 
 def _file_names(asked: Any) -> list[str | Path]:
@@ -139,18 +147,20 @@ def train(
     start: str | Path | None = None,
     command: Sequence[str] = (),
     quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Files in, a scored model out, in the folder `out`, or in runs/NAME, with a number where that is taken.
 
     `start` names a model to start from: one of the same task goes on as it is, one of another gives its body and its
-    tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same.
+    tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same. `callbacks`
+    are told how it goes.
     """
     order = asked if isinstance(asked, Order) else Order(dict(asked))
     settings = order.settings
-    if not settings.keys() & {"data", "task"} or _lacks_data(settings):
+    if not (order.task or settings.keys() & {"data", "task"}) or _lacks_data(settings, order.task):
         raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
     with distributed.team() as team:
-        task, recipe = resolve(settings)
+        task, recipe = resolve(settings, order.task)
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         if out is None:
@@ -158,24 +168,24 @@ def train(
             out = place if overwrite else team.broadcast(runs.vacant(place, resume=resume))
         parent, record_of_parent = starting_model(start, Path(out), resume=resume)
         if parent is not None:  # a body that does not fit is refused before data is read
-            settings = bounded(task, settings, inherited(task, settings, recipe, parent))
-            task, recipe = resolve(settings)
+            settings = task.limit_settings(settings, parent)
+            task, recipe = resolve(settings, order.task)
         run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
-        with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.is_main) as record:
+        with run.log(quiet=quiet, callbacks=callbacks) as log, recorded(run.folder, writes=team.is_main) as record:
             if not run.filled:
                 record.begin()
             data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
-            before = None if run.latest is None else begun(run.folder)
-            recipe = fitted(task, settings, recipe, data, parent, before)
+            before = None if run.latest is None else runs.begun(run.folder, task.Recipe)
+            recipe = task.resolve(settings, data, parent, begun=before)
             torch.manual_seed(recipe.training.seed)
-            model = models.build(recipe.model)
-            adopted = [] if parent is None else _adopted(task, model, parent, data)
-            if hasattr(recipe, "tuning"):
-                adopted += tune(model, recipe.tuning, started=parent is not None or run.latest is not None)
+            model = task.build_model(recipe)
+            adopted = [] if parent is None else task.adopt(model, parent, data)
+            if (tuning := tuning_of(recipe)) is not None:
+                adopted += tune(model, tuning, started=parent is not None or run.latest is not None)
                 adopted += [] if parent is None else go_on(model, parent.tensors())
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
-            recipe = paced(settings, recipe, learner.rows, before)
+            recipe = learner.recipe = resolve_warmup(settings, recipe, rows=learner.rows, begun=before)
             run = run.begin(recipe, data.report, record_of_parent, parent)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
@@ -188,20 +198,36 @@ def train(
         return Outcome(run.folder, run.best, metrics, result, task.usage)
 
 
-def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read."""
-    name = settings.get("task", DEFAULT)
-    if not isinstance(name, str) or name not in TASKS:
-        raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
-    task = TASKS[name].task
-    return task, config.build(task.Recipe, _named(settings))
+def resolve(settings: Mapping[str, Any], task: Any = None) -> tuple[Any, Any]:
+    """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read.
+
+    A `task` is a class of one's own; without one it is the task of Regard's that the settings name.
+    """
+    name = settings.get("task", DEFAULT if task is None else task.Recipe.task)
+    if task is None:
+        if not isinstance(name, str) or name not in TASKS:
+            raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
+        task = TASKS[name].task
+    return task, config.build(task.Recipe, drop_automatic_preset(settings))
 
 
-def _lacks_data(settings: Mapping[str, Any]) -> bool:
+def recognise_for(task: type[Task], given: Given) -> tuple[str, Claim]:
+    """Return the name of a task of one's own, and what it takes files for."""
+    name = task.Recipe.task
+    claim = task.recognise(given)
+    if claim is None:
+        raise ValueError(f"{name} does not say what to make of {given.files[0]}: name it in data.train")
+    return name, claim
+
+
+def _lacks_data(settings: Mapping[str, Any], task: Any = None) -> bool:
     """True if the task needs data and nothing names any."""
-    entry = TASKS.get(str(settings.get("task", DEFAULT)))
-    own = next((field for field in fields(entry.task.Recipe) if field.name == "data"), None) if entry else None
-    return "data" not in settings and own is not None and own.default is MISSING and own.default_factory is MISSING
+    name = str(settings.get("task", DEFAULT))
+    if task is None and name not in TASKS:
+        return False
+    section = next((field for field in fields((task or TASKS[name].task).Recipe) if field.name == "data"), None)
+    needed = section is not None and section.default is MISSING and section.default_factory is MISSING
+    return needed and "data" not in settings
 
 
 def begun(folder: Path) -> dict[str, Any]:
@@ -222,50 +248,6 @@ def starting_model(
         return model, Parent.of(start, model)
     recorded = recorded_parent(folder) if resume and not runs.Run(folder).steps() else None
     return (None, None) if recorded is None else (recorded.find(folder, opened), recorded)
-
-
-def fitted(
-    task: Any,
-    settings: Mapping[str, Any],
-    recipe: Any,
-    data: Any,
-    parent: checkpoint.Checkpoint | None = None,
-    begun: Mapping[str, Any] | None = None,
-) -> Any:
-    """The recipe with what follows from a parent and from the data wherever nobody named it.
-
-    A run that was `begun` with these settings keeps what was chosen for it then.
-    """
-    named = _named(settings)
-    suited = dict(task.suited(recipe, data))
-    if _preset(settings) not in (None, AUTO):
-        suited.pop("model", None)  # a preset names all sizes
-    if any(name in named.get("training", {}) for name in LENGTHS):
-        suited["training"] = {key: value for key, value in suited.get("training", {}).items() if key not in LENGTHS}
-    suited = chosen_before(suited, begun)
-    if parent is not None:
-        suited["model"] = inherited(task, settings, recipe, parent)
-    return task.sized(config.build(task.Recipe, merged(suited, named)), data)
-
-
-def inherited(task: Any, settings: Mapping[str, Any], recipe: Any, parent: checkpoint.Checkpoint) -> dict[str, Any]:
-    """The model section of a run that goes on from a parent."""
-    kinds = config.sections(task.Recipe, "model").values()
-    return adoption.shape(parent, _named(settings).get("model", {}), task=recipe.task, kinds=kinds)
-
-
-def bounded(task: Any, settings: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings under which texts are as short as a model to start from asks for, where nobody said how long."""
-    return merged(task.within(model) if hasattr(task, "within") else {}, settings)
-
-
-def paced(settings: Mapping[str, Any], recipe: Any, rows: int, begun: Mapping[str, Any] | None = None) -> Any:
-    """The recipe with a warm-up in proportion to the run, where nobody named one."""
-    optim: Any = getattr(recipe, "optim", None)
-    if "warmup" in (settings.get("optim") or {}) or not hasattr(optim, "warmup"):
-        return recipe
-    warmup = chosen_before({"optim": {"warmup": warmed(optim, recipe.training, rows=rows).warmup}}, begun)
-    return replace(recipe, optim=replace(optim, **warmup["optim"]))
 
 
 def load(
@@ -331,7 +313,8 @@ def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
     """Stop at a config that no recipe could have, or whose model the weights could not fill, before it is built."""
     for name in ("tokenizer", "decoding", "writing"):
         config.section(kind, found.config, name)
-    parameters = getattr(config.section(kind, found.config, "model"), "parameters", 0)
+    model_config = config.section(kind, found.config, "model")
+    parameters = model_config.parameters if isinstance(model_config, ModelConfig) else 0
     size = found.manifest["files"].get(checkpoint.WEIGHTS, {}).get("size", 0)
     if parameters > SPARE + 4 * size:  # weights may be shrunken, and the number is an estimate
         raise ValueError(f"config.yaml describes about {parameters:.1e} parameters, the weights have {size:.1e} bytes")
@@ -363,15 +346,6 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
     return checkpoint.read(usable or path)
 
 
-def _adopted(task: Any, model: Any, parent: checkpoint.Checkpoint, data: Any) -> list[str]:
-    """Give a new model what it goes on from, in the task's own way if it has one; the lines that say what."""
-    if hasattr(task, "adopt"):
-        return task.adopt(model, parent, data)
-    return adoption.adopt(
-        model, parent, same=parent.config.get("task") in TASKS and TASKS[parent.config["task"]].task is task
-    )
-
-
 def _called(data: Any) -> str:
     """What a run is called by its data section: the first file to learn from."""
     first = data.get("train") if isinstance(data, Mapping) else None
@@ -384,16 +358,3 @@ def _called(data: Any) -> str:
 
 def _stem(name: str) -> str:
     return Path(name.removesuffix(".gz")).stem or "run"
-
-
-def _named(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that somebody named; `model.preset: auto` names none."""
-    named = dict(settings)
-    if _preset(settings) == AUTO:
-        named["model"] = {key: value for key, value in named["model"].items() if key != "preset"}
-    return named
-
-
-def _preset(settings: Mapping[str, Any]) -> Any:
-    model = settings.get("model")
-    return model.get("preset") if isinstance(model, Mapping) else None

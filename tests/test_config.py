@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from regard import config
 from regard.config import text, words
+from regard.config.fields import Section
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Corpus:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class Shape(Section):
     width: int = 8
     """Features."""
 

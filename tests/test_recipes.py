@@ -205,7 +205,7 @@ def test_a_recipe_reads_its_data_and_its_model_is_built(name, desk):
         pytest.importorskip("numba", reason="numba is not installed (pip install 'regard[words]')")
     task, found = recipe.resolve(asked)
     data = task.prepare(found, None)
-    found = recipe.fitted(task, asked, found, data)
+    found = task.resolve(asked, data)
     learner = task(found, data, models.build(found.model))
     assert learner.rows > 0
     assert isinstance(learner, Task)

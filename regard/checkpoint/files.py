@@ -67,7 +67,7 @@ def sibling(path: Path, kind: str) -> Path:
 
 def reason(error: Exception) -> str:
     """What an error says, in one line."""
-    return " ".join(str(getattr(error, "strerror", None) or error).split())
+    return " ".join(str((isinstance(error, OSError) and error.strerror) or error).split())
 
 
 def explained(place: Path, action: Any) -> Any:

@@ -242,23 +242,24 @@ def _shape(model: str) -> Any:
 def _of_folder(path: Path) -> Any:
     """The config of a trained model, which has all its sizes, or whose weights have them."""
     from regard import config, models, recipe
+    from regard.models.interface import Model
 
     shape = models.config_of(models.modern(config.read(path / "config.yaml"))["model"])
     kind = models.MODELS[shape.name][0]
-    return kind.sized(shape, recipe.opened(path).tensors()) if hasattr(kind, "sized") else shape
+    return kind.read_sizes(shape, recipe.opened(path).tensors()) if issubclass(kind, Model) else shape
 
 
 def _of_recipe(path: Path) -> Any:
     """The config of a recipe that says how large its model is."""
-    from regard import config, models, recipe
+    from regard import config, recipe
     from regard import cost as costs
+    from regard.config.merging import AUTO
 
     settings = recipe.settings(path)
     _, resolved = recipe.resolve(settings)
     shape, named = resolved.model, settings.get("model") or {}
-    sized = any(name in named and named[name] != recipe.AUTO for name in SIZED)
-    counted = hasattr(models.MODELS[shape.name][0], "sized")  # a size that only its data tells
-    if counted or not sized or any(getattr(shape, name, None) == 0 for name in UNFILLED):
+    sized = any(name in named and named[name] != AUTO for name in SIZED)
+    if not shape.sizes_known or not sized or any(getattr(shape, name, None) == 0 for name in UNFILLED):
         raise ValueError(f"{path}: the sizes of this model follow from its data, train it and give its run folder")
     if not hasattr(shape, "vocab"):
         return shape

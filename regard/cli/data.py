@@ -39,7 +39,6 @@ def check(
 
     from regard import recipe as recipes
     from regard.cli.tables import Fitted
-    from regard.training import checking
 
     asked, changes = sort(words or [])
     settings = recipes.order(asked, *changes, given=files.given()).settings
@@ -47,7 +46,7 @@ def check(
         raise ValueError("nothing to check: give files, or a recipe")
     task, resolved = recipes.resolve(settings)
     with announce("reading every line of the data"):
-        found = checking.check(task, resolved, tokens=tokens)
+        found = task.check(resolved, tokens=tokens)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
     else:

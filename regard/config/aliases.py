@@ -6,6 +6,7 @@ several settings joined by `and`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -241,7 +242,7 @@ def names(cls: type, *, where: str = "") -> set[str]:
     """Every setting below a dataclass by its full name, of all models to choose from; lists have their entries' too."""
     found = set()
     for name, kind in hints(cls).items():
-        if name in getattr(cls, "__dataclass_fields__", {}):
+        if dataclasses.is_dataclass(cls) and name in {field.name for field in dataclasses.fields(cls)}:
             found.add(join(where, name))
             for section in sections(kind):
                 found |= names(section, where=join(where, name))

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 from regard.config import aliases
 from regard.config.aliases import UnknownSetting
-from regard.config.fields import UNIONS, bare, default_of, hints, named_sections
+from regard.config.fields import UNIONS, bare, default_of, hints, named_sections, presets, short_setting
 from regard.config.ranges import Range
 from regard.config.text import NUMBER
 from regard.config.words import join, named, nearest, shown, suggest
@@ -47,7 +47,7 @@ def arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[st
 def _build(cls: type[T], mapping: Any, where: str) -> T:
     given = mapping
     if _is_short(cls, mapping):
-        mapping = {cls.SHORT: str(mapping)}  # type: ignore[attr-defined]
+        mapping = {short_setting(cls): str(mapping)}
     if isinstance(given, cls):
         cls, mapping = type(given), {field.name: getattr(given, field.name) for field in _settable(given)}
     if not isinstance(mapping, Mapping):
@@ -76,13 +76,12 @@ def _settable(cls: Any) -> list[dataclasses.Field]:
 
 
 def _is_short(cls: Any, value: Any) -> bool:
-    """Whether a text stands for a whole section, whose class says by `SHORT` which of its settings that is."""
-    return isinstance(value, str | Path) and hasattr(cls, "SHORT")
+    """Whether a text stands for a whole section."""
+    return isinstance(value, str | Path) and bool(short_setting(cls))
 
 
 def _not_a_section(cls: type, value: Any, where: str) -> str:
-    presets = getattr(cls, "PRESETS", {})
-    remedy = f", write {join(where, 'preset')}={value}" if isinstance(value, str) and value in presets else ""
+    remedy = f", write {join(where, 'preset')}={value}" if isinstance(value, str) and value in presets(cls) else ""
     return f"{where or 'settings'} must be a section of `name: value` lines, not {shown(value)}{remedy}"
 
 
@@ -156,7 +155,8 @@ def _convert_union(kind: Any, arms: tuple, value: Any, where: str) -> Any:
 def _asked(sections: Mapping[str, type], value: Any, where: str) -> type:
     """Of several sections the one that a mapping names; the first where it names none."""
     first = next(iter(sections))
-    name = value.get("name", first) if isinstance(value, Mapping) else getattr(value, "name", first)
+    built = next((name for name, kind in sections.items() if type(value) is kind), first)
+    name = value.get("name", first) if isinstance(value, Mapping) else built
     return sections[_convert_choice(tuple(sections), name, join(where, "name"))]
 
 
@@ -194,19 +194,19 @@ def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
 
 def _with_preset(cls: type, mapping: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """The preset's values with the mapping's own laid over them; the name stays where the class has a field for it."""
-    presets = getattr(cls, "PRESETS", None)
-    if "preset" not in mapping or (presets is None and "preset" in fields):
+    known = presets(cls)
+    if "preset" not in mapping or (not known and "preset" in fields):
         return mapping
     name = mapping["preset"]
-    if presets is None:
+    if not known:
         what = mapping.get("name", default_of(fields["name"])) if "name" in fields else where
         raise ValueError(f"{join(where, 'preset')}: {what} has no presets, leave it out")
     own = mapping if "preset" in fields else {key: value for key, value in mapping.items() if key != "preset"}
     if name is None:
         return own
-    if not isinstance(name, str) or name not in presets:
-        raise ValueError(f"unknown preset {join(where, str(name))}{nearest(str(name), presets)}")
-    return _merge(presets[name], own)
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"unknown preset {join(where, str(name))}{nearest(str(name), known)}")
+    return _merge(known[name], own)
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,29 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Iterator
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 UNIONS = (Union, types.UnionType)
+
+
+class Section:
+    """A dataclass of settings that can be written in short, or begins with settings that have a name."""
+
+    SHORT: ClassVar[str] = ""
+    """The setting that a mere text stands for, where one may be written instead of the section."""
+    PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Settings by the name of a preset, such as those of published sizes."""
+
+
+def short_setting(cls: Any) -> str:
+    """Return the setting of a section that a mere text stands for; empty where a text cannot stand for it."""
+    return cls.SHORT if isinstance(cls, type) and issubclass(cls, Section) else ""
+
+
+def presets(cls: Any) -> Mapping[str, Mapping[str, Any]]:
+    """Return the presets of a section by their names."""
+    return cls.PRESETS if isinstance(cls, type) and issubclass(cls, Section) else {}
 
 
 def hints(cls: Any) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+AUTO = "auto"
+
 
 def chosen_before(suited: Mapping[str, Any], begun: Any) -> dict[str, Any]:
     """What suits the data, but as it was when a run began."""
@@ -19,6 +21,20 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     """Settings over settings: what stands above counts, section by section."""
     both = {name: merged(below[name], above[name]) for name in above if _sections(below.get(name), above[name])}
     return {**below, **above, **both}
+
+
+def preset_of(settings: Mapping[str, Any]) -> Any:
+    """Return the preset that the model section names, or None."""
+    model = settings.get("model")
+    return model.get("preset") if isinstance(model, Mapping) else None
+
+
+def drop_automatic_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that somebody named; `model.preset: auto` names none."""
+    named = dict(settings)
+    if preset_of(settings) == AUTO:
+        named["model"] = {key: value for key, value in named["model"].items() if key != "preset"}
+    return named
 
 
 def _sections(*values: Any) -> bool:

@@ -92,7 +92,7 @@ class _Constructor(yaml.constructor.SafeConstructor):
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict:
         seen: dict[str, int] = {}
-        for key, _ in getattr(node, "value", ()):
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if key.tag != "tag:yaml.org,2002:str":
                 raise _refusal(f"names must be words, quote {shown(key.value)}", key)
             if key.value in seen:
@@ -111,7 +111,8 @@ class _Loader(_Constructor, yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
+        tagged = isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag
+        if isinstance(event, yaml.AliasEvent) or tagged:
             raise _refusal("aliases and tags are not supported, write the value out", event)
         return super().compose_node(parent, index)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from regard.config.fields import UNIONS, bare
+from regard.config.fields import UNIONS, bare, short_setting
 from regard.config.ranges import Range
 
 JSON_SHOWN = 60  # letters of a value of JSON in an error
@@ -35,9 +35,9 @@ def named(kind: Any) -> str:
         return f"one of {', '.join(map(str, arguments))}" if len(arguments) > 1 else str(arguments[0])
     if origin in (tuple, list):
         each = named(arguments[0])
-        return f"{each}, or a list of them" if hasattr(arguments[0], "SHORT") else f"a list, each {each}"
-    if hasattr(kind, "SHORT"):
-        return f"a {kind.SHORT} or a section"
+        return f"{each}, or a list of them" if short_setting(arguments[0]) else f"a list, each {each}"
+    if short := short_setting(kind):
+        return f"a {short} or a section"
     return "a section" if dataclasses.is_dataclass(kind) else "a mapping" if kind is not Any else "anything"
 
 

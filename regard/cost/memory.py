@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn
 
@@ -11,6 +11,7 @@ from regard.attention.multihead import MultiHead
 from regard.cost.sizes import count, parts
 from regard.cost.trace import BYTES, Precision, Trace
 from regard.models import lora
+from regard.models.interface import Model, TokenModel
 
 Optimizer = Literal["adamw", "muon", "sgd", "lora"]
 HELD = 1 << 28  # logits that a loss holds at once, in numbers
@@ -78,10 +79,10 @@ def use(model: nn.Module, *, context: int, source: int, precision: str) -> int:
 
 def cache(model: nn.Module, context: int, source: int = 0) -> int:
     """Numbers in the KV cache of a model that has written so many tokens, and those of the source that it looks at."""
-    if not hasattr(model, "stack"):
+    if not isinstance(model, Model) or model.stack is None:
         return 0
-    stack: Any = model.stack
-    attentions = [each for block in stack.blocks for each in block.named_children() if isinstance(each[1], MultiHead)]
+    children = (child for block in model.stack.blocks for child in block.named_children())
+    attentions = [(name, child) for name, child in children if isinstance(child, MultiHead)]
     return sum(
         (each.key.out_features + each.value.out_features) * (source if name == "cross" else context)
         for name, each in attentions
@@ -96,10 +97,9 @@ def _matrices(model: nn.Module) -> int:
 
 def _loss(model: nn.Module, load: Load, *, frozen: bool = False) -> int:
     """Bytes of a loss over the vocabulary: logits and their gradient, of as many tokens as are held at once."""
-    if not hasattr(model, "prediction"):
+    if not isinstance(model, TokenModel):
         return 0
-    matrix: Any = model.prediction
-    vocab, width = matrix.shape
+    vocab, width = model.prediction.shape
     held, wide = min(load.predicted, max(256, HELD // vocab)), BYTES[load.precision]
     both = (4 + wide) * width  # a gradient in single precision, and what it is computed from
     return 2 * wide * held * vocab + both * load.predicted + (0 if frozen else both * vocab)

@@ -11,6 +11,7 @@ from regard.cost import memory, sizes
 from regard.cost.gpus import duration, gpu, price
 from regard.cost.memory import Memory, Optimizer
 from regard.cost.trace import Lengths, Precision, operations, trace
+from regard.models.interface import Model
 
 SENTENCE = 25  # tokens of one, on average
 STEP = 1 << 15  # tokens in a step where nobody says how many sequences
@@ -97,7 +98,7 @@ def estimate(config: Any, plan: Plan) -> Estimate:
     tokens = tokens_of(model, lengths)
     batch = plan.batch or max(1, STEP // tokens)
     traced = trace(config, lengths, plan.precision)
-    share = plan.predicted if plan.predicted is not None else MASKED if getattr(config, "masked", False) else 1.0
+    share = plan.predicted if plan.predicted is not None else MASKED if config.predicts_masked else 1.0
     one = traced.body + share * traced.head
     sequences = plan.steps * batch if plan.tokens is None else plan.tokens / tokens
     total = 3 * sequences * one
@@ -138,14 +139,14 @@ def forward(config: Any, length: int) -> float:
 
     A model that reads what it knows as a whole or not at all is asked about that.
     """
-    length = config.context if getattr(config, "WHOLE", False) else length
+    length = config.context if config.reads_whole else length
     return flops(config, length) / tokens_of(sizes.blank(config), Lengths(length, length))
 
 
 def lengths_of(model: Any, plan: Plan) -> Lengths:
     """How long sequences are, where nobody says so as long as the model can read."""
     pairs = "target" in inspect.signature(model.forward).parameters
-    usual = SENTENCE if pairs else getattr(model.config, "context", SENTENCE)
+    usual = SENTENCE if pairs else model.config.context or SENTENCE
     length = plan.length or usual
     return Lengths(length, plan.target or length if pairs else length)
 
@@ -166,8 +167,9 @@ def units_of(config: Any, length: int | None, target: int | None) -> int:
 
 def _use(model: Any, config: Any, lengths: Lengths) -> dict[str, dict[int, int]]:
     """Bytes in use by precision and context: the longest that the model knows, and shorter ones."""
-    longest = getattr(config, "context", lengths.target)
-    contexts = sorted({max(1, longest // 16), max(1, longest // 4), longest}) if hasattr(model, "stack") else [0]
+    longest = config.context or lengths.target
+    writes = isinstance(model, Model) and model.stack is not None
+    contexts = sorted({max(1, longest // 16), max(1, longest // 4), longest}) if writes else [0]
     return {
         stored: {each: memory.use(model, context=each, source=lengths.source, precision=stored) for each in contexts}
         for stored in memory.STORED

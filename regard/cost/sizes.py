@@ -64,7 +64,7 @@ def count(tensors: list[Tensor]) -> int:
 
 def presets() -> dict[str, tuple[type, dict[str, Any]]]:
     """Every preset of every model by its name, also after that of its model: `base` and `transformer-base`."""
-    own = {(kind, name): preset for kind, (_, shape) in models.MODELS.items() for name, preset in _of(shape).items()}
+    own = {(kind, name): preset for kind, (_, shape) in models.MODELS.items() for name, preset in shape.PRESETS.items()}
     uses = Counter(name for _, name in own)
     found = {name: (models.MODELS[kind][1], preset) for (kind, name), preset in own.items() if uses[name] == 1}
     return found | {f"{kind}-{name}": (models.MODELS[kind][1], preset) for (kind, name), preset in own.items()}
@@ -77,7 +77,3 @@ def preset(name: str) -> Any:
         raise ValueError(f"unknown preset {name}{nearest(name, known)}")
     shape, settings = known[name]
     return shape(**{**({"vocab": VOCAB} if "vocab" in shape.__dataclass_fields__ else {}), **settings})  # type: ignore[attr-defined]
-
-
-def _of(shape: type) -> dict[str, dict[str, Any]]:
-    return getattr(shape, "PRESETS", {})

@@ -23,6 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard import models
 from regard.attention.edge_list import Edges
 from regard.attention.masks import Grid, Mask
+from regard.models.interface import TokenModel
 
 Precision = Literal["half", "fp32"]
 BYTES: dict[Precision, int] = {"half": 2, "fp32": 4}
@@ -76,7 +77,7 @@ def _run(model: Any, lengths: Lengths, precision: Precision, batch: int) -> Trac
             answer = model(**arguments(model, lengths, batch))
         body = seen.operations
         # A loss takes logits in chunks, so that nothing of their size is kept; a body alone has none.
-        if hasattr(model, "logits") and getattr(model.config, "masked", True):
+        if isinstance(model, TokenModel) and model.has_logits:
             with torch.no_grad():
                 model.logits(answer[0] if isinstance(answer, tuple) else answer)
     return Trace(body, seen.operations - body, seen.kept, 0)

@@ -32,6 +32,7 @@ from regard.data.foreign_formats import refuse_foreign_format
 from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.normalise import visible
 from regard.data.pair_headings import is_pair_heading
+from regard.data.source_file import SourceFile, Unit
 from regard.data.table_records import LARGEST_CELL, TOO_LONG, find_delimiter, split_records
 from regard.data.translation_memory import PARTIAL, split_units
 
@@ -49,11 +50,10 @@ Refusal = line_report.Refusal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corpus:
+class Corpus(SourceFile):
     """Where pairs of texts come from: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
 
-    SHORT: ClassVar[str] = "path"
-    example_unit: ClassVar[str] = "lines"
+    example_unit: ClassVar[Unit] = "lines"
 
     source: Free[str | None] = None
     """File with a text to translate in each line; goes with target."""
@@ -111,11 +111,10 @@ class Corpus:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextFile:
+class TextFile(SourceFile):
     """A file with a text in each line; it may be gzipped."""
 
-    SHORT: ClassVar[str] = "path"
-    example_unit: ClassVar[str] = "lines"
+    example_unit: ClassVar[Unit] = "lines"
 
     path: Free[str]
     """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""

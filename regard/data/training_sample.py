@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt64
@@ -23,6 +23,7 @@ from regard.data.dedup import key
 from regard.data.holdout import hash_bytes, letters
 from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, MEMORY_SUFFIX, lines, read_cells, suffix
+from regard.data.source_file import Unit
 from regard.data.table_records import find_delimiter, split_records
 from regard.data.tables import Sheet
 
@@ -31,8 +32,6 @@ MANY = 64  # texts of one JSON record from which each of them is an example
 HEADING_WORDS = 3  # of a cell that may name a column
 TEXT_FILES = (".txt", ".text", ".md", ".rst", ".tex", ".jsonl", ".ndjson")
 """How files of a folder are named that are read, `.gz` after it or not."""
-Unit = Literal["lines", "rows", "sentences"]
-"""What an example is: a text or record of text, a row of numbers, or tagged words between blank lines."""
 UNITS: tuple[Unit, ...] = ("lines", "rows", "sentences")
 
 

@@ -104,7 +104,7 @@ def read_start(place: Path, size: int) -> bytes:
                 raise ValueError(f"{place}: is no regular file: put the file itself there")
             return file.read(size)
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        reason = ((isinstance(error, OSError) and error.strerror) or str(error)).lower()
         raise ValueError(f"{place}: {reason}") from None
 
 

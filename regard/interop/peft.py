@@ -126,7 +126,7 @@ def _joined(link: Link, tensors: Mapping[str, Tensor]) -> Thin | None:
 
 def _saved(outline: Outline, shape: Any, tensors: Mapping[str, Tensor]) -> list[str]:
     """Modules of theirs outside the body, which have learnt as well."""
-    within = tuple(f"{own}." for own in shape.body.values())
+    within = tuple(f"{own}." for own in shape.backbone.weights.values())
     outside = [link for link in outline.links if not any(name.startswith(within) for name in link.ours)]
     for link in outside:
         if not link.ours[0].endswith((".weight", ".bias")):

@@ -75,7 +75,7 @@ def doubled(model: Any) -> Any:
     """The same model for pictures of twice the height and width."""
     twice: Any = models.build(replace(model.config, size=2 * model.config.size))
     tensors = model.state_dict()
-    twice.load_state_dict(twice.fitted(tensors) if hasattr(twice, "fitted") else tensors)
+    twice.load_state_dict(twice.resize_weights(tensors))
     weight = next(model.parameters())
     return twice.to(weight.device, weight.dtype).train(model.training)
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard import config
 from regard.config.registry import Registry
 from regard.config.words import nearest
+from regard.models.interface import Model, traits_of
 from regard.models.lora import folded
 from regard.models.weights import Unfilled, adopt
 
@@ -89,7 +90,7 @@ def config_of(settings: Mapping[str, Any]) -> Any:
 
 def build(shape: Any) -> nn.Module:
     """The model that a config describes, with weights drawn at random."""
-    return MODELS[shape.name][0](shape)
+    return MODELS[shape.name][0](shape) if shape.name in MODELS else shape.build()
 
 
 def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: torch.device | str = "cpu") -> nn.Module:
@@ -99,8 +100,8 @@ def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: t
     """
     shape, tensors = config_of(settings), folded(tensors)
     kind = MODELS[shape.name][0]
-    if hasattr(kind, "sized"):
-        shape = kind.sized(shape, tensors)
+    if issubclass(kind, Model):
+        shape = kind.read_sizes(shape, tensors)
     try:
         with Unfilled():
             model = kind(shape)
@@ -111,8 +112,8 @@ def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: t
 
 
 def _lasting(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that matter in use, and blank ones for what only training needs (a model's `transient` tensors)."""
-    passing = getattr(model, "transient", ())
+    """The weights that matter in use, and blank ones for what only training needs (a model's transient tensors)."""
+    passing = traits_of(model).transient
     state = model.state_dict()
     blank = {name: torch.zeros(state[name].shape, dtype=state[name].dtype) for name in passing if name in state}
     return {**{name: tensor for name, tensor in tensors.items() if name not in passing}, **blank}

@@ -32,10 +32,11 @@ from regard.config.ranges import Range, Share, Small, Vocabulary, Width, afforda
 from regard.config.resuming import Warned
 from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, draw, halved
 from regard.models.dropout import Dropout
+from regard.models.interface import ModelConfig, TokenModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxialConfig:
+class AxialConfig(ModelConfig):
     """Blocks that look along the rows and the columns of a picture."""
 
     name: Literal["axial"] = "axial"
@@ -61,7 +62,7 @@ class AxialConfig:
     dropout: Warned[Share] = 0.0
     """Dropout rate."""
 
-    WHOLE: ClassVar[bool] = True  # it reads pictures of its size, and no part of one
+    reads_whole: ClassVar[bool] = True
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "axial-32": {"vocab": 257, "size": 32},
         "axial-1024": {"vocab": 257, "size": 1024},
@@ -112,7 +113,7 @@ class AxialConfig:
         )
 
 
-class Axial(nn.Module):
+class Axial(TokenModel):
     """Reads a picture and says, at each token, what may come next; answers to what a GPT answers to."""
 
     bias: ClassVar[None] = None  # of the logits

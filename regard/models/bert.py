@@ -20,6 +20,7 @@ from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Who
 from regard.config.resuming import Warned
 from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, check_length, draw
 from regard.models.dropout import Dropout
+from regard.models.interface import Backbone, ModelConfig, TokenModel, read_settings
 from regard.models.spread import first
 
 
@@ -32,7 +33,7 @@ ROBERTA = {"vocab": 50265, "offset": 2, "segments": 1, "eps": 1e-5, "pooler": Fa
 
 
 @dataclass(frozen=True, kw_only=True)
-class BERTConfig:
+class BERTConfig(ModelConfig):
     """Transformer blocks that read a whole text and fill in its masked tokens."""
 
     name: Literal["bert"] = "bert"
@@ -74,12 +75,6 @@ class BERTConfig:
     attention_dropout: Warned[Share] = 0.0
     """Dropout rate of attention weights; above 0 the fastest kernels cannot be used."""
 
-    FAMILY: ClassVar[str] = "encoder blocks"
-    BODY: ClassVar[dict[str, str]] = {
-        **{name: name for name in ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")},
-        "embedding": "width",
-    }
-    PECULIAR: ClassVar[tuple[str, ...]] = ("offset", "segments", "eps", "embedding_norm")
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "bert-tiny": _bert(128, 2),
         "bert-mini": _bert(256, 4),
@@ -112,22 +107,30 @@ class BERTConfig:
         return (self.vocab + self.segments) * width + places + norms + self.depth * block + heads + masked
 
     @property
+    def predicts_masked(self) -> bool:
+        """True if it has a head for masked tokens."""
+        return self.masked
+
+    @property
     def phrase(self) -> str:
         """What it is, in a few words."""
         return f"A BERT of {self.depth} blocks, {self.width} wide, {self.heads} heads"
 
     @property
-    def sizes(self) -> dict[str, Any]:
-        """What another model must share to go on with the blocks, which elsewhere stand alone."""
-        own = {name: getattr(self, field) for name, field in self.BODY.items()}
+    def backbone(self) -> Backbone:
+        """Everything but the head of next sentences; a plain encoder can start from the blocks of a plain BERT."""
+        names = ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")
+        settings = {**{name: name for name in names}, "embedding": "width"}
         plain = {"offset": 0, "segments": 0, "eps": BlockShape.eps, "embedding_norm": False}
-        return {**own, **{name: getattr(self, name) != value for name, value in plain.items()}}
-
-    @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        own = ("embedding", "segments", "embedding_norm", "positions", "blocks", "norm", *["pooler"] * self.pooler)
-        return {name: name for name in (*own, *["head", "bias"] * self.masked)}
+        parts = ("embedding", "segments", "embedding_norm", "positions", "blocks", "norm", *["pooler"] * self.pooler)
+        peculiar = {name: getattr(self, name) != value for name, value in plain.items()}
+        return Backbone(
+            family="encoder blocks",
+            settings=settings,
+            sizes={**read_settings(self, settings), **peculiar},
+            weights={name: name for name in (*parts, *["head", "bias"] * self.masked)},
+            same_model_settings=tuple(plain),
+        )
 
     @property
     def shape(self) -> BlockShape:
@@ -158,7 +161,7 @@ class MaskedHead(nn.Module):
         return self.norm(self.activation(self.dense(features)))
 
 
-class BERT(nn.Module):
+class BERT(TokenModel):
     """Reads texts in both directions; heads fill in masked tokens and tell whether two segments belong together."""
 
     segments: nn.Embedding | None
@@ -213,6 +216,11 @@ class BERT(nn.Module):
     def prediction(self) -> Float[Tensor, "vocab width"]:
         """The matrix that turns transformed features into logits, a bias being added."""
         return self.embedding.weight
+
+    @property
+    def has_logits(self) -> bool:
+        """True if it has a head for masked tokens."""
+        return self.config.masked
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
         """One number per token of the vocabulary."""

@@ -20,6 +20,7 @@ from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import Positions
 from regard.attention.scores import Score, scaled_dot
 from regard.models.dropout import Dropout
+from regard.models.interface import TokenModel
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
@@ -312,7 +313,7 @@ def draw_evenly(module: nn.Module) -> None:
             nn.init.zeros_(module.bias)
 
 
-class Tied(nn.Module):
+class Tied(TokenModel):
     """A model that reads with one table of tokens and writes with another, or the same, as `config.share` says.
 
     all: source, target and output are one matrix; target: target and output are; none: each has its own.

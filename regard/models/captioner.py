@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -27,6 +27,7 @@ from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlo
 from regard.models.dropout import Dropout
 from regard.models.efficientnet import EfficientNet, EfficientNetConfig
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.interface import Backbone, Model, ModelConfig, Traits
 from regard.models.picture import check
 from regard.models.resnet import ResNet, ResNetConfig
 from regard.models.vgg import VGG, VGGConfig
@@ -59,7 +60,7 @@ Regions = Float[Tensor, "batch region features"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(ModelConfig):
     """What all captioners share: the model that reads the picture."""
 
     encoder: EncoderConfig = field(default_factory=ViTConfig)
@@ -69,19 +70,23 @@ class Reading:
     vocab: Vocabulary = 0
     """Tokens of the vocabulary; filled in from the tokenizer."""
 
-    INNER: ClassVar[str] = "encoder"  # the section of a model that training may start from
     share: ClassVar[str] = "all"
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        return {role: f"encoder.{own}" for role, own in self.encoder.body.items()}
+    def backbone(self) -> Backbone:
+        """The model that reads the picture."""
+        parts = self.encoder.backbone.weights
+        return Backbone(
+            family="captioner",
+            weights={part: f"{ENCODER}{prefix}" for part, prefix in parts.items()},
+            inner="encoder",
+        )
 
     @property
     def read(self) -> tuple[int, int]:
         """How many regions a picture has, and how many features each."""
         rows, columns = self.encoder.plane
-        return rows * columns, getattr(self.encoder, "features", None) or self.encoder.width  # type: ignore[union-attr]
+        return rows * columns, self.encoder.features
 
     @property
     def reads(self) -> str:
@@ -119,8 +124,6 @@ class CaptionerConfig(Reading):
     context: Length = 128
     """Longest caption, in tokens."""
 
-    ALIKE: ClassVar[dict[str, tuple[str, ...]]] = {"attention": ("soft", "hard")}
-
     def __post_init__(self) -> None:
         affordable(self.parameters, "lower width, embedding or the vocabulary")
         if self.begins == "hidden" and self.attention != "none":
@@ -155,6 +158,11 @@ class CaptionerConfig(Reading):
         """What it is, in a few words."""
         looks = "without attention" if self.attention == "none" else f"with {self.attention} attention"
         return f"A recurrent captioner ({self.cell}), {self.width} wide, {looks}, over {_lower(self.reads)}"
+
+    @property
+    def backbone(self) -> Backbone:
+        """The model that reads the picture; soft and hard attention have the same weights."""
+        return replace(super().backbone, interchangeable={"attention": ("soft", "hard")})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +219,7 @@ class TransformerCaptionerConfig(Reading):
         )
 
 
-class Reader(nn.Module):
+class Reader(Model):
     """What both captioners do with a picture: its regions, by an encoder that is frozen unless it is tuned."""
 
     config: Any
@@ -237,9 +245,9 @@ class Reader(nn.Module):
         """Rows and columns of regions."""
         return self.encoder.grid
 
-    def fitted(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Weights of such a captioner, or of its encoder, as they are for pictures of this one's size."""
-        fit = getattr(self.encoder, "fitted", dict)
+        fit = self.encoder.resize_weights
         inner = {name.removeprefix(ENCODER): each for name, each in tensors.items() if name.startswith(ENCODER)}
         if not inner:
             return fit(tensors)
@@ -254,7 +262,7 @@ class Reader(nn.Module):
 class Captioner(Reader, RecurrentWriter):
     """Writes about the regions of a picture, token by token."""
 
-    transient: ClassVar[tuple[str, ...]] = ("baseline",)
+    traits = Traits(compilable=False, transient=("baseline",))
     baseline: Tensor
     """Hard attention's moving mean of what a token costs; 0 before the first step."""
 
@@ -351,9 +359,9 @@ class TransformerCaptioner(Reader, EncoderDecoder):
         for module in (self.projection, *self.reader, *self.decoder):
             module.apply(draw_evenly)
 
-    def fitted(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The same, with positions of regions interpolated too."""
-        found = super().fitted(tensors)
+        found = super().resize_weights(tensors)
         return {**found, PLACES: interpolated(found[PLACES], self.grid)} if PLACES in found else found
 
     def forward(  # type: ignore[override]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
@@ -17,12 +17,13 @@ from torch import Tensor, nn
 from regard.config.ranges import Range, Share, Small, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.cells import Kind, Layers
+from regard.models.interface import Model, ModelConfig, Traits
 
 GROUPS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocatorConfig:
+class LocatorConfig(ModelConfig):
     """Convolutions, then a class and a box."""
 
     name: Literal["class-and-box"] = "class-and-box"
@@ -43,7 +44,7 @@ class LocatorConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CounterConfig:
+class CounterConfig(ModelConfig):
     """Convolutions in every frame, recurrent layers over the frames, then a count."""
 
     name: Literal["count-per-frame"] = "count-per-frame"
@@ -102,14 +103,14 @@ class Convolutions(nn.Module):
         return channels[-1] * side**2
 
 
-class ClassAndBox(nn.Module):
+class ClassAndBox(Model):
     """Which class is in a picture, and where: the two answers share all convolutions.
 
     What there is does not depend on where: a class is told from the brightest value of every feature on the map, a box
     from the whole of it.
     """
 
-    capturable: ClassVar[bool] = False  # trained before a compiler would be done
+    traits = Traits(capturable=False)  # trained before a compiler would be done
 
     def __init__(self, config: LocatorConfig):
         super().__init__()
@@ -130,10 +131,10 @@ class ClassAndBox(nn.Module):
         return self.label(self.dropout(seen.amax((-2, -1)))), torch.cat([centre - sides / 2, centre + sides / 2], -1)
 
 
-class CountPerFrame(nn.Module):
+class CountPerFrame(Model):
     """How many there are in each frame, in the light of the frames before it: N inputs, N outputs."""
 
-    capturable: ClassVar[bool] = False  # trained before a compiler would be done
+    traits = Traits(capturable=False)  # trained before a compiler would be done
 
     def __init__(self, config: CounterConfig):
         super().__init__()

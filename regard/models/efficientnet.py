@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from regard.config.ranges import Positive, Share, Vocabulary, affordable
 from regard.config.resuming import Warned
+from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.picture import Activation, Channels, Convolutional, Convolved, Plane, Side, halvings
 
 STEM, HEAD = 32, 1280  # features of the first and the last convolution, in all sizes
@@ -36,7 +37,7 @@ def _lite(wide: float, deep: float, size: int, dropout: float) -> dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EfficientNetConfig:
+class EfficientNetConfig(ModelConfig):
     """Inverted residual blocks with depthwise convolutions, then the mean over the picture."""
 
     name: Literal["efficientnet"] = "efficientnet"
@@ -54,9 +55,6 @@ class EfficientNetConfig:
     dropout: Warned[Share] = 0.2
     """Dropout rate before the head."""
 
-    FAMILY: ClassVar[str] = "efficientnet"
-    BODY: ClassVar[dict[str, str]] = {name: name for name in ("channels", "size", "width_factor", "depth_factor")}
-    RESIZED: ClassVar[tuple[str, ...]] = ("size",)
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "efficientnet-lite0": _lite(1.0, 1.0, 224, 0.2),
         "efficientnet-lite1": _lite(1.0, 1.1, 240, 0.2),
@@ -108,9 +106,16 @@ class EfficientNetConfig:
         return f"An EfficientNet-Lite of {sum(map(len, self.stages))} blocks, {HEAD} features"
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        return {name: name for name in ("stem", "stages", "last")}
+    def backbone(self) -> Backbone:
+        """Everything but the head."""
+        settings = {name: name for name in ("channels", "size", "width_factor", "depth_factor")}
+        return Backbone(
+            family="efficientnet",
+            settings=settings,
+            sizes=read_settings(self, settings),
+            weights={name: name for name in ("stem", "stages", "last")},
+            resizable=("size",),
+        )
 
 
 def _rounded(features: float) -> int:

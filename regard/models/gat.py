@@ -10,7 +10,7 @@ Heads stand side by side, those of the last layer are averaged; between layers E
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -23,13 +23,14 @@ from regard.attention.scores import Graph
 from regard.attention.tap import Tap
 from regard.config.ranges import Amount, Share, Small, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
+from regard.models.interface import Model, ModelConfig, Traits
 from regard.models.sparse import Sparse
 
 Features = Tensor | Sparse
 
 
 @dataclass(frozen=True, kw_only=True)
-class GATConfig:
+class GATConfig(ModelConfig):
     """A graph attention network."""
 
     name: Literal["gat"] = "gat"
@@ -113,10 +114,10 @@ class GraphAttention(nn.Module):
         return (mixed.mean(0) if self.averaged else mixed.transpose(0, 1).flatten(1)) + self.bias
 
 
-class GAT(nn.Module):
+class GAT(Model):
     """Layers of graph attention over all nodes of a graph at once; in full precision."""
 
-    compilable: ClassVar[bool] = False  # a step is a few dozen kernels over one shape: it is recorded as it is
+    traits = Traits(compilable=False)  # a step is a few dozen kernels over one shape: it is recorded as it is
 
     def __init__(self, config: GATConfig):
         super().__init__()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
@@ -25,6 +25,7 @@ from regard.config.ranges import Length, Positive, Range, Share, Small, Vocabula
 from regard.config.resuming import Warned
 from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, check_length, draw, halved
 from regard.models.dropout import Dropout
+from regard.models.interface import Backbone, ModelConfig, TokenModel, read_settings
 
 Side = Annotated[int, Range(0, 4096)]
 
@@ -42,8 +43,12 @@ def _llama(width: int, heads: int, hidden: int, depth: int, **settings: Any) -> 
     return {**fixed, **biases, **sizes, "context": 2048, **settings}
 
 
+# settings that plain encoder blocks do not have
+PECULIAR = ("groups", "normalisation", "eps", "rotary_base", "gated", "attention_bias", "mlp_bias", "embedding_norm")
+
+
 @dataclass(frozen=True, kw_only=True)
-class GPTConfig:
+class GPTConfig(ModelConfig):
     """Transformer blocks that predict the next token of a text."""
 
     name: Literal["gpt"] = "gpt"
@@ -91,14 +96,6 @@ class GPTConfig:
     attention_dropout: Warned[Share] = 0.0
     """Dropout rate of attention weights; above 0 the fastest kernels cannot be used."""
 
-    FAMILY: ClassVar[str] = "encoder blocks"
-    BODY: ClassVar[dict[str, str]] = {
-        **{name: name for name in ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")},
-        "embedding": "width",
-    }
-    PECULIAR: ClassVar[tuple[str, ...]] = (
-        *("groups", "normalisation", "eps", "rotary_base", "gated", "attention_bias", "mlp_bias", "embedding_norm"),
-    )
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "gpt1": {**_gpt(768, 12, 12, vocab=40478, context=512), "norm": "post"},
         "gpt2": _gpt(768, 12, 12),
@@ -157,16 +154,19 @@ class GPTConfig:
         return f"A GPT of {self.depth} blocks, {self.width} wide, {self.heads} heads"
 
     @property
-    def sizes(self) -> dict[str, Any]:
-        """What another model must share to go on with the blocks."""
-        own = {name: getattr(self, field) for name, field in self.BODY.items()}
-        further = {name: getattr(self, name) != getattr(GPTConfig, name) for name in self.PECULIAR}
-        return {**own, "causal": True, **further, "groups": self.groups not in (None, self.heads)}
-
-    @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        return {name: name for name in ("embedding", "embedding_norm", "positions", "blocks", "norm")}
+    def backbone(self) -> Backbone:
+        """The embedding and all blocks; a plain encoder can start from those of a plain GPT."""
+        names = ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")
+        settings = {**{name: name for name in names}, "embedding": "width"}
+        peculiar = {name: getattr(self, name) != getattr(GPTConfig, name) for name in PECULIAR}
+        peculiar |= {"causal": True, "groups": self.groups not in (None, self.heads)}
+        return Backbone(
+            family="encoder blocks",
+            settings=settings,
+            sizes={**read_settings(self, settings), **peculiar},
+            weights={name: name for name in ("embedding", "embedding_norm", "positions", "blocks", "norm")},
+            same_model_settings=PECULIAR,
+        )
 
     @property
     def shape(self) -> BlockShape:
@@ -216,7 +216,6 @@ class ImageGPTConfig(GPTConfig):
     channels: Annotated[int, Range(1, 3)] = 1
     """Tokens of a pixel: 3 bytes of red, green and blue, else 1; filled in from the pictures."""
 
-    FAMILY: ClassVar[str] = "pixels"
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "imagegpt-small": _imagegpt(512, 8, 24),
         "imagegpt-medium": _imagegpt(1024, 8, 36),
@@ -248,8 +247,13 @@ class ImageGPTConfig(GPTConfig):
         """What it is, in a few words."""
         return f"A GPT over pixels, of {self.depth} blocks, {self.width} wide, {self.heads} heads"
 
+    @property
+    def backbone(self) -> Backbone:
+        """The embedding and all blocks, from which models of pixels alone can start."""
+        return replace(super().backbone, family="pixels")
 
-class GPT(nn.Module):
+
+class GPT(TokenModel):
     """Reads a text and says, at each token, what may come next; trained on packed rows, generates beam by beam."""
 
     bias: ClassVar[None] = None  # of the logits

@@ -21,9 +21,10 @@ from regard.attention.cache import KeyValues, LayerCache, StaticDecoderState
 from regard.attention.hardware import device_of, kernels_run
 from regard.attention.masks import Mask, Stepping, padded, stepping
 from regard.attention.multihead import MultiHead
-from regard.attention.positions import Learned, Positions, Table
+from regard.attention.positions import ALiBi, Learned, Positions, Table
 from regard.attention.tap import Tap
-from regard.models.blocks import ACTIVATIONS, Stack
+from regard.models.blocks import ACTIVATIONS, DecoderBlock, Stack
+from regard.models.interface import Model
 from regard.models.known import Unknown, check
 from regard.models.lean import LeanDecoder
 from regard.models.projection import Carried, Projection, added, opened
@@ -164,7 +165,7 @@ class FusedDecoder:
         assert isinstance(where, Stepping)
         way = AttentionSpec(score=attention.score)
         if positions.biased:
-            slopes = getattr(positions, "slopes", None)
+            slopes = positions.slopes if isinstance(positions, ALiBi) else None
             back = self._bias(where.room + where.slots.shape[2]) if slopes is None else None
             way = replace(way, bias=positions.bias, slopes=slopes, back=back)
         return _merge(attend_step(query, key, value, cache=cache, mask=mask, way=way, positions=positions))
@@ -214,7 +215,7 @@ class Ready:
         self._examples = 0
         self._lean: FusedDecoder | LeanDecoder | None = None
         self._stamp: Any = None
-        self._refused = not hasattr(model, "stack")
+        self._refused = not isinstance(model, Model) or model.stack is None
 
     def __call__(self, examples: int) -> Any:
         """What writes so many examples more."""
@@ -289,7 +290,7 @@ def pays(device: torch.device) -> bool:
 
 def _layer(block: Any) -> Layer:
     """A block's weights, joined."""
-    own, cross = block.attention, getattr(block, "cross", None)
+    own, cross = block.attention, block.cross if isinstance(block, DecoderBlock) else None
     steps = [block.after_attention, *([] if cross is None else [block.after_cross]), block.after_mlp]
     function = next(name for name, each in ACTIVATIONS.items() if each is block.mlp.activation)
     gate, inner = block.mlp.gate, block.mlp.inner

@@ -65,7 +65,9 @@ def normalise(x: Tensor, change: Tensor | None, bias: Tensor | None, norm: nn.Mo
 
 def _weights(norm: Any) -> tuple[Tensor | None, Tensor | None, float]:
     """What a norm multiplies by, what it adds then, and what it adds to the variance."""
-    return (None, None, 1.0) if norm is None else (norm.weight, getattr(norm, "bias", None), norm.eps)
+    if norm is None:
+        return None, None, 1.0
+    return norm.weight, norm.bias if isinstance(norm, nn.LayerNorm) else None, norm.eps
 
 
 def _shape(rows: int, wide: int, width: int) -> tuple[int, int]:

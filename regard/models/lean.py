@@ -20,7 +20,7 @@ from regard.attention.cache import DecoderState, KeyValues, LayerCache
 from regard.attention.masks import Mask, Stepping, padded, stepping
 from regard.attention.multihead import MultiHead
 from regard.attention.positions import Positions
-from regard.models.blocks import FeedForward
+from regard.models.blocks import DecoderBlock, FeedForward
 from regard.models.known import check
 
 Change = Callable[[Tensor], Tensor]
@@ -107,7 +107,7 @@ class _Block(NamedTuple):
     def of(cls, block: Any, positions: Positions) -> _Block:
         past, inner = _Past.of(block.attention, positions), _Inner.of(block.mlp)
         steps: tuple[Any, ...] = block.after_attention, block.after_mlp
-        if not hasattr(block, "cross"):
+        if not isinstance(block, DecoderBlock):
             return cls((past, inner), tuple(_norm(step.norm) for step in steps))
         steps = block.after_attention, block.after_cross, block.after_mlp
         return cls((past, _Source.of(block.cross), inner), tuple(_norm(step.norm) for step in steps))

@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from regard.attention.masks import Grid, Row
 from regard.config.ranges import Share, Small, Vocabulary, affordable
 from regard.config.resuming import Warned
+from regard.models.interface import Backbone, ModelConfig, read_settings
 
 FACTOR = 1_000_003  # of a hash: odd, and larger than most vocabularies
 UNSEEN = 2.0  # texts beside the real ones in which every feature is taken to be, shared out as the labels are
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearConfig:
+class LinearConfig(ModelConfig):
     """A linear model over words, pairs and triples of words."""
 
     name: Literal["linear"] = "linear"
@@ -54,8 +55,6 @@ class LinearConfig:
     FORMAT: ClassVar[str] = "plain"
     FEW: ClassVar[dict[str, Any]] = {"reach": 2, "buckets": 1 << 18}
     RATE: ClassVar[float] = 0.02
-    FAMILY: ClassVar[str] = "words"
-    BODY: ClassVar[dict[str, str]] = {"reach": "reach", "buckets": "buckets", "classes": "classes"}
 
     def __post_init__(self) -> None:
         if self.per_token:
@@ -83,6 +82,12 @@ class LinearConfig:
     def phrase(self) -> str:
         """What it is, in a few words."""
         return f"A linear model over {['words', 'words and pairs'][self.reach > 1]}{' and more' * (self.reach > 2)}"
+
+    @property
+    def backbone(self) -> Backbone:
+        """Sizes alone: what words mean for some labels is of no use for others."""
+        settings = {name: name for name in ("reach", "buckets", "classes")}
+        return Backbone(family="words", settings=settings, sizes=read_settings(self, settings))
 
 
 class Offset(nn.Module):

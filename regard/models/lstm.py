@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -20,13 +20,14 @@ from torch.nn import functional as F
 from regard.config.ranges import Share, Small, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.cells import Kind, Layers
+from regard.models.interface import Backbone, ModelConfig, TokenModel, Traits, read_settings
 
 READ = 1024  # tokens of a prompt read at a time
 BETWEEN = re.compile(r"weight_hh|state\.weight")  # weights from one state to the next
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentLMConfig:
+class RecurrentLMConfig(ModelConfig):
     """Recurrent layers that predict the next token of a text."""
 
     name: Literal["rnn-lm"] = "rnn-lm"
@@ -52,9 +53,6 @@ class RecurrentLMConfig:
     fused: bool = True
     """Use kernels for whole layers where there are some; false writes every step out."""
 
-    FAMILY: ClassVar[str] = "recurrent layers"
-    BODY: ClassVar[dict[str, str]] = {name: name for name in ("cell", "embedding", "width", "depth")}
-
     def __post_init__(self) -> None:
         affordable(self.parameters, "lower width, depth or the vocabulary")
 
@@ -65,15 +63,16 @@ class RecurrentLMConfig:
         return 2 * self.vocab * embedding + 4 * self.width * (embedding + (2 * self.depth - 1) * self.width)
 
     @property
-    def sizes(self) -> dict[str, Any]:
-        """What another model must share to go on with its layers."""
-        own = {name: getattr(self, field) for name, field in self.BODY.items()}
-        return {**own, "embedding": self.embedding or self.width, "bidirectional": False}
-
-    @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model of the family can go on with."""
-        return {"embedding": "embedding", **{f"layer {n}": f"layers.{n}.layers.0" for n in range(self.depth)}}
+    def backbone(self) -> Backbone:
+        """The embedding and all layers."""
+        settings = {name: name for name in ("cell", "embedding", "width", "depth")}
+        sizes = {"embedding": self.embedding or self.width, "bidirectional": False}
+        return Backbone(
+            family="recurrent layers",
+            settings=settings,
+            sizes={**read_settings(self, settings), **sizes},
+            weights={"embedding": "embedding", **{f"layer {n}": f"layers.{n}.layers.0" for n in range(self.depth)}},
+        )
 
     @property
     def phrase(self) -> str:
@@ -101,14 +100,14 @@ class Reading:
         return Reading(torch.cat([self.state, other.state]))
 
 
-class RecurrentLM(nn.Module):
+class RecurrentLM(TokenModel):
     """Embedding, recurrent layers, and one number for every token that may follow.
 
     It runs in full precision: states gather the errors of all steps.
     """
 
-    capturable: ClassVar[bool] = False  # the last window of a text is shorter
-    transient: ClassVar[tuple[str, ...]] = ("carried",)  # the state of every lane, which training gives it
+    # the last window of a text is shorter; what is carried is the state of every lane, which training gives it
+    traits = Traits(capturable=False, transient=("carried",))
 
     def __init__(self, config: RecurrentLMConfig):
         super().__init__()
@@ -117,8 +116,7 @@ class RecurrentLM(nn.Module):
         self.embedding = nn.Embedding(config.vocab, features)
         sizes = [features, *[width] * (config.depth - 1)]
         self.layers = nn.ModuleList(Layers(config.cell, size, width, fused=config.fused) for size in sizes)
-        if config.tied and width != features:
-            self.narrow = nn.Linear(width, features, bias=False)
+        self.narrow = nn.Linear(width, features, bias=False) if config.tied and width != features else None
         if not config.tied:
             self.output = nn.Linear(width, config.vocab, bias=False)
         self.bias = nn.Parameter(torch.zeros(config.vocab))
@@ -145,7 +143,7 @@ class RecurrentLM(nn.Module):
                 x, end = self._read(layers, x, own)
                 x = self._drop(x)
                 ends.append(end)
-            return (self.narrow(x) if hasattr(self, "narrow") else x), torch.cat(ends, -2)
+            return (x if self.narrow is None else self.narrow(x)), torch.cat(ends, -2)
 
     def _read(self, layers: Layers, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One layer, which in training may forget some of the ways from state to state for a whole window."""

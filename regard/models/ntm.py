@@ -14,7 +14,7 @@ A write head erases and adds, `M_i <- M_i * (1 - w_i erase) + w_i add`; then a r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -27,6 +27,7 @@ from regard.attention.scores import cosine
 from regard.attention.tap import Tap
 from regard.config.ranges import Range, Small, Vocabulary, Width, affordable
 from regard.models.cells import LSTM
+from regard.models.interface import Model, ModelConfig, Traits
 
 FIRST = 5.0  # by how much the first place outweighs the others before a step, as a logit
 SETTINGS = 3  # numbers that address a memory beside a key and a shift: strength, power, gate
@@ -34,7 +35,7 @@ STEADY = 2.0  # by how much weights are sharpened and the gate is shut at first,
 
 
 @dataclass(frozen=True, kw_only=True)
-class NTMConfig:
+class NTMConfig(ModelConfig):
     """A controller with a memory beside it."""
 
     name: Literal["ntm"] = "ntm"
@@ -197,11 +198,10 @@ class NTMStep(nn.Module):
         return State(*(each.repeat(batch, *[1] * each.dim()) for each in (hidden, self.seen, weights, memory)))
 
 
-class NTM(nn.Module):
+class NTM(Model):
     """A sequence in, an answer at every step; computed in full precision, since a memory gathers errors."""
 
-    compilable: ClassVar[bool] = False  # all steps would be unrolled
-    compiled: ClassVar[tuple[str, ...]] = ("step",)  # one of them is enough
+    traits = Traits(compilable=False, compiled=("step",))  # all steps would be unrolled: one of them is enough
 
     def __init__(self, config: NTMConfig):
         super().__init__()

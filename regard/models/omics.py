@@ -7,7 +7,7 @@ nor asked.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -21,6 +21,7 @@ from regard.attention.scores import dot
 from regard.attention.tap import Tap
 from regard.config.ranges import Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
+from regard.models.interface import Model, ModelConfig, Traits
 
 PLANE = 2  # numbers of a module's vector
 
@@ -45,7 +46,7 @@ class Answers(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MOMAConfig:
+class MOMAConfig(ModelConfig):
     """Omics as modules that look at one another (Moon and Lee 2022)."""
 
     name: Literal["moma"] = "moma"
@@ -92,14 +93,14 @@ class Across(nn.Module):
         return mixed.unflatten(2, (omics, modules))
 
 
-class MOMA(nn.Module):
+class MOMA(Model):
     """MOMA, a multi-task attention network: each omic answers by itself, from what the others see in its modules.
 
     Module i of omic a is `m = (U x, V x) / |(U x, V x)|`. Of these the modules of another omic b see
     `sum_i softmax_i(cos(b_j, a_i)) a_i`, and from all that is seen in a, a linear map answers for a.
     """
 
-    capturable: ClassVar[bool] = False  # trained before a compiler would be done
+    traits = Traits(capturable=False)  # trained before a compiler would be done
 
     def __init__(self, config: MOMAConfig):
         super().__init__()
@@ -134,7 +135,7 @@ class MOMA(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeePROGConfig:
+class DeePROGConfig(ModelConfig):
     """An encoder for each omic and self-attention over omics (Dutta, Patra and Saha 2021)."""
 
     name: Literal["deeprog"] = "deeprog"
@@ -163,14 +164,14 @@ class DeePROGConfig:
         return encoders + 4 * self.width * (self.width + 1) + (self.width + 1) * self.classes
 
 
-class DeePROG(nn.Module):
+class DeePROG(Model):
     """Each omic is encoded, all look at one another, and their mean answers.
 
     `z_k = tanh(E_k x_k + e_k)`, `h = z + attention(z)`, and the answer is `W mean_k(h_k) + w`, over the omics that a
     sample has.
     """
 
-    capturable: ClassVar[bool] = False
+    traits = Traits(capturable=False)
 
     def __init__(self, config: DeePROGConfig):
         super().__init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from regard.config.ranges import Share, Small, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.cells import CELLS, Kind, Layers
+from regard.models.interface import Model, ModelConfig, Traits
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerStepConfig:
+class PerStepConfig(ModelConfig):
     """Recurrent layers, then an answer."""
 
     name: Literal["rnn-per-step"] = "rnn-per-step"
@@ -38,10 +39,10 @@ class PerStepConfig:
         affordable(CELLS[self.cell].gates * self.width * layers + self.width * self.outputs, "lower width or depth")
 
 
-class RecurrentPerStep(nn.Module):
+class RecurrentPerStep(Model):
     """A sequence in, an answer at every step; all that it remembers is the state of its layers."""
 
-    compilable: ClassVar[bool] = False  # all steps would be unrolled
+    traits = Traits(compilable=False)  # all steps would be unrolled
 
     def __init__(self, config: PerStepConfig):
         super().__init__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from regard.config.ranges import Share, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
+from regard.models.interface import Model, ModelConfig, Traits
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerceptronConfig:
+class PerceptronConfig(ModelConfig):
     """Plain layers one after another."""
 
     name: Literal["perceptron"] = "perceptron"
@@ -34,10 +35,10 @@ class PerceptronConfig:
         affordable(sum(before * after for before, after in itertools.pairwise(sizes)), "lower hidden")
 
 
-class Perceptron(nn.Module):
+class Perceptron(Model):
     """`W2 relu(W1 x + b1) + b2`, with as many such layers as asked for; in full precision."""
 
-    capturable: ClassVar[bool] = False  # trained before a compiler would be done
+    traits = Traits(capturable=False)  # trained before a compiler would be done
 
     def __init__(self, config: PerceptronConfig):
         super().__init__()

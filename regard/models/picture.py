@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.config.ranges import Range
+from regard.models.interface import Model
 from regard.models.running import RunningNorm
 
 Side = Annotated[int, Range(0, 4096)]
@@ -61,7 +62,7 @@ class Convolved(nn.Module):
         return y if self.activation is None else self.activation(y)
 
 
-class Convolutional(nn.Module):
+class Convolutional(Model):
     """Convolutions whose last map gives the regions, and whose mean over them goes to the head."""
 
     config: Any

@@ -19,6 +19,7 @@ from regard.models.bert import BERT, BERTConfig
 from regard.models.blocks import draw
 from regard.models.dropout import Dropout
 from regard.models.gpt import GPT, GPTConfig
+from regard.models.interface import Backbone
 from regard.models.spread import first, highest, last, mean
 
 SMALL = {"width": 64, "heads": 4, "hidden": 128, "depth": 2, "dropout": 0.3, "head_dropout": 0.3}
@@ -48,8 +49,6 @@ class BERTEncoderConfig(BERTConfig):
     TUNED: ClassVar[float] = 1e-4
     """The highest learning rate that suits a body that was pre-trained."""
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}  # those of a BERT: start from one
-    TOPS: ClassVar[tuple[str, ...]] = ("reader.pooler",)
-    """Parts of the body that learn with the head: not all that a BERT can start from has them."""
 
     @property
     def bare(self) -> BERTEncoderConfig:
@@ -68,9 +67,10 @@ class BERTEncoderConfig(BERTConfig):
         return super().parameters + (self.pools - self.pooler) * layer + self.classes * (self.width + 1)
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        return {role: f"reader.{own}" for role, own in super(BERTEncoderConfig, self.bare).body.items()}
+    def backbone(self) -> Backbone:
+        """The BERT; its pooler learns with the head, because not all that it can start from have one."""
+        backbone = super(BERTEncoderConfig, self.bare).backbone
+        return replace(backbone, weights=_inside(backbone), trained_with_head=("reader.pooler",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +102,15 @@ class GPTEncoderConfig(GPTConfig):
         return super().parameters + self.classes * (self.width + 1)
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        return {role: f"reader.{own}" for role, own in super().body.items()}
+    def backbone(self) -> Backbone:
+        """The GPT."""
+        backbone = super().backbone
+        return replace(backbone, weights=_inside(backbone))
+
+
+def _inside(backbone: Backbone) -> dict[str, str]:
+    """Return where the weights of a backbone lie in a model that holds it as its reader."""
+    return {part: f"reader.{prefix}" for part, prefix in backbone.weights.items()}
 
 
 AnyBodyConfig = BERTEncoderConfig | GPTEncoderConfig

@@ -12,13 +12,14 @@ from torch.nn import functional as F
 
 from regard.config.ranges import Share, Small, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
+from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, halvings
 
 GROWTH = {"basic": 1, "bottleneck": 4}  # features that leave a block for each inside it
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResNetConfig:
+class ResNetConfig(ModelConfig):
     """Stages of residual blocks, each of which but the first halves the sides, then the mean over the picture."""
 
     name: Literal["resnet"] = "resnet"
@@ -40,9 +41,6 @@ class ResNetConfig:
     dropout: Warned[Share] = 0.0
     """Dropout rate before the head."""
 
-    FAMILY: ClassVar[str] = "resnet"
-    BODY: ClassVar[dict[str, str]] = {name: name for name in ("channels", "size", "stem", "block", "depths", "widths")}
-    RESIZED: ClassVar[tuple[str, ...]] = ("size",)
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "resnet18": {"classes": 1000, "size": 224},
         "resnet50": {"classes": 1000, "size": 224, "block": "bottleneck", "depths": (3, 4, 6, 3)},
@@ -82,9 +80,16 @@ class ResNetConfig:
         return f"A ResNet of {layers} layers, {self.features} features"
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        return {"stem": "stem", "stages": "stages"}
+    def backbone(self) -> Backbone:
+        """Everything but the head."""
+        settings = {name: name for name in ("channels", "size", "stem", "block", "depths", "widths")}
+        return Backbone(
+            family="resnet",
+            settings=settings,
+            sizes=read_settings(self, settings),
+            weights={"stem": "stem", "stages": "stages"},
+            resizable=("size",),
+        )
 
 
 Layer = tuple[int, int, int, int]  # inputs, outputs, side of the kernel, stride

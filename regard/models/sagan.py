@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.scores import dot
 from regard.config.ranges import Range, Vocabulary, affordable
+from regard.models.interface import Model, ModelConfig, Traits
 from regard.models.picture import Channels, Plane, Side, check
 from regard.models.running import ClassNorm, RunningNorm
 from regard.models.spectral import normalise
@@ -32,7 +33,7 @@ Maps = Annotated[int, Range(1, 4096)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SAGANConfig:
+class SAGANConfig(ModelConfig):
     """A generator and a discriminator of pictures."""
 
     name: Literal["sagan"] = "sagan"
@@ -192,10 +193,10 @@ class Discriminator(nn.Module):
         return (self.real(h).squeeze(1) + (self.fits(labels) * h).sum(1)).float()
 
 
-class SAGAN(nn.Module):
+class SAGAN(Model):
     """Both, side by side; in use only the generator works."""
 
-    compilable = False  # a step freezes the part that does not learn
+    traits = Traits(compilable=False)  # a step freezes the part that does not learn
 
     def __init__(self, config: SAGANConfig):
         super().__init__()
@@ -204,8 +205,8 @@ class SAGAN(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear | nn.Embedding):
                 nn.init.xavier_uniform_(module.weight)
-                if getattr(module, "bias", None) is not None:
-                    nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+                if not isinstance(module, nn.Embedding) and module.bias is not None:
+                    nn.init.zeros_(module.bias)
         normalise(self)
 
     def forward(

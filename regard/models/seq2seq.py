@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -19,6 +19,7 @@ from regard.attention.masks import Grid, Row, padded
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.cells import Kind, Layers
+from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.spread import spread
 from regard.models.writers import (
     Bahdanau,
@@ -36,7 +37,7 @@ Layout = Row | Grid
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqConfig:
+class Seq2SeqConfig(ModelConfig):
     """A recurrent encoder and decoder, with or without attention."""
 
     name: Literal["seq2seq"] = "seq2seq"
@@ -70,13 +71,6 @@ class Seq2SeqConfig:
     context: Length = 1024
     """Longest sequence read or written, in tokens."""
 
-    FAMILY: ClassVar[str] = "recurrent layers"
-    BODY: ClassVar[dict[str, str]] = {
-        **{name: name for name in ("cell", "embedding", "bidirectional")},
-        "width": "reading",
-        "depth": "encoder",
-    }
-
     def __post_init__(self) -> None:
         if self.target_vocab not in (None, self.vocab) and self.share == "all":
             raise ValueError("model.share: all needs one vocabulary for both sides; set it to target or none")
@@ -102,20 +96,17 @@ class Seq2SeqConfig:
         return (self.reading or self.width) * (1 + self.bidirectional)
 
     @property
-    def sizes(self) -> dict[str, Any]:
-        """What another model must share to go on with the encoder."""
-        own = {name: getattr(self, field) for name, field in self.BODY.items()}
-        return {**own, "width": self.reading or self.width}
-
-    @property
-    def scale(self) -> float:
-        """What vectors of tokens are multiplied by when they are read."""
-        return math.sqrt(self.embedding)
-
-    @property
-    def body(self) -> dict[str, str]:
-        """Where the weights of the encoder lie, which another model can go on with."""
-        return {"embedding": "embedding", **{f"layer {n}": f"encoder.layers.{n}" for n in range(self.encoder)}}
+    def backbone(self) -> Backbone:
+        """The encoder, from which another model can start."""
+        settings = {name: name for name in ("cell", "embedding", "bidirectional")}
+        settings |= {"width": "reading", "depth": "encoder"}
+        return Backbone(
+            family="recurrent layers",
+            settings=settings,
+            sizes={**read_settings(self, settings), "width": self.reading or self.width},
+            weights={"embedding": "embedding", **{f"layer {n}": f"encoder.layers.{n}" for n in range(self.encoder)}},
+            embedding_scale=math.sqrt(self.embedding),
+        )
 
     @property
     def phrase(self) -> str:

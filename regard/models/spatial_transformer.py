@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from regard.attention.attend import attend
 from regard.config.ranges import Range, Share, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
+from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, check, halvings
 
 SPOTS = 4  # rows and columns that a map is brought to before layers that see all of it
@@ -24,7 +25,7 @@ IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpatialTransformerConfig:
+class SpatialTransformerConfig(ModelConfig):
     """Transformers that cut out and turn upright what matters, and convolutions that read it."""
 
     name: Literal["spatial-transformer"] = "spatial-transformer"
@@ -58,24 +59,6 @@ class SpatialTransformerConfig:
     """Features of the layer below the head."""
     dropout: Warned[Share] = 0.0
     """Dropout rate before the head."""
-
-    FAMILY: ClassVar[str] = "spatial-transformer"
-    BODY: ClassVar[dict[str, str]] = {
-        name: name
-        for name in [
-            "channels",
-            "size",
-            "transformers",
-            "crop",
-            "points",
-            "searching",
-            "search",
-            "rounds",
-            "pace",
-            "widths",
-            "hidden",
-        ]
-    }
 
     def __post_init__(self) -> None:
         if not self.widths or (self.transformers and not self.searching):
@@ -127,9 +110,16 @@ class SpatialTransformerConfig:
         return f"A network of {len(self.widths)} convolutions behind {self.transformers} spatial transformers"
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        return {name: name for name in ("transformers", "layers", "hidden")}
+    def backbone(self) -> Backbone:
+        """Everything but the head."""
+        searching = ("transformers", "crop", "points", "searching", "search", "rounds", "pace")
+        settings = {name: name for name in ("channels", "size", *searching, "widths", "hidden")}
+        return Backbone(
+            family="spatial-transformer",
+            settings=settings,
+            sizes=read_settings(self, settings),
+            weights={name: name for name in ("transformers", "layers", "hidden")},
+        )
 
 
 def _convolutions(inputs: int, widths: Sequence[int]) -> int:

@@ -20,6 +20,7 @@ from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, FeedForward, Stack
 from regard.models.dropout import Dropout
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.interface import Backbone, ModelConfig, read_settings
 
 
 def _t5(width: int, heads: int, hidden: int, blocks: int, **settings: Any) -> dict[str, Any]:
@@ -32,7 +33,7 @@ NEWER = {"activation": "gelu_tanh", "gated": True, "tied": False}
 
 
 @dataclass(frozen=True, kw_only=True)
-class T5Config:
+class T5Config(ModelConfig):
     """An encoder-decoder with biases by distance, RMSNorm, and no other biases."""
 
     name: Literal["t5"] = "t5"
@@ -70,11 +71,6 @@ class T5Config:
     context: Length = 512
     """Longest sequence of the data, in tokens; the model itself knows no bound."""
 
-    FAMILY: ClassVar[str] = "T5"
-    BODY: ClassVar[dict[str, str]] = {
-        **{name: name for name in ("width", "depth", "heads", "hidden", "encoder", "decoder", "buckets", "furthest")},
-        **{name: name for name in ("eps", "activation", "gated", "tied", "context")},
-    }
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "t5-small": _t5(512, 8, 2048, 6),
         "t5-base": _t5(768, 12, 3072, 12),
@@ -107,10 +103,17 @@ class T5Config:
         return f"A T5 of {self.encoder}+{self.decoder} blocks, {self.width} wide, {self.heads} heads"
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another T5 can go on with: all of them."""
+    def backbone(self) -> Backbone:
+        """All weights, from which another T5 can start."""
+        names = ("width", "depth", "heads", "hidden", "encoder", "decoder", "buckets", "furthest")
+        settings = {name: name for name in (*names, "eps", "activation", "gated", "tied", "context")}
         parts = ("encoder", "encoder_positions", "encoder_norm", "decoder", "decoder_positions", "decoder_norm")
-        return {name: name for name in ("embedding", *parts, "output")}
+        return Backbone(
+            family="T5",
+            settings=settings,
+            sizes=read_settings(self, settings),
+            weights={name: name for name in ("embedding", *parts, "output")},
+        )
 
     @property
     def shape(self) -> BlockShape:

@@ -26,13 +26,14 @@ from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, EncoderBlock, check_length
 from regard.models.cells import Kind, Layers
 from regard.models.convolution import TextConvolution
+from regard.models.interface import Backbone, Model, ModelConfig, Traits, read_settings
 from regard.models.spread import highest, mean, spread
 
 UNKNOWN = 3  # the token of words that are not known, which dropped words become
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig:
+class EncoderConfig(ModelConfig):
     """What all models that label text share."""
 
     vocab: Vocabulary = 0
@@ -87,13 +88,18 @@ class RecurrentEncoderConfig(EncoderConfig):
 
     FEW: ClassVar[dict[str, Any]] = {"embedding": 64, "width": 64, "dropout": 0.3}
     RATE: ClassVar[float] = 3e-3
-    FAMILY: ClassVar[str] = "recurrent layers"
-    BODY: ClassVar[dict[str, str]] = {name: name for name in ("cell", "embedding", "width", "depth", "bidirectional")}
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model of the family can go on with."""
-        return {"embedding": "embedding", **{f"layer {n}": f"reader.layers.layers.{n}" for n in range(self.depth)}}
+    def backbone(self) -> Backbone:
+        """The embedding and all layers."""
+        settings = {name: name for name in ("cell", "embedding", "width", "depth", "bidirectional")}
+        layers = {f"layer {n}": f"reader.layers.layers.{n}" for n in range(self.depth)}
+        return Backbone(
+            family="recurrent layers",
+            settings=settings,
+            sizes=read_settings(self, settings),
+            weights={"embedding": "embedding", **layers},
+        )
 
     @property
     def layers(self) -> int:
@@ -122,13 +128,17 @@ class ConvolutionEncoderConfig(EncoderConfig):
 
     FEW: ClassVar[dict[str, Any]] = {"embedding": 100, "widths": [1, 3], "maps": 64, "dropout": 0.5}
     RATE: ClassVar[float] = 4e-3
-    FAMILY: ClassVar[str] = "convolutions"
-    BODY: ClassVar[dict[str, str]] = {name: name for name in ("embedding", "widths", "maps")}
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model of the family can go on with."""
-        return {"embedding": "embedding", "filters": "reader.convolution"}
+    def backbone(self) -> Backbone:
+        """The embedding and all filters."""
+        settings = {name: name for name in ("embedding", "widths", "maps")}
+        return Backbone(
+            family="convolutions",
+            settings=settings,
+            sizes=read_settings(self, settings),
+            weights={"embedding": "embedding", "filters": "reader.convolution"},
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,22 +192,20 @@ class TransformerEncoderConfig(EncoderConfig):
         "dropout": 0.3,
     }
     RATE: ClassVar[float] = 2e-3
-    FAMILY: ClassVar[str] = "encoder blocks"
-    BODY: ClassVar[dict[str, str]] = {
-        **{name: name for name in ("embedding", "width", "heads", "hidden", "depth")},
-        **{name: name for name in ("norm", "positions", "activation", "causal", "context")},
-    }
 
     @property
-    def scale(self) -> float:
-        """What vectors of tokens are multiplied by."""
-        return math.sqrt(self.embedding)
-
-    @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model of the family can go on with."""
+    def backbone(self) -> Backbone:
+        """The embedding and all blocks."""
+        names = ("embedding", "width", "heads", "hidden", "depth", "norm", "positions", "activation")
+        settings = {name: name for name in (*names, "causal", "context")}
         parts = {"fit": "fit", "blocks": "encoder", "norm": "norm", "positions": "positions"}
-        return {"embedding": "embedding", **{role: f"reader.{own}" for role, own in parts.items()}}
+        return Backbone(
+            family="encoder blocks",
+            settings=settings,
+            sizes=read_settings(self, settings),
+            weights={"embedding": "embedding", **{part: f"reader.{prefix}" for part, prefix in parts.items()}},
+            embedding_scale=math.sqrt(self.embedding),
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -280,13 +288,13 @@ class TransformerEncoder(nn.Module):
         self.encoder = nn.ModuleList(EncoderBlock(shape) for _ in range(config.depth))
         self.norm = nn.LayerNorm(width) if shape.pre else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
-        if config.pool == "class" and not config.per_token:
-            self.token = nn.Parameter(torch.randn(width))
+        in_front = config.pool == "class" and not config.per_token
+        self.token = nn.Parameter(torch.randn(width)) if in_front else None
 
     def forward(self, x: Float[Tensor, "*token inputs"], layout: Layout) -> Read:
         """Tokens that have looked at one another."""
-        x, inner = self.fit(x) * self.config.scale, layout
-        if hasattr(self, "token"):
+        x, inner = self.fit(x) * math.sqrt(self.config.embedding), layout
+        if self.token is not None:
             x, inner = _fronted(x, layout, self.token.to(x.dtype))
         check_length(self.positions, inner.longest, before=int(inner is layout))
         added = self.positions.embed(inner.place, inner.span)
@@ -295,7 +303,7 @@ class TransformerEncoder(nn.Module):
         for block in self.encoder:
             x = block(x, mask=mask, positions=self.positions)
         x = self.norm(x)
-        return Read(*_parted(x, layout, inner)) if hasattr(self, "token") else Read(x)
+        return Read(*_parted(x, layout, inner)) if self.token is not None else Read(x)
 
 
 ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
@@ -305,7 +313,7 @@ ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
 }
 
 
-class Labeller(nn.Module):
+class Labeller(Model):
     """Vectors of tokens, a reader, and one number for every label: of the text, or of each token.
 
     Texts lie in a packed row or in the lines of a padded batch, with the same answers.
@@ -317,17 +325,14 @@ class Labeller(nn.Module):
         self.embedding = nn.Embedding(config.vocab, config.embedding)
         nn.init.normal_(self.embedding.weight, std=0.1)
         self.reader = ENCODERS[config.name][0](config)
+        # a compiler would unroll every step of recurrent layers; recorded they cost nothing to launch
+        self.traits = Traits(compilable=not isinstance(self.reader, RecurrentEncoder))
         features = self.reader.features
         if config.pool == "attention" and not config.per_token:
             self.query = nn.Parameter(torch.randn(1, 1, features) / math.sqrt(features))
             self.pool = SingleHead(Additive(features, features, features))
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(features, config.classes)
-
-    @property
-    def compilable(self) -> bool:
-        """A compiler would unroll every step of recurrent layers; recorded they cost nothing to launch."""
-        return not isinstance(self.reader, RecurrentEncoder)
 
     def forward(self, tokens: Int[Tensor, "*token"], layout: Layout) -> Float[Tensor, "*label classes"]:
         """Logits of the labels: of every token, or of every text (of a row of fixed shape, as many as there may be)."""

@@ -15,10 +15,11 @@ from regard.config.ranges import Length, Share, Small, Vocabulary, Width, afford
 from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, draw_evenly
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.interface import Backbone, ModelConfig, read_settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
+class TransformerConfig(ModelConfig):
     """An encoder-decoder Transformer."""
 
     name: Literal["transformer"] = "transformer"
@@ -61,13 +62,6 @@ class TransformerConfig:
     context: Length = 1024
     """Longest sequence the position tables serve, in tokens."""
 
-    FAMILY: ClassVar[str] = "encoder blocks"
-    BODY: ClassVar[dict[str, str]] = {
-        **{name: name for name in ("width", "heads", "hidden", "norm", "positions", "activation", "context")},
-        "embedding": "width",
-        "depth": "encoder",
-    }
-    PECULIAR: ClassVar[tuple[str, ...]] = ("groups", "attention_bias")
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"width": 128, "heads": 4, "hidden": 256, "encoder": 4, "decoder": 4, "dropout": 0.3},
         "small": {"width": 256, "heads": 4, "hidden": 1024, "encoder": 6, "decoder": 6, "dropout": 0.2},
@@ -94,22 +88,21 @@ class TransformerConfig:
         return f"A Transformer of {self.encoder}+{self.decoder} blocks, {self.width} wide, {self.heads} heads"
 
     @property
-    def sizes(self) -> dict[str, Any]:
-        """What another model must share to go on with the encoder."""
-        own = {name: getattr(self, field) for name, field in self.BODY.items()}
+    def backbone(self) -> Backbone:
+        """The encoder, from which another model can start."""
+        names = ("width", "heads", "hidden", "norm", "positions", "activation", "context")
+        settings = {**{name: name for name in names}, "embedding": "width", "depth": "encoder"}
         grouped = self.groups is not None and self.groups != self.heads
-        return {**own, "groups of keys": grouped, "attention without biases": not self.attention_bias}
-
-    @property
-    def scale(self) -> float:
-        """What vectors of tokens are multiplied by."""
-        return math.sqrt(self.width)
-
-    @property
-    def body(self) -> dict[str, str]:
-        """Where the weights of the encoder lie, which another model can go on with."""
+        peculiar = {"groups of keys": grouped, "attention without biases": not self.attention_bias}
         parts = {"blocks": "encoder", "norm": "encoder_norm", "positions": "encoder_positions"}
-        return {"embedding": "embedding", **parts}
+        return Backbone(
+            family="encoder blocks",
+            settings=settings,
+            sizes={**read_settings(self, settings), **peculiar},
+            weights={"embedding": "embedding", **parts},
+            embedding_scale=math.sqrt(self.width),
+            same_model_settings=("groups", "attention_bias"),
+        )
 
     @property
     def shape(self) -> BlockShape:

@@ -11,13 +11,14 @@ from torch.nn import functional as F
 
 from regard.config.ranges import Range, Share, Small, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
+from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.picture import Channels, Convolutional, Plane, Side
 
 SPOTS = 7  # rows and columns of the map that goes to the hidden layers
 
 
 @dataclass(frozen=True, kw_only=True)
-class VGGConfig:
+class VGGConfig(ModelConfig):
     """Stages of convolutions, each of which but the first halves the sides, then hidden layers."""
 
     name: Literal["vgg"] = "vgg"
@@ -37,9 +38,6 @@ class VGGConfig:
     dropout: Warned[Share] = 0.5
     """Dropout rate of the hidden layers, or before the head."""
 
-    FAMILY: ClassVar[str] = "vgg"
-    BODY: ClassVar[dict[str, str]] = {name: name for name in ("channels", "size", "depths", "widths")}
-    RESIZED: ClassVar[tuple[str, ...]] = ("size",)
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {"vgg16": {"classes": 1000, "size": 224}}
 
     def __post_init__(self) -> None:
@@ -86,9 +84,16 @@ class VGGConfig:
         return f"A VGG of {count} convolution{'s' if count > 1 else ''}, {self.features} features"
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        return {"stages": "stages", **({"hidden": "hidden"} if self.hidden else {})}
+    def backbone(self) -> Backbone:
+        """Everything but the head."""
+        settings = {name: name for name in ("channels", "size", "depths", "widths")}
+        return Backbone(
+            family="vgg",
+            settings=settings,
+            sizes=read_settings(self, settings),
+            weights={"stages": "stages", **({"hidden": "hidden"} if self.hidden else {})},
+            resizable=("size",),
+        )
 
 
 class VGG(Convolutional):

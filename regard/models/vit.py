@@ -18,6 +18,7 @@ from regard.config.ranges import Positive, Range, Share, Small, Vocabulary, Widt
 from regard.config.resuming import Warned
 from regard.models.blocks import DEVIATION, BlockShape, EncoderBlock, draw_evenly, halved
 from regard.models.dropout import Dropout
+from regard.models.interface import Backbone, Model, ModelConfig, read_settings
 from regard.models.picture import Channels, Plane, Side, check
 
 TABLE = "positions.table.weight"
@@ -30,7 +31,7 @@ def _vit(width: int, depth: int, heads: int, patch: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViTConfig:
+class ViTConfig(ModelConfig):
     """Encoder blocks over the patches of a picture."""
 
     name: Literal["vit"] = "vit"
@@ -68,12 +69,6 @@ class ViTConfig:
     stochastic_depth: Warned[Share] = 0.0
     """Share of pictures for which a sub-layer of the last block is left out in training; of those before it fewer."""
 
-    FAMILY: ClassVar[str] = "vit"
-    BODY: ClassVar[dict[str, str]] = {
-        name: name
-        for name in ("channels", "size", "patch", "width", "heads", "hidden", "depth", "positions", "eps", "activation")
-    }
-    RESIZED: ClassVar[tuple[str, ...]] = ("size",)  # its weights can be fitted to another
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "vit-ti16": _vit(192, 12, 3, 16),
         "vit-s16": _vit(384, 12, 6, 16),
@@ -96,6 +91,11 @@ class ViTConfig:
             depth = self.width // self.heads
             raise ValueError(f"2-D rotary positions turn features by fours, not {depth} per head: choose other heads")
         affordable(self.parameters, "lower width, hidden or depth")
+
+    @property
+    def features(self) -> int:
+        """Features of a region."""
+        return self.width
 
     @property
     def plane(self) -> Plane:
@@ -124,10 +124,17 @@ class ViTConfig:
         return f"A ViT of {self.depth} blocks, {self.width} wide, {self.heads} heads, patches of {self.patch}"
 
     @property
-    def body(self) -> dict[str, str]:
-        """Where the weights lie that another model can go on with."""
-        names = ("patches", "token", "positions", "blocks", "norm", "pool", "pooler")
-        return {name: name for name in names}
+    def backbone(self) -> Backbone:
+        """Everything but the head."""
+        names = ("channels", "size", "patch", "width", "heads", "hidden", "depth", "positions", "eps", "activation")
+        settings = {name: name for name in names}
+        return Backbone(
+            family="vit",
+            settings=settings,
+            sizes=read_settings(self, settings),
+            weights={name: name for name in ("patches", "token", "positions", "blocks", "norm", "pool", "pooler")},
+            resizable=("size",),
+        )
 
     @property
     def shape(self) -> BlockShape:
@@ -173,7 +180,7 @@ class Pool(nn.Module):
         return seen + self.mlp(self.norm(seen))
 
 
-class ViT(nn.Module):
+class ViT(Model):
     """Reads pictures patch by patch and says what they show."""
 
     token: nn.Parameter | None
@@ -269,7 +276,7 @@ class ViT(nn.Module):
         """Normalised features of the patches, row by row."""
         return self.features(pixels)[:, self.config.before :]
 
-    def fitted(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The weights of such a model for pictures of another size, with positions interpolated to this one's."""
         table = tensors.get(TABLE)
         if table is None or self.config.positions != "learned":

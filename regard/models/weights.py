@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from regard.models.interface import traits_of
+
 ALIGNED = 64  # bytes: where torch puts its own tensors, and where kernels give the same result to the bit
 
 # What is done to weights as they are drawn; without memory it changes nothing, and asking torch for it imports seconds.
@@ -48,12 +50,12 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def learned_tensors(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
-    """What is learnt: parameters, and the `learned_buffers` that a model trains in a loop of its own.
+    """What is learnt: parameters, and the buffers that a model trains in a loop of its own.
 
     Statistics that are measured on the data are buffers of a checkpoint too, and not among them.
     """
     modules = module.modules() if recurse else [module]
-    tables = [each.get_buffer(name) for each in modules for name in getattr(each, "learned_buffers", ())]
+    tables = [each.get_buffer(name) for each in modules for name in traits_of(each).learned_buffers]
     return [*module.parameters(recurse=recurse), *tables]
 
 

@@ -16,15 +16,16 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config.ranges import Positive, Range, Small, Width
+from regard.models.interface import Model, ModelConfig, Traits
 
 Counts = Int[np.ndarray, "vocab"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word2VecConfig:
+class Word2VecConfig(ModelConfig):
     """How words are predicted from the words around them."""
 
     name: Literal["word2vec"] = "word2vec"
@@ -45,6 +46,8 @@ class Word2VecConfig:
     """They are drawn in proportion to their count raised to this."""
     sample: Positive | None = 1e-3
     """Share of the text above which a word is left out at random, the more often the more frequent; null: never."""
+
+    sizes_known: ClassVar[bool] = False
 
 
 class Inputs(NamedTuple):
@@ -76,11 +79,11 @@ class Tree(NamedTuple):
     turns: UInt8[np.ndarray, "turns"]
 
 
-class Word2Vec(nn.Module):
+class Word2Vec(Model):
     """The vectors of words, and of what they are predicted by, in memory that the threads of its inner loop share."""
 
-    learned_buffers: ClassVar[tuple[str, ...]] = ("vectors", "output")  # its loop writes them, without gradients
-    transient: ClassVar[tuple[str, ...]] = ("output", "heard")  # what words are predicted by is of no use afterwards
+    # its loop writes vectors and output without gradients; what words are predicted by is of no use afterwards
+    traits = Traits(learned_buffers=("vectors", "output"), transient=("output", "heard"))
 
     def __init__(self, config: Word2VecConfig, counts: Counts | None = None) -> None:
         super().__init__()
@@ -96,7 +99,7 @@ class Word2Vec(nn.Module):
             self.count(counts)
 
     @staticmethod
-    def sized(config: Word2VecConfig, tensors: Mapping[str, Tensor]) -> Word2VecConfig:
+    def read_sizes(config: Word2VecConfig, tensors: Mapping[str, Tensor]) -> Word2VecConfig:
         """The config with as many words as there are vectors."""
         return replace(config, vocab=len(tensors["vectors"])) if "vectors" in tensors else config
 

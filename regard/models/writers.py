@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +22,7 @@ from regard.attention.scores import Additive, Bilinear, Score, dot
 from regard.attention.singlehead import SingleHead
 from regard.models.blocks import Tied
 from regard.models.cells import Kind, Layers
+from regard.models.interface import Traits
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ class RecurrentWriter(Tied):
     Everything runs in full precision: states gather the errors of all steps.
     """
 
-    compilable: ClassVar[bool] = False  # a compiler would unroll every step; recorded they cost nothing to launch
+    traits = Traits(compilable=False)  # a compiler would unroll every step; recorded they cost nothing to launch
     decoder: nn.ModuleList
     """A list of one, so that looks have the name they have in any decoder."""
     dropout: nn.Dropout

@@ -30,15 +30,8 @@ class Report:
         return {"verdict": self.verdict, "problems": self.problems, "summary": self.summary, "data": self.facts}
 
 
-def check(task: Any, recipe: Any, *, tokens: bool = False) -> Any:
-    """What a task's own check says, or what preparing its data does; `tokens` asks for lengths in tokens too."""
-    if hasattr(task, "check"):
-        return task.check(recipe, tokens=tokens)
-    return prepared(task, recipe)
-
-
-def prepared(task: Any, recipe: Any) -> Report:
-    """What preparing the data of a task says."""
+def prepare_report(task: Any, recipe: Any) -> Report:
+    """Return what preparing the data of a task says."""
     try:
         data = task.prepare(recipe, None)
     except ValueError as error:
@@ -48,7 +41,7 @@ def prepared(task: Any, recipe: Any) -> Report:
 
 def _leniently(task: Any, recipe: Any) -> list[str]:
     """What else there is to say of data of which more is unusable than may be, if that is all that stops it."""
-    if not hasattr(recipe.data, "reject"):
+    if "reject" not in vars(recipe.data):
         return []
     try:
         return list(task.prepare(replace(recipe, data=replace(recipe.data, reject=1.0)), None).summary)

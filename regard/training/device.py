@@ -10,6 +10,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from regard.models.interface import traits_of
+
 SMALL = 500_000  # features of a row below which threads cost more than they bring
 Precision = Literal["auto", "float32", "bfloat16"]
 Switch = Literal["auto", "on", "record", "off"]
@@ -79,10 +81,9 @@ def hash64(*numbers: int) -> int:
 def compiles(device: torch.device, wanted: Switch = "auto", model: nn.Module | None = None) -> bool:
     """Whether steps are compiled, recorded, or both: on CUDA unless it is off; elsewhere it costs more than it brings.
 
-    A model whose steps have no fixed shape says so by `capturable = False`; one that is only to be recorded, by
-    `compilable = False`.
+    A model whose steps have no fixed shape, or that is only to be recorded, says so by its traits.
     """
-    return device.type == "cuda" and wanted != "off" and getattr(model, "capturable", True)
+    return device.type == "cuda" and wanted != "off" and (model is None or traits_of(model).capturable)
 
 
 def way(device: torch.device, wanted: Switch, model: nn.Module, *, steps: int) -> Switch:

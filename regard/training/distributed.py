@@ -58,7 +58,7 @@ class Team:
     def admit(self, task: Any, name: str, rows: int) -> None:
         """Refuse a task whose rows cannot be shared, and steps that have no row for some process, which would wait."""
         if self.size > 1 and not task.shared:
-            why = getattr(task, "single", "each row continues the one before")
+            why = task.unshared_reason
             raise ValueError(f"{name} trains in one process, {why}: start it without torchrun")
         if rows < self.size:
             remedy = f"set training.accumulate={self.size} (every update then uses that many rows)"

@@ -205,7 +205,7 @@ class Guard:
 
     def split(self, step: int, piece: Piece) -> Sequence[Any]:
         """The halves of a batch that does not fit the memory; none when it cannot be halved and is left out."""
-        halves = self.task.split(piece.batch) if hasattr(self.task, "split") else [piece.batch]
+        halves = self.task.split(piece.batch)
         place = f"step {step}: row {piece.row}{self._places(piece.batch)}"
         if len(halves) > 1:
             self._count(step, "split", f"{place} does not fit into memory: halved and redone")
@@ -250,9 +250,9 @@ class Guard:
 
     def _places(self, batch: Any) -> str:
         """Where a batch comes from, for a message."""
-        if not hasattr(self.task, "origins"):
-            return ""
         places = self.task.origins(batch)
+        if not places:
+            return ""
         more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
         return f" ({', '.join(places[:NAMED])}{more})"
 

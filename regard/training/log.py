@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.checkpoint import render, replace
 from regard.data.progress import Countdown
+from regard.training.callbacks import Callback
 
 Number = int | float
 SHOWN = 2  # samples on the terminal; the run folder has them all
@@ -50,6 +51,7 @@ class Log:
         self._values = self._best = ""
         self._countdown: Countdown | None = None
         self._safe, self._begun = step, begun
+        self.callbacks: Sequence[Callback] = ()
 
     def __enter__(self) -> Log:
         if self._bar:
@@ -105,6 +107,8 @@ class Log:
         rest = "" if left is None else f"  {_duration(left)} left"
         among = "" if total is None else f" of {total}"
         self._say(f"step {step}{among} {self._values}{rest}", terminal=self._bar is None)
+        for callback in self.callbacks:
+            callback.on_step(step, values)
 
     def evaluation(
         self,
@@ -123,6 +127,8 @@ class Log:
         for sample in sorted(samples, key=_is_right)[:SHOWN]:
             for name, text in sample.items():
                 self._say(_cut(f"    {name:<10}{text}"))
+        for callback in self.callbacks:
+            callback.on_evaluation(step, metrics)
 
     def best(self, value: Number) -> None:
         """The score to beat."""
@@ -132,6 +138,8 @@ class Log:
         """A checkpoint is safe on the disk."""
         self._safe = step
         self._say(f"step {step}  saved {directory.parent.name}/{directory.name}", terminal=False)
+        for callback in self.callbacks:
+            callback.on_checkpoint(directory)
 
     def failed(self, reason: str) -> None:
         """The run ends here by an error; it is counted at the step it can go on from."""
@@ -179,6 +187,7 @@ class Silence(Log):
 
     def __init__(self) -> None:
         self.quiet, self._bar, self._task, self._values, self._best, self._safe = True, None, None, "", "", 0
+        self.callbacks = ()
 
     def __exit__(self, *_: object) -> None:
         pass

@@ -114,7 +114,7 @@ def fit(task: Learner, config: TrainingConfig, optim: Any, run: Run, *, log: Log
 
 def own(optim: Any, part: str) -> OptimConfig:
     """The optimizer settings of one part: its own where each has some, else those of all."""
-    return optim[part] if isinstance(optim, Mapping) else getattr(optim, part, optim)
+    return optim[part] if isinstance(optim, Mapping) else vars(optim).get(part, optim)
 
 
 def _frozen(model: nn.Module) -> list[torch.Tensor]:
@@ -136,8 +136,7 @@ class _Loop:
         parts = task.parts()
         self.optim = {part: own(optim, part) for part in parts}
         self.gauge = None if config.seconds is None else SpeedGauge(config.seconds)
-        tuning = getattr(getattr(task, "recipe", None), "tuning", None)
-        self.optimizers = {part: build(some, self.optim[part], task.model, tuning) for part, some in parts.items()}
+        self.optimizers = {part: build(some, self.optim[part], task.model, task.tuning) for part, some in parts.items()}
         self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
         self.ema = MovingAverage(task.model, config.ema)
@@ -218,7 +217,7 @@ class _Loop:
         progress, count = self.books.progress, self.config.accumulate
         first = progress.step * count + self.guard.health.passed
         progress.step += 1
-        if hasattr(self.task, "learn"):
+        if self.task.updates_itself:
             self._learn(range(first, first + count))
         else:
             rows = self.team.shard(range(first, first + count))
@@ -262,8 +261,7 @@ class _Loop:
         self.team.add([norm.seen for norm in self.norms])
         settle(self.norms, veto=broken)
         spectral.settle(self.spectra, veto=broken)
-        if hasattr(self.task, "heed"):
-            self.task.heed(loss / total, veto=broken)
+        self.task.after_update(loss / total, veto=broken)
         self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
         if number == 0:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from regard.data.memory import map_large_arrays
+from regard.models.interface import traits_of
 from regard.training import device
 from regard.training.graphs import Captured
 from regard.training.oom import Piece
@@ -24,15 +25,16 @@ class MicroBatches:
         self, task: Learner, place: torch.device, dtype: torch.dtype, *, seed: int, compiles: device.Switch = "off"
     ) -> None:
         self.task, self.place, self.dtype, self.seed = task, place, dtype, seed
-        whole = compiles == "on" and getattr(task.model, "compilable", True)
+        traits = traits_of(task.model)
+        whole = compiles == "on" and traits.compilable
         self.forward = torch.compile(task.step) if whole else task.step
-        for name in getattr(task.model, "compiled", ()) if compiles == "on" else ():
+        for name in traits.compiled if compiles == "on" else ():
             task.model.get_submodule(name).compile()  # a part that every step of a sequence repeats
         self.ahead = Prefetch(task.batch, place)
         parameters = [parameter for part in task.parts().values() for parameter in part]
         self.captured = Captured(self._compiled, parameters, place) if compiles != "off" else None
         self._around = contextlib.ExitStack()
-        if place.type == "cpu" and hasattr(task, "piece_tokens"):
+        if place.type == "cpu" and task.piece_tokens is not None:
             map_large_arrays()
 
     def __enter__(self) -> MicroBatches:
@@ -54,11 +56,10 @@ class MicroBatches:
 
     def _divide(self, piece: Piece) -> list[Piece]:
         """Halve a piece until each part has no more tokens than the task allows for one backward pass."""
-        task: Any = self.task
-        limit = getattr(task, "piece_tokens", None)
+        limit = self.task.piece_tokens
         if limit is None or len(piece.batch.tokens) <= limit:
             return [piece]
-        halves = task.split(piece.batch)
+        halves = self.task.split(piece.batch)
         if len(halves) < 2:
             return [piece]
         parts = [Piece(piece.row, half, (*piece.path, number)) for number, half in enumerate(halves)]

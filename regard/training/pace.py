@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil, log2
 from typing import Any
 
+from regard.config.merging import chosen_before
 from regard.training.loop import TrainingConfig
+from regard.training.optim import OptimConfig
 from regard.training.warmup import affordable_warmup
 
 WARM = 0.04  # share of a long run over which the rate rises
@@ -36,11 +39,22 @@ def pace(training: TrainingConfig, *, rows: int, steps: int, looks: int = 20, pa
     return found
 
 
-def warmed(optim: Any, training: TrainingConfig, *, rows: int) -> Any:
+def resolve_warmup(
+    settings: Mapping[str, Any], recipe: Any, *, rows: int, begun: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the recipe with a warm-up in proportion to a run over so many rows, where nobody named one."""
+    optim = vars(recipe).get("optim")
+    if not isinstance(optim, OptimConfig) or "warmup" in (settings.get("optim") or {}):
+        return recipe
+    warmup = chosen_before({"warmup": warmed(optim, recipe.training, rows=rows).warmup}, (begun or {}).get("optim"))
+    return replace(recipe, optim=replace(optim, **warmup))
+
+
+def warmed(optim: OptimConfig, training: TrainingConfig, *, rows: int) -> OptimConfig:
     """Optimizer settings whose warm-up is in proportion to the run; one that is not the default was chosen."""
-    usual = getattr(type(optim)(), "warmup", None) if hasattr(optim, "warmup") else None
+    usual = type(optim)().warmup
     planned = _planned(training, rows, training.steps)
-    if usual is None or optim.warmup != usual or planned is None:
+    if optim.warmup != usual or planned is None:
         return optim
     return replace(optim, warmup=between(1, min(affordable_warmup(planned), max(usual, WARM * planned)), 10 * usual))
 

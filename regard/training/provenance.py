@@ -16,7 +16,8 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data.encodings import find
 from regard.data.readers import digest
-from regard.data.training_sample import Overlap, TrainingSample, Unit, text_files
+from regard.data.source_file import SourceFile
+from regard.data.training_sample import Overlap, TrainingSample, text_files
 from regard.metrics.scores import Scores
 
 FACT = "learnt_from"
@@ -33,7 +34,7 @@ Digests = dict[str, Any]
 def collect_digests(recipe: Any, parent: Checkpoint | None = None) -> Digests:
     """Digests of what a recipe trains and validates on, and of what a model to start from was trained on."""
     before = recorded_digests(parent) or {}
-    data = getattr(recipe, "data", None)
+    data = None if isinstance(recipe, Mapping) else vars(recipe).get("data")
     section = config.plain(recipe).get("data")
     digests: Digests = {"train": [], "valid": []}
     for name, part in PARTS.items():
@@ -112,7 +113,8 @@ def _sample(data: Any, digests: Digests, before: Digests) -> TrainingSample | No
     """A sample of the training examples, where their files say what an example is; that of a resumed run as it is."""
     known = TrainingSample.parse(before.get("examples"))
     sources = [source for name, part in PARTS.items() if part == "train" for source in _sources(data, name)]
-    units: list[Unit] = [source.example_unit for source in sources if hasattr(source, "example_unit")]
+    files = [source for source in sources if isinstance(source, SourceFile)]
+    units = [source.example_unit for source in files if source.example_unit is not None]
     if not units:
         return known
     unit = units[0]
@@ -120,12 +122,12 @@ def _sample(data: Any, digests: Digests, before: Digests) -> TrainingSample | No
     folders = any(path.is_dir() for path in paths)
     if known is not None and known.unit == unit and not folders and digests["train"] == before.get("train"):
         return known
-    files = [file for path in paths for file in (text_files(path) if path.is_dir() else [str(path)])]
-    return TrainingSample.of(files, unit, known)
+    names = [file for path in paths for file in (text_files(path) if path.is_dir() else [str(path)])]
+    return TrainingSample.of(names, unit, known)
 
 
 def _sources(data: Any, name: str) -> list[Any]:
-    value = getattr(data, name, None)
+    value = None if data is None else vars(data).get(name)
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 

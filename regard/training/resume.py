@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint, CheckpointError, fill, weights
+from regard.models.interface import traits_of
 
 TENSORS = "training.safetensors"
 NUMBERS = "training.json"
@@ -49,14 +50,15 @@ class Progress:
 
 
 def lasting(model: nn.Module) -> dict[str, Tensor]:
-    """The weights that make a model what it is, without what only its training needs (its `transient` tensors)."""
+    """The weights that make a model what it is, without what only its training needs (its transient tensors)."""
     return {name: tensor for name, tensor in weights(model).items() if name not in transient(model)}
 
 
 def transient(model: nn.Module) -> dict[str, Tensor]:
     """Tensors that only training needs: a state carried from row to row, vectors that serve prediction alone."""
-    state = model.state_dict() if getattr(model, "transient", ()) else {}
-    return {name: state[name] for name in getattr(model, "transient", ()) if name in state}
+    names = traits_of(model).transient
+    state = model.state_dict() if names else {}
+    return {name: state[name] for name in names if name in state}
 
 
 def lay(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -27,6 +27,7 @@ from regard.data.progress import listen
 from regard.models import modern
 from regard.training import distributed, provenance
 from regard.training import parent as parents
+from regard.training.callbacks import Callback
 from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
 from regard.training.lock import NAME, Lock, held
@@ -117,7 +118,9 @@ class Run:
                     checkpoint.remove(self.directory(step))
 
     @contextlib.contextmanager
-    def log(self, *, quiet: bool = False, tensorboard: bool = False) -> Iterator[Log]:
+    def log(
+        self, *, quiet: bool = False, tensorboard: bool = False, callbacks: Sequence[Callback] = ()
+    ) -> Iterator[Log]:
         """The listener that writes into this folder; with its block the run ends, and others may use the folder."""
         if not self.team.is_main:
             yield Silence()
@@ -125,6 +128,7 @@ class Run:
         try:
             begun = bool(self.fingerprints)
             log = Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=self.step, begun=begun)
+            log.callbacks = tuple(callbacks)
             with log, listen(log.prepare):
                 try:
                     yield log
@@ -273,7 +277,7 @@ def environment() -> dict[str, Any]:
     found = {name: _version(name) for name in packages}
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
-        "regard": getattr(regard, "__version__", "unknown"),
+        "regard": regard.__version__,
         "python": platform.python_version(),
         "packages": found,
         "system": platform.system(),

@@ -1,4 +1,4 @@
-"""What recipes and the training loop know of a task: everything one must say to be trained, resumed and adapted."""
+"""What recipes and the training loop know of a task: the bases that every task builds on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor, nn
 
+from regard import config, models
+from regard.checkpoint import Checkpoint
+from regard.config.merging import chosen_before, drop_automatic_preset, merged, preset_of
+from regard.training import transfer
+from regard.training.checking import prepare_report
+from regard.training.tuning import TuningConfig
+
 Thing = TypeVar("Thing")
 Goal = tuple[str, Literal["max", "min"]]
+LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
@@ -89,84 +97,189 @@ class Data(Protocol):
     """The same in lines for a person."""
 
 
-@runtime_checkable
-class Learner(Protocol):
-    """What the loop needs to know of something that can be learnt.
-
-    Four methods more are used where there are any: `origins(batch) -> list[str]`, where its examples come from (such
-    as `train.fr:1042`), longest first; `split(batch) -> list`, its halves, or only itself when it is one example;
-    `heed(loss, veto)`, told after every update the mean loss of the step over all processes, and whether it does not
-    count; and `learn(rows, rate) -> Step`, which changes the weights itself and stands for backward pass and optimizer.
-    A task that can `split` may also have `piece_tokens`: of how many tokens a CPU computes gradients at once.
-    """
-
-    model: nn.Module
-    goal: Goal | None
-    """The metric by which the best weights are chosen; None: the newest are."""
-    rows: int
-    """Rows in an epoch."""
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """The parameters of each optimizer, stepped in this order; `optim` may have a section for each by its name."""
-
-    def batch(self, row: int) -> Any:
-        """The data of a row, a pure function of its number; rows count on across epochs."""
-
-    def step(self, batch: Any, part: str) -> Step:
-        """The loss that this part's parameters should lower."""
-
-    def evaluate(self, spread: Spread = ...) -> Evaluation:
-        """How good the model is now; what `spread` is given is dealt out to all processes."""
-
-    def contents(self) -> dict[str, Any]:
-        """The files of a checkpoint beside weights, metrics and manifest."""
-
-
-@runtime_checkable
-class Task(Learner, Protocol):
-    """A kind of learning, from the files of a recipe to something the loop can train.
-
-    Where evaluations take long, `brief` are settings that shorten them for whoever does not need them.
-
-    One that learns from files also has `takes`, what it calls their contents (`pairs`), and
-    `recognise(given: Given) -> Claim | None`, a static method. Another is used where there is one:
-    `check(recipe, *, tokens=False)`, a report on the data with `lines()` for a person, `plain()` for JSON, and
-    `problems` that would stop a training.
-    """
-
-    Recipe: ClassVar[type]
-    """Frozen dataclass with the sections data, model, training and whatever else there is to set."""
-    usage: ClassVar[str]
-    """The command that uses a trained model; `{folder}` is its run."""
-    shared: ClassVar[bool]
-    """Whether several processes may share a step's rows: not where a row carries a state to the next one, or where the
-    task says in `single` why else."""
-
-    recipe: Any
-    features: int
-    """Numbers in a row of the widest layer: small rows are computed faster by one thread."""
-    notes: Sequence[str]
-    """What to say before training begins."""
-
-    @staticmethod
-    def prepare(recipe: Any, known: Any) -> Data:
-        """Read the data; `known`, a checkpoint to resume from or None, gives its tokenizer, labels and scales."""
-
-    @staticmethod
-    def suited(recipe: Any, data: Any) -> Mapping[str, Any]:
-        """Settings that follow from the data where nobody named them: sizes, length, warm-up, patience."""
-
-    @staticmethod
-    def sized(recipe: Any, data: Any) -> Any:
-        """The recipe with what only the data can say: the number of tokens, of classes, of inputs."""
-
-    def __init__(self, recipe: Any, data: Any, model: Any, *, fixed: bool = False) -> None:
-        """Ready to be trained; rows of `fixed` shape can be compiled and captured."""
-
-
 def alone(function: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
     """The function of each thing, by this process: how evaluations are spread when there is no other."""
     return [function(thing) for thing in things]
+
+
+class Learner:
+    """What the loop knows of something that can be trained; all but `rows`, `batch` and `step` has a default."""
+
+    model: Any
+    """Any module; one of `regard.models.interface.Model` says more of itself."""
+    goal: Goal | None = None
+    """The metric by which the best weights are chosen; None: the newest are."""
+    rows: int
+    """Rows in an epoch."""
+    piece_tokens: int | None = None
+    """Tokens for which a CPU computes gradients at once; None: all of a row, or the task cannot `split`."""
+    updates_itself: ClassVar[bool] = False
+    """True if `learn` changes the weights and stands for backward pass and optimizer."""
+
+    @property
+    def tuning(self) -> TuningConfig | None:
+        """Which weights of a model to start from learn; None: all."""
+        return None
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """Return the parameters of each optimizer, in the order of their steps; `optim` may have a section for each."""
+        return {"model": list(self.model.parameters())}
+
+    def batch(self, row: int) -> Any:
+        """Return the data of a row, a pure function of its number; rows count on across epochs."""
+        raise NotImplementedError
+
+    def step(self, batch: Any, part: str) -> Step:
+        """Return the loss that this part's parameters should lower."""
+        raise NotImplementedError
+
+    def learn(self, rows: Sequence[int], *, total: int) -> Step:
+        """Change the weights by these rows, of so many in the whole run."""
+        raise NotImplementedError
+
+    def after_update(self, loss: Tensor, *, veto: Tensor) -> None:
+        """Take note of the mean loss of a step over all processes, and whether the update was left out."""
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """Measure how good the model is now; what `spread` is given is dealt out to all processes."""
+        return Evaluation({})
+
+    def contents(self) -> dict[str, Any]:
+        """Return the files of a checkpoint beside weights, metrics and manifest."""
+        return {}
+
+    def split(self, batch: Any) -> list[Any]:
+        """Return the halves of a batch, or only itself where it cannot be halved."""
+        return [batch]
+
+    def origins(self, batch: Any) -> list[str]:
+        """Return where the examples of a batch come from (such as `train.fr:1042`), longest first."""
+        return []
+
+
+class Task(Learner):
+    """A kind of learning, from the files of a recipe to something the loop can train.
+
+    A task of your own needs `Recipe`, `prepare`, `rows`, `batch` and `step`; everything else has a default here.
+    """
+
+    Recipe: ClassVar[Any]
+    """Frozen dataclass with the name as `task`, the sections data, model, training, optim, and whatever else to set."""
+    usage: ClassVar[str] = "regard runs {folder}"
+    """The command that uses a trained model; `{folder}` is its run."""
+    shared: ClassVar[bool] = True
+    """True if several processes may share a step's rows: not where a row carries a state to the next one."""
+    unshared_reason: ClassVar[str] = "each row continues the one before"
+    """Why only one process can train it, where `shared` is false."""
+    brief: ClassVar[Mapping[str, Any]] = {}
+    """Settings that shorten long evaluations, for measurements of speed."""
+    divides: ClassVar[bool] = False
+    """True if its examples can be divided anew, so that several models are compared on the same ones."""
+
+    recipe: Any
+    features: int = 0
+    """Numbers in a row of the widest layer: small rows are computed faster by one thread."""
+    notes: Sequence[str] = ()
+    """What to say before training begins."""
+
+    def __init__(self, recipe: Any, data: Any, model: nn.Module, *, fixed: bool = False) -> None:
+        """Get ready to train; rows of `fixed` shape can be compiled and captured."""
+        self.recipe, self.data, self.model, self.fixed = recipe, data, model, fixed
+
+    @staticmethod
+    def recognise(given: Given) -> Claim | None:
+        """Return what files are taken for, or None where something else must have been meant."""
+        return None
+
+    @staticmethod
+    def prepare(recipe: Any, known: Checkpoint | None = None) -> Any:
+        """Read the data; `known`, a checkpoint to resume from, gives its tokenizer, labels and scales."""
+        raise NotImplementedError
+
+    @classmethod
+    def check(cls, recipe: Any, *, tokens: bool = False) -> Any:
+        """Return a report on the data with `lines()`, `plain()` and `problems`; `tokens` asks for lengths in tokens."""
+        return prepare_report(cls, recipe)
+
+    @staticmethod
+    def default_settings(recipe: Any, data: Any) -> Mapping[str, Any]:
+        """Choose settings for the data, which hold where nobody named any: sizes, length, warm-up, patience."""
+        return {}
+
+    @staticmethod
+    def fill_sizes(recipe: Any, data: Any) -> Any:
+        """Return the recipe with what only the data can say: the number of tokens, of classes, of inputs."""
+        return recipe
+
+    @staticmethod
+    def limit_lengths(model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return settings that keep examples within what a model to start from reads."""
+        return {}
+
+    @classmethod
+    def model_settings(cls, settings: Mapping[str, Any], parent: Checkpoint) -> dict[str, Any]:
+        """Return the model section of a run that starts from a parent."""
+        overrides = drop_automatic_preset(settings).get("model", {})
+        available = config.sections(cls.Recipe, "model").values()
+        return transfer.model_settings(parent, overrides, task=cls.Recipe.task, available=available)
+
+    @classmethod
+    def limit_settings(cls, settings: Mapping[str, Any], parent: Checkpoint) -> dict[str, Any]:
+        """Return settings under which data is prepared for a parent; one that does not fit is refused."""
+        return merged(cls.limit_lengths(cls.model_settings(settings, parent)), settings)
+
+    @classmethod
+    def resolve(
+        cls,
+        settings: Mapping[str, Any],
+        data: Any,
+        parent: Checkpoint | None = None,
+        *,
+        begun: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return the whole recipe: what nobody named follows from the parent and from the data.
+
+        A run that was `begun` with these settings keeps what was chosen for it then.
+        """
+        named = drop_automatic_preset(settings)
+        chosen = dict(cls.default_settings(config.build(cls.Recipe, named), data))
+        if preset_of(named) is not None:
+            chosen.pop("model", None)  # a preset names all sizes
+        if any(name in named.get("training", {}) for name in LENGTHS):
+            training = chosen.get("training", {})
+            chosen["training"] = {name: value for name, value in training.items() if name not in LENGTHS}
+        chosen = chosen_before(chosen, begun)
+        if parent is not None:
+            chosen["model"] = cls.model_settings(settings, parent)
+        return cls.fill_sizes(config.build(cls.Recipe, merged(chosen, named)), data)
+
+    @staticmethod
+    def build_model(recipe: Any) -> nn.Module:
+        """Return the model of a resolved recipe, with weights drawn at random."""
+        return models.build(recipe.model)
+
+    @classmethod
+    def adopt(cls, model: Any, parent: Checkpoint, data: Any) -> list[str]:
+        """Give a new model the weights of a parent, or of its backbone; return notes on what is new."""
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == cls.Recipe.task)
+
+    @property
+    def tuning(self) -> TuningConfig | None:
+        """The section of the recipe that says which weights learn, if there is one."""
+        return tuning_of(self.recipe)
+
+    def contents(self) -> dict[str, Any]:
+        """Return the settings and the card of a checkpoint."""
+        return {"config.yaml": config.plain(self.recipe), "README.md": self.card()}
+
+    def card(self) -> str:
+        """Return the README beside a model's weights."""
+        return f"# A model trained for {self.recipe.task}\n\nUse it with `{self.usage.format(folder='DIRECTORY')}`.\n"
+
+
+def tuning_of(recipe: Any) -> TuningConfig | None:
+    """Return the tuning section of a recipe; None where the task has none."""
+    return vars(recipe).get("tuning")
 
 
 def evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
@@ -185,8 +298,3 @@ def spread_over_classes(labels: Sequence[int], count: int) -> list[int]:
         seen[int(label)] += 1
     in_turn = [place for _, _, place in sorted(turns)]
     return list(evenly(in_turn[: len(seen)], count)) if count < len(seen) else in_turn[:count]
-
-
-def every_weight(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """One set of weights, one optimizer: the parts of most tasks."""
-    return {"model": list(model.parameters())}

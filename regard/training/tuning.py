@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.config.ranges import Part, Positive, Small, Whole
 from regard.models import lora
+from regard.models.interface import Backbone, config_of_model
 
 STRONGER = 10.0  # times, which LoRA and a new head alone bear and need
 
@@ -56,9 +57,13 @@ def tune(model: nn.Module, how: TuningConfig, *, started: bool) -> list[str]:
         return []
     if not started:
         raise ValueError(f"tuning.way={how.way} needs a model to start from: name it with --from, or leave tuning out")
-    shape = getattr(model, "config", None)
-    named = [(name, weight) for name, weight in model.named_parameters() if not _part(name, getattr(shape, "TOPS", ()))]
-    body = [weight for name, weight in named if _within(name, shape)]
+    backbone = _backbone(model)
+    named = model.named_parameters()
+    body = [
+        weight
+        for name, weight in named
+        if _part(name, backbone.weights.values()) and not _part(name, backbone.trained_with_head)
+    ]
     if not body:
         raise ValueError(f"tuning.way={how.way} needs a model with a body that others share: set tuning.way=full")
     for weight in body:
@@ -116,20 +121,21 @@ def share(group: dict[str, Any], step: int) -> float:
 
 def _depths(model: nn.Module) -> dict[int, int]:
     """How high above the input each weight of the body lies: 0 for embeddings, then block by block; heads on top."""
-    found, shape = dict[int, int](), getattr(model, "config", None)
+    found, backbone = dict[int, int](), _backbone(model)
     for name, parameter in model.named_parameters():
         numbers = [int(part) for part in name.split(".") if part.isdigit()]
         if numbers:
             found[id(parameter)] = 1 + numbers[0]
-        elif _within(name, shape) and not name.rpartition(".")[0].endswith("norm"):
+        elif _part(name, backbone.weights.values()) and not name.rpartition(".")[0].endswith("norm"):
             found[id(parameter)] = 0
     highest = 1 + max(found.values(), default=0)
     return {id(parameter): found.get(id(parameter), highest) for parameter in model.parameters()}
 
 
-def _within(name: str, shape: Any) -> bool:
-    """Whether a weight is of the body, which another model can go on with."""
-    return _part(name, getattr(shape, "body", {}).values())
+def _backbone(model: nn.Module) -> Backbone:
+    """Return what another model could start from; of a plain module that is nothing."""
+    config = config_of_model(model)
+    return (config and config.backbone) or Backbone(family="")
 
 
 def _part(name: str, parts: Iterable[str]) -> bool:

@@ -74,7 +74,7 @@ def test_the_same_files_train_the_same_by_flags_recipe_and_python(kind: str, her
 def test_one_setting_leaves_the_others_to_the_data(here: Path):
     def model(*settings: str) -> dict:
         task, resolved = recipe.resolve(order := recipe.order(["a.fr", "a.en"], *settings).settings)
-        return config.plain(recipe.fitted(task, order, resolved, task.prepare(resolved, None)))["model"]
+        return config.plain(task.resolve(order, task.prepare(resolved, None)))["model"]
 
     named = model("model.dropout=0.25")
     assert named == {**model(), "dropout": 0.25}

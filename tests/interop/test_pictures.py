@@ -102,7 +102,7 @@ def test_positions_are_interpolated_as_they_do(case, size, tmp_path):
     found = pictures.read(tmp_path)
     shape = dataclasses.replace(found.shape, size=size)
     model = models.build(shape).eval()
-    model.load_state_dict(model.fitted(found.tensors))
+    model.load_state_dict(model.resize_weights(found.tensors))
     pixels = drawn(shape)
     expected, _ = answered(theirs, pixels, interpolate_pos_encoding=True)
     torch.testing.assert_close(model(pixels), expected, **CLOSE)

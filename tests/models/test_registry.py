@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from regard import checkpoint, config, models
 from regard.config import words
 from regard.config.registry import Registry
 from regard.models import MODELS, RENAMED, build, config_of, modern, revive
+from regard.models.interface import ModelConfig
 from regard.models.word2vec import Word2VecConfig
 
 ROOT = Path(__file__).parent.parent
@@ -228,3 +230,17 @@ def test_weights_stay_in_the_mapped_file(tmp_path: Path):
     assert "embedding.weight" in there
     assert all(tensors[name].nbytes % 64 == 0 or tensors[name].data_ptr() % 64 == 0 for name in there)
     assert all(each.data_ptr() % 64 == 0 for each in model.parameters())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_config_can_be_made_by_name_alone_and_its_backbone_names_settings_that_it_has(name):
+    kind = MODELS[name][1]
+    shape = kind()
+    assert isinstance(shape, ModelConfig)
+    assert shape.phrase
+    if (backbone := shape.backbone) is not None:
+        settings = {field.name for field in fields(kind)}
+        assert {*backbone.settings.values(), *backbone.same_model_settings, *backbone.interchangeable} <= settings
+        assert {backbone.inner} - {""} <= settings
+        assert backbone.settings.keys() <= backbone.sizes.keys()
+        assert backbone.weights or name == "linear"

@@ -342,5 +342,5 @@ def test_it_stays_in_full_precision_where_others_are_halved(cell):
 
 
 def test_its_rows_are_recorded_and_never_compiled():
-    assert not Seq2Seq.compilable
+    assert not Seq2Seq.traits.compilable
     assert compiles(torch.device("cuda"), "auto", build())

@@ -172,7 +172,10 @@ def test_it_learns_and_every_weight_is_asked(count, search):
 
 def test_what_a_body_is_made_of_is_taken_over_with_it():
     free = {"classes", "name", "dropout"}  # what another model may have otherwise
-    assert set(SpatialTransformerConfig.BODY) == {each.name for each in fields(SpatialTransformerConfig)} - free
+    assert (
+        set(SpatialTransformerConfig().backbone.settings)
+        == {each.name for each in fields(SpatialTransformerConfig)} - free
+    )
 
 
 def test_bad_sizes_are_refused_in_a_line():

@@ -123,7 +123,7 @@ def test_positions_tell_patches_apart_and_none_does_not():
 @torch.no_grad()
 def test_weights_fit_pictures_of_another_size(pooling):
     small, large = build(pooling=pooling), build(pooling=pooling, size=20)
-    state = large.fitted(small.state_dict())
+    state = large.resize_weights(small.state_dict())
     large.load_state_dict(state)
     before = int(pooling == "class")
     table, grown = (each.positions.table.weight for each in (small, large))
@@ -131,9 +131,11 @@ def test_weights_fit_pictures_of_another_size(pooling):
     square = table[before:].T.unflatten(1, (3, 3))[None]
     expected = F.interpolate(square, size=(5, 5), mode="bicubic").flatten(2)[0].T
     torch.testing.assert_close(grown[before:], expected)
-    assert all(each is state[name] for name, each in large.fitted(state).items()), "of its own size nothing changes"
+    assert all(each is state[name] for name, each in large.resize_weights(state).items()), (
+        "of its own size nothing changes"
+    )
     with pytest.raises(ValueError, match="none of a square picture"):
-        large.fitted({**state, "positions.table.weight": table[: before + 7]})
+        large.resize_weights({**state, "positions.table.weight": table[: before + 7]})
 
 
 def test_stochastic_depth_leaves_out_whole_examples_and_keeps_the_mean():

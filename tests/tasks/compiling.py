@@ -18,7 +18,7 @@ if __name__ == "__main__":
     train = {"source": sys.argv[1], "target": sys.argv[2]}
     _, resolved = recipe.resolve({**SMALL, "data": {**SMALL["data"], "train": train}})
     prepared = Translation.prepare(resolved)
-    resolved = Translation.sized(resolved, prepared)
+    resolved = Translation.fill_sizes(resolved, prepared)
     task = Translation(resolved, prepared, Transformer(resolved.model).eval(), fixed=True)
     batches = {batch.source_row.longest: batch for batch in map(task.batch, range(task.rows))}
     assert len(batches) > 1, "rows of one length show nothing"
@@ -44,7 +44,7 @@ if __name__ == "__main__":
     ):
         kind, found = recipe.resolve(settings)
         pictures = kind.prepare(found, None)
-        found = recipe.fitted(kind, settings, found, pictures)
+        found = kind.resolve(settings, pictures)
         seeing = kind(found, pictures, models.build(found.model).eval())
         counter = CompileCounter()
         compiled = torch.compile(seeing.step, backend=counter, fullgraph=True)

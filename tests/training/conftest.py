@@ -15,12 +15,12 @@ from regard.training import run as runs
 from regard.training.loop import Evaluation, Result, Step, TrainingConfig, fit
 from regard.training.optim import OptimConfig
 from regard.training.run import Run
-from regard.training.task import alone
+from regard.training.task import Learner, alone
 
 SIZE = 4  # examples in a row
 
 
-class Regression:
+class Regression(Learner):
     """y = Wx + noise, learnt by a perceptron with dropout; an epoch is three rows in an order of its own."""
 
     goal: tuple[str, Literal["max", "min"]] = ("loss", "min")
@@ -33,9 +33,6 @@ class Regression:
         self.targets = self.inputs @ torch.randn(3, 2, generator=generator)
         self.rows, self.size = rows, size
         self.scores: Iterator[float] | None = None
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        return {"model": list(self.model.parameters())}
 
     def batch(self, row: int) -> tuple[Tensor, Tensor]:
         epoch, place = divmod(row, self.rows)

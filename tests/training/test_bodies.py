@@ -9,7 +9,7 @@ from regard import checkpoint, config, models
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import TransformerEncoderConfig
 from regard.models.transformer import TransformerConfig
-from regard.training import adoption
+from regard.training import transfer
 from tests.models.families import padded, shaken, texts
 
 SIZES = {"vocab": 23, "width": 16, "heads": 2, "hidden": 24}
@@ -40,12 +40,12 @@ def parent(folder, **settings):
 @pytest.mark.parametrize("settings", KINDS, ids=str)
 def test_the_same_model_goes_on_with_all_of_its_body(settings, tmp_path):
     model, before = parent(tmp_path, **settings)
-    kept = adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig, type(model.config)])
+    kept = transfer.model_settings(before, {}, task="other", available=[TransformerEncoderConfig, type(model.config)])
     heads = {"vocab": 23, "dropout": 0.0}
     if settings["name"] == "bert":
         heads |= {"pooler": True, "masked": False, "next_sentence": False}
     after = models.build(models.config_of({**kept, **heads})).eval()
-    [said] = adoption.adopt(after, before, same=False)
+    [said] = transfer.load_weights(after, before, same_task=False)
     anew = {"transformer": ["decoder"]}.get(settings["name"], [])
     assert re.findall(r"made anew: (.*)", said) == anew
     tokens, grid = padded(texts([7, 4], 23))
@@ -55,10 +55,10 @@ def test_the_same_model_goes_on_with_all_of_its_body(settings, tmp_path):
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
 def test_a_reader_of_texts_goes_on_with_plain_blocks_of_a_gpt(activation, tmp_path):
     model, before = parent(tmp_path, name="gpt", depth=2, context=16, activation=activation)
-    kept = adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])
+    kept = transfer.model_settings(before, {}, task="other", available=[TransformerEncoderConfig])
     assert kept["causal"] is True
     after = models.build(models.config_of({**kept, "vocab": 23, "classes": 3, "dropout": 0.0})).eval()
-    adoption.adopt(after, before, same=False)
+    transfer.load_weights(after, before, same_task=False)
     tokens, grid = padded(texts([7, 4], 23))
     features = after.reader(after.embedding(tokens), grid).features
     torch.testing.assert_close(features[grid.filled], model(tokens, layout=grid)[grid.filled])
@@ -79,20 +79,20 @@ def test_a_reader_of_texts_goes_on_with_plain_blocks_of_a_gpt(activation, tmp_pa
 def test_what_the_other_model_has_not_is_named(settings, named, tmp_path):
     _, before = parent(tmp_path, depth=1, **settings)
     with pytest.raises(ValueError, match=rf"holds a \w+ of 1 blocks, 16 wide, 2 heads \({named}\), which transf"):
-        adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])
+        transfer.model_settings(before, {}, task="other", available=[TransformerEncoderConfig])
 
 
 def test_a_value_that_the_other_model_does_not_know_is_named_in_one_line(tmp_path):
     plain = {"segments": 0, "embedding_norm": False, "eps": 1e-5}
     _, before = parent(tmp_path, name="bert", depth=1, activation="gelu_tanh", **plain)
     with pytest.raises(ValueError, match=r"model\.activation must be one of .*: leave out --from") as error:
-        adoption.shape(before, {}, task="other", kinds=[TransformerConfig])
+        transfer.model_settings(before, {}, task="other", available=[TransformerConfig])
     assert "\n" not in str(error.value)
 
 
 def test_as_many_groups_as_heads_are_none(tmp_path):
     _, before = parent(tmp_path, name="gpt", depth=1, groups=2, activation="gelu")
-    assert adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])["heads"] == 2
+    assert transfer.model_settings(before, {}, task="other", available=[TransformerEncoderConfig])["heads"] == 2
 
 
 READERS = [TransformerEncoderConfig, BERTEncoderConfig, GPTEncoderConfig]
@@ -102,10 +102,10 @@ READERS = [TransformerEncoderConfig, BERTEncoderConfig, GPTEncoderConfig]
 @pytest.mark.parametrize("vocab", [23, 25])  # tokens of a format may be new
 def test_a_reader_takes_over_all_of_a_bert_or_gpt_under_a_new_head(settings, vocab, tmp_path):
     model, before = parent(tmp_path, **settings)
-    kept = adoption.shape(before, {}, task="other", kinds=READERS)
+    kept = transfer.model_settings(before, {}, task="other", available=READERS)
     assert kept["name"] == f"{settings['name']}-encoder"
     after = models.build(models.config_of({**kept, "vocab": vocab, "classes": 3, "dropout": 0.0})).eval()
-    [said] = adoption.adopt(after, before, same=False)
+    [said] = transfer.load_weights(after, before, same_task=False)
     assert re.findall(r"made anew: (.*)", said) == ["output"]
     tokens, grid = padded(texts([7, 4], 23))
     features = READ[settings["name"]](model, tokens, grid)
@@ -116,9 +116,9 @@ def test_a_reader_takes_over_all_of_a_bert_or_gpt_under_a_new_head(settings, voc
 
 def test_a_reader_gives_its_body_back_to_the_model_it_came_from(tmp_path):
     model, before = parent(tmp_path, name="bert-encoder", depth=2, classes=3, context=16, eps=1e-5)
-    kept = adoption.shape(before, {}, task="other", kinds=[type(model.config).__mro__[1]])
+    kept = transfer.model_settings(before, {}, task="other", available=[type(model.config).__mro__[1]])
     after = models.build(models.config_of({**kept, "vocab": 23, "dropout": 0.0})).eval()
-    adoption.adopt(after, before, same=False)
+    transfer.load_weights(after, before, same_task=False)
     tokens, grid = padded(texts([7, 4], 23))
     assert (kept["name"], kept["eps"]) == ("bert", 1e-5)
     assert torch.equal(after(tokens, layout=grid), model.features(tokens, grid))
@@ -126,16 +126,16 @@ def test_a_reader_gives_its_body_back_to_the_model_it_came_from(tmp_path):
 
 def test_a_pooler_that_the_body_lacks_is_made_anew_and_one_that_is_not_used_is_none(tmp_path):
     _, before = parent(tmp_path, name="bert", depth=1, pooler=False, next_sentence=False)
-    kept = adoption.shape(before, {}, task="other", kinds=READERS)
+    kept = transfer.model_settings(before, {}, task="other", available=READERS)
     for pool, anew in (("class", "output, reader"), ("mean", "output")):
         after = models.build(models.config_of({**kept, "vocab": 23, "classes": 3, "pool": pool}))
-        [said] = adoption.adopt(after, before, same=False)
+        [said] = transfer.load_weights(after, before, same_task=False)
         assert re.findall(r"made anew: (.*)", said) == [anew]
 
 
 def test_the_model_that_is_asked_for_goes_on_with_plain_blocks(tmp_path):
     _, before = parent(tmp_path, name="gpt", depth=1, activation="gelu")
-    kept = adoption.shape(before, {"name": "transformer-encoder"}, task="other", kinds=READERS)
+    kept = transfer.model_settings(before, {"name": "transformer-encoder"}, task="other", available=READERS)
     assert kept["name"] == "transformer-encoder"
     with pytest.raises(ValueError, match=r"\(causal\), which bert-encoder for other has not"):
-        adoption.shape(before, {"name": "bert-encoder"}, task="other", kinds=READERS)
+        transfer.model_settings(before, {"name": "bert-encoder"}, task="other", available=READERS)

@@ -5,6 +5,7 @@ import contextlib
 import pytest
 import torch
 
+from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.training import device
 
 CPU = torch.device("cpu")
@@ -57,5 +58,4 @@ def test_a_short_run_is_recorded_a_long_one_compiled_and_what_is_asked_for_is_do
     assert [device.way(gpu, "auto", model, steps=steps) for steps in (few, many)] == ["record", "on"]
     assert [device.way(gpu, wanted, model, steps=few) for wanted in ("on", "record", "off")] == ["on", "record", "off"]
     assert device.way(CPU, "on", model, steps=many) == "off"
-    model.capturable = False  # type: ignore[assignment]
-    assert device.way(gpu, "on", model, steps=many) == "off"
+    assert device.way(gpu, "on", Perceptron(PerceptronConfig(inputs=2, outputs=1)), steps=many) == "off"

@@ -18,7 +18,7 @@ from regard.training.graphs import filled, layout, replacing, tensors
 from regard.training.loop import TrainingConfig, fit
 from regard.training.optim import OptimConfig, on_device
 from regard.training.prefetch import Prefetch
-from regard.training.task import Evaluation, Step, alone
+from regard.training.task import Evaluation, Learner, Step, alone
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -144,7 +144,7 @@ def test_a_row_that_fails_in_the_background_fails_where_it_is_asked_for(
         ahead.take([13])
 
 
-class Sums:
+class Sums(Learner):
     """A network with dropout that learns sums of rows of numbers, in two shapes of batch."""
 
     goal = ("loss", "min")
@@ -153,9 +153,6 @@ class Sums:
     def __init__(self) -> None:
         torch.manual_seed(0)
         self.model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 1))
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        return {"model": list(self.model.parameters())}
 
     def batch(self, row: int) -> Batch:
         generator = torch.Generator().manual_seed(row)
@@ -170,9 +167,6 @@ class Sums:
 
     def evaluate(self, spread: Any = alone) -> Evaluation:
         return Evaluation(metrics={"loss": 0.0})
-
-    def contents(self) -> dict[str, Any]:
-        return {}
 
 
 def test_a_number_is_put_on_the_device_as_it_is() -> None:

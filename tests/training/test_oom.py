@@ -10,6 +10,7 @@ import torch
 from regard.training.loop import Step
 from regard.training.oom import Piece, exhausted, fitted
 from regard.training.optim import OptimConfig
+from regard.training.task import Learner
 from tests.training.lines import Lines, Narrow, Numbered, close, counted, ending, equal, state
 
 PLAIN = OptimConfig(name="sgd", rate=0.05, schedule="constant", warmup=0)  # weights that tell the gradients
@@ -84,11 +85,10 @@ def test_where_most_does_not_fit_it_stops_with_a_reason(train: Any) -> None:
 
 def test_a_task_that_cannot_split_leaves_the_row_out(train: Any) -> None:
     class Whole(Narrow):
-        """Nobody said how its rows could be split, nor where they come from."""
+        """Rows are split and named as a learner does by itself: not at all."""
 
-        split = origins = property()  # type: ignore[assignment]
+        split, origins = Learner.split, Learner.origins
 
-    assert not hasattr(Whole(most=0), "split")
     result, run = train(Whole(most=0), steps=4)
     assert (result.faults.split, result.faults.dropped) == (0, 4)
     assert "step 1: row 0 does not fit into memory and cannot be halved: left out" in said(run)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from regard.data.pictures.tables import (
     table_rows,
 )
 from regard.data.readers import JSON_SUFFIXES, suffix, value_at
+from regard.data.source_file import SourceFile
 
 Part = Literal["train", "test"]
 BOX = "box"
@@ -46,10 +47,8 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class PictureFile:
+class PictureFile(SourceFile):
     """Where pictures come from."""
-
-    SHORT: ClassVar[str] = "path"
 
     path: Free[str]
     """A folder with a folder of pictures for each class; a CSV, TSV or JSON-lines file with a path in each row; MNIST's

@@ -75,12 +75,12 @@ class _Made(NamedTuple):
 def _prepared(text: str, how: TextConfig) -> tuple[str, list[_Made]]:
     """A text as it is tokenised, in the order of `how.normal`, and what each of its characters was made of."""
     made = _parted([_normal(found[0], found.start(), how.normalise) for found in WORD.finditer(text)])
-    if ignored := getattr(how, "ignore", None):
+    if ignored := vars(how).get("ignore"):
         blank = {place for found in re.finditer(ignored, _text(made)) for place in range(*found.span())}
         made = _parted(_words([each._replace(written=" ") if n in blank else each for n, each in enumerate(made)]))
-    if getattr(how, "lowercase", False):
+    if vars(how).get("lowercase"):
         made = _parted(map(_lower, _words(made)))
-    if pattern := getattr(how, "pattern", None):
+    if pattern := vars(how).get("pattern"):
         made = _parted(_words(made, re.compile(pattern)))
     return _text(made), made
 

@@ -18,6 +18,7 @@ from regard.config.words import quantity
 from regard.data.holdout import sentence
 from regard.data.line_report import together
 from regard.data.readers import SURROGATES, Refusal, lines, suffix
+from regard.data.source_file import SourceFile, Unit
 from regard.data.training_sample import warn_of_shared
 from regard.tasks.labels.files import ExamplesConfig
 
@@ -63,12 +64,11 @@ class Question(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionFile:
+class QuestionFile(SourceFile):
     """A file of questions with their contexts and answers, maybe gzipped."""
 
-    SHORT: ClassVar[str] = "path"
     KIND: ClassVar[str] = "questions"
-    example_unit: ClassVar[str] = "lines"
+    example_unit: ClassVar[Unit] = "lines"
 
     path: Free[str]
     """SQuAD's JSON, or JSON lines with a question, its context and its answers in each."""

@@ -24,7 +24,7 @@ from regard.tasks.answering.spans import span_loss
 from regard.tasks.answering.windows import Passage, PassageConfig
 from regard.tasks.labels.batches import LabelBatch
 from regard.tasks.labels.task import Encoder, Labelling
-from regard.training import adoption, checking
+from regard.training import checking, transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
@@ -93,10 +93,10 @@ class Answering(Labelling):
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> checking.Report:  # type: ignore[override]
         """What there is to say of the data before anything is trained on it, tokens and windows included."""
-        return checking.prepared(Answering, recipe)
+        return checking.prepare_report(Answering, recipe)
 
     @staticmethod
-    def within(model: Mapping[str, Any]) -> dict[str, Any]:
+    def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
         """What a model to start from decides before texts are read: their format, and windows that it can hold."""
         named: dict[str, Any] = {"model": {"name": model["name"]}}
         context = model.get("context", QuestionsConfig.window)
@@ -110,7 +110,7 @@ class Answering(Labelling):
         return False
 
     @classmethod
-    def sized(cls, recipe: Any, prepared: Prepared) -> Any:  # type: ignore[override]
+    def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:  # type: ignore[override]
         """The recipe with the number of tokens, two outputs for each, and how long answers are."""
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": OUTPUTS, "per_token": True}
         data = replace(recipe.data, answer=recipe.data.answer or prepared.answer)
@@ -119,7 +119,7 @@ class Answering(Labelling):
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:  # type: ignore[override]
         """Weights of a model that answers questions, or only the body of another under a new head."""
-        return adoption.adopt(model, parent, same=parent.config.get("task") == AnsweringRecipe.task)
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == AnsweringRecipe.task)
 
     def step(self, batch: LabelBatch, part: str) -> Step:
         """The surprise at where every answer begins and ends, summed."""

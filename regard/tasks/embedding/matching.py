@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from regard import config
@@ -37,11 +37,22 @@ from regard.tasks.embedding.embedder import Embedder, tokenizer_of
 from regard.tasks.embedding.pairs import MatchingData, Pairs, Sides, parted
 from regard.tasks.embedding.pooling import EmbeddingConfig, pooled
 from regard.tasks.embedding.scoring import measured
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
-from regard.training.task import SURE, Claim, Evaluation, Given, Goal, Spread, Step, alone, data_section, every_weight
+from regard.training.task import (
+    SURE,
+    Claim,
+    Evaluation,
+    Given,
+    Goal,
+    Spread,
+    Step,
+    Task,
+    alone,
+    data_section,
+)
 from regard.training.tuning import TuningConfig
 
 SPECIAL = ("<mask>", "<sep>")  # what a new tokenizer must have
@@ -158,7 +169,7 @@ class MatchBatch:
         return MatchBatch(self.examples, tokens, self.row.to(device), alike, hidden)
 
 
-class Matching:
+class Matching(Task):
     """The task of learning vectors from pairs."""
 
     Recipe = MatchingRecipe
@@ -218,7 +229,7 @@ class Matching:
         return Prepared(sides, own, None, 0, fresh=True)
 
     @staticmethod
-    def suited(recipe: MatchingRecipe, prepared: Prepared) -> dict[str, Any]:
+    def default_settings(recipe: MatchingRecipe, prepared: Prepared) -> dict[str, Any]:
         """A size and a length that so many pairs ask for; a model that knows something learns more slowly."""
         amount = len(prepared.sides.train)
         sizes = next(sizes for most, sizes in SIZES if amount <= most)
@@ -237,7 +248,7 @@ class Matching:
         }
 
     @staticmethod
-    def sized(recipe: MatchingRecipe, prepared: Prepared) -> MatchingRecipe:
+    def fill_sizes(recipe: MatchingRecipe, prepared: Prepared) -> MatchingRecipe:
         """The recipe with the number of tokens, the heads it needs, and the pooling of a model to start from."""
         shape: Any = replace(recipe.model, vocab=max(prepared.tokenizer.vocab, prepared.counted))
         masked = recipe.objective.masked > 0
@@ -256,17 +267,15 @@ class Matching:
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, data: Prepared) -> list[str]:
         """All weights of a model for matching with the same heads, else the body, and the masked head if it has one."""
-        before = adoption.parent_shape(parent)
+        before = transfer.parent_model_config(parent)
         heads = [getattr(shape, "masked", False) for shape in (before, model.config)]
-        return adoption.adopt(model, parent, same=parent.config.get("task") == "matching" and heads[0] == heads[1])
+        return transfer.load_weights(
+            model, parent, same_task=parent.config.get("task") == "matching" and heads[0] == heads[1]
+        )
 
     def embedder(self) -> Embedder:
         """The model as it is now, ready to use."""
         return Embedder(self.model, self.prepared.tokenizer, self.recipe.embedding)
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> MatchBatch:
         """The pairs of a row; in an epoch each comes at most once, and those left over are others every time."""

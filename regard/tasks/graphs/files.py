@@ -9,7 +9,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from regard.config.resuming import Free
 from regard.config.words import nearest, quantity
 from regard.data.encodings import locate
 from regard.data.readers import digest
+from regard.data.source_file import SourceFile
 from regard.data.tables import Sheet, known_in, number_in
 from regard.tasks.graphs.graph import PARTS, NodeFeatures, NodeGraph, checked, joined, parted
 
@@ -27,10 +28,8 @@ CLASSES = 10_000  # different labels that are still believed to be classes
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphFile:
+class GraphFile(SourceFile):
     """A graph: an npz file, or a table of edges and one of nodes."""
-
-    SHORT: ClassVar[str] = "path"
 
     path: Free[str | None] = None
     """An npz file with edges, features, labels, and perhaps train_idx, val_idx and test_idx."""

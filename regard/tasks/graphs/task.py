@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from regard import config
@@ -22,7 +22,7 @@ from regard.tasks.graphs.files import GraphConfig, Graphs
 from regard.tasks.graphs.recognition import recognise
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight, spread_over_classes
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, spread_over_classes
 
 SHOWN = 4
 
@@ -58,13 +58,13 @@ class Whole:
     """A row: all of the graph, which is where it always is."""
 
 
-class NodeClassification:
+class NodeClassification(Task):
     """The task of learning classes of nodes."""
 
     Recipe = NodeRecipe
     usage: ClassVar[str] = "regard classify {folder} --node NAME"
     shared: ClassVar[bool] = False
-    single: ClassVar[str] = "an epoch is one row, the whole graph"
+    unshared_reason: ClassVar[str] = "an epoch is one row, the whole graph"
     goal: Goal
     recognise = staticmethod(recognise)
 
@@ -83,7 +83,7 @@ class NodeClassification:
         return files.prepare(recipe.data, None if known is None or GRAPH not in known.files else stored(known))
 
     @staticmethod
-    def suited(recipe: NodeRecipe, prepared: Graphs) -> dict[str, Any]:
+    def default_settings(recipe: NodeRecipe, prepared: Graphs) -> dict[str, Any]:
         """The paper's rate and decay, and an end by patience."""
         how = {"rate": 0.005, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 5e-4}
         often = {"evaluate": 10, "patience": 10, "save": 500, "log": 100}
@@ -93,14 +93,10 @@ class NodeClassification:
         }
 
     @staticmethod
-    def sized(recipe: NodeRecipe, prepared: Graphs) -> NodeRecipe:
+    def fill_sizes(recipe: NodeRecipe, prepared: Graphs) -> NodeRecipe:
         """The recipe with the number of features and of classes."""
         inputs, classes = prepared.graph.features.width, len(prepared.graph.classes)
         return replace(recipe, model=replace(recipe.model, inputs=inputs, classes=classes))
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> Whole:
         """The graph."""

@@ -22,6 +22,7 @@ from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
 from regard.data.normalise import visible
 from regard.data.readers import SURROGATES, Refusal, cleaned, parsed, records, suffix, value_at
+from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import detect_format, is_json, parse_object, read_objects, read_rows
 from regard.tasks.labels.elements import elements
 from regard.tasks.labels.tagged import Example
@@ -64,11 +65,10 @@ class Columns(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceFile:
+class ChoiceFile(SourceFile):
     """A file of questions with answers to choose from, maybe gzipped; columns that nobody names go by usual names."""
 
-    SHORT: ClassVar[str] = "path"
-    example_unit: ClassVar[str] = "lines"
+    example_unit: ClassVar[Unit] = "lines"
 
     path: Free[str]
     """JSON lines if named .jsonl, .json or .ndjson, XML if named .xml; else a table whose first line names its

@@ -12,7 +12,7 @@ from regard.tasks.labels.batches import Labelled, Prepared
 from regard.tasks.labels.files import ChoicesConfig
 from regard.tasks.labels.recognition import questions
 from regard.tasks.labels.task import Encoder, Labelling, LabellingRecipe, Measured, Reader
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.task import Evaluation, Spread, alone, evenly
 
 SHOWN = 300  # characters of what is given that a sample shows
@@ -53,7 +53,7 @@ class MultipleChoice(Labelling):
     @staticmethod
     def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model that chooses, among however many; or only the body of another under a new head."""
-        return adoption.adopt(model, parent, same=parent.config.get("task") == ChoiceRecipe.task)
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == ChoiceRecipe.task)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How often the right answer to held-out questions is chosen; F1 by the place of answers would say nothing."""

@@ -51,6 +51,7 @@ class Classification(Labelling):
     code: ClassVar[str] = 'classify(["a text"])'
     per_token = False
     recognise = staticmethod(labelled)
+    divides: ClassVar[bool] = True
     divide = staticmethod(divide)
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:

@@ -26,18 +26,18 @@ from regard.data.labelled_columns import (
 )
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, cleaned, parsed, records, text_at, value_at
+from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import is_json, read_rows
 from regard.tasks.labels.choices import ChoiceFile
 from regard.tasks.labels.tagged import Example, TaggedFile
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledFile:
+class LabelledFile(SourceFile):
     """A file of texts with their labels, maybe gzipped; what is not named here is recognised from its first lines."""
 
-    SHORT: ClassVar[str] = "path"
     KIND: ClassVar[str] = "labels"
-    example_unit: ClassVar[str] = "lines"
+    example_unit: ClassVar[Unit] = "lines"
     USUAL: ClassVar[tuple[str, ...]] = (*VERDICTS, *LABELS)
     """What the label of a pair is usually called."""
 

@@ -21,7 +21,7 @@ from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared
 from regard.tasks.labels.files import RatingsConfig
 from regard.tasks.labels.recognition import rated
 from regard.tasks.labels.task import Encoder, Labelling, LabellingRecipe, Reader
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
 
 SHOWN = 300  # characters of a pair that a sample shows
@@ -75,7 +75,7 @@ class Similarity(Labelling):
     @staticmethod
     def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model that rates pairs, or only the body of another under a new head."""
-        return adoption.adopt(model, parent, same=parent.config.get("task") == SimilarityRecipe.task)
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == SimilarityRecipe.task)
 
     @classmethod
     def holds(cls, shape: Any) -> bool:

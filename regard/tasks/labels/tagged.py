@@ -5,12 +5,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from regard.config.ranges import Column
 from regard.config.resuming import Free
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, cleaned, records, suffix
+from regard.data.source_file import SourceFile, Unit
 from regard.metrics.entities import are_entities, broken
 
 Word = tuple[str, str, int]  # with its tag and its line
@@ -28,10 +29,8 @@ class Example(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggedFile:
+class TaggedFile(SourceFile):
     """A file of sentences whose words have tags; it may be gzipped."""
-
-    SHORT: ClassVar[str] = "path"
 
     path: Free[str]
     """A sentence in each line, as the/DET cat/NOUN; or a word in each line if named .conll, .conllu or .tsv."""
@@ -51,7 +50,7 @@ class TaggedFile:
             raise ValueError("separator must be a sign such as /, not a blank")
 
     @property
-    def example_unit(self) -> str:
+    def example_unit(self) -> Unit:  # type: ignore[override]
         """What an example is where files are compared: a line, or the lines between blank ones."""
         return "sentences" if self.by_word else "lines"
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import config
 from regard.checkpoint import Checkpoint
@@ -27,11 +27,10 @@ from regard.metrics.entities import Found as Entities
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
 from regard.metrics.significance import Statistics
-from regard.models.linear import LinearConfig, LinearText
-from regard.models.reader import BERTEncoderConfig, BodyReader, GPTEncoderConfig
+from regard.models.linear import LinearConfig
+from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
-    Labeller,
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
 )
@@ -43,17 +42,17 @@ from regard.tasks.labels.files import ExamplesConfig
 from regard.tasks.labels.importing import imported
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.recorded import record_columns
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 from regard.training.tuning import TuningConfig
 
 Encoder = (
     TransformerEncoderConfig | RecurrentEncoderConfig | ConvolutionEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
 )
 AnyReaderConfig = RecurrentEncoderConfig | Encoder | LinearConfig  # the first where no name is given
-Reader = Labeller | BodyReader | LinearText
+Reader = Any  # a model that says of each text, or each token, one number for every label
 
 # What follows from the number of texts where nobody named it.
 ROWS = 100  # rows of an epoch, unless they would be very short or very long
@@ -105,7 +104,7 @@ class LabellingRecipe:
             )
 
 
-class Labelling:
+class Labelling(Task):
     """The task of learning labels; what has one, a text or a word, is for the tasks below to say."""
 
     usage: ClassVar[str]
@@ -147,7 +146,7 @@ class Labelling:
         return check(recipe.data, _reading(recipe) if tokens else None)
 
     @staticmethod
-    def suited(recipe: Any, prepared: Any) -> dict[str, Any]:
+    def default_settings(recipe: Any, prepared: Any) -> dict[str, Any]:
         """Rows, sizes, rate, warm-up and length that so many texts ask for, and an end once nothing more is learnt."""
         train, model = prepared.train, recipe.model
         tokens = recipe.data.tokens
@@ -166,14 +165,14 @@ class Labelling:
         }
 
     @staticmethod
-    def within(model: Mapping[str, Any]) -> dict[str, Any]:
+    def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
         """What a model to start from decides before texts are read: their format, and a length that it can hold."""
         named = {"model": {"name": model["name"]}}
         context = model.get("context", ReadingConfig.longest)
         return {**named, "tokenizer": {"longest": context}} if context < ReadingConfig.longest else named
 
     @classmethod
-    def sized(cls, recipe: Any, prepared: Prepared) -> Any:
+    def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the numbers of tokens and labels that the data turned out to have."""
         classes = 1 if cls.single else len(prepared.classes)
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": classes, "per_token": cls.per_token}
@@ -184,7 +183,7 @@ class Labelling:
         """Weights of a model that knows the same labels, or only the body of another under a new head."""
         per_token = parent.config.get("model", {}).get("per_token")
         same = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
-        return adoption.adopt(model, parent, same=same)
+        return transfer.load_weights(model, parent, same_task=same)
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
@@ -197,10 +196,6 @@ class Labelling:
         return imported(cls, shape, tokenizer, notes, **said)
 
     added = staticmethod(formats.added)
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> LabelBatch:
         """The texts of a row."""

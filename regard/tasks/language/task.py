@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import config
 from regard.checkpoint import Checkpoint
@@ -39,9 +39,9 @@ from regard.training.task import (
     Goal,
     Spread,
     Step,
+    Task,
     alone,
     data_section,
-    every_weight,
 )
 
 SIZES: tuple[tuple[float, dict[str, Any], float, int], ...] = (  # tokens: sizes of the model, rate, epochs
@@ -88,7 +88,7 @@ class Batch:
         return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
 
-class Language:
+class Language(Task):
     """The task of learning a text."""
 
     Recipe = LanguageRecipe
@@ -123,7 +123,7 @@ class Language:
         return prepare(recipe.data, recipe.tokenizer, _tokenizer(known))
 
     @staticmethod
-    def suited(recipe: LanguageRecipe, texts: Texts) -> dict[str, Any]:
+    def default_settings(recipe: LanguageRecipe, texts: Texts) -> dict[str, Any]:
         """Sizes, lanes and an end that suit so much text."""
         amount = len(texts.train.tokens)
         sizes, rate, epochs = next((size, rate, epochs) for most, size, rate, epochs in SIZES if amount <= most)
@@ -139,15 +139,11 @@ class Language:
         }
 
     @staticmethod
-    def sized(recipe: LanguageRecipe, texts: Texts) -> LanguageRecipe:
+    def fill_sizes(recipe: LanguageRecipe, texts: Texts) -> LanguageRecipe:
         """The recipe with the number of tokens that the text turned out to have."""
         how = texts.tokenizer.how
         assert isinstance(how, UnitsConfig)
         return replace(recipe, model=replace(recipe.model, vocab=texts.tokenizer.vocab), tokenizer=how)
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> Batch:
         """A window of every lane."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from regard import config
@@ -19,7 +19,7 @@ from regard.tasks.memory.sequences import VALID, Sequences, SequencesConfig, fre
 from regard.tasks.memory.spelling import Asked, spelled, typed
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly, every_weight
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, evenly
 
 LENGTHS = 8  # at most, between the shortest and the longest, at which is measured
 SHOWN = 4
@@ -41,7 +41,7 @@ class MemoryRecipe:
     """How long, how often, where."""
 
 
-class Memory:
+class Memory(Task):
     """The task of answering with what was read before."""
 
     Recipe = MemoryRecipe
@@ -64,19 +64,15 @@ class Memory:
         return recipe.data
 
     @staticmethod
-    def suited(recipe: MemoryRecipe, data: SequencesConfig) -> dict[str, Any]:
+    def default_settings(recipe: MemoryRecipe, data: SequencesConfig) -> dict[str, Any]:
         """Nothing: there are as many sequences as one wishes."""
         return {}
 
     @staticmethod
-    def sized(recipe: MemoryRecipe, data: SequencesConfig) -> MemoryRecipe:
+    def fill_sizes(recipe: MemoryRecipe, data: SequencesConfig) -> MemoryRecipe:
         """The recipe with the numbers that are read and answered."""
         fits(recipe.model, data, data.longest, where="data.longest: ")
         return replace(recipe, model=replace(recipe.model, inputs=data.inputs, outputs=data.outputs))
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, number: int) -> Sequences:
         """Sequences that no other row has."""

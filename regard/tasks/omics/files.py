@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from regard.config.ranges import Batch, Seed, Share
 from regard.config.resuming import Free, Warned
+from regard.data.source_file import SourceFile
 from regard.data.tables import LARGEST, number_in, read_even_rows
 
 NAMES = ("", "sample", "samples", "sample_id", "id", "name", "patient", "patient_id")  # of a column that names samples
@@ -25,10 +26,8 @@ MASKED = "take the sample out of this table: a missing omic is masked"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OmicTable:
+class OmicTable(SourceFile):
     """A table with a sample in each line; it may be gzipped."""
-
-    SHORT: ClassVar[str] = "path"
 
     path: Free[str]
     """The file; commas, semicolons or tabs lie between its cells."""

@@ -10,7 +10,6 @@ from math import ceil
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import nn
 
 from regard import config
 from regard.attention.hardware import device_of
@@ -27,7 +26,7 @@ from regard.tasks.omics.samples import Prepared
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight, spread_over_classes
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, spread_over_classes
 
 SHOWN = 4
 
@@ -48,7 +47,7 @@ class OmicsRecipe:
     """How long, how often, where."""
 
 
-class OmicsClassification:
+class OmicsClassification(Task):
     """The task of telling classes of samples."""
 
     Recipe = OmicsRecipe
@@ -74,7 +73,7 @@ class OmicsClassification:
         return joining.prepare(recipe.data, kept)
 
     @staticmethod
-    def suited(recipe: OmicsRecipe, prepared: Prepared) -> dict[str, Any]:
+    def default_settings(recipe: OmicsRecipe, prepared: Prepared) -> dict[str, Any]:
         """Batches and an end that suit so many samples."""
         amount = len(prepared.train)
         batch = between(8, power(amount / 3), 256)
@@ -87,14 +86,10 @@ class OmicsClassification:
         }
 
     @staticmethod
-    def sized(recipe: OmicsRecipe, prepared: Prepared) -> OmicsRecipe:
+    def fill_sizes(recipe: OmicsRecipe, prepared: Prepared) -> OmicsRecipe:
         """The recipe with the number of features of each omic, and of classes."""
         omics = prepared.omics
         return replace(recipe, model=replace(recipe.model, inputs=omics.sizes, classes=len(omics.classes)))
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> Examples:
         """Some samples; each comes once in an epoch."""

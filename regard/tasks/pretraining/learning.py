@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import config
 from regard.attention.hardware import device_of
@@ -28,7 +28,7 @@ from regard.tasks.trained import described, revived
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
-from regard.training.task import (
+from regard.training.task import (  # fmt: skip
     LIKELY,
     POSSIBLE,
     SURE,
@@ -36,10 +36,10 @@ from regard.training.task import (
     Given,
     Goal,
     Spread,
+    Task,
     alone,
     data_section,
-    every_weight,
-)  # fmt: skip
+)
 from regard.training.tuning import TuningConfig
 
 HELD = 1 << 28  # logits held at once, in numbers
@@ -86,7 +86,7 @@ class Size:
     epochs: int | float
 
 
-class Pretraining:
+class Pretraining(Task):
     """The task of learning from plain text; what is to be told from what is for the tasks below to say."""
 
     Recipe: ClassVar[type]
@@ -147,7 +147,7 @@ class Pretraining:
         return ()
 
     @classmethod
-    def suited(cls, recipe: Any, prepared: Prepared) -> dict[str, Any]:
+    def default_settings(cls, recipe: Any, prepared: Prepared) -> dict[str, Any]:
         """Sizes, rate and length that suit so much text, and an end once nothing more is learnt."""
         amount = len(prepared.train.tokens)
         size = next(size for size in cls.sizes if amount <= size.most)
@@ -174,23 +174,19 @@ class Pretraining:
         return {"context": recipe.data.context}
 
     @staticmethod
-    def within(model: Mapping[str, Any]) -> dict[str, Any]:
+    def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
         """How long windows are if a model to start from holds less than is usual."""
         context = model.get("context", DocumentsConfig.context)
         return {"data": {"context": context}} if context < DocumentsConfig.context else {}
 
     @classmethod
-    def sized(cls, recipe: Any, prepared: Prepared) -> Any:
+    def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the number of tokens that the text turned out to have."""
         how, window, held = prepared.tokenizer.how, recipe.data.context, recipe.model.context
         if window > held:
             raise ValueError(f"data.context is {window:,}, the model holds {held:,} tokens: set data.context={held}")
         vocab = max(prepared.tokenizer.vocab, prepared.counted)
         return replace(recipe, model=replace(recipe.model, vocab=vocab), tokenizer=how)
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> Any:
         """The texts of a row."""

@@ -71,7 +71,7 @@ class MaskedLM(Pretraining):
         return {"context": recipe.data.context, "segments": segments, "pooler": asked, "next_sentence": asked}
 
     @classmethod
-    def sized(cls, recipe: MaskedRecipe, prepared: Prepared) -> Any:
+    def fill_sizes(cls, recipe: MaskedRecipe, prepared: Prepared) -> Any:
         """As for every task; a model without the heads that are to be trained is refused."""
         model = recipe.model
         if not model.masked:
@@ -85,7 +85,7 @@ class MaskedLM(Pretraining):
                 "objective.next_sentence needs a model with next_sentence, pooler and two segments: set these, or "
                 "objective.next_sentence=false"
             )
-        return super().sized(recipe, prepared)
+        return super().fill_sizes(recipe, prepared)
 
     @classmethod
     def use(cls, shape: BERTConfig) -> tuple[str, str]:

@@ -19,16 +19,16 @@ from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data.packing import number, shuffled
 from regard.data.readers import digest
+from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import LARGEST, Sheet, known_in, number_in
 from regard.tasks.tables.columns import CLASSES, choose_columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableFile:
+class TableFile(SourceFile):
     """A CSV file whose first line names its columns; it may be gzipped."""
 
-    SHORT: ClassVar[str] = "path"
-    example_unit: ClassVar[str] = "rows"
+    example_unit: ClassVar[Unit] = "rows"
 
     path: Free[str]
     """The file; commas, semicolons or tabs lie between its cells."""

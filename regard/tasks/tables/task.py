@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from regard import config
@@ -38,7 +38,7 @@ from regard.tasks.trained import DirectAnswers, NoOptions, blind, chosen, descri
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 
 COLUMNS = "columns.json"
 SHOWN = 4
@@ -61,7 +61,7 @@ class RegressionRecipe:
     """How long, how often, where."""
 
 
-class Regression:
+class Regression(Task):
     """The task of learning a column."""
 
     Recipe = RegressionRecipe
@@ -84,7 +84,7 @@ class Regression:
         return tables.prepare(recipe.data, kept)
 
     @staticmethod
-    def suited(recipe: RegressionRecipe, prepared: Tables) -> dict[str, Any]:
+    def default_settings(recipe: RegressionRecipe, prepared: Tables) -> dict[str, Any]:
         """Layers, batches and an end that suit so many rows."""
         amount = len(prepared.train)
         hidden = next((sizes for most, sizes in HIDDEN if amount <= most), [256, 256])
@@ -99,7 +99,7 @@ class Regression:
         }
 
     @staticmethod
-    def sized(recipe: RegressionRecipe, prepared: Tables) -> RegressionRecipe:
+    def fill_sizes(recipe: RegressionRecipe, prepared: Tables) -> RegressionRecipe:
         """The recipe with the number of columns, and of classes where there are any."""
         inputs, outputs = len(prepared.columns.inputs), len(prepared.columns.classes) or 1
         return replace(recipe, model=replace(recipe.model, inputs=inputs, outputs=outputs))
@@ -109,10 +109,6 @@ class Regression:
         columns, train, valid = self.tables.columns, self.tables.train, self.tables.valid
         scores = ", ".join(f"{name} {value:.4g}" for name, value in linear(train, valid, columns).items())
         return [f"linear least squares: {scores}"]
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> Examples:
         """Some rows of the table; each comes once in an epoch."""

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import config
 from regard.attention.hardware import device_of
@@ -34,7 +34,7 @@ from regard.tasks.translation.translator import Translator, read_tokenizers
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly, every_weight
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, evenly
 
 BLOCK = 128  # held-out sentences that one process translates at a time
 RECURRENT: tuple[tuple[int, dict[str, Any]], ...] = (
@@ -97,7 +97,7 @@ class TranslationRecipe:
             )
 
 
-class Translation:
+class Translation(Task):
     """The task of learning to translate."""
 
     Recipe = TranslationRecipe
@@ -131,7 +131,7 @@ class Translation:
         return check(recipe.data, recipe.tokenizer if tokens else None)
 
     @staticmethod
-    def suited(recipe: TranslationRecipe, prepared: Prepared) -> dict[str, Any]:
+    def default_settings(recipe: TranslationRecipe, prepared: Prepared) -> dict[str, Any]:
         """Sizes that so many pairs can feed, rows of which an epoch has some, and steps for a hundred epochs or so."""
         pairs = len(prepared.train)
         model = derived(pairs) if recipe.model.name == "transformer" else recurrent(pairs)
@@ -147,7 +147,7 @@ class Translation:
         }
 
     @staticmethod
-    def sized(recipe: TranslationRecipe, prepared: Prepared) -> TranslationRecipe:
+    def fill_sizes(recipe: TranslationRecipe, prepared: Prepared) -> TranslationRecipe:
         """The recipe with the vocabulary sizes and the languages that the data turned out to have.
 
         No piece longer than those it learns from will be translated at once.
@@ -158,10 +158,6 @@ class Translation:
         longest = min(recipe.decoding.longest, recipe.data.longest)
         data = prepared.data or recipe.data
         return replace(recipe, data=data, model=model, decoding=replace(recipe.decoding, longest=longest))
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> PairBatch:
         """The pairs of one row."""

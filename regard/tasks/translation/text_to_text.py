@@ -102,9 +102,9 @@ class TextToText(Translation):
         return found if known is None else replace(found, rows=known.config["model"]["vocab"])
 
     @staticmethod
-    def suited(recipe: Any, prepared: Prepared) -> dict[str, Any]:
+    def default_settings(recipe: Any, prepared: Prepared) -> dict[str, Any]:
         """Sizes that so many texts can feed; a model to start from needs fewer epochs, at a lower rate."""
-        found = Translation.suited(recipe, prepared)
+        found = Translation.default_settings(recipe, prepared)
         tuned, epoch = prepared.rows > 0, prepared.train.packed(found["data"]["tokens"]).rows
         steps = max(100, TUNING * epoch) if tuned else found["training"].get("steps")
         planned = {"steps": steps} if tuned and "steps" in found["training"] else {}
@@ -116,13 +116,13 @@ class TextToText(Translation):
         }
 
     @staticmethod
-    def within(model: Mapping[str, Any]) -> dict[str, Any]:
+    def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
         """What a model to start from decides before texts are read: a length that it can hold."""
         context = model.get("context", T5Config.context)
         return {"data": {"longest": context}} if context < TextsConfig.longest else {}
 
     @staticmethod
-    def sized(recipe: Any, prepared: Prepared) -> Any:
+    def fill_sizes(recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the number of tokens that the data, or the model to start from, turned out to have."""
         model = replace(recipe.model, vocab=max(prepared.source_tokenizer.vocab, prepared.rows))
         longest = min(recipe.decoding.longest, recipe.data.longest)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from jaxtyping import Int, UInt8
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from regard import config
@@ -32,11 +32,11 @@ from regard.tasks.vision.importing import imported
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.tasks.vision.recognition import recognise
 from regard.tasks.vision.scoring import Measured, measured
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight, spread_over_classes
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, spread_over_classes
 from regard.training.tuning import TuningConfig
 
 AnyModelConfig = (  # the first where no name is given
@@ -129,7 +129,7 @@ def _from_nothing(recipe: PicturesRecipe, prepared: Prepared) -> bool:
     return prepared.fresh and isinstance(recipe.model, ViTConfig) and recipe.optim == OptimConfig()
 
 
-class PictureClassification:
+class PictureClassification(Task):
     """The task of learning what pictures show."""
 
     Recipe = PicturesRecipe
@@ -163,7 +163,7 @@ class PictureClassification:
         return scattering.prepare(recipe.data, None if known is None else known.config)
 
     @staticmethod
-    def suited(recipe: PicturesRecipe, prepared: Prepared) -> dict[str, Any]:
+    def default_settings(recipe: PicturesRecipe, prepared: Prepared) -> dict[str, Any]:
         """Sizes, batches, variations and an end that so many pictures ask for."""
         amount, size = len(prepared.train), prepared.size
         batch = between(16, power(amount / 10), 512)
@@ -181,7 +181,7 @@ class PictureClassification:
         }
 
     @staticmethod
-    def sized(recipe: PicturesRecipe, prepared: Prepared) -> PicturesRecipe:
+    def fill_sizes(recipe: PicturesRecipe, prepared: Prepared) -> PicturesRecipe:
         """The recipe with the classes, the size and the scales of the pictures."""
         shape = prepared.shape
         data = replace(recipe.data, **shape._asdict(), mean=prepared.mean, std=prepared.std)
@@ -193,7 +193,7 @@ class PictureClassification:
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model that knows the same labels, or only the body of another under a new head."""
         same = parent.config.get("task") == "pictures" and parent.config.get("labels") == prepared.classes
-        return adoption.adopt(model, parent, same=same)
+        return transfer.load_weights(model, parent, same_task=same)
 
     @staticmethod
     def imported(shape: Any, data: Any, notes: Any = (), *, labels: Any = None) -> dict[str, Any]:
@@ -204,10 +204,6 @@ class PictureClassification:
     def device(self) -> torch.device:
         """Where the model is."""
         return device_of(self.model)
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> PictureBatch:
         """The pictures of a row."""

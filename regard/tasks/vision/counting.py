@@ -73,7 +73,7 @@ class Counting(Drawing):
         ]
 
     @staticmethod
-    def sized(recipe: CountingRecipe, albums: Albums) -> CountingRecipe:
+    def fill_sizes(recipe: CountingRecipe, albums: Albums) -> CountingRecipe:
         """The recipe with the size of the frames and the most there is to count."""
         return replace(recipe, model=replace(recipe.model, size=recipe.data.size, most=recipe.data.most))
 

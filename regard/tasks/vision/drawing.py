@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
 
 from regard import config
 from regard.attention.hardware import device_of
 from regard.data.examples import Examples
 from regard.tasks.vision import drawn
-from regard.training.task import every_weight
+from regard.training.task import Task
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def fresh_pictures(trained: Any, kind: type, count: int, files: Sequence[Any]) -
     return drawn.album(drawn_as, "valid").examples(range(drawn_as.valid, drawn_as.valid + count))
 
 
-class Drawing:
+class Drawing(Task):
     """The task of learning from drawn pictures; what is asked of them is for the tasks below to say."""
 
     unit: ClassVar[str]
@@ -77,7 +76,7 @@ class Drawing:
         return Albums(drawn.album(recipe.data, "train"), drawn.album(recipe.data, "valid"))
 
     @staticmethod
-    def suited(recipe: Any, albums: Albums) -> dict[str, Any]:
+    def default_settings(recipe: Any, albums: Albums) -> dict[str, Any]:
         """Nothing: there are as many pictures as one wishes."""
         return {}
 
@@ -85,10 +84,6 @@ class Drawing:
     def device(self) -> torch.device:
         """Where the model is."""
         return device_of(self.model)
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, row: int) -> Examples:
         """Examples that no other row has."""

@@ -85,7 +85,7 @@ class Localisation(Drawing):
         ]
 
     @staticmethod
-    def sized(recipe: LocalisationRecipe, albums: Albums) -> LocalisationRecipe:
+    def fill_sizes(recipe: LocalisationRecipe, albums: Albums) -> LocalisationRecipe:
         """The recipe with the size of the pictures."""
         return replace(recipe, model=replace(recipe.model, size=recipe.data.size, classes=drawn.DIGITS))
 

@@ -28,7 +28,7 @@ from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
 from regard.tasks.word2vec.vectors import WordVectors
 from regard.training.device import hash64
 from regard.training.loop import TrainingConfig
-from regard.training.task import POSSIBLE, Claim, Evaluation, Given, Goal, Spread, Step, alone, data_section
+from regard.training.task import POSSIBLE, Claim, Evaluation, Given, Goal, Spread, Step, Task, alone, data_section
 
 RATES = {"skipgram": 0.025, "cbow": 0.075}
 FILES = ("train", "similarity", "analogies")  # settings that name some; a checkpoint keeps how words are told
@@ -88,11 +88,12 @@ class _Tests:
         return scores
 
 
-class SkipGram:
+class SkipGram(Task):
     """The task of learning word vectors: its inner loop changes them itself, in place of an optimizer."""
 
     Recipe = EmbeddingRecipe
     usage: ClassVar[str] = "regard words similar {folder} WORD"
+    updates_itself: ClassVar[bool] = True
     shared: ClassVar[bool] = False  # threads share what processes cannot
     goal: Goal | None = None  # the rate falls: the newest vectors are the best
 
@@ -128,7 +129,7 @@ class SkipGram:
         return prepare(recipe.data)
 
     @staticmethod
-    def suited(recipe: EmbeddingRecipe, words: Words) -> dict[str, Any]:
+    def default_settings(recipe: EmbeddingRecipe, words: Words) -> dict[str, Any]:
         """Five epochs, each scored and saved at its end."""
         together = max(1, min(TOGETHER, words.blocks // 8))
         epoch = -(-words.blocks // together)
@@ -136,7 +137,7 @@ class SkipGram:
         return {"training": {"epochs": 5, "accumulate": together, **often}}
 
     @staticmethod
-    def sized(recipe: EmbeddingRecipe, words: Words) -> EmbeddingRecipe:
+    def fill_sizes(recipe: EmbeddingRecipe, words: Words) -> EmbeddingRecipe:
         """The recipe with the number of words."""
         return replace(recipe, model=replace(recipe.model, vocab=len(words.words)))
 

@@ -60,7 +60,7 @@ def made(path, model, **how):
     kind, found = recipe.resolve(settings(path, model))
     data = kind.prepare(found)
     torch.manual_seed(0)
-    found = kind.sized(found, data)
+    found = kind.fill_sizes(found, data)
     return kind(found, data, recipe.models.build(found.model), **how)
 
 
@@ -268,4 +268,4 @@ def test_a_window_that_a_model_cannot_hold_is_refused_before_data_is_read(file):
     with pytest.raises(ValueError, match="stride must be below window, 16, not 16"):
         recipe.resolve(settings(file, None, stride=16))
     kind, _ = recipe.resolve(settings(file, None))
-    assert kind.within({"name": "bert-encoder", "context": 96})["data"] == {"window": 96, "stride": 32}
+    assert kind.limit_lengths({"name": "bert-encoder", "context": 96})["data"] == {"window": 96, "stride": 32}

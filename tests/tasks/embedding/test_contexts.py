@@ -30,7 +30,7 @@ def embedder(tmp_path_factory):
     named = {"task": "matching", "data": data, "model": sizes, "tokenizer": {"kind": "words"}}
     made = recipe.resolve(named)[1]
     found = Matching.prepare(made)
-    made = recipe.fitted(Matching, named, made, found)
+    made = Matching.resolve(named, found)
     torch.manual_seed(0)
     task = Matching(made, found, models.build(made.model))
     optimizer = torch.optim.Adam(task.model.parameters(), 3e-3)

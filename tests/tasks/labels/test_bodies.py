@@ -14,7 +14,7 @@ from regard.tasks.labels.batches import IGNORE, index
 from regard.tasks.labels.files import TaggedFile, read
 from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig
-from tests.training.test_adoption import begun
+from tests.training.test_transfer import begun
 
 TRAINING = {"steps": 6, "log": 6, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}
 SIZES = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.0}
@@ -47,7 +47,9 @@ def settings(folder, task: str, **more):
 @pytest.mark.parametrize("task", ["classification", "tagging"])
 @pytest.mark.parametrize("body", ["bert", "gpt"])
 def test_a_body_is_taken_over_whole_with_its_tokenizer(folder, body, task):
-    model, before, [said], data = begun(recipe.bounded(*bounds(folder, body, task)), folder / body)
+    asked = settings(folder, task)
+    asked = recipe.resolve(asked)[0].limit_settings(asked, recipe.opened(folder / body))
+    model, before, [said], data = begun(asked, folder / body)
     assert model.config.name == f"{body}-encoder"
     assert "made anew: output" in said
     own = data.tokenizer.vocab - (2 if body == "gpt" else 0)
@@ -56,13 +58,6 @@ def test_a_body_is_taken_over_whole_with_its_tokenizer(folder, body, task):
     for name, weight in model.reader.state_dict().items():
         if name in tensors:
             assert torch.equal(weight[:own], tensors[name][:own]), name
-
-
-def bounds(folder, body, task):
-    """What recipe.train does before it reads the data."""
-    asked = settings(folder, task)
-    kind, found = recipe.resolve(asked)
-    return kind, asked, recipe.inherited(kind, asked, found, recipe.opened(folder / body))
 
 
 @pytest.mark.parametrize("body", ["bert", "gpt"])

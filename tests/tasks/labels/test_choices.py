@@ -62,7 +62,7 @@ def made(path, model, **how):
     kind, found = recipe.resolve(asked(path, model))
     data = kind.prepare(found)
     torch.manual_seed(0)
-    found = kind.sized(found, data)
+    found = kind.fill_sizes(found, data)
     return kind(found, data, recipe.models.build(found.model), **how)
 
 

@@ -44,7 +44,7 @@ def made(path, model, **how):
     kind, found = recipe.resolve(settings(path, model))
     data = kind.prepare(found)
     torch.manual_seed(0)
-    found = kind.sized(found, data)
+    found = kind.fill_sizes(found, data)
     return kind(found, data, recipe.models.build(found.model), **how)
 
 
@@ -74,7 +74,7 @@ def test_both_orders_of_a_pair_are_read_within_the_context(table):
     found = settings(table, {**MODELS[1], "context": 12})
     kind, asked = recipe.resolve({**found, "tokenizer": {"kind": "words", "longest": 12}})
     data = kind.prepare(asked)
-    asked = kind.sized(asked, data)
+    asked = kind.fill_sizes(asked, data)
     for fixed in (False, True):
         task = kind(asked, data, recipe.models.build(asked.model), fixed=fixed)
         batch = task.batch(0)

@@ -324,7 +324,7 @@ def test_without_any_setting_a_table_of_texts_is_learnt(news, tmp_path):
 
 def fitted(settings):
     task, found = recipe.resolve(settings)
-    return recipe.fitted(task, settings, found, task.prepare(found, None))
+    return task.resolve(settings, task.prepare(found, None))
 
 
 def test_rows_rate_warm_up_and_length_follow_from_the_texts_where_nobody_names_them(news):

@@ -190,7 +190,7 @@ def test_a_network_learns_one_row_by_heart_and_its_halves_add_up(model):
     asked = settings(**model) if "controller" in model else settings() | {"model": {**model, "width": 32}}
     asked["data"] |= {"longest": 2}
     found: MemoryRecipe = config.build(MemoryRecipe, asked)
-    found = Memory.sized(found, found.data)
+    found = Memory.fill_sizes(found, found.data)
     torch.manual_seed(0)
     task = Memory(found, found.data, models.build(found.model))
     halves_add_up(task)

@@ -40,7 +40,7 @@ def made(task: str, *changes: str, double: bool = False, **data: Any) -> Any:
     asked = settings(task, *changes, **data)
     kind, found = recipe.resolve(asked)
     prepared = kind.prepare(found, None)
-    found = recipe.fitted(kind, asked, found, prepared)
+    found = kind.resolve(asked, prepared)
     torch.manual_seed(0)
     model = shaken(models.build(found.model))
     return kind(found, prepared, model.double() if double else model)

@@ -222,7 +222,7 @@ def test_sizes_follow_the_amount_of_text(name, sizes):
 
     def suited(tokens):
         long = replace(prepared.train, tokens=np.broadcast_to(np.uint16(0), (tokens,)))
-        return kind.suited(found, replace(prepared, train=long))
+        return kind.default_settings(found, replace(prepared, train=long))
 
     amounts = [1000, *(round(size.most) + 1 for size in sizes[:-1])]
     chosen = [suited(amount) for amount in amounts]
@@ -233,7 +233,7 @@ def test_sizes_follow_the_amount_of_text(name, sizes):
     assert steps[0] == 200
     for amount, size, count in zip(amounts[1:], sizes[1:], steps[1:], strict=True):
         assert count == pytest.approx(max(200, size.epochs * amount / (256 * size.windows)), rel=0.02)
-    small = recipe.fitted(kind, {"task": name, "data": {"text": "x"}}, found, prepared)
+    small = kind.resolve({"task": name, "data": {"text": "x"}}, prepared)
     assert small.model.width == sizes[0].model["width"]
     assert small.model.vocab == prepared.tokenizer.vocab
 

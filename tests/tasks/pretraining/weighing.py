@@ -26,7 +26,7 @@ from regard.tasks.pretraining.learning import lost
 from regard.tasks.pretraining.rows import CausalBatch, Rows
 from regard.tasks.pretraining.writer import BUDGET, surprise
 from regard.training.microbatch import MicroBatches
-from regard.training.task import Step
+from regard.training.task import Learner, Step
 
 
 def peak(name: str = "VmHWM") -> float:
@@ -70,17 +70,13 @@ def learn() -> dict[str, float]:
     return {"grown": peaks[-1] - peaks[3]}
 
 
-class PiecewiseLearner:
+class PiecewiseLearner(Learner):
     """What a row of a GPT needs to be learnt window by window."""
 
     piece_tokens = 256
 
     def __init__(self, model: GPT, rows: Rows) -> None:
         self.model, self.batch = model, rows.batch
-
-    def parts(self) -> dict[str, list[torch.nn.Parameter]]:
-        """One set of weights."""
-        return {"model": list(self.model.parameters())}
 
     def split(self, batch: CausalBatch) -> list[CausalBatch]:
         """Halves."""

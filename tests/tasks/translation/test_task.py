@@ -22,7 +22,7 @@ def task(corpus: Corpus, tmp_path: Path) -> Translation:
     train = {"source": str(corpus.source), "target": str(corpus.target)}
     _, resolved = recipe.resolve({**SMALL, "data": {**SMALL["data"], "train": train}})
     prepared = Translation.prepare(resolved)
-    resolved = Translation.sized(resolved, prepared)
+    resolved = Translation.fill_sizes(resolved, prepared)
     return Translation(resolved, prepared, Transformer(resolved.model))
 
 
@@ -75,7 +75,7 @@ def test_fixed_rows_and_a_loss_in_chunks_teach_what_exact_rows_and_a_whole_loss_
     changed = {"data": {**SMALL["data"], "train": train}, "model": {**shape, "dropout": 0.0}}
     _, resolved = recipe.resolve({**SMALL, **changed})
     prepared = Translation.prepare(resolved)
-    resolved = Translation.sized(resolved, prepared)
+    resolved = Translation.fill_sizes(resolved, prepared)
     curves, weights = [], []
     for fixed, held in ((False, 1 << 24), (True, 1 << 10)):
         monkeypatch.setitem(translation.WHOLE, "cpu", held)
@@ -128,6 +128,6 @@ def test_every_validation_corpus_is_judged(corpus: Corpus, tmp_path: Path):
     settings = {**SMALL, "data": {**SMALL["data"], "train": both, "valid": both}, "objective": {"judged": 10}}
     _, resolved = recipe.resolve(settings)
     prepared = Translation.prepare(resolved)
-    resolved = Translation.sized(resolved, prepared)
+    resolved = Translation.fill_sizes(resolved, prepared)
     judged = evenly(Translation(resolved, prepared, Transformer(resolved.model)).texts, 10)
     assert [text.tag for text in judged].count("fr") == 5

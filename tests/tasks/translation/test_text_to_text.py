@@ -112,10 +112,10 @@ def test_the_loss_is_that_of_transformers(case: str, tmp_path: Path) -> None:
     assert run(["import", str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
     parent = checkpoint.read(tmp_path / "ours")
     asked = settings(file)
-    asked["model"] = recipe.inherited(TextToText, asked, recipe.resolve(asked)[1], parent)
+    asked["model"] = TextToText.model_settings(asked, parent)
     how = recipe.resolve(asked)[1]
     prepared = TextToText.prepare(how, parent)
-    how = TextToText.sized(how, prepared)
+    how = TextToText.fill_sizes(how, prepared)
     model = models.revive(parent.config["model"], parent.tensors())
     task = TextToText(how, prepared, model)
     batch = task.batch(0)

@@ -23,6 +23,6 @@ def prepared(photos, **more):
     asked = settings(photos, **more)
     task, found = recipe.resolve(asked)
     data = task.prepare(found, None)
-    found = recipe.fitted(task, asked, found, data)
+    found = task.resolve(asked, data)
     torch.manual_seed(0)
     return task(found, data, models.build(found.model))

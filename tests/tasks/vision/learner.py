@@ -14,6 +14,6 @@ def learner(settings: dict[str, Any]) -> PictureClassification:
     """What these settings train, always from the same weights."""
     task, found = recipe.resolve(settings)
     data = task.prepare(found, None)
-    found = recipe.fitted(task, settings, found, data)
+    found = task.resolve(settings, data)
     torch.manual_seed(0)
     return task(found, data, models.build(found.model))

@@ -143,10 +143,10 @@ def _started(asked, parent):
     """The task with the weights of a parent."""
     found = recipe.opened(parent)
     task, own = recipe.resolve(asked)
-    asked = recipe.bounded(task, asked, recipe.inherited(task, asked, own, found))
+    asked = task.limit_settings(asked, found)
     task, own = recipe.resolve(asked)
     data = task.prepare(own, found)
-    own = recipe.fitted(task, asked, own, data, found)
+    own = task.resolve(asked, data, found)
     model = models.build(own.model)
     Captions.adopt(model, found, data)
     return task(own, data, model)

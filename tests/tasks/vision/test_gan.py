@@ -38,7 +38,7 @@ def learner(pictures: Path, *changes: str) -> Any:
     settings = recipe.settings(bars.settings(pictures), *changes)
     task, asked = recipe.resolve(settings)
     data = task.prepare(asked, None)
-    asked = recipe.fitted(task, settings, asked, data)
+    asked = task.resolve(settings, data)
     torch.manual_seed(0)
     return task(asked, data, regard.models.build(asked.model).train())
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from regard.config.paths import real_path
 from regard.config.resuming import Free
@@ -27,6 +27,7 @@ from regard.data.pictures.tables import (
     table_rows,
 )
 from regard.data.readers import LINE, lines, value_at
+from regard.data.source_file import SourceFile
 
 NAME = "name"  # the column with the paths of pictures, as their file has them
 CAPTION = "captions"  # the column of a shelf with all that was written about a picture
@@ -36,10 +37,8 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionFile:
+class CaptionFile(SourceFile):
     """Where pictures and captions come from."""
-
-    SHORT: ClassVar[str] = "path"
 
     path: Free[str]
     """A CSV, TSV or JSON-lines file with the path of a picture and a caption in each row, or Flickr8k's token file."""

@@ -34,11 +34,11 @@ from regard.tasks.vision.captions.recognition import recognise
 from regard.tasks.vision.captions.regions import Kept, Regions
 from regard.tasks.vision.captions.writer import CaptionOptions, CaptionWriter, read_tokenizer
 from regard.tasks.vision.classification import sizes_for
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, evenly
 
 IGNORE = -100
 Part = Literal["train", "valid"]
@@ -130,7 +130,7 @@ class CaptionBatch:
         return [CaptionBatch(*(None if x is None else x[part] for x in vars(self).values())) for part in parts]  # type: ignore[arg-type]
 
 
-class Captions:
+class Captions(Task):
     """The task of learning to write captions."""
 
     Recipe = CaptionsRecipe
@@ -172,7 +172,7 @@ class Captions:
         return preparing.prepare(recipe.data, recipe.tokenizer, known=before, tokenizer=tokenizer, size=size)
 
     @staticmethod
-    def suited(recipe: CaptionsRecipe, prepared: Prepared) -> dict[str, Any]:
+    def default_settings(recipe: CaptionsRecipe, prepared: Prepared) -> dict[str, Any]:
         """An encoder that learns where there is none to start from, and an end that so many captions ask for."""
         captions = prepared.report["train"]["captions"]
         batch = between(8, captions // 40, 64)
@@ -186,7 +186,7 @@ class Captions:
         }
 
     @staticmethod
-    def sized(recipe: CaptionsRecipe, prepared: Prepared) -> CaptionsRecipe:
+    def fill_sizes(recipe: CaptionsRecipe, prepared: Prepared) -> CaptionsRecipe:
         """The recipe with the vocabulary, and the size and scales of the pictures."""
         seen: dict[str, Any] = {"size": prepared.shape.size, "channels": prepared.shape.channels}
         data = replace(recipe.data, **prepared.shape._asdict(), mean=prepared.mean, std=prepared.std)
@@ -196,7 +196,7 @@ class Captions:
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of another captioner, or of a model of pictures as the encoder."""
-        return adoption.adopt(model, parent, same=parent.config.get("task") == CaptionsRecipe.task)
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == CaptionsRecipe.task)
 
     @property
     def device(self) -> torch.device:
@@ -251,7 +251,7 @@ class Captions:
         more = self._more(costs, looks, real)
         return Step(loss=costs.sum() + more - more.detach(), weight=real.sum(), counts={"tokens": real.sum()})
 
-    def heed(self, loss: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
+    def after_update(self, loss: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
         """What a token cost in a step, which hard attention expects of the next one."""
         if getattr(self.model.config, "attention", None) == "hard":
             self.model.heed(loss, veto=veto)

@@ -27,11 +27,11 @@ from regard.tasks.vision import preparing
 from regard.tasks.vision.classification import PictureBatch, on_device
 from regard.tasks.vision.preparing import PicturesConfig, Prepared
 from regard.tasks.vision.recognition import recognise
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
-from regard.training.task import Claim, Evaluation, Given, Goal, Spread, Step, alone, evenly
+from regard.training.task import Claim, Evaluation, Given, Goal, Spread, Step, Task, alone, evenly
 
 CHUNK = 100  # pictures made at a time
 PASSES = 100  # over the pictures, where nobody says how long to train
@@ -109,7 +109,7 @@ class GANRecipe:
                 raise ValueError(f"data.{name} changes pictures that are classified, not made: leave it out")
 
 
-class PictureMaking:
+class PictureMaking(Task):
     """The task of learning to make pictures."""
 
     Recipe = GANRecipe
@@ -142,7 +142,7 @@ class PictureMaking:
         return preparing.prepare(recipe.data, None if known is None else known.config)
 
     @staticmethod
-    def suited(recipe: GANRecipe, prepared: Prepared) -> dict[str, Any]:
+    def default_settings(recipe: GANRecipe, prepared: Prepared) -> dict[str, Any]:
         """Batches and an end that so many pictures ask for; gradients of two rivals are not clipped."""
         amount = len(prepared.train)
         batch = between(8, power(amount / 10), 64)
@@ -155,7 +155,7 @@ class PictureMaking:
         }
 
     @staticmethod
-    def sized(recipe: GANRecipe, prepared: Prepared) -> GANRecipe:
+    def fill_sizes(recipe: GANRecipe, prepared: Prepared) -> GANRecipe:
         """The recipe with the classes and the size of the pictures."""
         seen: dict[str, Any] = {"size": prepared.shape.size, "channels": prepared.shape.channels}
         data = replace(recipe.data, **prepared.shape._asdict(), mean=prepared.mean, std=prepared.std)
@@ -167,7 +167,7 @@ class PictureMaking:
         learnt = parent.config.get("labels")
         if parent.config.get("task") == GANRecipe.task and learnt != prepared.classes:
             raise ValueError(f"{parent.directory} makes pictures of other labels: leave out --from, or give its labels")
-        return adoption.adopt(model, parent, same=parent.config.get("task") == GANRecipe.task)
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == GANRecipe.task)
 
     @property
     def device(self) -> torch.device:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import config
 from regard.attention.hardware import device_of
@@ -28,11 +28,22 @@ from regard.tasks.vision.pixels import preparing
 from regard.tasks.vision.pixels.preparing import PixelsConfig, Prepared
 from regard.tasks.vision.pixels.tokens import Alphabet
 from regard.tasks.vision.preparing import Side, row
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
-from regard.training.task import SURE, Claim, Evaluation, Given, Goal, Spread, Step, alone, data_section, every_weight
+from regard.training.task import (
+    SURE,
+    Claim,
+    Evaluation,
+    Given,
+    Goal,
+    Spread,
+    Step,
+    Task,
+    alone,
+    data_section,
+)
 
 HELD = 1 << 26  # logits held at once, in numbers
 BUDGET = {"cuda": 1 << 17}  # tokens read at a time where nothing is learnt
@@ -103,7 +114,7 @@ class PixelBatch:
         ]
 
 
-class Pixels:
+class Pixels(Task):
     """The task of writing pictures pixel by pixel."""
 
     Recipe = PixelsRecipe
@@ -135,7 +146,7 @@ class Pixels:
         return preparing.prepare(recipe.data, None if known is None else known.config)
 
     @staticmethod
-    def suited(recipe: PixelsRecipe, prepared: Prepared) -> dict[str, Any]:
+    def default_settings(recipe: PixelsRecipe, prepared: Prepared) -> dict[str, Any]:
         """A size, an optimizer and an end that so many pictures ask for."""
         amount, alphabet = len(prepared.train), prepared.alphabet
         batch = between(4, (1 << 16) / alphabet.places, 128)
@@ -151,7 +162,7 @@ class Pixels:
         }
 
     @staticmethod
-    def sized(recipe: PixelsRecipe, prepared: Prepared) -> PixelsRecipe:
+    def fill_sizes(recipe: PixelsRecipe, prepared: Prepared) -> PixelsRecipe:
         """The recipe with the size of the pictures and the number of tokens."""
         alphabet = prepared.alphabet
         data = replace(recipe.data, size=alphabet.size, channels=alphabet.channels)
@@ -164,7 +175,7 @@ class Pixels:
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model of the same pixels."""
-        before = adoption.parent_shape(parent)
+        before = transfer.parent_model_config(parent)
         if (before.vocab, before.size, before.channels) != (
             model.config.vocab,
             model.config.size,
@@ -174,16 +185,12 @@ class Pixels:
                 f"{parent.directory} knows pictures of {before.size} x {before.size} in {before.vocab - 1} tokens, "
                 "not like these: leave out --from, or set data.size and data.colours to the same"
             )
-        return adoption.adopt(model, parent, same=True)
+        return transfer.load_weights(model, parent, same_task=True)
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
         return device_of(self.model)
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """One set of weights, one optimizer."""
-        return every_weight(self.model)
 
     def batch(self, number: int) -> PixelBatch:
         """The pictures of a row."""

@@ -17,7 +17,7 @@ SIZES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("adoption")
+    place = tmp_path_factory.mktemp("transfer")
     lines = [(f"le chat {n} dort {'bien' if n % 3 else 'mal'}", "un" if n % 3 else "deux") for n in range(40)]
     (place / "texts.csv").write_text("".join(f"{text},{label}\n" for text, label in lines))
     (place / "others.csv").write_text("".join(f"{text},{label.upper()}\n" for text, label in lines))
@@ -50,9 +50,9 @@ def begun(given, parent):
     before = recipe.opened(parent)
     task, found = recipe.resolve(given)
     data = task.prepare(found, before)
-    found = recipe.fitted(task, given, found, data, before)
+    found = task.resolve(given, data, before)
     model = models.build(found.model)
-    lines = recipe._adopted(task, model, before, data)
+    lines = task.adopt(model, before, data)
     return model, before, lines, data
 
 

@@ -1,0 +1,144 @@
+"""What training, checkpoints and cost ask of a model and of its config, with a default for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from regard.config.fields import Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backbone:
+    """The part of a model that another one can start from: its family, its sizes and where its weights lie."""
+
+    family: str
+    """Models of one family call sizes and parts of the backbone by the same names."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The family's name of each size and the setting of this model that holds it."""
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    """The value of each size; one that is true and has no setting in another model keeps that one from starting."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """The family's name of each part and the prefix of its weights in this model."""
+    embedding_scale: float = 1.0
+    """What the vectors of tokens are multiplied by."""
+    same_model_settings: tuple[str, ...] = ()
+    """Further settings, which only the same model takes over, under whichever head."""
+    resizable: tuple[str, ...] = ()
+    """Settings that may follow from the data anew; the model's `resize_weights` makes weights for them."""
+    interchangeable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Values of a setting that have the same weights, such as soft and hard attention."""
+    trained_with_head: tuple[str, ...] = ()
+    """Prefixes of weights that learn with a new head where the backbone is frozen."""
+    inner: str = ""
+    """The section of the config that is a whole model, such as what reads the pictures of a captioner."""
+
+
+def read_settings(config: Any, settings: Mapping[str, str]) -> dict[str, Any]:
+    """Return the sizes of a config by the family's names, from the settings that hold them."""
+    return {name: getattr(config, setting) for name, setting in settings.items()}
+
+
+class ModelConfig(Section):
+    """The config of a model; every setting has a default, so that a model can be chosen by its name alone."""
+
+    name: Any
+    """The model's name in recipes."""
+    sizes_known: ClassVar[bool] = True
+    """False if the model has a size that only its data or its weights tell."""
+    reads_whole: ClassVar[bool] = False
+    """True if it reads sequences of one length, and no part of one."""
+
+    def build(self) -> nn.Module:
+        """Return a model with this config; those of Regard are built by their names."""
+        raise NotImplementedError
+
+    @property
+    def parameters(self) -> int:
+        """About how many numbers are learnt; 0: not known before the model is built."""
+        return 0
+
+    @property
+    def context(self) -> int | None:
+        """The longest sequence that it reads, in tokens; None: any, or it reads no sequences."""
+        return None
+
+    @property
+    def predicts_masked(self) -> bool:
+        """True if it predicts masked tokens alone."""
+        return False
+
+    @property
+    def phrase(self) -> str:
+        """The model in a few words."""
+        return str(self.name)
+
+    @property
+    def backbone(self) -> Backbone | None:
+        """What another model can start from; None: nothing."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """How a model is compiled, recorded and saved."""
+
+    capturable: bool = True
+    """True if steps have a fixed shape, so that a GPU can record and compile them."""
+    compilable: bool = True
+    """True if whole steps can be compiled; otherwise they are only recorded."""
+    compiled: tuple[str, ...] = ()
+    """Submodules to compile where whole steps are not."""
+    transient: tuple[str, ...] = ()
+    """Tensors that only training needs: saved with its state, and not with the weights."""
+    learned_buffers: tuple[str, ...] = ()
+    """Buffers that the model trains itself, without gradients."""
+
+
+class Model(nn.Module):
+    """A model that says more of itself than a plain module, for which every default here holds."""
+
+    traits: Traits = Traits()
+    stack: Any = None
+    """The blocks that write, which the fast path can step; None: there are none of that kind."""
+
+    def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the weights of such a model of other sizes as they are for this one's."""
+        return dict(tensors)
+
+    @staticmethod
+    def read_sizes(config: Any, tensors: Mapping[str, Tensor]) -> Any:
+        """Return the config with sizes that only the weights say."""
+        return config
+
+
+class TokenModel(Model):
+    """A model that says of every token of its vocabulary how likely it is."""
+
+    @property
+    def prediction(self) -> Tensor:
+        """The matrix that turns features into logits."""
+        raise NotImplementedError
+
+    @property
+    def has_logits(self) -> bool:
+        """True if it has a head over its vocabulary, which may be left out where the features alone count."""
+        return True
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Return one number per token of the vocabulary."""
+        raise NotImplementedError
+
+
+def traits_of(model: nn.Module) -> Traits:
+    """Return how a module is compiled, recorded and saved."""
+    return model.traits if isinstance(model, Model) else Traits()
+
+
+def config_of_model(model: nn.Module) -> ModelConfig | None:
+    """Return the config that a model was built from; None for a plain module."""
+    config = vars(model).get("config")
+    return config if isinstance(config, ModelConfig) else None
