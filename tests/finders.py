@@ -165,3 +165,16 @@ def imported(tree: ast.Module, modules: set[str]) -> set[str]:
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return (found & modules) - {"regard"}
+
+
+def lists_delimiters(tree: ast.AST) -> bool:
+    """True if a string, list or dict holds the delimiters of tables and little else."""
+    return any({",", ";", "\t"} <= texts <= set(",;\t| ") for texts in map(_characters, nodes(tree)))
+
+
+def _characters(node: ast.AST) -> set[object]:
+    """The characters of a string, or the constants that a literal lists."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return set(node.value)
+    listed = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+    return {item.value for item in listed if isinstance(item, ast.Constant)}

@@ -17,6 +17,7 @@ from tests.finders import (
     functions,
     in_order,
     last,
+    lists_delimiters,
     mentions,
     named_tasks,
     nodes,
@@ -65,7 +66,9 @@ TRANSLATING = (  # what translates, or shows it
     "regard/demo.py",
 )
 SHARED = "regard.tasks.supervised"  # what tasks share that answer with a label
+TABLE_PARSER = "regard/data/table_records.py"
 TASK_NAMED = {  # "file": why it may say the name of a task
+    "regard/data/column_names.py": "columns of tables are called language, similarity or translation too",
     "regard/models/__init__.py": "models had other names in version 0.1, by task",
     "regard/models/word2vec.py": "the model is called so too",
 }
@@ -221,6 +224,15 @@ def test_only_the_surfaces_print():
 
 def test_only_the_command_line_reads_its_arguments():
     assert not offenders(lambda name: under(name, "sys.argv"), allowed=("regard/cli/",))
+
+
+def test_only_one_file_parses_csv():
+    parsers = {"csv.reader", "csv.DictReader", "csv.Sniffer", "csv.field_size_limit"}
+    assert {found.partition(":")[0] for found in offenders(parsers.__contains__)} == {TABLE_PARSER}
+
+
+def test_there_is_one_set_of_delimiters():
+    assert [path for path, tree in sources().items() if lists_delimiters(tree)] == [TABLE_PARSER]
 
 
 def test_no_file_can_run_code():

@@ -18,6 +18,7 @@ import typer
 from regard.cli.grammar import options
 from regard.cli.lines import PICTURES, arguments, blocks, count_formulas, note, tell_formulas, writable
 from regard.cli.resumable import Draft, drafted, identity
+from regard.data.table_records import split_line
 
 if TYPE_CHECKING:
     from regard.tasks.inputs import Inputs
@@ -196,7 +197,7 @@ def writing(
         if asked.kind == "jsonl":
             yield lambda text, answer: write(_json(plain(text, answer))), draft
         elif asked.kind == "csv":
-            head: list[str] = next(csv.reader([draft.head]), [])
+            head = split_line(draft.head)
             late: list[dict[str, Any]] = []
             formulas = 0
 

@@ -74,12 +74,12 @@ def search(
     """Find the lines of a file that mean most nearly the same as a query."""
     from regard import shipped
     from regard.cli.progress import CountedProgress
-    from regard.cli.table_files import is_named_table
+    from regard.data.tables import is_table
     from regard.tasks.embedding.searching import open_index
 
     if not file.is_file():
         raise ValueError(f"{file}: {'is a folder, name a file' if file.is_dir() else 'no such file'}")
-    if is_named_table(file):
+    if is_table(file.name):
         raise ValueError(
             f"{file} is {'JSON' if suffix(file.name) in JSON_SUFFIXES else 'a table'}, whose lines would be searched "
             "with all that stands beside the texts: write these into a .txt file, one in each line"

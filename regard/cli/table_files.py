@@ -8,25 +8,18 @@ from itertools import islice
 from pathlib import Path
 
 from regard.cli.lines import lines_of
-from regard.data.csv_records import cells, find_delimiter
+from regard.data.column_names import LABELS, TEXTS
 from regard.data.line_report import LineReport
 from regard.data.pair_headings import language_columns
-from regard.data.readers import JSON_SUFFIXES, suffix
-from regard.tasks.inputs import TextColumn
-from regard.tasks.labels.layout import LABELS, TEXTS
+from regard.data.table_records import find_delimiter, split_records
+from regard.data.text_columns import TextColumn
 
-TABLES = (".csv", ".tsv")
 SAMPLE = 200  # lines that are looked at
 EVEN = 0.9  # share of lines with the same number of columns
 
 
-def is_named_table(path: Path) -> bool:
-    """True if a file is a table or holds JSON lines, by its name."""
-    return suffix(path.name) in (*TABLES, *JSON_SUFFIXES)
-
-
 def sample_columns(path: Path) -> tuple[str, list[list[str]]]:
-    """Return what separates the columns of a file, and the cells of its first lines; no lines if it is plain text."""
+    """Return the delimiter of a file without the name of a table, and its first rows; none if it is plain text."""
     if not path.is_file():  # of a pipe nothing can be read twice
         return "", []
     try:
@@ -34,7 +27,7 @@ def sample_columns(path: Path) -> tuple[str, list[list[str]]]:
     except ValueError:
         return "", []  # whoever reads it says why it cannot be read
     delimiter = find_delimiter(lambda: first, spreadsheet=False)
-    rows = [row for _, row in cells(first, LineReport(), delimiter, quoted=delimiter != "\t")]
+    rows = [row for _, row in split_records(first, LineReport(), delimiter, quoted=delimiter != "\t")]
     widths = Counter(len(row) for row in rows)
     width, count = widths.most_common(1)[0] if widths else (1, 0)
     full = sum(sum(map(bool, map(str.strip, row))) > 1 and bool(row[0].strip()) for row in rows)

@@ -101,16 +101,16 @@ def _check_form(asked: Asked, form: str | None, terms: Path | None, *, one_answe
 
 def _lines_or_column(translator: Translator, asked: Asked, lines: Iterator[str], to: str | None) -> Iterator[str]:
     """The lines of a file, or of a table the column of the other language."""
-    from regard.cli.table_files import is_named_table
     from regard.data.language_names import LANGUAGES
+    from regard.data.tables import is_table
     from regard.tasks.translation.documents.document_files import describe_unknown, describe_wrapped
 
     assert asked.file is not None
-    if not is_named_table(asked.file) and not asked.file.is_file():  # a pipe, which is read once
+    if not is_table(asked.file.name) and not asked.file.is_file():  # a pipe, which is read once
         return file_texts(translator, asked) if asked.column is not None else lines
     others = [code for code in translator.languages if code != to] if to is not None else []
     texts = file_texts(translator, asked, usual=("source", *others, *(LANGUAGES.get(code, code) for code in others)))
-    if is_named_table(asked.file):
+    if is_table(asked.file.name):
         return texts
     first = list(islice(texts, BLOCK))
     for note in filter(None, (describe_unknown(asked.file), describe_wrapped(first, asked.file))):

@@ -10,7 +10,7 @@ SAVE_MESSAGES = "export it as tab-separated text, one pair in each line (po2csv 
 SAVE_TEXT = "save it as plain text (UTF-8)"
 SAVE_TABLE = "save it as CSV (UTF-8)"
 BY_SUFFIX = {
-    ".tmx": ("a translation memory (TMX)", SAVE_PAIRS),
+    ".tmx": ("a translation memory (TMX)", "train a translator on it with --pairs, or evaluate one on it"),
     ".xliff": ("a translation file (XLIFF)", SAVE_PAIRS),
     ".xlf": ("a translation file (XLIFF)", SAVE_PAIRS),
     ".sdlxliff": ("a translation file (XLIFF)", SAVE_PAIRS),
@@ -37,7 +37,8 @@ BY_BEGINNING = {
 }
 ARCHIVE = b"PK\x03\x04"
 ARRAYS = (".npz", ".npy")  # archives that other readers open
-MARKUP = {b"<tmx": BY_SUFFIX[".tmx"], b"<!doctype tmx": BY_SUFFIX[".tmx"], b"<xliff": BY_SUFFIX[".xliff"]}
+MEMORY = ("a translation memory (TMX)", "give it a name that ends in .tmx")
+MARKUP = {b"<tmx": MEMORY, b"<!doctype tmx": MEMORY, b"<xliff": BY_SUFFIX[".xliff"]}
 PAGE = ("a web page (HTML), whose tags would be learnt", SAVE_TEXT)
 PAGE_BEGINNINGS = ("<!doctype html", "<html")
 MARKS_LEARNT = {
@@ -47,6 +48,7 @@ MARKS_LEARNT = {
         ("subtitles, whose numbers and times would be learnt", "keep only their lines of text, in a .txt file"),
     ),
     **dict.fromkeys((".html", ".htm", ".xhtml", ".shtml", ".mhtml", ".mht"), PAGE),
+    ".tmx": ("a translation memory (TMX), whose tags would be learnt", "train a translator on it with --pairs"),
     ".xml": ("XML, whose tags would be learnt", SAVE_TEXT),
     ".ipynb": ("a notebook, whose JSON would be learnt", "export it, as jupyter nbconvert --to markdown does"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -11,15 +10,15 @@ from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
 
-from regard.data.csv_records import separator_in
 from regard.data.encodings import find, locate
 from regard.data.foreign_formats import describe_marks, refuse_foreign_format
-from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix
-from regard.data.sheets import replace_decimal_commas
+from regard.data.line_report import LineReport
+from regard.data.readers import JSON_SUFFIXES, LINE, MEMORY_SUFFIX, Refusal, lines, parsed, read_cells, suffix
+from regard.data.table_records import heading_delimiter, replace_decimal_commas, separator_in, split_records
+from regard.data.tables import TABLE_SUFFIXES
 
 LINES = 1000  # looked at
 MARKUP_LINES = 10  # in which a file in a markup of its own says so
-TABLES = {".csv": ",;\t", ".tsv": "\t"}  # how tables are named, and what lies between their cells
 WORDS = 3  # of a label, at most
 NUMERIC_SHARE = 0.9  # of the cells of a column of numbers, in which some may be mistyped
 ENOUGH_NUMBERS = 3  # columns of numbers beside texts that make a file as likely a table as labelled texts
@@ -94,6 +93,9 @@ class Glimpse:
         Where nobody `told` what it holds, neither may it be a single line that is too long to look at.
         """
         locate(name)
+        if suffix(name) == MEMORY_SUFFIX:
+            units = [row for _, row in islice(read_cells(name, LineReport()), LINES)]
+            return cls(name, tuple("\t".join(row) for row in units))
         read = list(islice(lines(name), LINES))
         refuse_foreign_format(name, b"\n".join(line or b"" for line in read[:MARKUP_LINES]))
         seen = tuple((line or b"").decode("utf-8", errors="replace") for line in read)
@@ -143,19 +145,12 @@ class Glimpse:
     @cached_property
     def rows(self) -> list[list[str]]:
         """Its cells, line by line, where lines have as many columns as one another and two at least."""
-        if self.is_json:
+        if self.is_json or not self.lines:
             return []
-        full = [line for line in self.lines if line.strip()]
-        if not full:
-            return []
-        named = separator_in(full[0].encode()) if self.suffix in TABLES else None
-        full = full[1:] if named else full
-        if not full:
-            return []
-        marks = TABLES.get(self.suffix, "\t")
-        mark = named or max(marks, key=full[0].count)
-        found = _cells(full, mark) if self.suffix == ".csv" else [line.split(mark) for line in full]
-        found, _ = replace_decimal_commas(found, mark) if self.suffix in TABLES else (found, False)
+        text = [line.encode() for line in self.lines]
+        delimiter = heading_delimiter(text) if self.suffix == ".csv" else separator_in(text[0]) or "\t"
+        found = [row for _, row in split_records(text, LineReport(), delimiter, quoted=self.suffix == ".csv")]
+        found, _ = replace_decimal_commas(found, delimiter) if self.suffix in TABLE_SUFFIXES else (found, False)
         width = len(found[0]) if found else 0
         even = sum(len(row) == width for row in found)
         return [row for row in found if len(row) == width] if width > 1 and even >= 0.9 * len(found) else []
@@ -232,14 +227,6 @@ def same_length(names: Sequence[str]) -> bool:
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[Column]:
     return [Column(tuple(cell.strip() for cell in cells)) for cells in zip(*rows, strict=True)]
-
-
-def _cells(rows: Sequence[str], mark: str) -> list[list[str]]:
-    """Cells of a CSV file, of which a quoted one may go over lines; the last one may be cut off here."""
-    try:
-        return [row for row in csv.reader((f"{line}\n" for line in rows), delimiter=mark) if row]
-    except csv.Error:
-        return []
 
 
 def _record(line: str) -> Mapping[str, Any] | None:

@@ -15,6 +15,7 @@ import shlex
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase, BufferedReader
 from itertools import islice, zip_longest
@@ -26,18 +27,22 @@ from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data import line_report
 from regard.data.binary_files import HEAD, refuse_binary
-from regard.data.csv_records import LARGEST_CELL, cells, find_delimiter
 from regard.data.encodings import find, hint, locate, looks_like
 from regard.data.foreign_formats import refuse_foreign_format
 from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.normalise import visible
 from regard.data.pair_headings import is_pair_heading
 from regard.data.source_file import SourceFile, Unit
+from regard.data.table_records import LARGEST_CELL, TOO_LONG, find_delimiter, split_records
+from regard.data.translation_memory import PARTIAL, split_units
 
 LINE = LARGEST_CELL  # bytes; a longer line is passed over without ever being held whole
 LONGEST_TEXT = 1 << 27  # bytes of a line of running text, which may have no line ends at all
 MARK = b"\xef\xbb\xbf"
 SURROGATES = re.compile("[\ud800-\udfff]")
+MEMORY_SUFFIX = ".tmx"
+CELL_FORMS = ("csv", "tmx")  # in which a pair may go over several lines
+BLOCK = 1 << 16  # bytes of a translation memory that are parsed at a time
 HEADING = "that names the columns"
 JSON_SUFFIXES = {".jsonl", ".json", ".ndjson"}
 Made = TypeVar("Made")
@@ -56,9 +61,10 @@ class Corpus(SourceFile):
     """File with the translation in the same line."""
     path: Free[str | None] = None
     """One file with both sides instead: JSON lines if named .jsonl, .json or .ndjson, a spreadsheet's cells if named
-    .csv, else columns between tabs."""
+    .csv, a translation memory if named .tmx, else columns between tabs."""
     columns: tuple[Column, Column] = (1, 2)
-    """Columns of source and target in a TSV or CSV file, counted from 1; others are ignored."""
+    """Columns of source and target in a TSV or CSV file, or languages of a TMX file in the order in which they first
+    occur, counted from 1; others are ignored."""
     heading: bool | None = None
     """Whether the first line of a TSV or CSV file names its columns; null: if it names languages, or source and
     target."""
@@ -85,15 +91,19 @@ class Corpus(SourceFile):
         return (self.path,) if self.path is not None else (str(self.source), str(self.target))
 
     @property
-    def form(self) -> Literal["aligned", "columns", "json", "csv"]:
+    def form(self) -> Literal["aligned", "columns", "json", "csv", "tmx"]:
         """How its lines are read."""
         if self.path is None:
             return "aligned"
         ending = suffix(self.path)
-        return "json" if ending in JSON_SUFFIXES else "csv" if ending == ".csv" else "columns"
+        if ending in JSON_SUFFIXES:
+            return "json"
+        return "csv" if ending == ".csv" else "tmx" if ending == MEMORY_SUFFIX else "columns"
 
     def starts_with_heading(self, first: Sequence[str]) -> bool:
         """True if these cells of the first line name the columns and are no pair."""
+        if self.form == "tmx":
+            return True
         if self.heading is not None or len(first) < max(self.columns):
             return bool(self.heading)
         source, target = self.columns
@@ -121,8 +131,8 @@ class TextFile(SourceFile):
 
 def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, str, str]]:
     """(line number, source, target) of every good line; the tally hears of the others, `file` being the first file."""
-    if corpus.form == "csv":
-        yield from _csv_pairs(corpus, tally, file=file)
+    if corpus.form in CELL_FORMS:
+        yield from _cell_pairs(corpus, tally, file=file)
         return
     pair = _splitter(corpus)
     for number, row in enumerate(_rows(corpus), start=1):
@@ -138,12 +148,15 @@ def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple
             yield number, prefixed(corpus.prefix, source), target
 
 
-def _csv_pairs(corpus: Corpus, tally: LineReport, *, file: int) -> Iterator[tuple[int, str, str]]:
-    """The same of a file that a spreadsheet wrote."""
+def _cell_pairs(corpus: Corpus, tally: LineReport, *, file: int) -> Iterator[tuple[int, str, str]]:
+    """The same of a spreadsheet or a translation memory."""
     first = True
-    for number, record in csv_cells(str(corpus.path), tally, file=file):
+    for number, record in read_cells(str(corpus.path), tally, file=file):
         if first and corpus.starts_with_heading(record):
-            tally.drop(HEADING, file, number)
+            if corpus.form == "csv":  # of a memory it is no line
+                tally.drop(HEADING, file, number)
+        elif corpus.form == "tmx" and not all(record[column - 1 : column] > [""] for column in corpus.columns):
+            tally.drop(PARTIAL, file, number)
         else:
             try:
                 source, target = _two_of(record, corpus.columns)
@@ -154,16 +167,21 @@ def _csv_pairs(corpus: Corpus, tally: LineReport, *, file: int) -> Iterator[tupl
         first = False
 
 
-def csv_cells(path: str, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of every record of a CSV file; commas, semicolons, tabs or bars separate its cells."""
-    return cells(lines(path), tally, find_delimiter(lambda: lines(path), spreadsheet=True), quoted=True, file=file)
+def read_cells(path: str, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line, cells) of every record of a CSV file, or of a translation memory, whose languages come first."""
+    if suffix(path) == MEMORY_SUFFIX:
+        with explain_unreadable(path), open_text(locate(path)) as stream:
+            yield from split_units(iter(lambda: stream.read(BLOCK), b""), path, tally, file=file)
+        return
+    delimiter = find_delimiter(lambda: lines(path), spreadsheet=True)
+    yield from split_records(lines(path), tally, delimiter, quoted=True, file=file)
 
 
 def has_heading(corpus: Corpus) -> bool:
     """True if the first line of a corpus names its columns, and is left out."""
-    if corpus.form == "csv":
+    if corpus.form in CELL_FORMS:
         return any(
-            corpus.starts_with_heading(record) for _, record in islice(csv_cells(str(corpus.path), LineReport()), 1)
+            corpus.starts_with_heading(record) for _, record in islice(read_cells(str(corpus.path), LineReport()), 1)
         )
     if corpus.form == "columns":
         return any(corpus.starts_with_heading(cells_of(line)) for line in islice(lines(str(corpus.path)), 1))
@@ -226,17 +244,23 @@ def digest(name: str) -> str:
 def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
     """Every line without its end; None for one that is too long, by default longer than LINE."""
     longest = LINE if longest is None else longest
+    with explain_unreadable(name), open_text(locate(name)) as file:
+        first = file.readline(longest + 2 + len(MARK))
+        refuse_foreign_format(name, first)
+        if (looks_like(first) or "").startswith("UTF"):
+            raise ValueError(f"{name} is no UTF-8, {hint(first, name)} > converted.txt")
+        line = first.removeprefix(MARK)
+        if line or first:  # a lone mark is an empty line, not an empty file
+            yield _whole(file, line, longest)
+        while line := file.readline(longest + 2):
+            yield _whole(file, line, longest)
+
+
+@contextmanager
+def explain_unreadable(name: str) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into an error that says so in plain words."""
     try:
-        with open_text(locate(name)) as file:
-            first = file.readline(longest + 2 + len(MARK))
-            refuse_foreign_format(name, first)
-            if (looks_like(first) or "").startswith("UTF"):
-                raise ValueError(f"{name} is no UTF-8, {hint(first, name)} > converted.txt")
-            line = first.removeprefix(MARK)
-            if line or first:  # a lone mark is an empty line, not an empty file
-                yield _whole(file, line, longest)
-            while line := file.readline(longest + 2):
-                yield _whole(file, line, longest)
+        yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{name} is a damaged or incomplete gzip file ({error}): fetch or compress it again") from None
     except OSError as error:
@@ -345,7 +369,7 @@ def text_at(record: Any, name: str) -> str:
 
 def _decoded(line: bytes | None, file: int = 0) -> str:
     if line is None:
-        raise Refusal(f"longer than {LINE:,} bytes", file)
+        raise Refusal(TOO_LONG, file)
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:

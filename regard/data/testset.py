@@ -9,7 +9,7 @@ from typing import Any
 from regard.config.words import quantity
 from regard.data.encodings import hint
 from regard.data.line_report import LineReport
-from regard.data.readers import LINE, Corpus, csv_cells, lines
+from regard.data.readers import CELL_FORMS, LINE, Corpus, lines, read_cells
 
 Pair = tuple[str, str]
 
@@ -17,7 +17,7 @@ Pair = tuple[str, str]
 def read(corpus: Corpus) -> list[Pair]:
     """Source and reference of every line; a line that has not both stops everything, by its place."""
     if corpus.path is not None:
-        pairs = _csv_pairs(corpus) if corpus.form == "csv" else _line_pairs(corpus)
+        pairs = _cell_pairs(corpus) if corpus.form in CELL_FORMS else _line_pairs(corpus)
     else:
         sources, references = (texts(name) for name in corpus.files)
         if len(sources) != len(references):
@@ -66,9 +66,9 @@ def _line_pairs(corpus: Corpus) -> list[Pair]:
     return [_columns(corpus, number, row) for number, row in cells[len(first) :]]
 
 
-def _csv_pairs(corpus: Corpus) -> list[Pair]:
+def _cell_pairs(corpus: Corpus) -> list[Pair]:
     tally = LineReport()
-    rows = list(csv_cells(str(corpus.path), tally))
+    rows = list(read_cells(str(corpus.path), tally))
     tally.check(0.0, corpus.files)
     if rows and corpus.starts_with_heading(rows[0][1]):
         del rows[0]

@@ -12,19 +12,20 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import UInt64
 
-from regard.data.csv_records import cells, find_delimiter
 from regard.data.dedup import key
 from regard.data.holdout import hash_bytes, letters
 from regard.data.line_report import LineReport
-from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, lines, suffix
-from regard.data.sheets import Sheet
+from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, MEMORY_SUFFIX, lines, read_cells, suffix
 from regard.data.source_file import Unit
+from regard.data.table_records import find_delimiter, split_records
+from regard.data.tables import Sheet
 
 KEPT = 1 << 13  # digests kept of a model's training examples: 64 KiB
 MANY = 64  # texts of one JSON record from which each of them is an example
@@ -118,12 +119,14 @@ def _examples(file: str, unit: Unit) -> Iterator[list[str]]:
             yield from _blocks(file)
         elif suffix(file) in JSON_SUFFIXES:
             yield from _records(file)
+        elif suffix(file) == MEMORY_SUFFIX:
+            yield from (texts for _, texts in islice(read_cells(file, LineReport()), 1, None))
         else:
             mark = find_delimiter(lambda: _lines(file), spreadsheet=suffix(file) == ".csv")
             if mark == "\t":
                 records = (_decode(line).split("\t") for line in _lines(file))
             else:
-                records = (record for _, record in cells(_lines(file), LineReport(), mark, quoted=True))
+                records = (record for _, record in split_records(_lines(file), LineReport(), mark, quoted=True))
             first = next(records, [])
             yield from () if _may_be_heading(first) else (first,)
             yield from records

@@ -6,11 +6,12 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from regard import shipped
+from regard.data.text_columns import NOTHING_KNOWN, TextColumn
 from regard.training.provenance import note_overlap
 
 QUOTED = 40  # letters of a wrong value that a message shows
@@ -125,19 +126,6 @@ FILE = InputKind(
 )
 
 
-class TextColumn(NamedTuple):
-    """Which column of a table held the texts that a model was trained on, as far as that is known."""
-
-    names: tuple[str, ...] = ()
-    """What the column was called."""
-    number: int | None = None
-    """Its number, counted from 1."""
-    label_number: int | None = None
-    """The number of the column of the labels."""
-    labels: frozenset[str] = frozenset()
-    """The labels there were, by which a line of the table is told from its heading."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
     """What a trained model reads, and how people write it: in a command, in a file, in a form."""
@@ -161,7 +149,7 @@ class Inputs:
     """All inputs that there are, where they are known, such as the labels of a generator."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """What an input may have at most, such as tokens, by name."""
-    text_column: TextColumn = field(default_factory=TextColumn)
+    text_column: TextColumn = NOTHING_KNOWN
     """Which column of a table held the texts in training, so that other tables are read alike."""
     word_files: Sequence[str] = WORD_FILES
     """Endings of files that have a word in each line, and so no text."""

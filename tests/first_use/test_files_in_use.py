@@ -7,8 +7,8 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.cli.text_column import find_column, read_texts
-from regard.tasks.inputs import TextColumn
+from regard.cli.text_column import read_texts
+from regard.data.text_columns import TextColumn, find_text_column
 
 TRAINING = {"steps": 40, "evaluate": 40, "save": 40, "device": "cpu", "tensorboard": False}
 WORDS = {"good": "yes", "fine": "yes", "bad": "no", "dull": "no"}
@@ -157,13 +157,13 @@ def test_one_column_without_a_known_name_is_read_whole_and_said(tmp_path, capsys
 def test_a_model_that_recorded_no_names_reads_the_same_layout(tmp_path):
     path = write(tmp_path / "a.tsv", "Nr\tWas\tWie\n1\tfilm 3 good\tyes\n2\tfilm 3 bad\tno\n")
     known = TextColumn(number=2, label_number=3, labels=frozenset({"yes", "no"}))
-    layout = find_column(path, expected=known)
+    layout = find_text_column(path, expected=known)
     assert (layout.place, layout.heading) == (1, ("Nr", "Was", "Wie"))
     path = write(tmp_path / "b.tsv", "1\tfilm 3 good\tyes\n2\tfilm 3 bad\tno\n")
-    assert find_column(path, expected=known).heading == ()
+    assert find_text_column(path, expected=known).heading == ()
     known = TextColumn(number=1, label_number=2, labels=frozenset({"nom", "verbe"}))
-    assert find_column(write(tmp_path / "c.tsv", "titre\tnom\naller\tverbe\n"), expected=known).heading == ()
-    assert find_column(write(tmp_path / "c.csv", "mot;classe;\naller;verbe;\n"), expected=known).place == 0
+    assert find_text_column(write(tmp_path / "c.tsv", "titre\tnom\naller\tverbe\n"), expected=known).heading == ()
+    assert find_text_column(write(tmp_path / "c.csv", "mot;classe;\naller;verbe;\n"), expected=known).place == 0
 
 
 def test_tables_of_the_training_file_are_read_by_the_recorded_names(classifier):

@@ -8,8 +8,8 @@ import pytest
 from regard.cli import run
 from regard.data.glimpse import Glimpse
 from regard.data.line_report import LineReport
-from regard.data.readers import Corpus, csv_cells, pairs
-from regard.data.sheets import Sheet
+from regard.data.readers import Corpus, pairs, read_cells
+from regard.data.tables import Sheet
 from regard.tasks.labels.files import LabelledFile
 from regard.tasks.prompting.files import read as read_prompts
 from regard.tasks.prompting.template import read as read_template
@@ -40,7 +40,7 @@ def test_the_line_that_names_the_separator_is_heeded_and_left_out(mark):
     rows = [["text", "label"], ["one, two; three", "yes"], ["four", "no"]]
     lines = [mark.join(f'"{cell}"' for cell in row) for row in rows]
     file = save("films.csv", "\ufeff" + "\r\n".join([f"sep={mark}", *lines]) + "\r\n")
-    assert list(csv_cells(file, LineReport())) == list(enumerate(rows, start=2))
+    assert list(read_cells(file, LineReport())) == list(enumerate(rows, start=2))
     examples = LabelledFile(path=file).examples(0, LineReport())
     assert [(one.words[0], one.labels[0], one.place) for one in examples] == [
         ("one, two; three", "yes", (0, 3)),

@@ -125,13 +125,40 @@ def test_pairs_of_a_spreadsheet_are_read_wherever_their_columns_stand(capsys):
     assert "good pairs" in told(capsys, "data", "check", "--pairs", sheet("plain.csv", PAIRS))
 
 
-def test_a_translation_memory_or_a_document_is_refused_with_a_way_to_save_it(capsys):
-    segments = "".join(f"<tu><tuv><seg>{a}</seg></tuv><tuv><seg>{b}</seg></tuv></tu>\n" for a, b in PAIRS)
-    memory = f'<?xml version="1.0"?>\n<tmx version="1.4"><body>\n{segments}</body></tmx>\n'
-    for name in ("tm.tmx", "tm.txt"):
-        Path(name).write_text(memory)
-        for words in (["train", name], ["train", "--text", name], ["train", "--pairs", name], ["data", "check", name]):
-            assert f"{name} is a translation memory (TMX)" in refusal(capsys, *words)
+def save_memory(name: str) -> str:
+    versions = (
+        (f'<tuv xml:lang="en"><seg>{a}</seg></tuv>', f'<tuv xml:lang="fr"><seg>{b}</seg></tuv>') for a, b in PAIRS
+    )
+    units = "".join(f"<tu>{one}{other}</tu>\n" for one, other in versions)
+    Path(name).write_text(f'<?xml version="1.0"?>\n<tmx version="1.4"><body>\n{units}</body></tmx>\n')
+    return name
+
+
+@pytest.mark.parametrize("said", [[], ["--pairs"]])
+def test_a_translation_memory_is_trained_on_and_measured_on(said, capsys):
+    memory = save_memory("memory.tmx")
+    trained = told(capsys, "train", *said, memory, *SHORT, "--out", "run")
+    assert "training a translator from en to fr" in trained
+    assert "of 60 pairs kept" in trained
+    scores = told(capsys, "evaluate", "run", memory, "--json")
+    assert json.loads(scores.partition("\nmemory.tmx:")[0])["sentences"] == 60
+    assert "was trained on" in scores
+    assert "good pairs" in told(capsys, "data", "check", memory)
+
+
+def test_a_memory_where_no_pairs_are_wanted_or_a_document_is_refused_with_a_remedy(capsys):
+    memory = save_memory("memory.tmx")
+    assert "memory.tmx is a translation memory (TMX), whose tags would be learnt: train a translator on it" in refusal(
+        capsys, "train", "--text", memory
+    )
+    assert "memory.tmx is a translation memory (TMX), which is not read as it is: train a translator" in refusal(
+        capsys, "train", "--labelled", memory
+    )
+    unnamed = save_memory("tm.txt")
+    for words in (["train", unnamed], ["train", "--text", unnamed], ["train", "--pairs", unnamed]):
+        assert "tm.txt is a translation memory (TMX), which is not read as it is: give it a name that ends in .tmx" in (
+            refusal(capsys, *words)
+        )
     Path("lettre.docx").write_bytes(b"PK\x03\x04" + bytes(range(256)) * 20)
     assert "lettre.docx is a Word document, not text: save it as text (.txt) or HTML" in refusal(
         capsys, "train", "--text", "lettre.docx"
@@ -141,16 +168,13 @@ def test_a_translation_memory_or_a_document_is_refused_with_a_way_to_save_it(cap
     assert not Path("runs").exists()
 
 
-def test_the_commands_of_the_page_make_pairs_of_translation_memories():
+def test_the_command_of_the_page_makes_pairs_of_a_translation_file():
     page = (ROOT / "docs" / "commands" / "train.md").read_text(encoding="utf-8")
-    tmx, xliff = re.findall(r"^python -c .* > memory\.tsv$", page, re.MULTILINE)
-    units = "".join(f"<tu><tuv><seg>{a[:3]}<b>{a[3:]}</b></seg></tuv><tuv><seg>{b}</seg></tuv></tu>" for a, b in PAIRS)
-    Path("memory.tmx").write_text(f"<tmx><body>{units}</body></tmx>")
+    [command] = re.findall(r"^python -c .* > memory\.tsv$", page, re.MULTILINE)
     units = "".join(f"<trans-unit><source>{a}</source><target>{b}</target></trans-unit>" for a, b in PAIRS)
     Path("memory.xlf").write_text(f'<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2">{units}</xliff>')
-    for command in (tmx, xliff):
-        subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
-        assert [tuple(line.split("\t")) for line in Path("memory.tsv").read_text().splitlines()] == PAIRS
+    subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
+    assert [tuple(line.split("\t")) for line in Path("memory.tsv").read_text().splitlines()] == PAIRS
 
 
 @pytest.mark.parametrize("flags", [["--masked"], ["--text"]])

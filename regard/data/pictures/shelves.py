@@ -21,6 +21,7 @@ import numpy as np
 from regard.config.paths import real_path
 from regard.config.resuming import Free
 from regard.config.words import quantity
+from regard.data.column_names import PICTURE_FILES
 from regard.data.encodings import find
 from regard.data.pictures import idx
 from regard.data.pictures.decoding import NO_PICTURE, OTHERS, SUFFIXES
@@ -28,7 +29,6 @@ from regard.data.pictures.tables import (
     ELSEWHERE,
     LABEL,
     LABELS,
-    PATHS,
     path_column,
     path_fault,
     picture_at,
@@ -192,7 +192,7 @@ def _table(file: PictureFile) -> Shelf:
     picture, labelled = "", None
     for place, row in table_rows(file.path, shelf.refused):
         if not picture:
-            picture, labelled = path_column(file.path, row, file.picture, PATHS), _label(file, row)
+            picture, labelled = path_column(file.path, row, file.picture, PICTURE_FILES), _label(file, row)
         text, label = value_at(row, picture), value_at(row, labelled) if labelled else None
         if reason := path_fault(base, text):
             shelf.refused.append((place, reason))

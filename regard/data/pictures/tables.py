@@ -2,61 +2,63 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from regard.config.paths import real_path
-from regard.config.words import nearest, quantity
+from regard.config.words import nearest
+from regard.data.line_report import LineReport
 from regard.data.pictures.decoding import SUFFIXES
-from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
-from regard.data.sheets import UNREADABLE, has_separator_line, text_lines
+from regard.data.readers import value_at
+from regard.data.tables import (
+    NO_OBJECT,
+    StrictReport,
+    describe_width,
+    detect_heading_format,
+    is_json,
+    read_objects,
+    read_rows,
+)
 
 LABEL = "label"
-PATHS = ("path", "file", "filename", "file_name", "image", "picture")  # how columns with paths are usually called
 LABELS = ("label", "class", "category")
-DELIMITERS = ",;\t"
 ELSEWHERE = "a link that leaves the folder: copy the picture itself"
 
 
+@dataclass
+class PlacedRefusals(LineReport):
+    """A report that keeps the place of every refused line, since bad rows are skipped one by one."""
+
+    path: str = ""
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+
+    def refuse(self, reason: str, file: int, line: int) -> None:
+        """Keep the place of a line that cannot be read."""
+        objects = "no JSON object: give a path and a label by their names"
+        remedy = objects if reason == NO_OBJECT else "no JSON: correct the line"
+        self.refusals.append((f"{self.path}:{line}", remedy))
+
+
 def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, cells by column) of every row."""
-    if suffix(name) in JSON_SUFFIXES:
-        for number, line in enumerate(lines(name), start=1):
-            place = f"{name}:{number}"
-            try:
-                record = parsed((line or b"").decode("utf-8"))
-            except (Refusal, UnicodeDecodeError):
-                refused.append((place, "no JSON: correct the line"))
-                continue
-            if isinstance(record, dict):
-                yield place, record
-            else:
-                refused.append((place, "no JSON object: give a path and a label by their names"))
+    """Yield (place, cells by column) of every row."""
+    if is_json(name):
+        for line, record in read_objects(name, PlacedRefusals(path=name, refusals=refused)):
+            yield f"{name}:{line}", dict(record)
         return
-    texts = text_lines(name)
-    first = next(texts, "")
-    mark = max(DELIMITERS, key=first.count)
-    head = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
-    begins = 2 + has_separator_line(name)
-    if len(head) == 2 and head[0].lower().endswith(SUFFIXES):  # no heading: a path and a label
-        yield f"{name}:{begins - 1}", {"path": head[0], LABEL: head[1]}
-        head = ["path", LABEL]
-    reader = csv.reader(texts, delimiter=mark)
-    place = f"{name}:{begins}"
-    try:
-        for row in reader:
-            if row and len(row) != len(head):
-                refused.append(
-                    (place, f"{quantity(len(row), 'cell')} under {quantity(len(head), 'column')}: correct the line")
-                )
-            elif row:
-                yield place, dict(zip(head, row, strict=True))
-            place = f"{name}:{reader.line_num + begins}"
-    except csv.Error as error:
-        raise ValueError(f"{place}: {UNREADABLE} ({error})") from None
+    rows = read_rows(name, StrictReport(path=name), detect_heading_format(name), empty_cells=True)
+    first, cells = next(rows, (1, []))
+    heading = [cell.strip() for cell in cells]
+    if len(heading) == 2 and heading[0].lower().endswith(SUFFIXES):  # no heading: a path and a label
+        yield f"{name}:{first}", {"path": heading[0], LABEL: heading[1]}
+        heading = ["path", LABEL]
+    for line, row in rows:
+        if len(row) == len(heading):
+            yield f"{name}:{line}", dict(zip(heading, row, strict=True))
+        else:
+            refused.append((f"{name}:{line}", describe_width(row, heading)))
 
 
 def path_column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:

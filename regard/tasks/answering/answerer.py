@@ -16,10 +16,10 @@ from torch import Tensor
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Length
-from regard.config.words import quantity
 from regard.data.line_report import LineReport
 from regard.data.normalise import recorded
 from regard.data.readers import lines, suffix
+from regard.data.tables import describe_width, is_json, read_rows
 from regard.data.tokenizers import Tokenizer
 from regard.interpret.items import Item
 from regard.interpret.trace import Trace
@@ -32,7 +32,6 @@ from regard.tasks.answering.windows import Passage, PassageConfig, Reader, Windo
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
-from regard.tasks.labels.layout import cells, delimiter_of, is_json
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.trained import chosen, revived
 from regard.training.task import Spread, alone
@@ -264,8 +263,8 @@ def _has_heading(name: str) -> bool:
 
 def _questions_of_table(name: str) -> list[Question]:
     """The questions and contexts of a table, by the names of its columns or the only two that it has."""
-    delimiter, tally = delimiter_of(name), LineReport()
-    rows = list(cells(name, tally, delimiter, quoted=suffix(name) == ".csv" or delimiter != "\t"))
+    tally = LineReport()
+    rows = list(read_rows(name, tally))
     tally.check(0.0, [name], unit="question")
     first = [cell.strip().lower() for cell in rows[0][1]] if rows else []
     headed = "question" in first and "context" in first
@@ -275,9 +274,7 @@ def _questions_of_table(name: str) -> list[Question]:
     found = []
     for line, row in rows[headed:]:
         if not max(places) < len(row) <= len(first):
-            raise ValueError(
-                f"{name}:{line}: {quantity(len(row), 'cell')} under {quantity(len(first), 'column')}: correct the line"
-            )
+            raise ValueError(f"{name}:{line}: {describe_width(row, first)}")
         found.append(files.asked({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
     if not found:
         raise ValueError(f"{name} holds no question below its heading: give a file with at least one")

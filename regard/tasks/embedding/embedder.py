@@ -15,9 +15,9 @@ from regard import config
 from regard.attention.masks import Row
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
-from regard.data.glimpse import TABLES
 from regard.data.normalise import recorded
-from regard.data.readers import JSON_SUFFIXES, Corpus, suffix
+from regard.data.readers import Corpus
+from regard.data.tables import is_table
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
 from regard.decoding.batching import by_equal_length
@@ -161,7 +161,7 @@ class Embedder(DirectAnswers):
             pairs = rated.read(names, columns or (1, 2), rating)
             return rated.scored(name or self.name, self.task, self.units, pairs)
         own = {**self.file, **({} if columns is None else {"columns": columns}), **options}
-        tables = [suffix(name) in (*JSON_SUFFIXES, *TABLES) for name in names]
+        tables = list(map(is_table, names))
         beside = len(names) == 2 and not any(tables)
         told = [{"source": names[0], "target": names[1]}] if beside else [{**own, "path": name} for name in names]
         given, _ = read([config.build(Corpus, one, where="file") for one in told], 0.0)

@@ -25,10 +25,9 @@ from regard.config.ranges import Amount, Positive, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
 from regard.data.examples import Splits
-from regard.data.glimpse import TABLES
 from regard.data.hiding import Hiding
 from regard.data.packing import number, shuffled
-from regard.data.readers import JSON_SUFFIXES, suffix
+from regard.data.tables import is_table
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.metrics.likelihood import IGNORE, linear_cross_entropy
@@ -193,7 +192,7 @@ class Matching(Task):
         """Pairs, where somebody asks for this task; else they are translated."""
         if "task" not in given.settings or given.to is not None:
             return None
-        tables = [suffix(name) in (*JSON_SUFFIXES, *TABLES) for name in given.files]
+        tables = list(map(is_table, given.files))
         beside = given.aligned or (len(given.files) == 2 and not any(tables))
         sides = [given.files, given.valid] if beside else []
         if any(len(files) not in (0, 2) for files in sides):

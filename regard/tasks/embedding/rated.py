@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from regard.data.glimpse import is_number
 from regard.data.line_report import LineReport
-from regard.data.readers import Refusal, cleaned, records
+from regard.data.readers import Refusal, cleaned
+from regard.data.tables import read_rows
 from regard.metrics.correlation import pearson, ranks, spearman
 from regard.metrics.scores import Judged, Scores
 from regard.tasks.embedding.scoring import LONG, TOGETHER, Embed
@@ -18,35 +19,35 @@ Rated = tuple[str, str, float]
 
 
 def read(files: Sequence[str | Path], columns: tuple[int, int], rating: int) -> list[Rated]:
-    """The pairs of tab-separated files with the number in this column, counted from 1; a head is passed over."""
-    found = list[Rated]()
+    """Read pairs from tables with the number in this column, counted from 1; a heading is left out."""
+    pairs = list[Rated]()
     for file in map(str, files):
-        tally, head = LineReport(), True
-
-        def take(line: str) -> Rated | None:
-            nonlocal head
-            first, head = head, False
-            cells = line.split("\t")
-            if len(cells) < max(*columns, rating):
-                raise Refusal(f"fewer than {max(*columns, rating)} columns")
+        report = LineReport()
+        for number, (line, cells) in enumerate(read_rows(file, report)):
             try:
-                told = float(cells[rating - 1])
-            except ValueError:
-                told = math.nan
-            if not math.isfinite(told):
-                if first:
-                    return None
-                raise Refusal(f"without a number in column {rating}")
-            one, other = (cleaned(cells[column - 1]) for column in columns)
-            return one, other, told
-
-        found += [pair for _, pair in records(file, tally, take) if pair is not None]
-        tally.check(0.0, [file])
-    if len(found) < 3:
+                pairs.append(_rated_pair(cells, columns, rating))
+            except Refusal as refusal:
+                if number or refusal.reason != _without_number(rating):  # the first line may name the columns
+                    report.refuse(refusal.reason, 0, line)
+        report.check(0.0, [file])
+    if len(pairs) < 3:
         raise ValueError(
-            f"{' and '.join(map(str, files))}: {len(found)} rated pairs, a correlation needs three: give more"
+            f"{' and '.join(map(str, files))}: {len(pairs)} rated pairs, a correlation needs three: give more"
         )
-    return found
+    return pairs
+
+
+def _rated_pair(cells: Sequence[str], columns: tuple[int, int], rating: int) -> Rated:
+    if len(cells) < max(*columns, rating):
+        raise Refusal(f"fewer than {max(*columns, rating)} columns")
+    if not is_number(cells[rating - 1]):
+        raise Refusal(_without_number(rating))
+    first, second = (cleaned(cells[column - 1]) for column in columns)
+    return first, second, float(cells[rating - 1])
+
+
+def _without_number(rating: int) -> str:
+    return f"without a number in column {rating}"
 
 
 def cosines(embed: Embed, pairs: Sequence[Rated]) -> list[float]:

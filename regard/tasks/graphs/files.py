@@ -18,8 +18,8 @@ from regard.config.resuming import Free
 from regard.config.words import nearest, quantity
 from regard.data.encodings import locate
 from regard.data.readers import digest
-from regard.data.sheets import Sheet, known_in, number_in
 from regard.data.source_file import SourceFile
+from regard.data.tables import Sheet, known_in, number_in
 from regard.tasks.graphs.graph import PARTS, NodeFeatures, NodeGraph, checked, joined, parted
 
 SPLITS = {"train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test", "": ""}

@@ -18,12 +18,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from regard.config.ranges import Column
 from regard.config.resuming import Free
 from regard.config.words import nearest
+from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
 from regard.data.normalise import visible
 from regard.data.readers import SURROGATES, Refusal, cleaned, parsed, records, suffix, value_at
 from regard.data.source_file import SourceFile, Unit
+from regard.data.tables import detect_format, is_json, parse_object, read_objects, read_rows
 from regard.tasks.labels.elements import elements
-from regard.tasks.labels.layout import SAMPLE, cells, delimiter_of, is_json
 from regard.tasks.labels.tagged import Example
 
 REMEDY = 'write "what is given | one answer | another", with tabs or bars, or {"premise": "...", "choices": [...]}'
@@ -128,12 +129,11 @@ class ChoiceFile(SourceFile):
     def records(self, tally: LineReport) -> Iterator[tuple[int, Record]]:
         """(line, cells by their names and numbers) of every record."""
         if is_json(self.path):
-            yield from records(self.path, tally, _mapping)
+            yield from read_objects(self.path, tally)
         elif suffix(self.path) == ".xml":
             yield from elements(self.path, tally)
         else:
-            mark = self.delimiter or delimiter_of(self.path)
-            rows = cells(self.path, tally, mark, quoted=suffix(self.path) == ".csv" or mark != "\t")
+            rows = read_rows(self.path, tally, detect_format(self.path, self.delimiter))
             head: list[str] = []
             if self.headed and (first := next(rows, None)) is not None:
                 head = [cell.strip() for cell in first[1]]
@@ -298,7 +298,7 @@ def parse(text: str, known: Columns, *, where: str = "") -> Question:
     """A question as somebody types it: with tabs or bars between, or an object of JSON named as in training."""
     try:
         if text.lstrip().startswith("{"):
-            record = _mapping(text)
+            record = parse_object(text)
             found = _either(record, known)
             if not found.given or not found.choices:
                 raise Refusal("without a premise and choices")
@@ -376,10 +376,3 @@ def _written(value: Any) -> str | None:
             raise Refusal("with a lone surrogate")
         return value
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _mapping(line: str) -> Record:
-    record = parsed(line)
-    if not isinstance(record, dict):
-        raise Refusal("that is no object of JSON")
-    return record

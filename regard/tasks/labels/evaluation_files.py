@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import config
+from regard.data.column_names import TEXTS, can_be_heading, find_name, find_names, find_pair
 from regard.data.encodings import locate
 from regard.data.glimpse import is_number
-from regard.data.line_report import LineReport
-from regard.data.readers import suffix
+from regard.data.labelled_columns import LabelledColumns
+from regard.data.tables import TableFormat, detect_format, is_json, read_sample
 from regard.tasks.labels.files import AnyFile, LabelledFile, RatedFile
-from regard.tasks.labels.layout import (
-    TEXTS,
-    Layout,
-    cells,
-    columns_named,
-    delimiter_of,
-    is_json,
-    label_among,
-    pair_among,
-)
 from regard.tasks.labels.recorded import recorded_names
 
 FORM = ("heading", "delimiter")
@@ -36,17 +26,16 @@ REMEDY = "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
 class Sample(NamedTuple):
     """The first records of a table."""
 
-    delimiter: str
+    form: TableFormat
     first: tuple[str, ...]
     below: list[list[str]]
 
     @classmethod
     def of(cls, file: LabelledFile) -> Sample:
         """The first records of a file, cut as in training or as they look."""
-        delimiter = file.delimiter or delimiter_of(file.path)
-        quoted = suffix(file.path) == ".csv" or delimiter != "\t"
-        rows = [row for _, row in islice(cells(file.path, LineReport(), delimiter, quoted=quoted), SAMPLE)]
-        return cls(delimiter, tuple(cell.strip() for cell in rows[0]) if rows else (), rows[1:])
+        form = detect_format(file.path, file.delimiter)
+        rows = read_sample(file.path, form, SAMPLE)
+        return cls(form, tuple(cell.strip() for cell in rows[0]) if rows else (), rows[1:])
 
     def column(self, number: int) -> list[str]:
         """The cells of a column below the first line."""
@@ -57,10 +46,8 @@ class Sample(NamedTuple):
         return not all(map(is_number, filter(None, self.column(number) or [self.first[number - 1]])))
 
     def starts_with_names(self, label: int) -> bool:
-        """True if the first line can name the columns: all different, no numbers, and its label never comes again."""
-        names = [name for name in self.first if name]  # a spreadsheet may leave blanks behind the last
-        distinct = len(set(names)) == len(names) and names == list(self.first[: len(names)])
-        return distinct and not any(map(is_number, names)) and self.first[label - 1] not in self.column(label)
+        """True if the first line can name the columns, and its label never comes again."""
+        return can_be_heading(self.first) and self.first[label - 1] not in self.column(label)
 
 
 @dataclass(frozen=True)
@@ -102,7 +89,7 @@ class TrainedLayout:
         if not texts and trained is None:
             return file, []  # nothing is known, so that its layout is recognised
         sample = Sample.of(file)
-        named = columns_named(sample.first, texts), columns_named(sample.first, [label] if label else ())
+        named = _find_numbers(sample.first, texts), _find_numbers(sample.first, [label] if label else ())
         if named[0] and named[1] and len({*named[0], *named[1]}) == len(texts) + 1:
             return _with_columns(file, sample, (*named[0], *named[1]), heading=True), []
         place = named[1][0] if named[1] else self._find_label(sample, trained)
@@ -119,7 +106,7 @@ class TrainedLayout:
         columns = (*found, place)
         if columns == trained and (named[0] or not (texts or heading)):
             return _with_columns(file, sample, columns, heading=heading), []
-        read = Layout(sample.delimiter, True, sample.first if heading else (), columns).roles
+        read = LabelledColumns(sample.form, sample.first if heading else (), columns).roles
         how = (
             "has no heading" if columns == trained and not heading else "is laid out otherwise than what was trained on"
         )
@@ -141,7 +128,7 @@ class TrainedLayout:
         """The number of the column in which most cells are known labels; None where there is none, or several are."""
         numbers = range(1, len(sample.first) + 1)
         fitting = [number for number in numbers if self._holds_labels(sample, number)]
-        usual = label_among(sample.first, self.kind.USUAL) if issubclass(self.kind, LabelledFile) else None
+        usual = find_name(sample.first, self.kind.USUAL) if issubclass(self.kind, LabelledFile) else None
         if usual is not None and usual + 1 in fitting:
             return usual + 1
         if trained is not None and trained[-1] in fitting:
@@ -162,13 +149,16 @@ class TrainedLayout:
         before = trained[:-1] if trained is not None else ()
         if not heading:
             return before
-        lower = [name.lower() for name in sample.first]
-        pair = pair_among(sample.first) if len(before) == 2 else None
-        first = next(((lower.index(name) + 1,) for name in TEXTS if name in lower), ()) if len(before) < 2 else ()
-        usual = first if pair is None else (pair[0] + 1, pair[1] + 1)
-        if recorded_names(self.data)[0] or max(before, default=0) > len(lower):
+        pair = find_pair(sample.first) if len(before) == 2 else None
+        place = find_name(sample.first, TEXTS) if len(before) < 2 else None
+        usual = tuple(at + 1 for at in (pair or (place,)) if at is not None)
+        if recorded_names(self.data)[0] or max(before, default=0) > len(sample.first):
             return usual  # the names of training are not there, and without them numbers say nothing
-        return before if not usual or all(lower[number - 1] in TEXTS for number in before) else usual
+        return before if not usual or all(sample.first[number - 1].lower() in TEXTS for number in before) else usual
+
+
+def _find_numbers(heading: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
+    return tuple(place + 1 for place in find_names(heading, names))
 
 
 def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
@@ -180,7 +170,12 @@ def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
 
 def _with_columns(file: LabelledFile, sample: Sample, columns: tuple[int, ...], *, heading: bool) -> LabelledFile:
     return replace(
-        file, columns=columns, text=None, label=None, heading=heading, delimiter=file.delimiter and sample.delimiter
+        file,
+        columns=columns,
+        text=None,
+        label=None,
+        heading=heading,
+        delimiter=file.delimiter and sample.form.delimiter,
     )
 
 

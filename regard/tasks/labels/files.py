@@ -14,25 +14,22 @@ from typing import Any, ClassVar
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
+from regard.data.column_names import DEGREES, LABELS, VERDICTS
 from regard.data.glimpse import is_number
 from regard.data.holdout import count_to_hold_out, hold_out, text_keys
+from regard.data.labelled_columns import (
+    ColumnRequest,
+    LabelledColumns,
+    find_labelled_columns,
+    find_labelled_fields,
+    first_record,
+    suspicion,
+)
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, cleaned, parsed, records, text_at, value_at
 from regard.data.source_file import SourceFile, Unit
+from regard.data.tables import is_json, read_rows
 from regard.tasks.labels.choices import ChoiceFile
-from regard.tasks.labels.layout import (
-    DEGREES,
-    LABELS,
-    VERDICTS,
-    Layout,
-    Wanted,
-    cells,
-    first_record,
-    is_json,
-    suspicion,
-    table,
-)
-from regard.tasks.labels.layout import names as field_names
 from regard.tasks.labels.tagged import Example, TaggedFile
 
 
@@ -98,13 +95,15 @@ class LabelledFile(SourceFile):
         for line, (*texts, label) in self._records(tally):
             yield Example(tuple(texts), (label,), (number, line))
 
-    def layout(self) -> Layout | None:
+    def layout(self) -> LabelledColumns | None:
         """Where text and label stand, if it is a table."""
         if is_json(self.path) or self.whole is not None:
             return None
         named: tuple[Any, ...] = self.columns or (*self.texts, self.label)
         *texts, label = named
-        return table(self.path, Wanted(tuple(texts), label, self.heading, self.delimiter, self.USUAL))
+        return find_labelled_columns(
+            self.path, ColumnRequest(tuple(texts), label, self.heading, self.delimiter, self.USUAL)
+        )
 
     def like(self) -> dict[str, Any]:
         """The settings by which another file of the same kind is read."""
@@ -127,7 +126,7 @@ class LabelledFile(SourceFile):
         if self.whole is not None:
             return self.fields
         texts = tuple(map(str, self.texts)) or self.fields[:-1]
-        return field_names(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL)
+        return find_labelled_fields(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL)
 
     def _records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
         """(line, (text, label)) of every good record, or (line, (text, text, label)) of pairs."""
@@ -136,7 +135,7 @@ class LabelledFile(SourceFile):
         elif self.whole is not None:
             yield from records(self.path, tally, lambda line: (cleaned(line), str(self.label)))
         elif layout := self.layout():
-            found = cells(self.path, tally, layout.delimiter, quoted=layout.quoted)
+            found = read_rows(self.path, tally, layout.form)
             if layout.heading and next(found, None) is not None:
                 tally.read -= 1  # it is not a text
             for line, record in found:

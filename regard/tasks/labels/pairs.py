@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.data.column_names import find_pair
 from regard.data.line_report import LineReport
 from regard.data.readers import lines, suffix
-from regard.tasks.labels.layout import cells, delimiter_of, is_json, pair_among
+from regard.data.tables import TABLE_SUFFIXES, is_json, read_rows
 
 REMEDY = 'write them with a tab between, or as {"text1": "...", "text2": "..."}'
 Pair = tuple[str, str]
@@ -61,18 +62,17 @@ def read(path: Path, known: Sequence[str] = (), columns: Sequence[int] = ()) -> 
 
 def _table(name: str, known: Sequence[str], columns: Sequence[int]) -> Iterator[Pair]:
     """Pairs of columns: those that the first line names, the only two, or those of the training files."""
-    delimiter, tally = delimiter_of(name), LineReport()
-    quoted = suffix(name) == ".csv" or delimiter != "\t"
+    tally = LineReport()
     places: Sequence[int] | None = None
-    for line, row in cells(name, tally, delimiter, quoted=quoted):
+    for line, row in read_rows(name, tally):
         if places is None:
             first = [cell.strip() for cell in row]
             there = known and all(each in first for each in known)
-            places = [first.index(each) for each in known] if there else pair_among(first)
+            places = [first.index(each) for each in known] if there else find_pair(first)
             if places is not None:
                 continue
             places = (0, 1) if len(first) == 2 or not columns else [column - 1 for column in columns]
-            if known and suffix(name) in (".csv", ".tsv"):
+            if known and suffix(name) in TABLE_SUFFIXES:
                 told = f"no columns named {' and '.join(known)} as in training"
                 read = " and ".join(str(place + 1) for place in places)
                 warnings.warn(f"{name}: {told}: columns {read} are read, the first line too", stacklevel=1)
@@ -89,7 +89,7 @@ def _fields(text: str, known: Sequence[str], place: str) -> list[str]:
     except (ValueError, RecursionError):
         raise ValueError(f"{place}invalid JSON, {text.strip()[:60]!r}: {REMEDY}") from None
     names = [name for name, value in record.items() if isinstance(value, str)]
-    usual = pair_among(names)
+    usual = find_pair(names)
     chosen = list(known) if known and all(each in names for each in known) else []
     chosen = chosen or ([names[at] for at in usual] if usual else names if len(names) == 2 else [])
     if len(chosen) != 2:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.data.column_names import DEGREES, LABELS, VERDICTS, find_name, find_names, find_pair
 from regard.data.glimpse import Column, Glimpse
 from regard.tasks.labels.choices import ChoiceFile, usual_columns
-from regard.tasks.labels.layout import DEGREES, LABELS, VERDICTS, columns_named, label_among, pair_among
 from regard.tasks.labels.tagged import COLUMNS
 from regard.training.task import LIKELY, NAMED, POSSIBLE, SURE, Claim, Given, data_section
 
@@ -76,8 +76,8 @@ def _named_like(first: Glimpse, how: Mapping[str, Any], other: Glimpse) -> dict[
     if first.is_json or not first.heading or not other.rows or "text" in how:
         return None
     names = [first.heading[column - 1] for column in how.get("columns", (1, 2))]
-    columns = columns_named(other.rows[0], names)
-    return {"columns": list(columns), "heading": True} if columns else None
+    places = find_names(other.rows[0], names)
+    return {"columns": [place + 1 for place in places], "heading": True} if places else None
 
 
 def _validation_file(first: Glimpse, how: Mapping[str, Any], name: str, *, told: bool) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _labelled(look: Glimpse) -> Look | None:
 def _paired(look: Glimpse) -> Look | None:
     """The two texts and the label of pairs, where a heading or the fields of JSON lines name them."""
     names, columns = _named(look)
-    pair, label = pair_among(names), label_among(names, (*VERDICTS, *LABELS))
+    pair, label = find_pair(names), find_name(names, (*VERDICTS, *LABELS))
     if pair is None:
         return None
     repeating = [number for number, column in enumerate(columns) if column.repeats and number not in pair]
@@ -140,7 +140,7 @@ def _paired(look: Glimpse) -> Look | None:
 def _rated(look: Glimpse) -> Look | None:
     """The two texts of pairs and the number that says how alike they are."""
     names, columns = _named(look)
-    pair, score = pair_among(names), label_among(names, (*DEGREES, *LABELS))
+    pair, score = find_pair(names), find_name(names, (*DEGREES, *LABELS))
     if pair is None or score is None or score in pair or not columns[score].numeric:
         return None
     first, second, told = (names[number] for number in (*pair, score))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.tasks.inputs import TextColumn
+from regard.data.text_columns import TextColumn
 from regard.tasks.labels.files import AnyFile, LabelledFile
 
 

@@ -18,8 +18,8 @@ from jaxtyping import Float
 
 from regard.config.ranges import Batch, Seed, Share
 from regard.config.resuming import Free, Warned
-from regard.data.sheets import LARGEST, cells, number_in
 from regard.data.source_file import SourceFile
+from regard.data.tables import LARGEST, number_in, read_even_rows
 
 NAMES = ("", "sample", "samples", "sample_id", "id", "name", "patient", "patient_id")  # of a column that names samples
 MASKED = "take the sample out of this table: a missing omic is masked"
@@ -110,7 +110,7 @@ class Table(NamedTuple):
 
 def read(path: str, features: str | None = None) -> Table:
     """The table in a file; another may hold the names of its features."""
-    found = list(cells(path))
+    found = list(read_even_rows(path))
     first = found[0][1]
     headed = first[0].strip().lower() in NAMES or not all(map(_numeric, first[1:] or first))
     below = found[1:] if headed else found
@@ -158,7 +158,7 @@ class Labelled(NamedTuple):
 
 def labels(path: str, *, samples: Sequence[str] | None, count: int) -> Labelled:
     """The labels in a file for so many samples; a first line that names columns is passed over."""
-    rows = list(cells(path))
+    rows = list(read_even_rows(path))
     width = len(rows[0][1])
     if width > 2:
         raise ValueError(f"{path}:1: {width} columns: give the label alone, or the sample and its label")
@@ -194,7 +194,7 @@ def _whole(found: list[str]) -> list[str]:
 
 def _listed(path: str, count: int, table: str) -> tuple[str, ...]:
     """The names of features in a file of their own."""
-    names = tuple(row[0].strip() for _, row in cells(path))
+    names = tuple(row[0].strip() for _, row in read_even_rows(path))
     if len(names) != count:
         raise ValueError(f"{path} names {len(names)} features and {table} has {count} columns: name each")
     return names

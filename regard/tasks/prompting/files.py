@@ -5,26 +5,14 @@ JSON lines by their names, or columns of a table by those of its heading or by t
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from regard.config.words import quantity, suggest
-from regard.data.csv_records import separator_in
-from regard.data.readers import JSON_SUFFIXES, Refusal, parsed, suffix, value_at
-from regard.data.testset import numbered
+from regard.data.column_names import FIRST_TEXTS, REFERENCES, SECOND_TEXTS, find_name
+from regard.data.readers import value_at
+from regard.data.tables import StrictReport, is_json, read_objects, read_rows
 from regard.tasks.prompting.template import Template, Texts
-
-FIRST = (
-    *("text", "sentence", "review", "sentence1", "sentence_a", "premise", "question", "source", "document", "content"),
-    *("description", "title", "utterance", "query", "input", "texte", "phrase", "avis"),
-)
-SECOND = ("second", "sentence2", "sentence_b", "hypothesis", "text2", "aspect", "response")
-LABEL = (
-    *("label", "class", "category", "sentiment", "topic", "intent", "entailment_judgment", "gold_label", "target"),
-    *("summary", "translation", "reference", "entities", "answer", "etiquette", "classe"),
-)
-DELIMITERS = ("\t", ";", ",")
 
 
 class Example(NamedTuple):
@@ -56,7 +44,8 @@ def read(name: str, template: Template) -> tuple[list[Example], int]:
 
 def _records(name: str, template: Template) -> Iterator[tuple[int, Texts, str]]:
     """(line, texts, label) of everything in a file."""
-    rows = _objects(name) if suffix(name) in JSON_SUFFIXES else _cells(name)
+    report = StrictReport(path=name)
+    rows: Iterator[tuple[int, Any]] = read_objects(name, report) if is_json(name) else read_rows(name, report)
     columns: list[Any] | None = None
     for line, row in rows:
         if columns is None:
@@ -65,44 +54,14 @@ def _records(name: str, template: Template) -> Iterator[tuple[int, Texts, str]]:
                 continue
         texts = [_value(name, line, row, column) for column in columns]
         yield line, Texts(*texts[:-1]), texts[-1]
-
-
-def _objects(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for line, text in numbered(name):
-        try:
-            record = parsed(text)
-        except Refusal as refusal:
-            raise ValueError(f"{name}:{line}: {refusal.reason}, give one object in each line") from None
-        if not isinstance(record, dict):
-            raise ValueError(f"{name}:{line}: no JSON object, give one in each line")
-        yield line, record
-
-
-def _cells(name: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of every record; what separates them shows in the first line."""
-    lines = [text for _, text in numbered(name)]
-    if not lines:
+    if columns is None:
         raise ValueError(f"{name} is empty: give a file with at least one text and its label")
-    if (named := separator_in(lines[0].encode())) is not None:
-        lines[0] = ""  # it only says what separates cells
-    delimiter = named or next((each for each in DELIMITERS if each in lines[0]), ",")
-    if delimiter == "\t":  # quotation marks are text
-        yield from ((line, text.split("\t")) for line, text in enumerate(lines, start=1) if text.strip())
-        return
-    reader, line = csv.reader((f"{text}\n" for text in lines), delimiter=delimiter), 1
-    try:
-        for record in reader:
-            if record:
-                yield line, record
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"{name}:{line}: {error}") from None
 
 
 def _columns(name: str, first: Any, template: Template) -> tuple[list[Any], bool]:
     """Where texts and label stand, and whether the first record is a heading."""
     wanted = [template.columns.x, *([template.columns.y] if template.pair else []), template.columns.label]
-    usual = [FIRST, *([SECOND] if template.pair else []), LABEL]
+    usual = [FIRST_TEXTS, *([SECOND_TEXTS] if template.pair else []), REFERENCES]
     there = [str(each).strip() for each in first]
     found = [_named(name, there, each, some) for each, some in zip(wanted, usual, strict=True)]
     if isinstance(first, dict):
@@ -130,7 +89,8 @@ def _named(name: str, there: Sequence[str], wanted: str | int | None, usual: Seq
         raise ValueError(f"{name} has no column named {wanted!r}{suggest(wanted, there)}: it has {', '.join(there)}")
     if wanted is not None:
         return wanted
-    return next((each for one in usual for each in there if each.lower() == one), None)
+    place = find_name(there, usual)
+    return None if place is None else there[place]
 
 
 def _value(name: str, line: int, row: Any, column: Any) -> str:

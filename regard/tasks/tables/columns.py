@@ -16,7 +16,7 @@ from typing import Literal
 
 from regard.config.words import quantity
 from regard.data.glimpse import is_number
-from regard.data.sheets import Sheet
+from regard.data.tables import Sheet
 
 Kind = Literal["number", "class"]
 CLASSES = 1000  # different targets that are still believed to be classes

@@ -20,8 +20,8 @@ from regard.config.words import quantity
 from regard.data.examples import Splits, order_examples
 from regard.data.holdout import count_to_hold_out, hold_out, row_keys
 from regard.data.readers import digest
-from regard.data.sheets import LARGEST, Sheet, known_in, number_in
 from regard.data.source_file import SourceFile, Unit
+from regard.data.tables import LARGEST, Sheet, known_in, number_in
 from regard.tasks.tables.columns import CLASSES, choose_columns
 
 

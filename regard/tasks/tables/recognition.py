@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.config.words import nearest
 from regard.data.glimpse import Glimpse
-from regard.data.sheets import cells
+from regard.data.tables import read_even_rows
 from regard.training.task import LIKELY, SURE, Claim, Given, data_section
 
 
@@ -17,7 +17,7 @@ def recognise(given: Given) -> Claim | None:
         return None
     named = given.settings.get("data") or {}
     if given.told:  # whatever is wrong with it is said by the reader
-        _, heading = next(cells(given.files[0]))
+        _, heading = next(read_even_rows(given.files[0]))
         return _claim(given, heading, named, SURE)
     looks = [Glimpse.at(name) for name in given.files]
     first = looks[0]

@@ -24,7 +24,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.config.words import nearest
 from regard.data.examples import Examples
-from regard.data.sheets import number_in
+from regard.data.tables import number_in
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged

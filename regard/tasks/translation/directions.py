@@ -10,7 +10,7 @@ from typing import Any
 from regard.data.encodings import locate
 from regard.data.line_report import LineReport
 from regard.data.pair_headings import columns_by_language, language_columns, named_language
-from regard.data.readers import JSON_SUFFIXES, Corpus, cells_of, csv_cells, lines, suffix
+from regard.data.readers import JSON_SUFFIXES, MEMORY_SUFFIX, Corpus, cells_of, lines, read_cells, suffix
 
 REMEDY = "name the columns of source and target with --columns"
 
@@ -82,8 +82,8 @@ def heading_of(path: str) -> list[str]:
     if suffix(path) in JSON_SUFFIXES:
         return []
     locate(path)
-    if suffix(path) == ".csv":
-        return next((record for _, record in islice(csv_cells(path, LineReport()), 1)), [])
+    if suffix(path) in (".csv", MEMORY_SUFFIX):
+        return next((record for _, record in islice(read_cells(path, LineReport()), 1)), [])
     return next((cells_of(line) for line in islice(lines(path), 1)), [])
 
 

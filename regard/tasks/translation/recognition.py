@@ -7,9 +7,10 @@ from typing import Any
 
 from regard.config.paths import real_path
 from regard.data.foreign_formats import describe_marks
-from regard.data.glimpse import TABLES, Column, Glimpse, same_length
+from regard.data.glimpse import Column, Glimpse, same_length
 from regard.data.pair_headings import language_columns
 from regard.data.readers import JSON_SUFFIXES, suffix
+from regard.data.tables import is_table
 from regard.tasks.translation.directions import direct_files, heading_of
 from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
 
@@ -62,7 +63,7 @@ def _named_sides(name: str, section: Mapping[str, Any]) -> tuple[str, str]:
 
 def _beside(files: Sequence[str], *, told: bool) -> bool:
     """Whether two files hold a text each, line n of the second translating line n of the first."""
-    if len(files) != 2 or any(suffix(name) in (*JSON_SUFFIXES, *TABLES, *TAGGED) for name in files):
+    if len(files) != 2 or any(is_table(name) or suffix(name) in TAGGED for name in files):
         return False
     if (marks := next(filter(None, map(describe_marks, files)), None)) is not None:
         raise ValueError(marks)

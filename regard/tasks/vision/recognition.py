@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from regard.data.column_names import PICTURE_FILES
 from regard.data.glimpse import Glimpse, arrays_in, is_folder
 from regard.data.pictures.decoding import SUFFIXES
-from regard.data.pictures.tables import LABELS, PATHS
+from regard.data.pictures.tables import LABELS
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
 SENTENCE = "labelled pictures: training a classifier"
@@ -36,6 +37,6 @@ def _table(name: str) -> bool:
     else:
         cells = look.rows[1] if look.heading and len(look.rows) > 1 else []
         first = dict(zip(look.heading or [], cells, strict=False))
-    paths = [cell for column, cell in first.items() if column.lower() in PATHS]
+    paths = [cell for column, cell in first.items() if column.lower() in PICTURE_FILES]
     named = any(column.lower() in LABELS for column in first)
     return named and any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in paths)

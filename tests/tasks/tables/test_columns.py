@@ -5,7 +5,7 @@ import random
 import pytest
 
 from regard import config
-from regard.data.sheets import Sheet
+from regard.data.tables import Sheet
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.columns import choose_columns
 from regard.tasks.tables.files import TableConfig

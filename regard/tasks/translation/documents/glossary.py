@@ -8,7 +8,6 @@ Where terms overlap the longest is taken, then the first.
 
 from __future__ import annotations
 
-import csv
 import re
 import unicodedata
 import warnings
@@ -17,13 +16,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
-from regard.data.csv_records import separator_in
 from regard.data.language_names import LANGUAGES
 from regard.data.readers import suffix
-from regard.data.testset import numbered
+from regard.data.tables import StrictReport, TableFormat, detect_format, read_rows
 
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-SEPARATORS = (";", ",", "\t")
 SOURCES = ("source", "source term", "src", "term", "terme")
 TARGETS = ("target", "target term", "tgt", "trg", "translation", "traduction", "cible")
 FRENCH = "français francais anglais allemand espagnol italien portugais néerlandais"
@@ -114,14 +111,11 @@ def load(name: str) -> Terms:
 
 def rows(name: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of every line with a term, and the term and its translation, where a heading says or first."""
-    lines = [(number, line) for number, line in numbered(name) if line.strip()]
-    if lines and separator_in(lines[0][1].encode()) is not None:
-        del lines[0]  # it only says what separates cells
-    delimiter = _delimiter(name, [line for _, line in lines])
+    form = detect_format(name) if suffix(name) == ".csv" else TableFormat("\t", False)
     places: tuple[int, int] | None = None
-    for number, line in lines:
-        cells = _cells(line, delimiter, f"{name}:{number}", quoted=suffix(name) == ".csv")
-        if line.startswith("#") and len(cells) == 1:
+    for number, row in read_rows(name, StrictReport(path=name), form, empty_cells=True):
+        cells = [unicodedata.normalize("NFC", cell).strip() for cell in row]
+        if len(cells) == 1 and cells[0].startswith("#"):
             continue
         if places is None and (places := _heading(cells)) is not None:
             warnings.warn(f"{name}:{number}: {', '.join(cells)} is a heading and left out", stacklevel=1)
@@ -130,22 +124,6 @@ def rows(name: str) -> Iterator[tuple[int, list[str]]]:
         if len(cells) <= max(places) or (len(cells) != 2 and places == (0, 1)):
             raise ValueError(f"{name}:{number}: {len(cells)} column{'s' * (len(cells) != 1)}, {_remedy(name)}")
         yield number, [cells[place] for place in places]
-
-
-def _delimiter(name: str, lines: Sequence[str]) -> str:
-    """Return what separates a term from its translation: a tab, or in CSV the sign that most lines have."""
-    if suffix(name) != ".csv":
-        return "\t"
-    return max(SEPARATORS, key=lambda sign: sum(sign in line for line in lines))
-
-
-def _cells(line: str, delimiter: str, where: str, *, quoted: bool) -> list[str]:
-    """Return the cells of a line in NFC, without blanks and quotation marks around them."""
-    try:
-        cells = next(csv.reader([line], delimiter=delimiter, strict=True)) if quoted else line.split(delimiter)
-    except csv.Error as error:
-        raise ValueError(f"{where}: {error}: correct its quotation marks") from None
-    return [unicodedata.normalize("NFC", cell).strip() for cell in cells]
 
 
 def _heading(cells: Sequence[str]) -> tuple[int, int] | None:

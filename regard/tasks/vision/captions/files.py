@@ -14,11 +14,11 @@ from typing import Any
 
 from regard.config.paths import real_path
 from regard.config.resuming import Free
+from regard.data.column_names import PICTURE_FILES
 from regard.data.encodings import find
 from regard.data.pictures.decoding import SUFFIXES
 from regard.data.pictures.shelves import Shelf
 from regard.data.pictures.tables import (
-    PATHS,
     named_by,
     path_column,
     path_fault,
@@ -109,7 +109,7 @@ def _said(file: CaptionFile, refused: list[tuple[str, str]]) -> Iterator[tuple[s
     columns: tuple[str, str] | None = None
     for place, row in table_rows(file.path, refused):
         if columns is None:
-            columns = path_column(file.path, row, file.picture, PATHS), _caption_column(file, row)
+            columns = path_column(file.path, row, file.picture, PICTURE_FILES), _caption_column(file, row)
         said = value_at(row, columns[1])
         yield place, value_at(row, columns[0]), said if isinstance(said, list) else [said]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from regard.data.column_names import PICTURE_FILES
 from regard.data.glimpse import Glimpse, is_folder
 from regard.data.pictures.decoding import SUFFIXES
-from regard.data.pictures.tables import LABELS, PATHS
+from regard.data.pictures.tables import LABELS
 from regard.tasks.vision.captions.files import COLUMNS, is_tokens
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
@@ -35,6 +36,6 @@ def _captions(name: str) -> bool:
             dict(zip(*look.rows[:2], strict=True)) if len(look.rows) > 1 else {}
         )  # names tell a heading by themselves
     columns = [column.strip().lower() for column in first]
-    paths = [cell for column, cell in zip(columns, first.values(), strict=True) if column in PATHS]
+    paths = [cell for column, cell in zip(columns, first.values(), strict=True) if column in PICTURE_FILES]
     named = any(column in COLUMNS for column in columns) and not any(column in LABELS for column in columns)
     return named and any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in paths)

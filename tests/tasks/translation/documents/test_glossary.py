@@ -145,7 +145,7 @@ def test_a_term_is_no_heading(tmp_path, row):
         ("house\n", "g.csv:1: 1 column, write a term and its translation with a comma or a semicolon between them"),
         ("house,demeure\na,b,c\n", "g.csv:2: 3 columns, write"),
         ("house,\n", "g.csv:1: an empty term"),
-        ('house,"dem\n', "g.csv:1: unexpected end of data: correct its quotation marks"),
+        ('house,"dem\n', "g.csv:1: a quotation mark inside a cell, or one that is never closed: correct"),
     ],
 )
 def test_a_spreadsheet_that_is_no_glossary_says_what_works(tmp_path, text, told):
