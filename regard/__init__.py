@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from regard.interpret.watch import Seen
     from regard.recipe import Outcome
+    from regard.tasks.trained import Face
     from regard.training.task import Task
 
 __version__ = "0.2.0"
@@ -24,20 +25,25 @@ __all__ = ["__version__", "load", "prompt", "train", "watch"]
 
 
 def load(
-    directory: str | Path | None = None, *, device: str = "auto", task: str | tuple[str, ...] | None = None
+    directory: str | Path | None = None,
+    *,
+    device: str = "auto",
+    task: str | tuple[str, ...] | None = None,
+    trained: type[Face] | None = None,
 ) -> Any:
     """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate("Bonjour.")`.
 
     Models that come with Regard go by their names, which `regard models` lists: `load("en-fr")`. Without a directory it
     is the translator: `load().translate("Good morning.")`. A `task` is what the model must have learnt, or be able to
-    do with what it has learnt: `load("runs/a", task="masked-lm").fill("a [MASK]")`; of several,
-    one.
+    do with what it has learnt: `load("runs/a", task="masked-lm").fill("a [MASK]")`; of several, one.
+    A class of your own opens the folder as `trained`: `load("runs/a", trained=MyClassifier)`. Derive it from the class
+    of a task or from `Face` of `regard.tasks.trained`.
     """
     from regard import recipe
     from regard.config.python_names import python_call
 
     with python_call():
-        return recipe.load(directory, device=device, task=task)
+        return recipe.load(directory, device=device, task=task, trained=trained)
 
 
 def train(
@@ -83,11 +89,12 @@ def prompt(
     from regard import config, recipe
     from regard.tasks.prompting import prompter
     from regard.tasks.prompting.template import build, find
+    from regard.tasks.trained import Trained
 
     given = template if isinstance(template, Mapping) else config.read(find(template))
     how = build({**given, **settings}, name="template" if isinstance(template, Mapping) else str(template))
-    trained = model if hasattr(model, "verb") else recipe.load_for_prompts(model)
-    return prompter.prompt(trained, how, texts)
+    opened = model if isinstance(model, Trained) else recipe.load_for_prompts(model)
+    return prompter.prompt(opened, how, texts)
 
 
 def watch(model: nn.Module) -> AbstractContextManager[Seen]:

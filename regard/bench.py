@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from regard import checkpoint, cost, recipe
+from regard import checkpoint, config, cost, recipe
 from regard.config.merging import merged
 from regard.tasks.trained import SENTENCES, Workload
 from regard.training import device as devices
@@ -77,7 +77,7 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     short = {"steps": steps, "log": max(1, steps // 20), "evaluate": NEVER, "save": NEVER, "average": 0}
     quiet: dict[str, Any] = {"epochs": None, "seconds": None, "patience": None, "tensorboard": False}
     task, whole = recipe.resolve(settings)
-    if getattr(whole.training, "compile", None) == "auto":
+    if config.plain(whole.training).get("compile") == "auto":
         quiet["compile"] = "on"  # as in a run of many steps
     asked = merged(settings, {"training": {**short, **quiet}, **task.brief})
     if torch.cuda.is_available():
@@ -102,13 +102,11 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
 
 def answering(trained: Any, inputs: Sequence[Any], bounds: Limits, **options: Any) -> list[Speed]:
     """Answers a second through the public door, by one and by many; of models that write, tokens a second."""
-    weights = [] if trained.model is None else list(trained.model.parameters())
-    place = weights[0].device if weights else torch.device("cpu")
-    if hasattr(trained, "workloads"):
-        loads, unit = trained.workloads(inputs, BATCHES, **options), "tokens"
+    place = trained.runner.device
+    if (timed := trained.extras.get("workloads")) is not None:
+        loads, unit = timed.call(inputs, BATCHES, **options), "tokens"
     else:
-        size = sum(weight.nbytes for weight in weights)
-        loads, unit = _answers(trained, inputs or _examples(trained), size), "answers"
+        loads, unit = _answers(trained, inputs or _examples(trained), trained.runner.weights.bytes), "answers"
     found = []
     for load in loads:
         spent, memory = _seconds(load.action, place, repeats=3), _peak(load.action, place)
@@ -127,7 +125,7 @@ def _answers(trained: Any, given: Sequence[Any], size: int) -> Iterator[Workload
 def _examples(trained: Any) -> Sequence[Any]:
     """Inputs of a model that nobody gave any: sentences, where those are what it reads."""
     needs = ValueError(f"{trained.name} is {trained.kind}: give it inputs to answer, or -i FILE")
-    if getattr(trained, "opens", False) or hasattr(trained, "read"):
+    if trained.inputs.kind.is_path or trained.inputs.read is not None:
         raise needs
     try:
         trained.answer(SENTENCES[:1])

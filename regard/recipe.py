@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -15,10 +15,11 @@ from regard.config.merging import drop_automatic_preset
 from regard.config.words import list_scores, nearest, quantity, shown
 from regard.data.encodings import find
 from regard.models.interface import ModelConfig
-from regard.tasks import DEFAULT, FACES, TASKS, USES
-from regard.tasks.inputs import check_path, list_tasks
+from regard.tasks import DEFAULT, TASKS, USES
+from regard.tasks.inputs import check_path
 from regard.tasks.recognition import introduced, understood
-from regard.tasks.trained import usage_line
+from regard.tasks.selection import select_class, serves
+from regard.tasks.trained import Face, usage_line
 from regard.training import device as devices
 from regard.training import distributed
 from regard.training import run as runs
@@ -251,28 +252,26 @@ def starting_model(
 
 
 def load(
-    directory: str | Path | None = None, *, device: str = "auto", task: str | tuple[str, ...] | None = None
+    directory: str | Path | None = None,
+    *,
+    device: str = "auto",
+    task: str | tuple[str, ...] | None = None,
+    trained: type[Face] | None = None,
 ) -> Any:
     """The model in a checkpoint directory, or the best one in a run folder, ready to use; the translator for None.
 
-    A `task` is what it must have learnt, or be able to do with what it has learnt; of several, one.
+    A `task` is what it must have learnt, or be able to do with what it has learnt; of several, one. `trained` is a
+    class of the user's that opens it.
     """
     found = opened(shipped.FIRST if directory is None else directory)
-    name = found.config.get("task")
-    if not isinstance(name, str) or name not in FACES:
-        raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(FACES)}")
-    if (wanted := list_tasks(task)) is not None and name not in wanted:
-        if strange := [each for each in wanted if each not in FACES]:
-            raise ValueError(f"unknown task {strange[0]!r}{nearest(strange[0], FACES)}")
-        able = (each for each in wanted if _serves(FACES[each], found.config.get("model")))
-        name = next(able, None) or _misfit(directory or shipped.FIRST, name, wanted)
+    opener = select_class(found, directory or shipped.FIRST, task=task, trained=trained)
     place = devices.choose(device)
     try:
-        if name in TASKS:
-            _fitting(found, TASKS[name].task.Recipe)
-        trained = FACES[name].load(found, device=place)
-        trained.learnt_from = recorded_digests(found)
-        return trained
+        if opener.task in TASKS:
+            _fitting(found, TASKS[opener.task].task.Recipe)
+        model = opener.load(found, device=place)
+        model.learnt_from = recorded_digests(found)
+        return model
     except (KeyError, ValueError) as error:
         if str(error).startswith(f"{found.directory}: "):
             raise
@@ -286,27 +285,13 @@ def load_for_prompts(directory: str | Path, *, device: str = "auto") -> Any:
     """Load a model to be prompted: as one that fills gaps if its weights can, whatever it was trained for since."""
     known = opened(directory).config
     fillers = able("fill")
-    fills = known.get("task") in fillers or any(_serves(FACES[name], known.get("model")) for name in fillers)
+    fills = known.get("task") in fillers or any(serves(name, known.get("model")) for name in fillers)
     return load(directory, device=device, task=fillers if fills else None)
 
 
 def able(verb: str) -> tuple[str, ...]:
     """The tasks whose trained models can do this: write, fill, translate ..."""
     return tuple(name for name, (own, _) in USES.items() if own == verb)
-
-
-def _serves(face: Any, model: Any) -> bool:
-    """Whether a model that has learnt something else can be used in this way."""
-    return hasattr(face, "serves") and isinstance(model, Mapping) and face.serves(model)
-
-
-def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> NoReturn:
-    """Say what a model is, what is needed instead, and the command that it can be used with."""
-    classes = [TASKS[task].task if task in TASKS else FACES[task] for task in (wanted[0], name)]
-    asked, own = (each.usage.partition(" {folder}")[0] for each in classes)
-    *others, last = dict.fromkeys(USES[task][1] for task in wanted)
-    needed = f"{', '.join(others)} or {last}" if others else last
-    raise ValueError(f"{directory} is {USES[name][1]}; {asked} needs {needed} (try {own})")
 
 
 def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:

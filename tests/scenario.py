@@ -24,8 +24,10 @@ from regard import checkpoint, config, recipe
 from regard.decoding.exchange import ExchangeLoop, run_exchange
 from regard.metrics.scores import Scores
 from regard.tasks import TASKS
+from regard.tasks.inputs import describe_inputs
 from regard.tasks.trained import Answer, Trained
 from tests.faults.nursery import Child, Quick, Report, differing, settle, temporary, weights
+from tests.tasks.beside import answer_with_options, call_extras
 from tests.tasks.every import Line, lines
 from tests.training.together import difference, finished, measured, together
 
@@ -138,19 +140,30 @@ def shared(task: str, settings: Any, place: Path) -> list[dict[str, Any]]:
 def used(line: Line, place: Path) -> dict[str, Any]:
     """What the model says, how it scores and where it looks; the one that was killed must say the same."""
     model, again = (regard.load(place / name, device="cpu") for name in ("whole", "parts"))
-    inputs = [model.parse(text) for text in line.inputs]
+    inputs = [model.inputs.parse(text) for text in line.inputs]
     answers = model.answer(inputs)
     scores = model.evaluate(*line.files, **line.options)
     return {
         "faces": [isinstance(model, Trained), isinstance(scores, Scores), *(isinstance(a, Answer) for a in answers)],
         "answers": [[str(a) for a in answers], [str(a) for a in again.answer(inputs)]],
         "plain": [a.plain() for a in answers],
+        "types": types_of([answer.plain() for answer in answers]),
         "exchanged": exchanged(model, inputs),
+        "described": describe_inputs(model),
+        "extras": call_extras(model, line, place),
+        "options": answer_with_options(model, line),
         "scores": scores.metrics,
         "task": [model.task, scores.task],
         "looked": looked(model, inputs[0]),
         "card": (place / "whole" / "best" / "README.md").read_text(encoding="utf-8"),
     }
+
+
+def types_of(answers: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The types of every value of answers as JSON has them, by its name."""
+    answers = json.loads(json.dumps(answers, allow_nan=False))
+    names = dict.fromkeys(name for answer in answers for name in answer)
+    return {name: sorted({type(answer[name]).__name__ for answer in answers}) for name in names}
 
 
 def exchanged(model: Any, inputs: list[Any]) -> list[list[str]]:

@@ -3,6 +3,7 @@
 import re
 import runpy
 import shutil
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -31,10 +32,11 @@ from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
-from regard.tasks.vision import judgement
+from regard.tasks.vision import classifier
 from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.gan.task import GANRecipe
+from regard.tasks.vision.judgement import JudgementOptions
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -203,6 +205,14 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@dataclass(frozen=True, kw_only=True)
+class FewJudgements(JudgementOptions):
+    """Fewer pictures than usual."""
+
+    grids: int = 8
+    singles: int = 4
+
+
 @pytest.mark.unchecked
 @pytest.mark.parametrize("document", [page for page in FOLLOWED if blocks(page, "sh", "python")], ids=shown)
 def test_a_reader_can_follow_the_document(document, laid, few_aligned, tmp_path, monkeypatch):
@@ -210,7 +220,7 @@ def test_a_reader_can_follow_the_document(document, laid, few_aligned, tmp_path,
     monkeypatch.setattr(bench, "LENGTH", 10)
     monkeypatch.setattr(bench, "_seconds", partial(bench._seconds, repeats=2))
     monkeypatch.setattr(complexity, "measure", partial(complexity.measure, (256, 512, 1024), repeats=1))
-    monkeypatch.setattr(judgement, "judged", partial(judgement.judged, grids=8, singles=4))
+    monkeypatch.setattr(classifier, "JudgementOptions", FewJudgements)
     shutil.copytree(laid, tmp_path, dirs_exist_ok=True)
     Desk(tmp_path, monkeypatch).follow(document)
 

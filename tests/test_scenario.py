@@ -25,6 +25,19 @@ from tests.training.test_distributed import similar
 
 WRITING = {"captions", "causal-lm", "language", "span-corruption", "text-to-text", "translation"}  # token by token
 
+EXTRAS = {
+    "causal-lm": {"stream", "workloads"},
+    "gan": {"make"},
+    "language": {"stream", "workloads"},
+    "localisation": {"boxes"},
+    "omics": {"draw_importance", "importance"},
+    "pictures": {"anatomy", "judge", "probe"},
+    "pixels": {"draw", "gallery"},
+    "remembering": {"picture", "sequences"},
+    "text-to-text": {"alignments", "workloads"},
+    "translation": {"alignments", "workloads"},
+}  # of all models of a task, by name
+REFUSED = {"matching": {"longest"}}  # options of which no small number is valid
 CLOSE = 1e-5  # numbers added up in another order
 
 
@@ -127,6 +140,28 @@ def test_a_trained_model_has_one_face_and_answers_as_if_it_had_never_been_killed
 def test_answers_are_the_same_when_somebody_else_writes_for_many_askers(task: str, seen: dict[str, Any]) -> None:
     assert all(answers == seen["answers"][0] for answers in seen["exchanged"])
     assert len(seen["exchanged"]) == (2 if task in WRITING else 1)
+
+
+def test_answers_as_json_have_the_names_and_types_that_programs_rely_on(task: str, seen: dict[str, Any]) -> None:
+    known = json.loads((ROOT / "tests" / "tasks" / "answer_types.json").read_text())[task]
+    types = {name: ["absent"] for name in known} | seen["types"]
+    assert types.keys() == known.keys()
+    assert not {name: found for name, found in types.items() if not set(found) <= set(known[name])}
+
+
+def test_a_trained_model_says_what_it_reads(task: str, seen: dict[str, Any], table: dict[str, Line]) -> None:
+    described = seen["described"]
+    assert described["example"]
+    assert described["title"]
+    assert described["schema"].keys() & {"type", "anyOf"}
+    assert described["files"] == all(word.startswith("/") for text in table[task].inputs for word in text.split()[:1])
+
+
+def test_every_extra_of_a_model_is_done_once_and_every_option_set_once(task: str, seen: dict[str, Any]) -> None:
+    assert all("\n" not in outcome for outcome in seen["extras"].values()), "a refusal is one line"
+    assert seen["extras"].keys() >= EXTRAS.get(task, set())
+    refused = {name for name, count in seen["options"].items() if count != 1}
+    assert refused == REFUSED.get(task, set()), seen["options"]
 
 
 def test_a_trained_model_is_scored(task: str, seen: dict[str, Any]) -> None:

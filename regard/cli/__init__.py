@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import warnings
@@ -108,7 +109,7 @@ def run(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     if sys.stderr is None:  # closed: what is said there must not end up among the answers
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
-    if hasattr(sys.stdout, "reconfigure"):
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=ESCAPED)  # a name that is no text must not end a command
     try:
         with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -19,6 +19,9 @@ from regard.cli.grammar import options
 from regard.cli.lines import PICTURES, arguments, blocks, count_formulas, note, tell_formulas, writable
 from regard.cli.resumable import Draft, drafted, identity
 from regard.data.table_records import split_line
+
+if TYPE_CHECKING:
+    from regard.tasks.inputs import Inputs
 
 BLOCK = 1024  # inputs answered at a time
 JSON = ("jsonl", "json")
@@ -125,33 +128,31 @@ def given_inputs(
 
     What is read of a table is said once the first of them are answered: a refusal is a line of its own.
     """
-    if asked.file is not None and hasattr(trained, "read"):  # a table is more than its lines
+    known: Inputs = trained.inputs
+    if asked.file is not None and known.read is not None:  # a table is more than its lines
         if asked.column is not None:
             raise ValueError(f"--column {asked.column}: {trained.name} is {trained.kind}, leave it out")
-        rows = trained.read(asked.file)[done:]
-        yield [asked.file.name] * len(rows), rows
+        rows = known.read(asked.file)[done:]
+        yield [asked.file.name] * len(rows), list(rows)
         return
-    if asked.file is not None and hasattr(trained, "joined") and tabular(asked.file.name):
+    if asked.file is not None and known.join is not None and tabular(asked.file.name):
         raise ValueError(f"{asked.file} is a table, and several hold a sample: name them without -i")
-    if asked.texts and hasattr(trained, "joined") and not any(map(_several, asked.texts)):
-        rows = trained.joined(asked.texts)[done:]
-        yield [row.names[0] for row in rows], rows
+    if asked.texts and known.join is not None and not any(map(_several, asked.texts)):
+        rows = known.join(asked.texts)[done:]
+        yield [row.names[0] for row in rows], list(rows)
         return
     if asked.texts and any(not text.strip() for text in asked.texts):
         raise ValueError("one of the texts is empty: there is nothing to answer in it")
     notes: list[str] = []
     reads = (
-        file_texts(trained, asked, tell=notes.append)
-        if asked.file is not None
-        else typed(trained, asked.texts or ["-"])
+        file_texts(trained, asked, tell=notes.append) if asked.file is not None else typed(known, asked.texts or ["-"])
     )
     first = next(reads, None)
     if first is None:
-        given = getattr(trained, "option", "inputs")
-        raise ValueError(f"{asked.file or 'standard input'} is empty: give {given}, or lines to read")
-    size = 1 << 62 if getattr(trained, "together", False) else size or BLOCK
+        raise ValueError(f"{asked.file or 'standard input'} is empty: give {known.option}, or lines to read")
+    size = 1 << 62 if known.together else size or BLOCK
     for block in blocks(islice(chain([first], reads), done, None), size):
-        yield block, [trained.parse(text) if text.strip() else None for text in block]
+        yield block, [known.parse(text) if text.strip() else None for text in block]
         for said in notes:
             note(said)
         notes.clear()
@@ -164,14 +165,16 @@ def file_texts(
     from regard.cli.text_column import read_texts
 
     assert asked.file is not None
-    return read_texts(asked.file, trained=trained, column=asked.column, usual=usual, tell=tell)
+    return read_texts(asked.file, inputs=trained.inputs, column=asked.column, usual=usual, tell=tell)
 
 
-def typed(trained: Any, texts: list[str], *, option: str | None = "-i") -> Iterator[str]:
+def typed(inputs: Inputs, texts: list[str], *, option: str | None = "-i") -> Iterator[str]:
     """The words of a command; the name of a file is no text, unless files are what the model reads."""
-    if not getattr(trained, "opens", False) or "-" in texts:
+    if not inputs.kind.is_path or "-" in texts:
         return arguments(texts, option=option)
-    return (one for text in texts for one in (trained.unfolded(text) if hasattr(trained, "unfolded") else [text]))
+    if inputs.expand is None:
+        return iter(texts)
+    return (name for text in texts for name in inputs.expand(text))
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from regard.cli.grammar import Device, Json
 
 if TYPE_CHECKING:
     from regard.bench import Limits, Speed
+    from regard.tasks.inputs import Inputs
 
 
 def bench(
@@ -65,12 +66,13 @@ def _model(words: list[str], file: Path | None, place: str, to: str | None, limi
 
     path, texts = (words[0], words[1:]) if words else (None, [])
     trained = recipe.load(path, device=place)
-    if file is not None and hasattr(trained, "read"):
-        inputs = trained.read(file)
+    known: Inputs = trained.inputs
+    if file is not None and known.read is not None:
+        inputs = known.read(file)
     else:
-        lines = plain_lines(file) if file is not None else typed(trained, texts)
-        inputs = [trained.parse(text) for text in lines if text.strip()]
-    if to is not None and not getattr(trained, "languages", []):
+        lines = plain_lines(file) if file is not None else typed(known, texts)
+        inputs = [known.parse(text) for text in lines if text.strip()]
+    if to is not None and not trained.languages:
         raise ValueError(f"--to {to}: {trained.name} has no languages to choose from, leave it out")
     return bench.answering(trained, inputs, limits, **({} if to is None else {"to": to}))
 

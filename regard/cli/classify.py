@@ -43,9 +43,9 @@ def classify(
     form, key, blank = _every if every else _likeliest, None, BLANK
     if node:
         of_graphs(trained)
-    if hasattr(trained, "graph"):  # names of nodes stand before the answers, however they were given
+    if _reads_nodes(trained):  # their names stand before the answers, however they were given
         form = _named_every if every else _named
-    if getattr(trained, "opens", False):  # its inputs are files, whose names stand before the answers
+    if trained.inputs.kind.is_path:  # its inputs are files, whose names stand before the answers
         asked.check(reads=[Path(text) for text in texts or []])
         form, key, blank = _named_every if every else _named, "picture", UNSEEN
     respond(trained, asked, key=key, form=form, blank=blank)
@@ -53,8 +53,15 @@ def classify(
 
 def of_graphs(trained: Any) -> None:
     """Stop at --node for a model that knows no nodes."""
-    if not hasattr(trained, "graph"):
+    if not _reads_nodes(trained):
         raise ValueError(f"--node is for models of graphs: {trained.name} is {trained.kind}, leave it out")
+
+
+def _reads_nodes(trained: Any) -> bool:
+    """True for a model whose inputs are nodes of a graph."""
+    from regard.tasks.inputs import NODE
+
+    return trained.inputs.kind is NODE
 
 
 def tag(

@@ -117,7 +117,7 @@ def _directed(models: Sequence[Path], to: str | None) -> None:
     if to is None or len(models) < 2:
         return
     loaded = (recipe.load(path, device="cpu") for path in models if not path.is_file())
-    if not any(getattr(one, "languages", []) for one in loaded):
+    if not any(trained.languages for trained in loaded):
         raise ValueError(f"--to {to}: no model here translates to several languages, leave it out")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
@@ -21,6 +21,15 @@ LARGEST_TIMES = {"s": 100, "min": 90, "h": 48, "days": 730}  # of each unit, bef
 ON_A_GPU = ("fits", "seconds", "price", "rule_seconds", "rule_price")  # what is estimated of a GPU alone
 RULE = "  6 x parameters"  # a token: the rule of thumb, which leaves attention out
 SIZED = ("preset", "width", "channels", "hidden")  # settings by which a recipe says how large its model is
+
+
+@runtime_checkable
+class CountsPairs(Protocol):
+    """The config of a model that says how many pairs of tokens look at each other."""
+
+    @property
+    def pairs(self) -> tuple[int, int]:
+        """Pairs in sight, and pairs with full attention."""
 
 
 def cost(
@@ -169,7 +178,7 @@ def _pairs(shape: Any) -> list[tuple[str, str]]:
 
 def _pairs_plain(shape: Any) -> dict[str, int]:
     """The same as JSON."""
-    return dict(zip(("pairs", "all_pairs"), shape.pairs, strict=True)) if hasattr(shape, "pairs") else {}
+    return dict(zip(("pairs", "all_pairs"), shape.pairs, strict=True)) if isinstance(shape, CountsPairs) else {}
 
 
 def _plain(found: Estimate, plan: Plan) -> dict[str, Any]:
@@ -258,10 +267,11 @@ def _of_recipe(path: Path) -> Any:
     settings = recipe.settings(path)
     _, resolved = recipe.resolve(settings)
     shape, named = resolved.model, settings.get("model") or {}
+    sizes = config.plain(shape)
     sized = any(name in named and named[name] != AUTO for name in SIZED)
-    if not shape.sizes_known or not sized or any(getattr(shape, name, None) == 0 for name in UNFILLED):
+    if not shape.sizes_known or not sized or any(sizes.get(name) == 0 for name in UNFILLED):
         raise ValueError(f"{path}: the sizes of this model follow from its data, train it and give its run folder")
-    if not hasattr(shape, "vocab"):
+    if "vocab" not in sizes:
         return shape
-    vocab = shape.vocab or resolved.tokenizer.vocab or costs.VOCAB
-    return config.build(type(shape), {**config.plain(shape), "vocab": vocab})
+    vocab = sizes["vocab"] or resolved.tokenizer.vocab or costs.VOCAB
+    return config.build(type(shape), {**sizes, "vocab": vocab})

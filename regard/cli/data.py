@@ -113,9 +113,9 @@ def scenes(
 
     _folder(out)
     trained = recipe.load(model, device="cpu")
-    if not getattr(trained, "data", {}).get("scatter"):
+    if "scenes" not in trained.extras:
         raise ValueError(f"{model} was not trained on scattered pictures: train a model with data.scatter.size=60")
-    side = trained.side(pictures)  # type: ignore[attr-defined]
+    side = trained.extras["scenes"].call(pictures)
     numbers = np.arange(min(count, len(side)))
     out.mkdir(parents=True, exist_ok=True)
     for number, pixels in zip(numbers, side.pixels(numbers), strict=True):

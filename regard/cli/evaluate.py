@@ -113,15 +113,15 @@ def scored(
 ) -> Scores:
     """The scores of a model, or of the answers in a file; among others, a model may not know some of the options."""
     from regard import recipe
-    from regard.tasks import TASKS
+    from regard.tasks import FACES
 
     name = name or called(path)
     if path.is_file():
-        judge = next(entry.trained.judge for entry in TASKS.values() if hasattr(entry.trained, "judge"))
-        known = inspect.signature(judge).parameters  # the others are for models
-        return judge(path, *files, name=name, **{key: value for key, value in chosen.items() if key in known})
+        judge = next(face.score_answers for face in FACES.values() if face.score_answers is not None)
+        known = judge.Options.__dataclass_fields__  # the others are for models
+        return judge.call(path, *files, name=name, **{key: value for key, value in chosen.items() if key in known})
     trained = recipe.load(path, device=device, task=able)
-    if among and not getattr(trained, "languages", True):
+    if among and "alignments" in trained.extras and not trained.languages:
         chosen = {key: value for key, value in chosen.items() if key != "to"}  # of one direction: nothing to choose
     scores = trained.evaluate(*files, name=name, **_known(trained, chosen))
     for line in scores.warnings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shlex
 from collections.abc import Iterator
@@ -82,19 +81,19 @@ def explain(
     measured = measures or interventions
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
-    lines = plain_lines(input) if input is not None else typed(trained, texts, option=None)
+    lines = plain_lines(input) if input is not None else typed(trained.inputs, texts, option=None)
     if node:
         of_graphs(trained)
-    if about is not None and "about" not in inspect.signature(trained.look).parameters:
+    if about is not None and "about" not in trained.LookOptions.__dataclass_fields__:
         raise ValueError(f"--about is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
-    if not hasattr(trained, "languages"):
+    if "alignments" not in trained.extras:
         given = {"--to": to, "--gold": gold, "--alignments": alignments, "--measures": measured}
         if other := [name for name, value in given.items() if value]:
             raise ValueError(f"{other[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
         asked = {} if about is None else {"about": about}
         check_attention(trained, attention)
-        together = hasattr(trained, "joined")  # several files hold the input
-        trace = trained.look(trained.parse(shlex.join(texts) if together and len(texts) > 1 else _only(lines)), **asked)
+        several = trained.inputs.join is not None and len(texts) > 1  # files hold the input
+        trace = trained.look(trained.inputs.parse(shlex.join(texts) if several else _only(lines)), **asked)
         show(trace, view, output=output, step=step, gold=None, extra={})
     elif alignments:
         _link(trained, lines, to, view)
@@ -117,10 +116,10 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
     from regard.tasks.vision.judgement import PLACED, SINGLE
 
     _alone(trained, "judge", texts, output)
-    if other is not None and not hasattr(other, "boxes"):
+    if other is not None and "boxes" not in other.extras:
         raise ValueError(f"--against is for models that find digits: {other.name} is {other.kind}, leave it out")
     with announce("judging every map and control, which may take some minutes"):
-        found = trained.judge_maps(*paths, against=other)
+        found = trained.extras["judge"].call(*paths, against=other)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
         return
@@ -173,7 +172,7 @@ def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None
 
     _alone(trained, "probe", texts, output)
     with announce("answering with and without the mark"):
-        found = trained.probe(*paths)
+        found = trained.extras["probe"].call(*paths)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
         return
@@ -206,11 +205,11 @@ def _anatomy(model: Path | None, texts: list[str], output: Path | None, *, devic
 
     writable(output, ("json", *PICTURES), reads=[*map(Path, texts)])
     trained = recipe.load(model, device=device)
-    if not hasattr(trained, "anatomy"):
+    if "anatomy" not in trained.extras:
         raise ValueError(f"--anatomy is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
     if not texts:
         raise ValueError("--anatomy needs pictures for attention to look at: name some, or a folder of them")
-    found = trained.anatomy(texts)
+    found = trained.extras["anatomy"].call(texts)
     whole = json.dumps(found.plain(), ensure_ascii=False)
     if output is not None:
         if output.suffix.lower() == ".json":
@@ -232,7 +231,7 @@ def _percent(share: tuple[float, float]) -> str:
 
 def _alone(trained: Any, option: str, texts: list[str], output: Path | None) -> None:
     """Stop at what measures of pictures are not for."""
-    if not hasattr(trained, {"judge": "judge_maps"}.get(option, option)):
+    if option not in trained.extras:
         raise ValueError(f"--{option} is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
     if texts or output is not None:
         raise ValueError(f"--{option} takes labelled pictures alone: leave the picture and -o out")
@@ -322,11 +321,10 @@ def _extra(trained: Any, trace: Trace, view: View, to: str | None, measured: boo
 
 def _reader(trained: Any, to: str | None) -> tuple[Any, list[Gold]]:
     """The model that is told the answers, and the pairs aligned by hand in its direction."""
-    from regard.interpret.alignment.forced import Reader
     from regard.metrics import alignment
 
     if to not in ("en", "fr"):
         raise ValueError("the alignments are English and French: give --to en or --to fr")
     golds = alignment.read()
     turned = [gold.turned() for gold in golds] if to == "en" else golds
-    return Reader(trained, to if trained.languages else None), turned
+    return trained.extras["alignments"].call(to=to), turned

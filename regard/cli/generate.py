@@ -91,7 +91,7 @@ def generate(
         begun = "\n".join(lines_of(input) if input is not None else decoded(sys.stdin.buffer, "standard input"))
     able = (*recipe.able("write"), *recipe.able("draw"), *recipe.able("make"))
     trained = recipe.load(model, device=device, task=able)
-    if hasattr(trained, "make"):
+    if "make" in trained.extras:
         if samples > 1 or keep is not None or input is not None:
             strange = "--samples" if samples > 1 else "--keep" if keep is not None else "-i"
             raise ValueError(f"{strange} does not go with {trained.kind}: choose by --label and --count")
@@ -99,7 +99,7 @@ def generate(
     if label or count > 1:
         raise ValueError(f"--label and --count are for generators of pictures: {trained.name} is {trained.kind}")
     asked = {"samples": samples, **changes}
-    if hasattr(trained, "draw"):
+    if "draw" in trained.extras:
         return _draw(trained, prompt, asked | ({} if keep is None else {"keep": keep}), output, as_json=as_json)
     if keep is not None:
         raise ValueError(f"--keep is for pictures: {trained.name} is {trained.kind}, leave it out")
@@ -123,7 +123,7 @@ def _make(trained: Any, labels: list[str], output: Path | None, *, as_json: bool
         raise ValueError(f"{trained.name} makes pictures: name a file for them with -o grid.png")
     if not lines:
         writable(output, (*DRAWN, "npz"))
-    made = trained.make(labels or None, **asked)
+    made = trained.extras["make"].call(labels or None, **asked)
     if lines:
         with writer(output) as write:
             for one in made:
@@ -145,7 +145,7 @@ def _make(trained: Any, labels: list[str], output: Path | None, *, as_json: bool
 def _stream(trained: Any, begun: str | None, asked: dict[str, Any]) -> None:
     """One text on standard output, piece by piece as it is written."""
     with writer(None) as write:
-        for piece in trained.stream(begun, **asked):
+        for piece in trained.extras["stream"].call(begun, **asked):
             write(piece, end="", flush=True)
         write("")
 
@@ -161,11 +161,11 @@ def _draw(trained: Any, prompt: str | None, asked: dict[str, Any], output: Path 
         raise ValueError(f"--{strange[0]} is for texts: {trained.name} is {trained.kind}, leave it out")
     if prompt is None and "keep" in asked:
         raise ValueError("--keep goes with a picture to complete: name one")
-    found = trained.draw(prompt, **asked)
+    found = trained.extras["draw"].call(prompt, **asked)
     if lines:
         with writer(output) as write:
             for one in found:
                 write(json.dumps(one.plain()))
         return
-    trained.gallery(prompt, found, fit=asked.get("fit")).save(output)
+    trained.extras["gallery"].call(prompt, found, fit=asked.get("fit")).save(output)
     print(f"{output}: {len(found)} drawn, {found[0]}" if len(found) == 1 else f"{output}: {len(found)} drawn")

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from regard.cli.grammar import Json, Model
+from regard.tasks.importing import AddsTokens, ImportsHeads, ImportsModels, SaysUse
 
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")]
 Type = Annotated[
@@ -74,7 +75,7 @@ def import_model(
         print(json.dumps({**told, "tokens": found.tokenizer.vocab, "model": config.plain(found.shape)}))
         return
     print(f"{out}: {found.shape.phrase}, {size:,} parameters, {found.tokenizer.vocab:,} tokens")
-    usage = task.use(found.shape)[0] if hasattr(task, "use") else task.usage
+    usage = task.use(found.shape)[0] if isinstance(task, SaysUse) else task.usage
     print(usage_line(usage, out))
 
 
@@ -172,7 +173,7 @@ def _export_pictures(found: Any, shape: Any, out: Path, *, as_json: bool) -> Non
     )
     _write(out, files)
     family = next(family for family in pictures.KINDS.values() if isinstance(shape, family.model))
-    whose = getattr(family, "spelling", "transformers")
+    whose = family.spelling
     if as_json:
         print(json.dumps({"folder": str(out), "type": family.kind, "for": whose}))
         return
@@ -189,10 +190,13 @@ def _tell_temperature(found: Any) -> None:
 
 def _named(found: Any, shape: Any) -> list[str] | None:
     """What a model that labels calls them; numbers where it gives one."""
-    if not hasattr(shape, "classes"):
+    from regard import config
+
+    count = config.plain(shape).get("classes")
+    if count is None:
         return None
     named = [str(label) for label in found.config.get("labels", ())]
-    return named if len(named) == shape.classes else [f"LABEL_{number}" for number in range(shape.classes)]
+    return named if len(named) == count else [f"LABEL_{number}" for number in range(count)]
 
 
 def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None, onto: str | None) -> dict[str, Any]:
@@ -202,7 +206,7 @@ def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None
     from regard.tasks import TASKS
 
     task = TASKS[found.config["task"]].task
-    added = task.added(tokenizer) if hasattr(task, "added") else ()
+    added = task.added(tokenizer) if isinstance(task, AddsTokens) else ()
     kept = {name: value for name, value in found.config.items() if name not in ("format", "model")}
     tensors = found.finite_tensors()
     try:
@@ -267,7 +271,7 @@ def _labelled(found: Any, labels: list[str] | None, pairs: bool) -> tuple[Any, d
     known = labels or own or found.labels
     if labels is None and known is not None and len(known) != found.shape.classes:
         known = None  # those of another head
-    head = {"labels": known, "pairs": pairs or told.get("pairs") is True} if hasattr(task, "holds") else {}
+    head = {"labels": known, "pairs": pairs or told.get("pairs") is True} if isinstance(task, ImportsHeads) else {}
     files = task.imported(found.shape, found.tokenizer, found.notes, **head)
     if name is not None:
         files["config.yaml"] = {**files["config.yaml"], **told, "model": config.plain(found.shape)}
@@ -281,8 +285,8 @@ def _task(shape: Any) -> Any:
     from regard.tasks import TASKS
 
     for task in (entry.task for entry in TASKS.values()):
-        fits = hasattr(task, "imported") and type(shape) in config.sections(task.Recipe, "model").values()
-        if fits and (not hasattr(task, "holds") or task.holds(shape)):
+        fits = isinstance(task, ImportsModels) and type(shape) in config.sections(task.Recipe, "model").values()
+        if fits and (not isinstance(task, ImportsHeads) or task.holds(shape)):
             return task
     raise ValueError(f"no task can use a model of kind {shape.name}")
 

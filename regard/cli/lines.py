@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -149,7 +150,7 @@ def writer(path: Path | None) -> Iterator[Callable[..., None]]:
     if path is None:
         if sys.stdout is None:
             raise ValueError("standard output is closed: redirect it to a file")
-        if hasattr(sys.stdout, "reconfigure"):
+        if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors=ESCAPED)
         yield print
         sys.stdout.flush()

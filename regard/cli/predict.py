@@ -52,7 +52,7 @@ def predict(
         _important(trained, inputs or [], importance)
     if length is not None:
         inputs = _drawn(trained, length, inputs, input)
-    if output is not None and output.suffix.lstrip(".").lower() in PICTURES and hasattr(trained, "picture"):
+    if output is not None and output.suffix.lstrip(".").lower() in PICTURES and "picture" in trained.extras:
         return _picture(trained, inputs or [], output)
     respond(trained, Asked(inputs, input, output, settings, as_json, model, column))
 
@@ -110,15 +110,15 @@ def _files(words: list[str]) -> list[Path]:
 
 def _important(trained: Any, words: list[str], path: Path) -> None:
     """Write how much answers rest on each feature."""
-    if not hasattr(trained, "importance"):
+    if "importance" not in trained.extras:
         raise ValueError(f"--importance is for models of omics: {trained.name} is {trained.kind}, leave it out")
     writable(path, ("csv", *PICTURES), reads=_files(words))
-    inputs = trained.joined(words)
+    inputs = trained.inputs.join(words)
     if path.suffix.lower() != ".csv":
-        return trained.draw(inputs, path)
+        return trained.extras["draw_importance"].call(inputs, path)
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        found = [asdict(one) for one in trained.importance(inputs)]
+        found = [asdict(one) for one in trained.extras["importance"].call(inputs)]
         found = [{name: value for name, value in one.items() if value is not None} for one in found]
         rows.writerow(found[0])
         rows.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in one.values()] for one in found)
@@ -126,11 +126,11 @@ def _important(trained: Any, words: list[str], path: Path) -> None:
 
 def _drawn(trained: Any, length: int, inputs: list[str] | None, file: Path | None) -> list[str]:
     """A sequence that the model draws for itself."""
-    if not hasattr(trained, "drawn"):
+    if "sequences" not in trained.extras:
         raise ValueError(f"--length draws a sequence for models that remember some: {trained.name} is {trained.kind}")
     if inputs or file is not None:
         raise ValueError("--length draws a sequence: give no other input")
-    return trained.drawn(length)
+    return trained.extras["sequences"].call(length)
 
 
 def _picture(trained: Any, inputs: list[str], output: Path) -> None:
@@ -139,7 +139,7 @@ def _picture(trained: Any, inputs: list[str], output: Path) -> None:
 
     if len(inputs) != 1:
         raise ValueError(f"{output} shows one answer and {len(inputs)} inputs were given: name one at a time")
-    plots.save(trained.picture(inputs[0]), output)
+    plots.save(trained.extras["picture"].call(inputs[0]), output)
     print(f"{output}: {inputs[0] if len(inputs[0]) < SHORT else f'{inputs[0][: SHORT - 3]}...'}")
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from regard.cli.lines import lines_of, note
 from regard.cli.table_files import is_unnamed_table, sample_columns
 from regard.data.column_names import PICTURE_FILES, TEXTS
 from regard.data.readers import suffix
 from regard.data.tables import is_table
-from regard.data.text_columns import NOTHING_KNOWN, read_table_texts, show_column
+from regard.data.text_columns import read_table_texts, show_column
+from regard.tasks.inputs import SENTENCE, TEXT, Inputs
 
-TAGGED = (".conll", ".conllu")
+PLAIN_TEXT = Inputs(kind=TEXT, parse=str)
 
 
 def plain_lines(path: Path) -> Iterator[str]:
@@ -26,7 +26,7 @@ def plain_lines(path: Path) -> Iterator[str]:
 def read_texts(
     path: Path,
     *,
-    trained: Any = None,
+    inputs: Inputs = PLAIN_TEXT,
     column: str | None = None,
     usual: Sequence[str] = (),
     tell: Callable[[str], None] = note,
@@ -36,16 +36,16 @@ def read_texts(
     The column is the one asked for, the one of the training file, or one with a `usual` name. A file in which none can
     be found is refused.
     """
-    if suffix(path.name) in getattr(trained, "word_files", TAGGED) and column is None:
+    if suffix(path.name) in inputs.word_files and column is None:
         raise ValueError(f"{path} has a word in each line: give a file with a sentence in each line (.txt)")
-    expected = getattr(trained, "text_column", NOTHING_KNOWN)
-    usual = PICTURE_FILES if getattr(trained, "opens", False) else (*usual, *TEXTS)
+    expected = inputs.text_column
+    usual = PICTURE_FILES if inputs.kind.is_path else (*usual, *TEXTS)
     if not is_table(path.name):
         delimiter, rows = sample_columns(path)
         if column is not None and not rows:
             raise ValueError(f"--column {column}: {path} is no table (.csv, .tsv, .jsonl), leave it out")
         if column is None and not is_unnamed_table(delimiter, rows, expected, usual):
-            if whole := _describe_whole_lines(path, delimiter, rows, words=hasattr(trained, "word_files")):
+            if whole := _describe_whole_lines(path, delimiter, rows, words=inputs.kind is SENTENCE):
                 tell(whole)
             return lines_of(path)
     return read_table_texts(str(path), column=column, expected=expected, usual=usual, tell=tell)

@@ -120,9 +120,9 @@ def _lines_or_column(translator: Translator, asked: Asked, lines: Iterator[str],
 
 def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], asked: Asked) -> None:
     """A line for every line; of several answers, each in a line behind its number and score."""
-    from regard.decoding.forbidden import remove_phrases
     from regard.tasks.translation.answers import Answer, describe_unfinished
     from regard.tasks.translation.documents.text_formats import has_letter
+    from regard.tasks.translation.phrases import remove_phrases
 
     numbers, kept, copied, unfinished = count(1), 0, 0, 0
     strangers: Counter[str] = Counter()

@@ -58,9 +58,7 @@ def show(
 
 def show_made(trained: Any, labels: list[str], seed: int, view: View, *, output: Path | None) -> None:
     """Where places of a picture looked that is made of this seed, and of a label if one is given."""
-    import inspect
-
-    if "seed" not in inspect.signature(trained.look).parameters:
+    if "make" not in trained.extras:
         raise ValueError(f"--seed is for generators of pictures: {trained.name} is {trained.kind}, leave it out")
     if len(labels) > 1:
         raise ValueError(f"give one label to explain, not {len(labels)}")
@@ -71,12 +69,9 @@ def show_made(trained: Any, labels: list[str], seed: int, view: View, *, output:
 def check_attention(trained: Any, name: str | None) -> None:
     """Refuse a name that no weights of a model will have before it looks; one without attention says so itself."""
     from regard.interpret.trace import unknown_weights
-    from regard.interpret.watch import attention_names
 
-    if name is None or trained.model is None:  # vectors of words have no network
-        return
-    known = trained.attention_names() if hasattr(trained, "attention_names") else attention_names(trained.model)
-    if known and name not in known:
+    known = [] if name is None else trained.attention_names()
+    if name is not None and known and name not in known:
         raise unknown_weights(name, known)
 
 
@@ -274,7 +269,7 @@ def _style(*, numbers: bool = False) -> Style:
     """Shades where the terminal can show them."""
     from regard.interpret.terminal import Style
 
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    encoding = "ascii" if sys.stdout is None else sys.stdout.encoding or "ascii"
     try:
         "░".encode(encoding)
         plain = False

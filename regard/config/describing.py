@@ -32,7 +32,7 @@ def describe(cls: type, *, where: str = "", defaults: Any = None) -> list[Field]
 
     Where a section is one of several, told apart by their `name`, the first is `section.x`, others `section(name).x`.
     """
-    kinds, helps = hints(cls), _helps(cls)
+    kinds, helps = hints(cls), read_helps(cls)
     rows: list[Field] = []
     for field in dataclasses.fields(cls):
         if not field.init:
@@ -55,8 +55,8 @@ def describe(cls: type, *, where: str = "", defaults: Any = None) -> list[Field]
 
 
 @functools.cache
-def _helps(cls: type) -> dict[str, str]:
-    """The string literal under each field, the class's own before the inherited."""
+def read_helps(cls: type) -> dict[str, str]:
+    """Return the string literal under each field, the class's own before the inherited."""
     helps: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__):
         if not dataclasses.is_dataclass(ancestor):

@@ -1,25 +1,58 @@
-"""Examples side by side, as tensors whose first axis counts them."""
+"""What tasks make of their examples: batches of tensors, the order of training, and the two sides of a split."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
+
+from regard.data.packing import number, shuffled
+
+Batch = TypeVar("Batch", bound="TensorBatch")
+Train = TypeVar("Train")
+Valid = TypeVar("Valid")
 
 
 @dataclass(frozen=True)
-class Examples:
+class TensorBatch:
+    """Base of frozen dataclasses whose fields are tensors with an axis of examples in front, or None."""
+
+    group: ClassVar[int] = 1
+    """Neighbours that are never divided, where examples are mixed in groups."""
+
+    def __len__(self) -> int:
+        return len(next(iter(vars(self).values())))
+
+    def to(self: Batch, device: torch.device | str) -> Batch:
+        """Return the same batch on a device."""
+        moved = {name: value.to(device, non_blocking=True) for name, value in self._tensors().items()}
+        return replace(self, **moved)
+
+    def halves(self: Batch) -> list[Batch]:
+        """Split into two batches of half the size, or return the batch alone if it has one group only."""
+        half = len(self) // (2 * self.group) * self.group
+        if not half:
+            return [self]
+        spans, tensors = (slice(half), slice(half, None)), self._tensors()
+        return [replace(self, **{name: value[span] for name, value in tensors.items()}) for span in spans]
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
+
+@dataclass(frozen=True)
+class Examples(TensorBatch):
     """The numbers of some examples and what they consist of, in the order in which a task knows it."""
 
     numbers: Sequence[int]
     parts: tuple[Tensor, ...]
 
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def to(self, device: torch.device) -> Examples:
+    def to(self, device: torch.device | str) -> Examples:
         """The same on a device."""
         return Examples(self.numbers, tuple(part.to(device, non_blocking=True) for part in self.parts))
 
@@ -30,3 +63,29 @@ class Examples:
             return [self]
         spans = slice(None, half), slice(half, None)
         return [Examples(self.numbers[span], tuple(part[span] for part in self.parts)) for span in spans]
+
+
+def order_examples(places: Int[np.ndarray, "place"], total: int, *, seed: int) -> Int[np.ndarray, "place"]:
+    """Return the examples at these places of the order of training: a permutation of all of them for every epoch.
+
+    A pure function of seed and place, without a table of the order.
+    """
+    epochs, turns = np.divmod(places, total)
+    parts = [shuffled(turns[epochs == epoch], total, number(seed, int(epoch))) for epoch in np.unique(epochs)]
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Splits(Generic[Train, Valid]):
+    """Examples to learn from and examples to measure on."""
+
+    train: Train
+    valid: Valid
+    classes: list[str] = field(default_factory=list)
+    """Labels in their order, where examples have some."""
+    report: dict[str, Any]
+    """Counts and fingerprints, as JSON: a run is resumed with the same examples only."""
+    summary: list[str]
+    """How many examples there are of what, and what was left out, in lines for a person."""
+    fresh: bool = True
+    """Whether nothing was taken over from a model to start from."""

@@ -1,6 +1,7 @@
-"""A validation set taken from the training pairs so that none of its sentences is left in training.
+"""The one hold-out: which examples are measured on and not trained on.
 
-Which pairs are held out depends on their content alone: on no seed and not on the order of the lines.
+An example has a key, a 64-bit number that depends on its content alone: those with the smallest keys are held out, in
+whatever order they come, and equal ones stay together. Where a recipe has `data.seed`, the key depends on it as well.
 """
 
 from __future__ import annotations
@@ -8,10 +9,91 @@ from __future__ import annotations
 import hashlib
 import heapq
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt64
+
+from regard.data.findings import Finding, told
+from regard.data.packing import number as number_of
 
 NOT_WORD = re.compile(r"\W+")
 NOT_WORD_ASCII = bytes(byte for byte in range(128) if NOT_WORD.match(chr(byte)))
+Keys = UInt64[np.ndarray, "example"]
+Mask = Bool[np.ndarray, "example"]
+
+
+def count_to_hold_out(share: float, total: int, *, most: int | None = None, leave: int = 0) -> int:
+    """Return how many of `total` examples to hold out: this share, at least one, and at least `leave` stay."""
+    count = min(max(1, round(share * total)), total - leave)
+    return count if most is None else min(count, most)
+
+
+def hold_out(keys: Keys, count: int, *, by_group: bool = False) -> Mask:
+    """Mark the examples with the smallest keys: `count` of them or, by group, of the distinct keys.
+
+    Examples with equal keys are on one side, so there may be a few more.
+    """
+    if count < 1:
+        return np.zeros(len(keys), bool)
+    ranked = np.unique(keys) if by_group else np.sort(keys)
+    return keys <= ranked[min(count, len(ranked)) - 1]
+
+
+def hold_out_of_classes(keys: Keys, labels: Int[np.ndarray, "example"], share: float, *, leave: int = 0) -> Mask:
+    """Mark a share of every class to hold out; a class that would be held out as a whole is trained on instead."""
+    held = np.zeros(len(keys), bool)
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        chosen = hold_out(keys[members], count_to_hold_out(share, len(members), leave=leave))
+        held[members] = chosen & (not chosen.all())
+    return held
+
+
+def draw_of_classes(labels: Int[np.ndarray, "example"], num_classes: int, share: float, *, seed: int) -> Mask:
+    """Mark a random share of every class to hold out, at most all but one.
+
+    For examples that are known by their numbers only, such as the nodes of a graph.
+    """
+    generator = np.random.default_rng(np.random.PCG64(seed % 2**63))
+    held = np.zeros(len(labels), bool)
+    for label in range(num_classes):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        held[members[: max(0, min(round(share * len(members)), len(members) - 1))]] = True
+    return held
+
+
+def leave_out_measured(
+    digests: Int[np.ndarray, "example"], measured: Int[np.ndarray, "other"], place: Callable[[int], str]
+) -> tuple[Mask, list[str]]:
+    """Mark the pictures that equal none to measure on; the others are counted in a line, with their places."""
+    shared, finding = np.isin(digests, measured), Finding()
+    for number in np.flatnonzero(shared).tolist():
+        finding.add(place(number))
+    if shared.all():
+        raise ValueError(f"{place(0)}: every training picture is also measured on: give others in data.valid")
+    line = f"left out of training: {told(finding, 'equal to pictures that are measured on')}"
+    return ~shared, [line] if finding.count else []
+
+
+def text_keys(texts: Sequence[str]) -> Keys:
+    """Return the keys of texts, alike for those that differ in case, spaces and punctuation only."""
+    return np.array([sentence(text) for text in texts], np.uint64)
+
+
+def row_keys(rows: Float[np.ndarray, "example column"], seed: int) -> Keys:
+    """Return the keys of rows of numbers."""
+    key = f"held {seed}".encode()
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=8, key=key).digest() for row in rows]
+    return np.array([int.from_bytes(digest, "big") for digest in digests], np.uint64)
+
+
+def picture_keys(digests: Int[np.ndarray, "example"], seed: int) -> Keys:
+    """Return the keys of pictures with these digests of their pixels."""
+    mixed = (digests.astype(np.uint64) ^ np.uint64(number_of(seed))) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return mixed ^ (mixed >> np.uint64(32))
 
 
 def sentence(text: str) -> int:
@@ -79,7 +161,7 @@ class Choice:
 
     def held(self, part: float, *, of: int) -> Held:
         """The pairs of at most `most` sentences and about this part of so many pairs, but at least one."""
-        count = max(1, round(part * of))
+        count = count_to_hold_out(part, of)
         lines: set[tuple[int, int]] = set()
         sentences: set[int] = set()
         for number in sorted(self._chosen):

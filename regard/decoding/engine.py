@@ -13,7 +13,8 @@ An engine belongs to one thread. An answer does not depend on who else is there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count, groupby
 from typing import Any
 
@@ -23,10 +24,12 @@ from torch import Tensor
 from regard.decoding.batching import round_up
 from regard.decoding.lane import Failure
 from regard.decoding.ledger import Beam
-from regard.decoding.queues import Answers, Decoder, LaneQueue, SingleSearch, TargetScoring, Waiting, WatchedSearch
+from regard.decoding.queues import Decoder, LaneQueue, SingleSearch, Waiting, WatchedSearch
 from regard.decoding.request import Request, Sampling, Score, stack_inputs
 from regard.decoding.rules import Interner, Rules, has_goals
-from regard.decoding.stepper import Measured, Replayable, Stepper, Watcher
+from regard.decoding.stepper import Measured, Replayable, Stepper
+from regard.decoding.target_scoring import Answers, MakeWatcher, PairScoring, TargetScoring
+from regard.decoding.teacher_forcing import Teacher
 
 ROWS = 64  # requests of a kind that are decoded at the same time
 TOGETHER = 20  # requests that are read at once, whoever else is being decoded
@@ -48,12 +51,12 @@ class Engine:
         source: int | None = None,
         prompt: int | None = None,
         device: torch.device | None = None,
-        watch: Callable[[], Watcher] | None = None,
+        watch: MakeWatcher | None = None,
     ) -> None:
         """Prepare for answers of at most `longest` tokens to sources and prompts of these sizes, or of any.
 
         Inputs are brought to the device where the model runs, if it is named or the model knows it. `watch` makes what
-        collects the weights of attention, for requests that ask for them.
+        collects the weights of attentions, all or some, for requests that ask for them.
         """
         self.model, self.eos, self.longest, self.rows = model, -1 if eos is None else eos, longest, rows
         self.source, self.prompt = source, prompt
@@ -63,19 +66,29 @@ class Engine:
         self._lanes: dict[Any, LaneQueue] = {}
         self._single: dict[int, tuple[Request, SingleSearch | None]] = {}
         self._watch = watch
+        self._pairs: PairScoring | None = None
         self._done: dict[int, Answers] = {}
         self._rules, self._distributions = Interner(), Interner()
         self._thread: int | None = None
 
+    def use_teacher(self, teacher: Teacher) -> None:
+        """Score given answers in one pass by what reads them beside their sources, not token by token."""
+        self._pairs = PairScoring(teacher, self._watch)
+
     @property
     def busy(self) -> bool:
         """Whether any request is waiting or being answered."""
-        return bool(self._single) or any(queue.busy for queue in self._lanes.values())
+        return bool(self._single or self._unscored) or any(queue.busy for queue in self._lanes.values())
 
     @property
     def waiting(self) -> int:
         """Requests for which there were no rows yet."""
-        return sum(len(queue.waiting) for queue in self._lanes.values())
+        return len(self._unscored) + sum(len(queue.waiting) for queue in self._lanes.values())
+
+    @property
+    def _unscored(self) -> dict[int, Request]:
+        """Requests that wait for a pass of the teacher."""
+        return {} if self._pairs is None else self._pairs.waiting
 
     def submit(self, requests: Sequence[Request]) -> list[int]:
         """Take requests in; their tickets. If one does not fit, none is taken."""
@@ -86,7 +99,9 @@ class Engine:
         queues = [None if apart else self._find_queue(each) for each, apart in zip(requests, alone, strict=True)]
         tickets = [next(self._tickets) for _ in requests]
         for ticket, request, queue in zip(tickets, requests, queues, strict=True):
-            if queue is None:
+            if self._pairs is not None and isinstance(request.how, Score):
+                self._pairs.waiting[ticket] = request
+            elif queue is None:
                 self._single[ticket] = request, None
             else:
                 queue.waiting.append(Waiting(ticket, request, self._round))
@@ -109,6 +124,8 @@ class Engine:
             if queue.lane.busy:
                 queue.lane.advance(waiting=bool(queue.waiting))
             self._done |= queue.collect()
+        if self._pairs is not None:
+            self._done |= self._pairs.advance()
         self._advance_single()
         self._drop_idle()
 
@@ -123,7 +140,7 @@ class Engine:
         if ticket in self._single:
             search = self._single[ticket][1]
             return [] if search is None else search.peek()
-        if any(ticket == each.ticket for each in self._everyone_waiting()):
+        if ticket in self._unscored or any(ticket == each.ticket for each in self._everyone_waiting()):
             return []
         raise KeyError(f"no request has ticket {ticket}: it was never given, or its answers were collected")
 
@@ -140,6 +157,7 @@ class Engine:
             queue.cancel(set(tickets))
         for ticket in tickets:
             self._single.pop(ticket, None)
+            self._unscored.pop(ticket, None)
             self._done.pop(ticket, None)
 
     def stack(self, requests: Sequence[Request], step: int = 1, **sizes: Any) -> tuple[Tensor, ...]:
@@ -219,10 +237,14 @@ class Engine:
                 self._done[ticket] = search.answers
 
     def _start_single(self, request: Request) -> SingleSearch:
+        make_watcher = None
+        if request.weights:
+            assert self._watch is not None
+            make_watcher = partial(self._watch, request.attention_names)
         if isinstance(request.how, Score):
-            return TargetScoring(self._decoder, request, request.how)
-        assert self._watch is not None
-        return WatchedSearch(self._decoder, request, self._watch())
+            return TargetScoring(self.model, self.stack([request]), request.how, make_watcher)
+        assert make_watcher is not None
+        return WatchedSearch(self._decoder, request, make_watcher())
 
     def _drop_idle(self) -> None:
         """Let go of the memory of lanes that have no work; a device keeps a few, since making one takes long."""

@@ -7,10 +7,9 @@ is complete only when something else than a letter, or the end, follows: then th
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -148,29 +147,6 @@ class Forbidden:
     def _is_whole(self, begun: _Begun) -> bool:
         """Whether all characters of a phrase are written."""
         return begun.done == len(self._bytes[begun.phrase])
-
-
-def holds_phrase(text: str, phrases: Sequence[str]) -> bool:
-    """Whether a text contains one of these phrases as whole words, as `Forbidden` understands them."""
-    return any(_pattern(phrase).search(text) is not None for phrase in phrases)
-
-
-def remove_phrases(text: str, phrases: Sequence[str]) -> str:
-    """The text without these phrases, and without the blanks that they leave at its ends."""
-    left = text
-    for phrase in phrases:
-        left = _pattern(phrase).sub("", left)
-    return text if left == text else left.strip()
-
-
-@lru_cache(maxsize=256)
-def _pattern(phrase: str) -> re.Pattern[str]:
-    """Match a phrase in small letters, in capitals and in any mixture, with either apostrophe."""
-    phrase = phrase.strip()
-    forms = "".join(f"(?:{'|'.join(map(re.escape, _forms(letter)))})" for letter in phrase)
-    before = r"(?<!\w)" if re.match(r"\w", phrase) else ""
-    after = r"(?!\w)" if re.search(r"\w$", phrase) else ""
-    return re.compile(f"{before}(?:{forms}){after}")
 
 
 def _forms(letter: str) -> list[str]:

@@ -14,15 +14,14 @@ from regard.decoding.constraints import Constraint
 from regard.decoding.generate import Drawing, seeded_noise
 from regard.decoding.lane import Failure, Group, Lane
 from regard.decoding.ledger import Beam
-from regard.decoding.request import How, Request, Sampling, Score
+from regard.decoding.request import How, Request, Sampling
 from regard.decoding.rules import Interner, RowDistributions, RowGoals, RowRules, Rules, has_goals
 from regard.decoding.sampling import Distribution
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper, Watcher
 from regard.decoding.tables import Growing
-from regard.decoding.teacher_forcing import TargetScorer
+from regard.decoding.target_scoring import Answers
 
 STEP = 16  # on a device that replays, tokens of a batch are a multiple of it
-Answers = list[Hypothesis] | Failure
 
 
 class Decoder(NamedTuple):
@@ -57,31 +56,6 @@ class SingleSearch(Protocol):
 
     def peek(self) -> Answers:
         """Return the best so far."""
-
-
-class TargetScoring:
-    """Given answers, scored a token at a time."""
-
-    def __init__(self, decoder: Decoder, request: Request, how: Score) -> None:
-        self.answers: Answers | None = None
-        self._targets = how.targets
-        self._scorer = TargetScorer(decoder.model, decoder.stack([request]), [how.targets])
-        self._finish()
-
-    def advance(self) -> None:
-        """Score the next token of every answer."""
-        self._scorer.advance()
-        self._finish()
-
-    def peek(self) -> Answers:
-        """Return nothing: scores are those of whole answers."""
-        return []
-
-    def _finish(self) -> None:
-        if self._scorer.done:
-            [scores] = self._scorer.scores()
-            pairs = zip(self._targets, map(sum, scores), strict=True)
-            self.answers = [Hypothesis(list(tokens), total, [], False, total) for tokens, total in pairs]
 
 
 class WatchedSearch:

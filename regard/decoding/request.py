@@ -34,11 +34,15 @@ class Score:
     """Write nothing; say how probable given answers are, token by token."""
 
     targets: Sequence[Sequence[int]]
+    top: int = 0
+    """How many of the likeliest tokens to return for each place of an answer."""
 
     def __post_init__(self) -> None:
         """Refuse answers without tokens."""
         if not self.targets or not all(self.targets):
             raise ValueError("an answer of no tokens has no score: give at least one token in each target")
+        if self.top < 0:
+            raise ValueError(f"the {self.top} likeliest tokens: ask for 0 or more")
 
 
 How = Beam | Sampling | Score
@@ -58,17 +62,23 @@ class Request:
     """What the answer must, or must not, contain."""
     seed: int = 0
     """What random numbers are drawn from."""
-    weights: bool = False
-    """Whether to tell where each attention looked; the search is then run by the model as it is, by itself."""
+    weights: bool | tuple[str, ...] = False
+    """Whether to return the weights of attention, or the names of the attentions whose weights to return.
+
+    A search is then run by the model as it is, by itself.
+    """
 
     def __post_init__(self) -> None:
         """Refuse what cannot be answered."""
         if self.limit < 1:
             raise ValueError(f"limit {self.limit} leaves no room for a single token: give at least 1")
-        if self.weights and isinstance(self.how, Score):
-            raise ValueError("weights are those of answers that are written: ask for a search or for samples")
         if not self.inputs or any(each.dim() and not len(each) for each in self.inputs):
             raise ValueError("a request without input: give a source or a beginning of at least one token")
+
+    @property
+    def attention_names(self) -> tuple[str, ...] | None:
+        """The attentions whose weights to return; None for all of them."""
+        return self.weights if isinstance(self.weights, tuple) else None
 
     @property
     def longest(self) -> int:

@@ -91,6 +91,10 @@ class Watcher(Protocol):
         """Return the weights along the path of an answer, by the names of attentions."""
         ...
 
+    def split_examples(self) -> Mapping[str, Sequence[Tensor]]:
+        """Return the weights of one pass over several examples, by the names of attentions."""
+        ...
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -108,6 +112,10 @@ class Hypothesis:
     """The score it was ranked by."""
     weights: Mapping[str, Tensor] | None = field(default=None, compare=False, repr=False)
     """Where each attention looked as it was written, (heads, query, key) by name; None unless asked for."""
+    token_scores: tuple[float, ...] = field(default=(), compare=False, repr=False)
+    """The log-probability of each token of an answer that was scored."""
+    choices: tuple[Sequence[tuple[int, float]], ...] = field(default=(), compare=False, repr=False)
+    """The likeliest tokens at each place of an answer that was scored, with their log-probabilities."""
 
 
 def limits(limit: int | Sequence[int], examples: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,13 @@ from regard.decoding.batching import by_length
 
 ROOM, LARGE_ROOM = 2048, 65536  # tokens read and written side by side, on a CPU and elsewhere
 WHOLE = 1 << 24  # logits held at once
+
+
+class TargetScores(NamedTuple):
+    """The log-probability of each token of an answer, and the likeliest tokens in its place with theirs."""
+
+    tokens: Float[Tensor, "token"]
+    choices: list[list[tuple[int, float]]]
 
 
 @dataclass(frozen=True)
@@ -35,13 +42,22 @@ class Teacher:
     def batches(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[list[int]]:
         """Numbers of pairs that are read together."""
         sizes = [max(len(source), len(target) + 1) for source, target in zip(read, written, strict=True)]
-        return by_length(sizes, budget=ROOM if device_of(self.model).type == "cpu" else LARGE_ROOM)
+        return by_length(sizes, budget=self.budget)
 
-    @torch.no_grad()
+    @property
+    def budget(self) -> int:
+        """The most tokens of a packed row."""
+        return ROOM if device_of(self.model).type == "cpu" else LARGE_ROOM
+
     def forward(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> Float[Tensor, "written width"]:
         """One pass over a packed row of pairs."""
+        return self.read_pairs(read, [[self.begin, *target] for target in written])
+
+    @torch.no_grad()
+    def read_pairs(self, sources: Sequence[list[int]], fed: Sequence[list[int]]) -> Float[Tensor, "fed width"]:
+        """Return the features of all tokens that the decoder is fed, after one pass over a packed row of pairs."""
         device = device_of(self.model)
-        sides = read, [[self.begin, *target] for target in written]
+        sides = sources, fed
         rows = tuple(Row.of([len(ids) for ids in side]).to(device) for side in sides)
         flat = (torch.tensor([id for ids in side for id in ids], device=device) for side in sides)
         return self.model(*flat, layouts=rows)
@@ -64,20 +80,35 @@ class Teacher:
     ) -> Iterator[tuple[int, Float[Tensor, "written"]]]:
         """(number, log-probability of each written token and of the end) for every pair of token ids, in any order."""
         for number, features in self.features(read, written):
-            labels = torch.tensor([*written[number], self.end], device=features.device)
-            chunk = max(1, WHOLE // len(self.model.prediction))
-            parts = [
-                self.distribution(some).gather(-1, own[:, None])[:, 0]
-                for some, own in zip(features.split(chunk), labels.split(chunk), strict=True)
-            ]
-            yield number, torch.cat(parts)
+            yield number, self.score_labels(features, [*written[number], self.end]).tokens
+
+    def score_labels(self, features: Float[Tensor, "token width"], labels: Sequence[int], top: int = 0) -> TargetScores:
+        """Return the log-probability of each label, and the `top` likeliest tokens in its place."""
+        ids = torch.tensor(labels, device=features.device)
+        chunk = max(1, WHOLE // len(self.model.prediction))
+        parts, choices = [], list[list[tuple[int, float]]]()
+        for some, chunk_ids in zip(features.split(chunk), ids.split(chunk), strict=True):
+            distribution = self.distribution(some)
+            parts.append(distribution.gather(-1, chunk_ids[:, None])[:, 0])
+            choices += rank_choices(distribution, top)
+        return TargetScores(torch.cat(parts), choices)
+
+
+def rank_choices(distribution: Float[Tensor, "token vocab"], top: int) -> list[list[tuple[int, float]]]:
+    """Return the `top` likeliest tokens of each place with their log-probabilities; nothing where that is 0."""
+    if not top:
+        return []
+    scores, tokens = distribution.topk(min(top, distribution.shape[-1]))
+    return [list(zip(*pair, strict=True)) for pair in zip(tokens.tolist(), scores.tolist(), strict=True)]
 
 
 class TargetScorer:
     """Given continuations of beginnings, read a token at a time by any model; a beginning is read once (KV cache)."""
 
-    def __init__(self, model: Any, inputs: Sequence[Tensor], written: Sequence[Sequence[Sequence[int]]]) -> None:
-        """Read the beginnings, and know the scores of the first tokens."""
+    def __init__(
+        self, model: Any, inputs: Sequence[Tensor], written: Sequence[Sequence[Sequence[int]]], *, top: int = 0
+    ) -> None:
+        """Read the beginnings, and know the scores of the first tokens, and the `top` likeliest in their places."""
         beams, longest = max(map(len, written)), max(len(ids) for some in written for ids in some)
         tokens = torch.zeros(len(written), beams, longest, dtype=torch.int64)
         for row, some in enumerate(written):
@@ -86,9 +117,10 @@ class TargetScorer:
         self.model, self.written = model, written
         self._tokens = tokens.to(inputs[0].device)
         self._columns: list[Tensor] = []
+        self._top, self._choices = top, list[list[list[tuple[int, float]]]]()
         with torch.no_grad():
             logits, self._state = model.start(*inputs, beams=beams, limit=longest)
-            _check_tokens(written, logits.shape[-1])
+            check_tokens(written, logits.shape[-1])
             self._take(logits)
 
     @property
@@ -107,13 +139,20 @@ class TargetScorer:
         found = torch.stack(self._columns, -1).tolist()
         return [[found[n][m][: len(ids)] for m, ids in enumerate(some)] for n, some in enumerate(self.written)]
 
+    def choices(self, example: int, beam: int) -> list[list[tuple[int, float]]]:
+        """Return the likeliest tokens at each place of one continuation."""
+        ids, row = self.written[example][beam], example * self._tokens.shape[1] + beam
+        return [column[row] for column in self._choices[: len(ids)]]
+
     def _take(self, logits: Float[Tensor, "batch beam vocab"]) -> None:
         precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        if self._top:
+            self._choices.append(rank_choices(precise.log_softmax(-1).flatten(0, 1), self._top))
         chosen = precise.gather(-1, self._tokens[:, :, len(self._columns), None])[..., 0]
         self._columns.append(chosen - precise.logsumexp(-1))
 
 
-def _check_tokens(written: Sequence[Sequence[Sequence[int]]], vocab: int) -> None:
+def check_tokens(written: Sequence[Sequence[Sequence[int]]], vocab: int) -> None:
     """Refuse tokens that a model does not have, before a kernel looks them up."""
     strange = [token for some in written for ids in some for token in ids if not 0 <= token < vocab]
     if strange:

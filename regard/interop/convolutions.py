@@ -26,8 +26,6 @@ USUAL = 224  # pixels that such models are mostly trained with
 class Nameless(Family):
     """Weights alone: names and shapes of tensors say what the model is."""
 
-    spelling: ClassVar[str]
-    """Whose names they are."""
     scales: ClassVar[Mapping[str, tuple[float, ...]]] = IMAGENET
     """What such models expect pixels to be normalised by."""
     mark: ClassVar[str]

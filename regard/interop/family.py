@@ -24,6 +24,8 @@ class Family(ABC):
     """What config.json calls it."""
     architecture: ClassVar[str]
     """The class of `transformers` that most exported folders are for."""
+    spelling: ClassVar[str] = "transformers"
+    """The library whose names the weights have."""
     model: ClassVar[type]
     """The config of ours that it becomes."""
     prefix: ClassVar[str] = ""

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention.tap import Tap
 from regard.interpret.patterns import rolled
+from regard.models.spatial_transformer import SpatialTransformer
 
 Maps = Float[Tensor, "picture rows columns"]
 Pixels = Float[Tensor, "picture channels height width"]
@@ -41,6 +42,15 @@ class Mapped(Protocol):
         """The answer from them."""
 
 
+@runtime_checkable
+class AveragesRegions(Protocol):
+    """A picture classifier whose head may read the mean of the regions."""
+
+    @property
+    def averages(self) -> bool:
+        """True if it does."""
+
+
 def mapped(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") -> Maps:
     """How much of the evidence for its label lies in each region of a picture: shares of 1."""
     if method not in METHODS:
@@ -52,7 +62,7 @@ def mapped(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") 
     model.eval()
     try:
         found = METHODS[method](model, pixels, labels).detach().float().unflatten(1, model.grid)
-        if hasattr(model, "laid"):  # it reads crops, and a map is to lie on the picture
+        if isinstance(model, SpatialTransformer):  # it reads crops, and a map is to lie on the picture
             found = model.laid(found, pixels)
     finally:
         model.train(training)
@@ -61,13 +71,13 @@ def mapped(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") 
 
 def field(model: Any) -> tuple[int, int]:
     """Rows and columns of a map, which are those of the regions unless they are of a crop."""
-    return getattr(model, "field", model.grid)
+    return model.field if isinstance(model, SpatialTransformer) else model.grid
 
 
 def methods(model: Any) -> list[str]:
     """The methods that fit a model."""
     looks = bool(_taps(model))
-    fits = {"cam": getattr(model, "averages", False), "gradcam": True}
+    fits = {"cam": isinstance(model, AveragesRegions) and model.averages, "gradcam": True}
     return [name for name in METHODS if fits.get(name, looks)]
 
 

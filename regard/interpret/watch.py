@@ -83,11 +83,7 @@ def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[
     the explicit path, and compiled models run eagerly meanwhile in every thread of the process.
     """
     seen = Seen()
-    taps = _taps(model)
-    for name in only or ():
-        if name not in taps:
-            raise KeyError(f"no attention called {name} in this model; there are {', '.join(taps)}")
-    watched = {name: tap for name, tap in taps.items() if only is None or name in only}
+    watched = _taps(model, only)
     with _collect(seen, watched):
         yield seen
     if not watched:
@@ -97,12 +93,15 @@ def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[
 
 
 class SearchWatcher:
-    """Collects the weights of one search that is run step by step, with other work of the same thread in between."""
+    """Collects the weights of one search that is run step by step, with other work of the same thread in between.
 
-    def __init__(self, model: Any) -> None:
+    All attentions are watched, or only those named.
+    """
+
+    def __init__(self, model: Any, only: Collection[str] | None = None) -> None:
         self.model = model
         self.seen = Seen()
-        self._watched = _taps(model)
+        self._watched = _taps(model, only)
 
     def collect(self) -> AbstractContextManager[None]:
         """Collect what runs inside the block."""
@@ -112,14 +111,22 @@ class SearchWatcher:
         """Return the weights along the path of an answer to the only example, by the names of attentions."""
         return {name: found[0] for name, found in self.seen.along([hypothesis]).items()}
 
+    def split_examples(self) -> dict[str, list[Float[Tensor, "heads query key"]]]:
+        """Return the weights of one pass over several examples, by the names of attentions."""
+        return {name: self.seen[name] for name in self.seen}
+
 
 def attention_names(model: nn.Module) -> list[str]:
     """Return the names of a model's attentions, by which their weights can be watched."""
     return list(_taps(model))
 
 
-def _taps(model: nn.Module) -> dict[str, Tap]:
-    return {name.removesuffix(".weights"): tap for name, tap in model.named_modules() if isinstance(tap, Tap)}
+def _taps(model: nn.Module, only: Collection[str] | None = None) -> dict[str, Tap]:
+    taps = {name.removesuffix(".weights"): tap for name, tap in model.named_modules() if isinstance(tap, Tap)}
+    for name in only or ():
+        if name not in taps:
+            raise KeyError(f"no attention called {name} in this model; there are {', '.join(taps)}")
+    return {name: tap for name, tap in taps.items() if only is None or name in only}
 
 
 @contextmanager

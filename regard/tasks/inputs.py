@@ -1,25 +1,31 @@
-"""What Python hands to a trained model, checked: inputs, test files, and verbs that belong to another kind of model."""
+"""What trained models read: one description for commands, forms and servers, and checks of what Python hands over."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regard import shipped
+from regard.data.text_columns import TextColumn
 from regard.training.provenance import note_overlap
 
 QUOTED = 40  # letters of a wrong value that a message shows
+
+
+WORD_FILES = (".conll", ".conllu")  # endings of files with a word in each line
+STRING: Mapping[str, Any] = {"type": "string"}
 
 
 @dataclass(frozen=True)
 class InputKind:
     """What a model reads one of at a time."""
 
+    name: str
     singular: str
     plural: str
     is_one: Callable[[Any], bool]
@@ -28,6 +34,10 @@ class InputKind:
     """True for one in a list, where that may be written otherwise."""
     is_path: bool = False
     """True if a text among them is the name of a file or a folder."""
+    example: str = "A short text."
+    """One as somebody types it."""
+    schema: Mapping[str, Any] = field(default_factory=lambda: STRING)
+    """The JSON schema of one."""
 
     def accepts(self, item: Any) -> bool:
         """True for what may stand in a list of inputs."""
@@ -66,16 +76,102 @@ def _is_row(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
-TEXT = InputKind("a text", "texts", _is_text)
-WORD = InputKind("a word", "words", _is_text)
-LABEL = InputKind("a label", "labels", _is_text)
-SENTENCE = InputKind("a sentence", "sentences", _is_text, _are_texts)
-PAIR = InputKind("a pair of texts", "pairs", _is_tuple_of_two, _are_two_texts)
-QUESTION = InputKind("a tuple of texts", "tuples", _is_tuple_of_texts, _are_texts)
-PICTURE = InputKind("a picture file or array", "pictures", _is_picture, is_path=True)
-NODE = InputKind("the name of a node", "names", _is_node)
-ROW = InputKind("a row by the names of its columns", "rows", _is_row)
-FILE = InputKind("the name of a file", "names of files", lambda value: isinstance(value, (str, Path)), is_path=True)
+def _texts_schema(least: int, most: int | None = None) -> Mapping[str, Any]:
+    """Return the schema of a list of texts."""
+    return {"type": "array", "items": STRING, "minItems": least} | ({} if most is None else {"maxItems": most})
+
+
+TEXT = InputKind("text", "a text", "texts", _is_text)
+WORD = InputKind("word", "a word", "words", _is_text, example="house")
+LABEL = InputKind("label", "a label", "labels", _is_text, example="dog")
+SENTENCE = InputKind(
+    "sentence",
+    "a sentence",
+    "sentences",
+    _is_text,
+    _are_texts,
+    example="The house is old .",
+    schema={"anyOf": [STRING, _texts_schema(1)]},
+)
+PAIR = InputKind(
+    "pair",
+    "a pair of texts",
+    "pairs",
+    _is_tuple_of_two,
+    _are_two_texts,
+    example="A man sleeps.\tA man is asleep.",
+    schema=_texts_schema(2, 2),
+)
+QUESTION = InputKind(
+    "question",
+    "a tuple of texts",
+    "tuples",
+    _is_tuple_of_texts,
+    _are_texts,
+    example="It was cold.\tHe put on a coat.\tHe went swimming.",
+    schema=_texts_schema(3),
+)
+PICTURE = InputKind("picture", "a picture file or array", "pictures", _is_picture, is_path=True, example="photo.png")
+NODE = InputKind("node", "the name of a node", "names", _is_node, example="n1")
+ROW = InputKind(
+    "row",
+    "a row by the names of its columns",
+    "rows",
+    _is_row,
+    example="length=1,mass=0.5",
+    schema={"type": "object", "additionalProperties": {"type": "number"}},
+)
+FILE = InputKind(
+    "file", "the name of a file", "names of files", lambda value: isinstance(value, (str, Path)), is_path=True
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What a trained model reads, and how people write it: in a command, in a file, in a form."""
+
+    kind: InputKind
+    parse: Callable[[str], Any]
+    """Turns one input, as somebody types it, into what `answer` takes."""
+    read: Callable[[Path], Sequence[Any]] | None = None
+    """Reads the inputs of a file that is more than its lines; None: every line is an input."""
+    expand: Callable[[str], Sequence[str]] | None = None
+    """Lists the inputs that one stands for, as a folder stands for its pictures."""
+    join: Callable[[Sequence[str]], Sequence[Any]] | None = None
+    """Reads inputs that lie in several files at once, as samples lie in tables."""
+    together: bool = False
+    """True if inputs belong together, as the frames of a film do, and are answered at once."""
+    option: str = "inputs"
+    """How messages name them: the option that a command has for them, if there is one."""
+    example: str = ""
+    """One as somebody types it, where that of its kind will not do."""
+    choices: Sequence[str] = ()
+    """All inputs that there are, where they are known, such as the labels of a generator."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """What an input may have at most, such as tokens, by name."""
+    text_column: TextColumn = field(default_factory=TextColumn)
+    """Which column of a table held the texts in training, so that other tables are read alike."""
+    word_files: Sequence[str] = WORD_FILES
+    """Endings of files that have a word in each line, and so no text."""
+
+
+def describe_inputs(trained: Any) -> dict[str, Any]:
+    """Return what a model reads as plain JSON, from which a form, a server or the description of a tool is made."""
+    inputs: Inputs = trained.inputs
+    kind, schema = inputs.kind, dict(inputs.kind.schema)
+    return {
+        "kind": kind.name,
+        "title": kind.singular,
+        "titles": kind.plural,
+        "example": inputs.example or kind.example,
+        "schema": schema | {"enum": list(inputs.choices)} if inputs.choices else schema,
+        "limits": dict(inputs.limits),
+        "files": kind.is_path,
+        "folders": inputs.expand is not None,
+        "reads_whole_files": inputs.read is not None,
+        "joins_files": inputs.join is not None,
+        "together": inputs.together,
+    }
 
 
 def list_inputs(given: Any, kind: InputKind, *, verb: str) -> list[Any]:
@@ -141,7 +237,7 @@ def accept_lists(evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
 def _note_overlap(scores: Any, trained: Any, files: Sequence[str]) -> Any:
     """The scores, with what is known of training on these files."""
-    if not hasattr(trained, "learnt_from") or getattr(trained, "remembers", False):
+    if trained.learnt_from == {} or trained.remembers:
         return scores  # made by no `load`, or it tells of its training examples itself
     if scores.details.get("part") == "test" or trained.name in shipped.models():
         return scores  # measured on a part that was set aside, or its page says what it was trained on

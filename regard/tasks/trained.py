@@ -13,9 +13,11 @@ from regard.checkpoint import Checkpoint
 from regard.decoding.engine import ROWS, Engine
 from regard.decoding.exchange import Exchange
 from regard.interpret.trace import Trace
+from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
 from regard.tasks import USES
-from regard.tasks.inputs import accept_lists, explain_missing
+from regard.tasks.inputs import TEXT, InputKind, Inputs, accept_lists, explain_missing
+from regard.tasks.runner import Runner, TorchRunner
 
 SENTENCES = (
     "The man in the red coat walks slowly along the river with his two dogs.",
@@ -38,23 +40,23 @@ class Answer(Protocol):
         """As JSON."""
 
 
+@dataclass(frozen=True)
+class Extra:
+    """Something that only some models do beside answering: judge maps, draw pictures, time themselves."""
+
+    call: Callable[..., Any]
+    Options: type
+    """Frozen dataclass of the options that `call` takes as keyword arguments."""
+    help: str
+    """What it does, in a sentence."""
+
+
 @runtime_checkable
 class Trained(Protocol):
     """A trained model, ready to use: what `load` gives.
 
-    Where inputs are files, it says `opens = True`; where one of them may stand for several, as a folder for its
-    pictures, `unfolded(text)` gives those; where they belong together, as the frames of a film do, `together = True`;
-    where a file of inputs is more than its lines, `read(file)` gives them, and where inputs lie in several files at
-    once, as samples do in tables, `joined(words)` does; where a command has an option for them, `option` names it.
-    Where training read texts from a column of a table, `text_column` says which, so that other tables are read alike.
-    Where answers can be scored that somebody else wrote into a file, `judge(file, *files, name, ...)` is a static
-    method that does. Where it writes, and speed is told in tokens, `workloads(inputs, batches, ...)` gives what to
-    time. Where it draws inputs for itself, `drawn(length)` gives some as text; where an answer can be drawn,
-    `picture(given)` does. Where models of other tasks can be used in the same way, `serves(model)`, a class method,
-    tells it by the settings of one. Where its evaluation says by itself which examples it was trained on, it says
-    `remembers = True`. Where `look` shows other weights than those of all attentions, `attention_names()` names them.
-    `load` sets `learnt_from`, the digests of the files it was trained on. A language model that can be prompted is also
-    what `tasks/gaps.py` says.
+    What it reads is described by `inputs`, what only some models do lies in `extras` by name. A language model that can
+    be prompted is also what `tasks/gaps.py` says.
     """
 
     task: ClassVar[str]
@@ -64,15 +66,28 @@ class Trained(Protocol):
     """What it is, in a message: a translator, a language model ..."""
     Options: ClassVar[type]
     """Frozen dataclass of everything that may be set when it answers."""
+    LookOptions: ClassVar[type]
+    """Frozen dataclass of everything that may be set when it shows where it looked."""
     name: str
     model: Any
+    runner: Runner
+    """Computes its outputs; who assigns another one has another engine compute them."""
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: Any = "cpu") -> Any:
         """The model that a checkpoint holds."""
 
-    def parse(self, text: str) -> Any:
-        """An input as somebody types it."""
+    @property
+    def inputs(self) -> Inputs:
+        """What it reads, and how people write it."""
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """What it does beside answering, by name."""
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """Languages that it can answer in, where there is a choice."""
 
     def answer(self, inputs: Sequence[Any], **options: Any) -> Sequence[Any]:
         """An answer for each input, in their order."""
@@ -89,12 +104,31 @@ class Trained(Protocol):
     def look(self, given: Any, **options: Any) -> Trace:
         """Answer one input and keep where every attention looked; a model that has none says so in a line."""
 
+    def attention_names(self) -> list[str]:
+        """Names of the weights that `look` shows; none where there is nothing to look at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOptions:
+    """Nothing can be set."""
+
 
 class Face:
-    """What all trained models have in common: `evaluate` takes lists of files too, and what one lacks is explained."""
+    """What all trained models have in common, and what those do that say nothing else."""
 
     kind: ClassVar[str]
     verb: ClassVar[str]
+    model: Any
+    LookOptions: ClassVar[type] = NoOptions
+    input_kind: ClassVar[InputKind] = TEXT
+    """What it reads one of at a time."""
+    score_answers: ClassVar[Extra | None] = None
+    """Scores answers that somebody else wrote into a file, for which no model is needed."""
+    remembers: ClassVar[bool] = False
+    """True if its evaluation itself says which examples it was trained on."""
+    _runner: Runner | None = None
+    learnt_from: Mapping[str, Any] | None = {}
+    """Digests of the files it was trained on; None if its checkpoint has none, empty if it comes from no checkpoint."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -103,6 +137,43 @@ class Face:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise explain_missing(self, name, USES.values())
+
+    @classmethod
+    def serves(cls, model: Mapping[str, Any]) -> bool:
+        """True if models that learnt another task can be used like this, by the settings of one."""
+        return False
+
+    @property
+    def runner(self) -> Runner:
+        """What computes its outputs: PyTorch, unless another engine was assigned."""
+        return TorchRunner(self.model) if self._runner is None else self._runner
+
+    @runner.setter
+    def runner(self, runner: Runner) -> None:
+        self._runner = runner
+
+    @property
+    def inputs(self) -> Inputs:
+        """What it reads, and how people write it."""
+        return Inputs(kind=self.input_kind, parse=self.parse)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """What it does beside answering, by name."""
+        return {}
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """Languages that it can answer in, where there is a choice."""
+        return ()
+
+    def parse(self, text: str) -> Any:
+        """Return an input as `answer` takes it: of most models the text itself."""
+        return text
+
+    def attention_names(self) -> list[str]:
+        """Return the names of the weights that `look` shows: all attentions of the model."""
+        return attention_names(self.model)
 
 
 class DirectAnswers(Face):
@@ -129,11 +200,6 @@ class Workload:
     read: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoOptions:
-    """Nothing can be set."""
-
-
 def revived(checkpoint: Checkpoint, device: Any) -> Any:
     """The model of a checkpoint with its weights, ready to use."""
     return models.revive(checkpoint.config["model"], checkpoint.finite_tensors(), device)
@@ -146,9 +212,9 @@ def chosen(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any]
 
 def described(trained: Any) -> str:
     """One line for a notebook: what it is and where it came from."""
-    weights = sum(parameter.numel() for parameter in trained.model.parameters())
-    device = next(iter(trained.model.state_dict().values())).device
-    return f"<{type(trained).__name__} {trained.name}: {trained.task}, {weights:,} weights on {device}>"
+    runner: Runner = trained.runner
+    weights = f"{runner.weights.number:,} weights on {runner.device}"
+    return f"<{type(trained).__name__} {trained.name}: {trained.task}, {weights}>"
 
 
 def usage_line(usage: str, folder: str | Path) -> str:

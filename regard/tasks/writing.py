@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import log
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -23,11 +22,8 @@ from regard.decoding.generate import generate, trickle
 from regard.decoding.request import Request, Sampling
 from regard.decoding.sampling import Sampler
 from regard.interpret.watch import SearchWatcher
-from regard.metrics.likelihood import perplexity
-from regard.metrics.scores import Scores
-from regard.metrics.significance import averaged
 from regard.models.inference import ENOUGH, Ready
-from regard.tasks.trained import Face, Workload, described
+from regard.tasks.trained import Extra, Face, NoOptions, Workload, described
 
 TIMED = 100  # tokens written to measure speed
 LONGEST = 4096  # tokens asked for at once where a model has no limit of its own
@@ -67,15 +63,21 @@ class SamplingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WritingConfig(SamplingConfig):
-    """How a text is gone on with."""
+class ContinuationOptions(SamplingConfig):
+    """How a prompt is continued."""
 
-    prompt: str = ""
-    """Prompt: how every text begins."""
     length: Length = 200
     """Tokens written."""
     stop: str = ""
     """Stop sequence: a text ends before the first of these; blank: where the model ends it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingConfig(ContinuationOptions):
+    """How a text is gone on with."""
+
+    prompt: str = ""
+    """Prompt: how every text begins."""
 
 
 @dataclass(frozen=True)
@@ -94,60 +96,6 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Surprise:
-    """How improbable a model finds a text: nats in all, and the text's size in four units."""
-
-    nats: float
-    tokens: int
-    characters: int
-    words: int
-    bytes: int = 0
-    """Of the text in UTF-8; 0 where nobody counted."""
-
-    def __add__(self, other: Surprise) -> Surprise:
-        return Surprise(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
-
-    @property
-    def loss(self) -> float:
-        """Nats per token."""
-        return self.nats / self.tokens
-
-    @property
-    def per_character(self) -> float:
-        """Nats per character, line ends included."""
-        return self.nats / max(self.characters, 1)
-
-    @property
-    def bits_per_byte(self) -> float:
-        """Bits per byte of UTF-8: what a text would take if the model compressed it, whatever its tokens are."""
-        return self.nats / log(2) / max(self.bytes, 1)
-
-    @property
-    def perplexity(self) -> float:
-        """Of a word, line ends counting as words: exp of the nats per word."""
-        return perplexity(self.nats, max(self.words, 1))
-
-    def scores(self, name: str, task: str, spans: Sequence[tuple[float, int]]) -> Scores:
-        """As the scores of a model, with an interval from the nats and tokens of every span of the text."""
-        measures = {
-            "nats per character": f"{self.per_character:.4f}",
-            "bits per byte": f"{self.bits_per_byte:.4f}",
-            "perplexity per word": f"{self.perplexity:.4g}",
-            "perplexity per token": f"{perplexity(self.nats, self.tokens):.4g}",
-            "tokens": f"{self.tokens:,}",
-            "characters": f"{self.characters:,}",
-        }
-        details = {
-            "loss": self.loss,
-            "nats_per_character": self.per_character,
-            "bits_per_byte": self.bits_per_byte,
-            "perplexity": self.perplexity,
-        }
-        loss = {"nats per token": averaged([nats for nats, _ in spans], [count for _, count in spans], lower=True)}
-        return Scores(name, task, loss, measures=measures, details=details, unit="span")
-
-
-@dataclass(frozen=True)
 class Draft:
     """Tokens added to a beginning so far, their log-probability, and whether the model ended them."""
 
@@ -161,7 +109,8 @@ class Writes(Face):
 
     verb: ClassVar[str] = "write"
     kind: ClassVar[str] = "a language model"
-    Options: ClassVar[type] = WritingConfig
+    Options: ClassVar[type] = ContinuationOptions
+    LookOptions: ClassVar[type] = ContinuationOptions
     context: int | None = None
     """Tokens that the model can hold; None: any number."""
     eos: int | None = None
@@ -176,6 +125,14 @@ class Writes(Face):
     def device(self) -> torch.device:
         """Where it runs."""
         return device_of(self.model)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """Texts of one beginning, piece by piece, and what there is to time."""
+        return {
+            "stream": Extra(self.stream, WritingConfig, "One text in pieces, as they are written."),
+            "workloads": Extra(self.workloads, NoOptions, "Texts to time, by one and by many."),
+        }
 
     @property
     def opening(self) -> list[int]:
@@ -199,12 +156,9 @@ class Writes(Face):
         """The text of each list of tokens."""
         return [self.decode(tokens) for tokens in texts]
 
-    def parse(self, text: str) -> str:
-        """An input is a beginning."""
-        return text
-
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Text]:
-        """One continuation of every beginning; options are those of `WritingConfig`."""
+        """One continuation of every beginning; options are those of `ContinuationOptions`."""
+        self._check_options(options)
         return [self.write(prompt, **{**options, "samples": 1})[0] for prompt in inputs]
 
     def exchange(self, inputs: Sequence[str], **options: Any) -> Exchange[list[Text]]:
@@ -212,6 +166,7 @@ class Writes(Face):
 
         A text that ends before a stop sequence is asked for in pieces, for each of which numbers are drawn anew.
         """
+        self._check_options(options)
         begun = [_Begun.of(self, self.how(prompt, {**options, "samples": 1})) for prompt in inputs]
         while going := [one for one in begun if one.left and not one.draft.finished]:
             requests = [self._request(one) for one in going]
@@ -227,10 +182,10 @@ class Writes(Face):
     def make_engine(self, *, rows: int = ROWS) -> Engine:
         """Return an engine for texts as long as the model can hold."""
         room = LONGEST if self.context is None else self.context - 1
-        watch, sizes = partial(SearchWatcher, self.model), {"longest": room, "prompt": room}
-        return Engine(self.ready(ENOUGH), eos=self.eos, **sizes, rows=rows, device=self.device, watch=watch)
+        model, watch = self.ready(ENOUGH), partial(SearchWatcher, self.model)
+        return Engine(model, eos=self.eos, longest=room, prompt=room, rows=rows, device=self.device, watch=watch)
 
-    def inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
+    def model_inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
         """What the model starts from, without the axis of the batch."""
         return (torch.tensor(window),)
 
@@ -240,7 +195,7 @@ class Writes(Face):
         limit = min(one.left, self._room(window), PIECE if one.how.stop else LONGEST)
         seed = int(torch.randint(2**63 - 1, (1,), generator=one.seeds))
         rules = (self.unreadable,)
-        return Request(inputs=self.inputs(window), limit=limit, how=one.how.build_how(), rules=rules, seed=seed)
+        return Request(inputs=self.model_inputs(window), limit=limit, how=one.how.build_how(), rules=rules, seed=seed)
 
     def workloads(self, inputs: Sequence[str], batches: Sequence[int]) -> Iterator[Workload]:
         """What to time: texts that go on from the first input, by one and by many."""
@@ -279,6 +234,11 @@ class Writes(Face):
         own = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
         given = {} if prompt is None else {"prompt": prompt}
         return config.build(WritingConfig, {**own, **changes, **given}, where="writing")
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        """Stop at a prompt among the options of an answer: every input is one."""
+        if "prompt" in options:
+            raise ValueError("prompt: every input is a prompt itself, leave it out")
 
     def _drafts(self, begun: list[int], how: WritingConfig) -> list[Draft]:
         """All samples; past the context, each goes on with the last half of what it has."""
@@ -382,11 +342,6 @@ class _Evaluating:
 
     def __exit__(self, *error: object) -> None:
         self.model.train(self.training)
-
-
-def total(parts: Iterable[Surprise]) -> Surprise:
-    """The surprise at several texts."""
-    return sum(parts, start=Surprise(0.0, 0, 0, 0))
 
 
 def _safe(text: str, stop: str) -> int:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard import config, models
 from regard.checkpoint import Checkpoint
 from regard.config.merging import chosen_before, drop_automatic_preset, merged, preset_of
+from regard.data.examples import TensorBatch
 from regard.training import transfer
 from regard.training.checking import prepare_report
 from regard.training.tuning import TuningConfig
@@ -150,7 +151,7 @@ class Learner:
 
     def split(self, batch: Any) -> list[Any]:
         """Return the halves of a batch, or only itself where it cannot be halved."""
-        return [batch]
+        return batch.halves() if isinstance(batch, TensorBatch) else [batch]
 
     def origins(self, batch: Any) -> list[str]:
         """Return where the examples of a batch come from (such as `train.fr:1042`), longest first."""

@@ -45,6 +45,12 @@ def pairs() -> list[tuple[str, str]]:
     return [(line.split("\t")[0], line.split("\t")[1]) for line in (*tatoeba, *everyday)]
 
 
+def sum_plainly(text: str) -> np.ndarray:
+    """The log-odds of the languages: for every feature of a text a row of the table."""
+    weights = np.frombuffer(languages.TABLE.read_bytes(), np.int8).reshape(BUCKETS, len(LANGUAGES))
+    return weights[features(text)].sum(0, dtype=np.int64) / languages.SCALE
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -131,4 +137,14 @@ def test_many_texts_are_judged_as_each_alone():
     for text, found, stranger in zip(texts, together, strange, strict=True):
         languages._recent[0] = {}
         assert identify(text) == found
+        if found is not None:
+            odds = np.exp((logits := sum_plainly(text)) - logits.max())
+            assert list(found.probabilities.values()) == pytest.approx((odds / odds.sum()).tolist(), rel=1e-12)
         assert foreign(text, ["en", "fr"]) == stranger
+
+
+def test_sums_of_the_longest_text_fit_beside_one_another():
+    weights = np.frombuffer(languages.TABLE.read_bytes(), np.int8)
+    rows = 5 * (languages.LONGEST + 2)  # words, and one to four letters in a row
+    assert rows * int(np.abs(weights.astype(int)).max()) < 1 << (languages.BITS - 1)
+    assert languages.BITS * languages.LANES <= 64

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.forbidden import Forbidden, holds_phrase, remove_phrases
+from regard.decoding.forbidden import Forbidden
+from regard.tasks.translation.phrases import holds_phrase, remove_phrases
 
 PIECES = [
     None,

@@ -361,5 +361,5 @@ def test_weights_are_those_that_watching_the_search_shows_and_none_of_others(pai
         assert all(answer.weights is None for answer in found[number])
     with pytest.raises(ValueError, match="make one with watch="):
         Engine(model, eos=0, longest=LONGEST).submit([replace(request, weights=True)])
-    with pytest.raises(ValueError, match="answers that are written"):
-        replace(request, how=Score([[1]]), weights=True)
+    with pytest.raises(ValueError, match="make one with watch="):
+        Engine(model, eos=0, longest=LONGEST).submit([replace(request, how=Score([[1]]), weights=True)])

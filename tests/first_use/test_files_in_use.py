@@ -167,7 +167,7 @@ def test_a_model_that_recorded_no_names_reads_the_same_layout(tmp_path):
 
 
 def test_tables_of_the_training_file_are_read_by_the_recorded_names(classifier):
-    known = regard.load(classifier, device="cpu").text_column
+    known = regard.load(classifier, device="cpu").inputs.text_column
     assert (known.names, known.number, known.label_number) == (("Review text",), 2, 3)
     assert known.labels == {"yes", "no"}
 

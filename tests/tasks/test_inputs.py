@@ -1,5 +1,6 @@
 """What Python hands to a model is checked: one sentence says what is wrong with it, in the words of Python."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,21 @@ import pytest
 import regard
 from regard.config.file_kinds import FILE_KINDS
 from regard.config.python_names import name_as_in_python, python_call
+from regard.config.schema import json_schema
 from regard.tasks import FACES, TASKS, USES
-from regard.tasks.inputs import LABEL, NODE, PAIR, PICTURE, QUESTION, ROW, SENTENCE, TEXT, check_input, list_inputs
+from regard.tasks.inputs import (
+    LABEL,
+    NODE,
+    PAIR,
+    PICTURE,
+    QUESTION,
+    ROW,
+    SENTENCE,
+    TEXT,
+    check_input,
+    describe_inputs,
+    list_inputs,
+)
 
 PIXELS = np.zeros((4, 4), np.uint8)
 
@@ -142,6 +156,22 @@ def test_what_is_no_file_cannot_be_trained_on():
             regard.train(strange)
     with pytest.raises(ValueError, match="nothing to train on"):
         regard.train({"task": "masked-lm"})
+
+
+def test_what_a_model_reads_is_described_as_json():
+    described = describe_inputs(regard.load("en-fr", device="cpu"))
+    assert json.loads(json.dumps(described)) == described
+    assert (described["kind"], described["title"], described["schema"]) == ("text", "a text", {"type": "string"})
+    assert not described["files"]
+    assert not described["reads_whole_files"]
+
+
+def test_a_prompt_is_an_input_and_no_option_of_an_answer():
+    writer = regard.load("stories", device="cpu")
+    assert "prompt" not in json_schema(writer.Options)["properties"]
+    for ask in (writer.answer, lambda texts, **options: next(writer.exchange(texts, **options))):
+        with pytest.raises(ValueError, match="prompt: every input is a prompt itself, leave it out"):
+            ask(["Once"], prompt="Twice", length=2)
 
 
 def test_messages_of_a_python_call_name_its_arguments(tmp_path):

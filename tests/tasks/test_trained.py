@@ -8,6 +8,7 @@ from regard import config
 from regard.metrics.scores import Judged, Scores, compare
 from regard.metrics.significance import averaged
 from regard.tasks import TASKS
+from regard.tasks.inputs import InputKind
 from regard.tasks.trained import NoOptions, chosen
 
 
@@ -16,7 +17,7 @@ def test_every_task_has_both_faces(name):
     task, trained = TASKS[name].task, TASKS[name].trained
     assert trained.task == name
     assert hasattr(trained, trained.verb), "the friendly name is a method too"
-    for method in ("load", "parse", "answer", "evaluate", "look"):
+    for method in ("load", "parse", "answer", "evaluate", "look", "attention_names", "serves"):
         assert callable(getattr(trained, method))
     for method in ("prepare", "suited", "sized", "parts", "batch", "step", "evaluate", "contents"):
         assert callable(getattr(task, method))
@@ -24,7 +25,9 @@ def test_every_task_has_both_faces(name):
     assert {"data", "model", "optim", "training"} <= set(task.Recipe.__dataclass_fields__)
     assert isinstance(task.shared, bool)
     assert "{folder}" in task.usage
+    assert isinstance(trained.input_kind, InputKind)
     config.build(trained.Options, {})
+    config.build(trained.LookOptions, {})
 
 
 def test_an_option_that_is_unknown_is_named():

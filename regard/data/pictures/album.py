@@ -183,6 +183,14 @@ def album(shelf: Shelf, shape: Shape, *, cache: str | Path | None = None) -> Alb
     )
 
 
+def read_album(shelves: Sequence[Shelf], shape: Shape, *, reject: float, remedy: str = RAISED) -> Album:
+    """Read the pictures of all these shelves in this shape; too many bad ones are an error with this remedy."""
+    albums = [album(shelf, shape) for shelf in shelves]
+    for shelf, pictures in zip(shelves, albums, strict=True):
+        pictures.check(reject, shelf.name, remedy=remedy)
+    return joined(albums)
+
+
 def joined(albums: Sequence[Album]) -> Album:
     """Several albums of one shape as one."""
     if len(albums) == 1:

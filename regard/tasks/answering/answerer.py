@@ -21,8 +21,7 @@ from regard.data.normalise import recorded
 from regard.data.readers import lines, suffix
 from regard.data.tables import describe_width, is_json, read_rows
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.batching import by_length, in_order
-from regard.interpret.items import Item, Weights
+from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.answering import files
@@ -30,19 +29,23 @@ from regard.tasks.answering.files import Question, QuestionFile
 from regard.tasks.answering.scoring import scores
 from regard.tasks.answering.spans import Best, Told, best
 from regard.tasks.answering.windows import Passage, PassageConfig, Reader, Window
-from regard.tasks.inputs import PAIR, InputKind, check_files, list_inputs
+from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
+from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.trained import chosen, revived
 from regard.training.task import Spread, alone
 
 TYPED = 'write them with a tab between, or as {"question": "...", "context": "..."}'
 NONE = "(no answer)"
 ASKED = InputKind(
+    "question-in-context",
     "a pair of a question and its context",
     "such pairs",
     lambda given: isinstance(given, Question) or PAIR.is_one(given),
     lambda given: True,  # one that is none is named with its number
+    example="Where does Ann live?\tAnn lives in Rome.",
+    schema=PAIR.schema,
 )
 GROUP = 8 * BUDGET  # tokens of questions that are answered together
 
@@ -86,6 +89,7 @@ class Answerer(Labels):
     task: ClassVar[str] = "question-answering"
     verb: ClassVar[str] = "ask"
     kind: ClassVar[str] = "a model of question answering"
+    input_kind: ClassVar[InputKind] = ASKED
     Options: ClassVar[type] = AnsweringOptions
     pairs: ClassVar[bool] = True
 
@@ -101,6 +105,11 @@ class Answerer(Labels):
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), tokenizer, known["data"], name)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Questions and their contexts, of a file all that it holds."""
+        return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Question:
         """A question and its context with a tab between them, or an object of JSON."""
@@ -140,8 +149,7 @@ class Answerer(Labels):
             return [best(told, one, most, always=always) for told, one in zip(self._told(some), some, strict=True)]
 
         sizes = [sum(len(window.laid.tokens) for window in one.windows) for one in passages]
-        groups = by_length(sizes, budget=GROUP)
-        found = in_order(groups, spread(answered, groups))
+        found = answer_by_length(sizes, answered, budget=GROUP, spread=spread)
         return [Best(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
 
     def evaluate(  # type: ignore[override]
@@ -181,11 +189,8 @@ class Answerer(Labels):
             "probability": round(replied.probability, 6),
             "no_answer": round(replied.none, 6),
             "characters": [replied.start, replied.end],
-            "read": laid.tokens,
-            "second": laid.second,
         }
-        listed = [Weights(each, "source", "source", values) for each, values in weights.items()]
-        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+        return self._traced(laid, weights, items, facts)
 
     def _telling(self, passage: Passage, found: Best) -> int:
         """The window that is surest of an answer; without one, the first."""
@@ -203,12 +208,13 @@ class Answerer(Labels):
     def _told(self, passages: Sequence[Passage]) -> list[list[Told]]:
         """What the model says of all windows; those of a length are read together, whichever questions they are of."""
         windows = [window for passage in passages for window in passage.windows]
-        batches, told = by_length([len(window.laid.tokens) for window in windows], budget=BUDGET), list[list[Told]]()
-        for batch in batches:
+
+        def answer(batch: list[int]) -> list[Told]:
             some = [windows[number] for number in batch]
             logits = self._probabilities([window.laid for window in some])
-            told.append([_of(window, scores) for window, scores in zip(some, logits, strict=True)])
-        every = iter(in_order(batches, told))
+            return [_of(window, scores) for window, scores in zip(some, logits, strict=True)]
+
+        every = iter(answer_by_length([len(window.laid.tokens) for window in windows], answer, budget=BUDGET))
         return [[next(every) for _ in passage.windows] for passage in passages]
 
     @torch.no_grad()

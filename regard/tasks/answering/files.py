@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from regard.config.ranges import Length, Whole
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
-from regard.data.holdout import sentence
+from regard.data.holdout import count_to_hold_out, hold_out, sentence, text_keys
 from regard.data.line_report import together
 from regard.data.readers import SURROGATES, Refusal, lines, suffix
 from regard.data.source_file import SourceFile, Unit
@@ -203,18 +206,16 @@ def read(
 
 def hold(found: Found, share: float) -> tuple[Found, Found]:
     """Questions to learn from and to measure on: which is which depends on their contexts alone, none is on both."""
-    numbers = [sentence(question.context) for question in found.questions]
-    distinct = sorted(set(numbers))
-    last = distinct[max(1, round(share * len(distinct))) - 1]
-    sides: tuple[list[Question], list[Question]] = [], []
-    for question, number in zip(found.questions, numbers, strict=True):
-        sides[number <= last].append(question)
-    if not sides[0]:
+    keys = text_keys([question.context for question in found.questions])
+    contexts = len(np.unique(keys))
+    held = hold_out(keys, count_to_hold_out(share, contexts), by_group=True)
+    if held.all():
         raise ValueError(
-            f"{together(found.files)}: {len(distinct)} context{'s' * (len(distinct) > 1)} cannot be divided into some "
+            f"{together(found.files)}: {quantity(contexts, 'context')} cannot be divided into some "
             "to learn from and some to measure on: give more, or name a validation file (data.valid)"
         )
-    return replace(found, questions=sides[0]), replace(found, questions=sides[1])
+    train, valid = (list(compress(found.questions, mask)) for mask in (~held, held))
+    return replace(found, questions=train), replace(found, questions=valid)
 
 
 def shared(train: Found, valid: Found) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from regard import config as settings
 from regard.config.words import quantity
 from regard.data import cache as caches
+from regard.data.examples import Splits
 from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.answering import files
@@ -23,19 +24,13 @@ ARRAYS = ("tokens", "starts", "labels", "seconds", "owner")
 SHOWN = 5  # places named of many
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Windows, list[Question]]):
+    """Questions in windows, and the tokenizer."""
 
     tokenizer: Tokenizer
-    train: Windows
-    valid: list[Question]
     answer: int
     """Tokens of the longest answer."""
-    report: dict[str, Any]
-    summary: list[str]
-    fresh: bool = True
-    """Whether its tokens were chosen here, not taken over from a model."""
 
 
 def prepare(
@@ -82,7 +77,15 @@ def prepare(
         f"{len(valid):,} held out; "
         f"answers of at most {quantity(facts['answer'], 'token')}, {own.vocab:,} tokens"
     )
-    return Prepared(own, train, valid, facts["answer"], report, summary, known is None)
+    return Prepared(
+        train=train,
+        valid=valid,
+        report=report,
+        summary=summary,
+        fresh=known is None,
+        tokenizer=own,
+        answer=facts["answer"],
+    )
 
 
 def _write(

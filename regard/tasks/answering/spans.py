@@ -16,9 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.masks import Row
+from regard.metrics.likelihood import IGNORE
 from regard.models.spread import spread
 from regard.tasks.answering.windows import END, START, Passage
-from regard.tasks.labels.batches import IGNORE
 
 RAREST = 1e-9  # the probability of an answer that cannot be given, in the loss
 

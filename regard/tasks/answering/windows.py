@@ -12,9 +12,10 @@ from jaxtyping import Int
 
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.offsets import Located, Locator
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.answering.files import Question
 from regard.tasks.labels import formats
-from regard.tasks.labels.batches import IGNORE, Labelled
+from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.reading import ReadingConfig, nothing
 

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
@@ -66,6 +65,7 @@ class Embedder(DirectAnswers):
     verb: ClassVar[str] = "embed"
     kind: ClassVar[str] = "an embedder"
     Options: ClassVar[type] = EmbeddingConfig
+    LookOptions: ClassVar[type] = EmbeddingConfig
     __repr__ = described
 
     def __init__(
@@ -79,7 +79,7 @@ class Embedder(DirectAnswers):
         """The BERT or GPT that a checkpoint holds, of whatever task; its own way of pooling, if it says one."""
         shape = config_of(checkpoint.config.get("model", {}))
         if shape.name not in BODIES:
-            held = f"{checkpoint.directory} holds {getattr(shape, 'phrase', shape.name)}"
+            held = f"{checkpoint.directory} holds {shape.phrase}"
             raise ValueError(f"{held}, which gives no vectors of texts: give a BERT or a GPT, pre-trained or imported")
         how = config.build(EmbeddingConfig, checkpoint.config.get("embedding", {}), where="embedding")
         found = cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, checkpoint.directory.name)
@@ -94,16 +94,12 @@ class Embedder(DirectAnswers):
     @property
     def device(self) -> torch.device:
         """Where it runs."""
-        return device_of(self.model)
+        return self.runner.device
 
     @property
     def width(self) -> int:
         """Numbers of a vector."""
         return self.model.config.width
-
-    def parse(self, text: str) -> str:
-        """An input is a text, which may be empty."""
-        return text
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Embedding]:
         """The vector of each text; options are those of `EmbeddingConfig`."""
@@ -140,7 +136,7 @@ class Embedder(DirectAnswers):
         def embed_batch(batch: Sequence[int]) -> Float[np.ndarray, "text width"]:
             flat = torch.tensor([id for number in batch for id in read[number]], device=self.device)
             row = Row.of([len(read[number]) for number in batch]).to(self.device)
-            vectors = pooled(self.model(flat, layout=row), row, how.pool)
+            vectors = pooled(self.runner(flat, layout=row), row, how.pool)
             return scaled(vectors.float(), how.normalise).cpu().numpy()
 
         watched = any(isinstance(module, Tap) and module.watched for module in self.model.modules())
@@ -219,7 +215,7 @@ class Embedder(DirectAnswers):
 
     @torch.no_grad()
     def _read(self, ids: Sequence[int]) -> torch.Tensor:
-        return self.model(torch.tensor(ids, device=self.device), layout=Row.of([len(ids)]).to(self.device))
+        return self.runner(torch.tensor(ids, device=self.device), layout=Row.of([len(ids)]).to(self.device))
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:

@@ -18,7 +18,6 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Positive, Whole
 from regard.config.words import quantity
 from regard.data.line_report import LineReport
-from regard.data.text_columns import TextColumn
 from regard.interpret.trace import Trace
 from regard.metrics.labels import judge
 from regard.metrics.scores import Judged, Scores, Table
@@ -28,11 +27,11 @@ from regard.tasks.card import card
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, crossed, fit
-from regard.tasks.inputs import TEXT, check_files, list_inputs
+from regard.tasks.inputs import TEXT, Inputs, check_files, list_inputs
 from regard.tasks.labels import files
 from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import Found, LabelledFile
-from regard.tasks.labels.labeller import Verdict
+from regard.tasks.labels.labeller import TextPrediction
 from regard.tasks.labels.recorded import record_columns, recorded_column
 from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described
 
@@ -105,9 +104,10 @@ class FewShot(DirectAnswers):
         return cls(embedder, head, classes, found.config["data"])
 
     @property
-    def text_column(self) -> TextColumn:
-        """Which column of a table held the texts it was fitted to."""
-        return recorded_column(self.data, self.classes)
+    def inputs(self) -> Inputs:
+        """Texts, of a table those in the column of the files it was fitted to."""
+        column = recorded_column(self.data, self.classes)
+        return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
     def parse(self, text: str) -> str:
         """An input is a text, which must not be empty."""
@@ -115,12 +115,12 @@ class FewShot(DirectAnswers):
             raise ValueError("one of the texts is empty: there is nothing to label in it")
         return text
 
-    def answer(self, inputs: Sequence[str], **options: Any) -> list[Verdict]:
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[TextPrediction]:
         """What each text is."""
         chosen(self, options)
         return self.classify(inputs)
 
-    def classify(self, texts: str | Sequence[str]) -> list[Verdict]:
+    def classify(self, texts: str | Sequence[str]) -> list[TextPrediction]:
         """What each text is, and how probable each label."""
         listed = list_inputs(texts, TEXT, verb=self.verb)
         found = self.head.probabilities(self.embedder.embed(listed))
@@ -143,11 +143,8 @@ class FewShot(DirectAnswers):
         facts = {**trace.facts, "answer": verdict.label, "probability": round(verdict.probability, 6)}
         return replace(trace, task=self.task, facts=facts)
 
-    def _verdict(self, text: str, chances: np.ndarray) -> Verdict:
-        ranked = np.argsort(-chances, kind="stable").tolist()
-        every = {self.classes[number]: float(chances[number]) for number in ranked}
-        label = self.classes[ranked[0]]
-        return Verdict(text, label, every[label], every)
+    def _verdict(self, text: str, chances: np.ndarray) -> TextPrediction:
+        return TextPrediction.rank(self.classes, chances.tolist(), text=text)
 
 
 def suits(files: Sequence[Mapping[str, Any]], parent: Checkpoint) -> bool:

@@ -7,7 +7,7 @@ BERT may go on guessing masked tokens of the same texts meanwhile, so that it bo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -24,6 +24,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Positive, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
+from regard.data.examples import Splits
 from regard.data.hiding import Hiding
 from regard.data.packing import number, shuffled
 from regard.data.tables import is_table
@@ -34,7 +35,7 @@ from regard.models.bert import BERTConfig
 from regard.models.gpt import GPTConfig
 from regard.tasks.card import card
 from regard.tasks.embedding.embedder import Embedder, tokenizer_of
-from regard.tasks.embedding.pairs import MatchingData, Pairs, Sides, parted
+from regard.tasks.embedding.pairs import MatchingData, Pairs, split_pairs
 from regard.tasks.embedding.pooling import EmbeddingConfig, pooled
 from regard.tasks.embedding.scoring import measured
 from regard.training import transfer
@@ -114,27 +115,21 @@ class MatchingRecipe:
     """How long, how often, where."""
 
 
-@dataclass(frozen=True)
-class Prepared:
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Pairs, Pairs]):
     """Pairs, the tokenizer that reads them, and what a model to start from says."""
 
-    sides: Sides
     tokenizer: Tokenizer
-    embedding: Mapping[str, Any] | None
+    embedding: Mapping[str, Any] | None = None
     """How that model pools."""
-    counted: int
+    counted: int = 0
     """Tokens that it has vectors for."""
-    fresh: bool
 
-    @property
-    def summary(self) -> Sequence[str]:
-        """In lines for a person."""
-        return self.sides.summary
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """Counts and fingerprints."""
-        return {**self.sides.report, "vocab": self.tokenizer.vocab}
+    @classmethod
+    def of(cls, splits: Splits[Pairs, Pairs], tokenizer: Tokenizer, **known: Any) -> Prepared:
+        """Return the pairs with their tokenizer and what is `known` of a model to start from."""
+        report = {**splits.report, "vocab": tokenizer.vocab}
+        return cls(**{**vars(splits), "report": report, "fresh": not known}, tokenizer=tokenizer, **known)
 
 
 @dataclass(frozen=True)
@@ -179,7 +174,7 @@ class Matching(Task):
 
     def __init__(self, recipe: MatchingRecipe, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model, self.fixed = recipe, prepared, model, fixed
-        train = prepared.sides.train
+        train = prepared.train
         self.size = min(recipe.data.batch, len(train))
         self.rows = len(train) // self.size
         self.tokens, lengths = self._read()
@@ -211,7 +206,7 @@ class Matching(Task):
     @staticmethod
     def prepare(recipe: MatchingRecipe, known: Checkpoint | None = None) -> Prepared:
         """Read the pairs; a model to start from gives its tokens and its way of pooling."""
-        sides = parted(recipe.data)
+        splits = split_pairs(recipe.data)
         if known is not None:
             model, own = known.config["model"], tokenizer_of(known)
             if model.get("name") != GPTConfig.name and (own.begin is None or own.separator is None):
@@ -222,16 +217,17 @@ class Matching(Task):
                 )
             if recipe.objective.masked and own.mask is None:
                 raise ValueError(f"{known.directory} has a tokenizer without a mask token: set objective.masked=0")
-            return Prepared(sides, own, known.config.get("embedding"), int(model.get("vocab", 0)), fresh=False)
+            counted = int(model.get("vocab", 0))
+            return Prepared.of(splits, own, embedding=known.config.get("embedding"), counted=counted)
         how = recipe.tokenizer
-        texts = [how.normal(text) for pair in sides.train.texts for text in pair]
+        texts = [how.normal(text) for pair in splits.train.texts for text in pair]
         own = units.train(texts, how, characters=sum(map(len, texts)), special=SPECIAL)
-        return Prepared(sides, own, None, 0, fresh=True)
+        return Prepared.of(splits, own)
 
     @staticmethod
     def default_settings(recipe: MatchingRecipe, prepared: Prepared) -> dict[str, Any]:
         """A size and a length that so many pairs ask for; a model that knows something learns more slowly."""
-        amount = len(prepared.sides.train)
+        amount = len(prepared.train)
         sizes = next(sizes for most, sizes in SIZES if amount <= most)
         rows = max(1, amount // min(recipe.data.batch, amount))
         steps = between(200, (10 if prepared.fresh else 3) * rows, 100_000)
@@ -311,7 +307,7 @@ class Matching(Task):
 
     def _read(self) -> tuple[Int[np.ndarray, "token"], Int[np.ndarray, "2 pair"]]:
         """The tokens of all first texts and then of all second ones, end to end, and how long each is."""
-        read, pairs = self.embedder(), self.prepared.sides.train.texts
+        read, pairs = self.embedder(), self.prepared.train.texts
         flat, lengths = list[np.ndarray](), list[int]()
         for side in (0, 1):
             for start in range(0, len(pairs), TOGETHER):
@@ -322,7 +318,7 @@ class Matching(Task):
 
     def origins(self, batch: MatchBatch) -> list[str]:
         """Where the pairs of a row come from."""
-        return [self.prepared.sides.train.place(n) for n in batch.examples.tolist()]
+        return [self.prepared.train.place(n) for n in batch.examples.tolist()]
 
     def step(self, batch: MatchBatch, part: str) -> Step:
         """The surprise at every partner, in both directions, and at masked tokens; summed over the pairs."""
@@ -348,7 +344,7 @@ class Matching(Task):
         """How well the partners of held-out texts are found among one another."""
         training = self.model.training
         self.model.eval()
-        found = measured(self.embedder().units, self.prepared.sides.valid, spread)
+        found = measured(self.embedder().units, self.prepared.valid, spread)
         self.model.train(training)
         return Evaluation(found.metrics, found.samples(self.recipe.objective.samples))
 
@@ -357,7 +353,7 @@ class Matching(Task):
         recipe, plain = self.recipe, config.plain(self.recipe)
         kept = {name: plain[name] for name in ("task", "model", "tokenizer", "embedding")}
         file = {name: plain["data"]["train"][0][name] for name in ("columns", "fields")}
-        learnt = f"trained with Regard on {len(self.prepared.sides.train):,} pairs"
+        learnt = f"trained with Regard on {len(self.prepared.train):,} pairs"
         text = card(
             "Vectors of texts",
             f"{recipe.model.phrase}, {recipe.model.vocab:,} tokens, {learnt}.",

@@ -12,7 +12,8 @@ from jaxtyping import UInt64
 from regard.config.ranges import Batch, Count, Part, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
-from regard.data.holdout import sentence
+from regard.data.examples import Splits
+from regard.data.holdout import count_to_hold_out, hold_out, text_keys
 from regard.data.line_report import HELD, LineReport
 from regard.data.readers import Corpus, digest
 from regard.data.readers import pairs as pairs_of
@@ -71,7 +72,7 @@ class Pairs:
     @property
     def alike(self) -> UInt64[np.ndarray, "pair 2"]:
         """A number for every text, the same for texts that differ in case, blanks and punctuation only."""
-        return np.array([[sentence(one), sentence(other)] for one, other in self.texts], np.uint64).reshape(-1, 2)
+        return text_keys([text for pair in self.texts for text in pair]).reshape(-1, 2)
 
 
 def read(corpora: Sequence[Corpus], reject: float) -> tuple[Pairs, list[LineReport]]:
@@ -87,17 +88,7 @@ def read(corpora: Sequence[Corpus], reject: float) -> tuple[Pairs, list[LineRepo
     return Pairs(texts, origins, tuple(" and ".join(corpus.files) for corpus in corpora)), tallies
 
 
-@dataclass(frozen=True)
-class Sides:
-    """What is learnt from and what is measured on."""
-
-    train: Pairs
-    valid: Pairs
-    summary: list[str]
-    report: dict[str, Any]
-
-
-def parted(data: MatchingData) -> Sides:
+def split_pairs(data: MatchingData) -> Splits[Pairs, Pairs]:
     """Training and validation pairs; which are held out depends on their first texts alone."""
     found, tallies = read(data.train, data.reject)
     alike = found.alike
@@ -105,10 +96,7 @@ def parted(data: MatchingData) -> Sides:
         valid, others = read(data.valid, data.reject)
         held = np.zeros(len(found), bool)
     else:
-        count = min(data.held, max(1, round(data.held_share * len(found))))
-        numbers = np.unique(alike[:, 0])
-        bound = numbers[min(count, len(numbers)) - 1]
-        held = alike[:, 0] <= bound
+        held = hold_out(alike[:, 0], count_to_hold_out(data.held_share, len(found), most=data.held), by_group=True)
         valid, others = found.chosen(np.flatnonzero(held).tolist()), []
     touched = np.isin(alike, valid.alike).any(axis=1) & ~held
     kept = np.flatnonzero(~held & ~touched)
@@ -127,4 +115,4 @@ def parted(data: MatchingData) -> Sides:
     summary.append(f"{quantity(len(train), 'pair')} to train on, {len(valid):,} held out")
     digests = [[digest(name) for name in corpus.files] for corpus in (*data.train, *data.valid)]
     report: dict[str, Any] = {"pairs": {"train": len(train), "valid": len(valid)}, "digests": digests}
-    return Sides(train, valid, summary, report)
+    return Splits(train=train, valid=valid, report=report, summary=summary)

@@ -13,20 +13,19 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.attention.masks import Mask
 from regard.checkpoint import Checkpoint
 from regard.interpret.trace import Trace
-from regard.metrics import label_tables
-from regard.metrics.calibration import calibration_error, probabilities, surprise
-from regard.metrics.labels import Labels, judge
-from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.calibration import probabilities
+from regard.metrics.scores import Scores
 from regard.models.gat import GAT, Features
 from regard.tasks.graphs import files as graphs
 from regard.tasks.graphs.files import GraphConfig
 from regard.tasks.graphs.graph import NodeGraph, revived
-from regard.tasks.inputs import NODE, list_inputs
+from regard.tasks.inputs import NODE, InputKind, Inputs, list_inputs
+from regard.tasks.supervised.calibration import measure_calibration
+from regard.tasks.supervised.evaluation import ClassifierResults, score_classifier
+from regard.tasks.supervised.prediction import Prediction
 from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described
 from regard.tasks.trained import revived as awake
 
@@ -44,37 +43,16 @@ class Reading:
     mask: Mask
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The class of a node, and how probable each is, the likeliest first."""
+@dataclass(frozen=True, kw_only=True)
+class NodePrediction(Prediction):
+    """The class of a node."""
 
     node: str
-    label: str
-    probability: float
-    all: dict[str, float]
-
-    def __str__(self) -> str:
-        return f"{self.label}\t{self.probability:.3f}"
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        chances = {label: round(chance, 6) for label, chance in self.all.items()}
-        return {"node": self.node, "label": self.label, "probability": round(self.probability, 6), "all": chances}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Logits of some nodes, held against the truth."""
-
-    labels: Labels
-    logits: Float[np.ndarray, "node label"]
-    truth: Int[np.ndarray, "node"]
 
     @property
-    def metrics(self) -> dict[str, float]:
-        """By name, as they are logged."""
-        lost = surprise(self.logits, self.truth, 1.0)
-        return {"loss": lost, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
+    def subject(self) -> dict[str, Any]:
+        """The name of the node."""
+        return {"node": self.node}
 
 
 class NodeClassifier(DirectAnswers):
@@ -83,7 +61,7 @@ class NodeClassifier(DirectAnswers):
     task: ClassVar[str] = "node-classification"
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier of nodes"
-    option: ClassVar[str] = "--node NAME"
+    input_kind: ClassVar[InputKind] = NODE
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
@@ -97,16 +75,21 @@ class NodeClassifier(DirectAnswers):
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(awake(checkpoint, device), stored(checkpoint), name, checkpoint.config.get("data"))
 
+    @property
+    def inputs(self) -> Inputs:
+        """Nodes of the graph, by their names."""
+        return Inputs(kind=self.input_kind, parse=self.parse, option="--node NAME", example=self.graph.name(0))
+
     def parse(self, text: str) -> str:
         """An input is the name of a node."""
         return text.strip()
 
-    def answer(self, inputs: Sequence[str], **options: Any) -> list[Verdict]:
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[NodePrediction]:
         """The class of each node."""
         chosen(self, options)
         return self.classify(inputs)
 
-    def classify(self, nodes: str | int | Sequence[str | int]) -> list[Verdict]:
+    def classify(self, nodes: str | int | Sequence[str | int]) -> list[NodePrediction]:
         """The class of each node, by their names."""
         listed = list_inputs(nodes, NODE, verb=self.verb)
         numbers = [self.graph.number(str(node)) for node in listed]
@@ -153,13 +136,12 @@ class NodeClassifier(DirectAnswers):
     @torch.no_grad()
     def logits(self) -> Float[Tensor, "node classes"]:
         """How well each class fits each node."""
-        reading = self.reading(device_of(self.model))
-        return self.model(reading.features, reading.mask).float().cpu()
+        reading = self.reading(self.runner.device)
+        return self.runner(reading.features, reading.mask).float().cpu()
 
-    def measured(self, some: Int[np.ndarray, "some"]) -> Measured:
+    def measured(self, some: Int[np.ndarray, "some"]) -> ClassifierResults:
         """Answers to some nodes against what is known of them."""
-        logits, truth = self.logits().numpy()[some], self.graph.labels[some]
-        return Measured(judge(truth, logits.argmax(-1), self.graph.classes), logits, truth)
+        return ClassifierResults.compare(self.logits().numpy()[some], self.graph.labels[some], self.graph.classes)
 
     def _controlled(self, attention: Control) -> NodeClassifier:
         with torch.device("meta"):  # a shell for weights that are there: nothing is drawn
@@ -168,15 +150,10 @@ class NodeClassifier(DirectAnswers):
         shell.load_state_dict({name: kept[name] for name in shell.state_dict()}, assign=True)
         return NodeClassifier(shell.eval(), self.graph, self.name, self.data)
 
-    def verdicts(self, numbers: Sequence[int], logits: Float[np.ndarray, "node classes"]) -> list[Verdict]:
+    def verdicts(self, numbers: Sequence[int], logits: Float[np.ndarray, "node classes"]) -> list[NodePrediction]:
         """Answers in words."""
-        found = []
-        for number, chances in zip(numbers, probabilities(logits, 1.0), strict=True):
-            ranked = np.argsort(-chances, kind="stable").tolist()
-            every = {self.graph.classes[at]: float(chances[at]) for at in ranked}
-            label = self.graph.classes[ranked[0]]
-            found.append(Verdict(self.graph.name(number), label, every[label], every))
-        return found
+        rows = zip(numbers, probabilities(logits, 1.0).tolist(), strict=True)
+        return [NodePrediction.rank(self.graph.classes, row, node=self.graph.name(number)) for number, row in rows]
 
 
 def stored(checkpoint: Checkpoint) -> NodeGraph:
@@ -196,36 +173,21 @@ def _scores(
     task: str,
     graph: NodeGraph,
     some: Int[np.ndarray, "some"],
-    found: Measured,
+    found: ClassifierResults,
     controls: dict[str, float],
 ) -> Scores:
-    names, answers = found.labels.names, found.logits.argmax(-1)
-    chances = probabilities(found.logits, 1.0)
-    own = chances[np.arange(len(some)), found.truth]
-    examples = [
-        Judged(n + 1, graph.name(int(some[n])), names[found.truth[n]], names[answers[n]], float(own[n]))
-        for n in range(len(some))
-    ]
-    error = calibration_error(chances, found.truth)
-    return Scores(
-        name,
-        task,
-        {"accuracy, %": averaged(100.0 * (answers == found.truth))},
-        examples,
-        measures={
-            "macro F1": f"{found.labels.f1:.2%}",
-            "loss": f"{found.metrics['loss']:.4f}",
-            "calibration error": f"{error:.2%}",
-            **{UNLEARNT[kind]: f"{accuracy:.2%}" for kind, accuracy in controls.items()},
-        },
-        tables=label_tables.tables(found.labels, "nodes"),
+    scored = score_classifier(name, task, found, [graph.name(node) for node in some.tolist()], unit="node")
+    error = measure_calibration(found.logits, found.truth, 1.0)["before"]
+    unlearnt = {UNLEARNT[kind]: f"{accuracy:.2%}" for kind, accuracy in controls.items()}
+    part = "test" if np.array_equal(some, graph.parts["test"]) else "labelled"
+    return replace(
+        scored,
+        measures={**scored.measures, "calibration error": f"{error:.2%}", **unlearnt},
         details={
             **found.metrics,
             "controls": controls,
-            "labels": label_tables.each(found.labels),
+            "labels": scored.details["labels"],
             "calibration": error,
-            "part": "test" if np.array_equal(some, graph.parts["test"]) else "labelled",
+            "part": part,
         },
-        unit="node",
-        counted="probability of the truth",
     )

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.attention.masks import Mask, neighbours
 from regard.config.words import quantity
+from regard.data.holdout import draw_of_classes
 from regard.models.sparse import Sparse
 
 PARTS = ("train", "valid", "test")
@@ -173,15 +174,9 @@ def parted(
     labels: Int[np.ndarray, "node"], classes: Sequence[str], *, held: float, seed: int
 ) -> dict[str, Int[np.ndarray, "some"]]:
     """Labelled nodes to train on and to measure on, by chance: of every class the same share, and one to train on."""
-    chance = np.random.default_rng(np.random.PCG64(seed % 2**63))
-    train, valid = [], []
-    for number in range(len(classes)):
-        own = chance.permutation(np.flatnonzero(labels == number))
-        count = max(0, min(round(held * len(own)), len(own) - 1))
-        valid.append(own[:count])
-        train.append(own[count:])
-    found = {"train": np.sort(np.concatenate(train)), "valid": np.sort(np.concatenate(valid))}
-    return {**found, "test": np.zeros(0, np.int64)}
+    drawn = draw_of_classes(labels, len(classes), held, seed=seed)
+    train, valid = np.flatnonzero((labels >= 0) & ~drawn), np.flatnonzero(drawn)
+    return {"train": train, "valid": valid, "test": np.zeros(0, np.int64)}
 
 
 def checked(graph: NodeGraph, where: str) -> NodeGraph:

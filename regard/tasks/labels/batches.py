@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -18,11 +18,13 @@ from torch import Tensor
 from regard import config as settings
 from regard.attention.masks import Row
 from regard.data import cache as caches
+from regard.data.examples import Splits
 from regard.data.line_report import LineReport
 from regard.data.packing import Cell, Packing, buckets, pack
 from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.data.training_sample import warn_of_shared
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.labels import files as labels
 from regard.tasks.labels import formats, reading
 from regard.tasks.labels.choices import readings, unordered
@@ -34,7 +36,6 @@ from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.tagged import Example
 
 AnyConfig = LabelsConfig | TagsConfig | RatingsConfig | ChoicesConfig
-IGNORE = -100  # the label of a token that is not judged, and of a line of a fixed row that is no text
 SHOWN = 5  # places named of many
 SHARED = "texts measured on are also trained on"
 BLOCK = 4096  # texts tokenised at a time
@@ -199,18 +200,11 @@ class Labelled:
         return f"{self.files[file]}:{line}"
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Labelled, Labelled]):
+    """Texts as tokens, and the tokenizer."""
 
     tokenizer: Tokenizer
-    classes: list[str]
-    train: Labelled
-    valid: Labelled
-    report: dict[str, Any]
-    summary: list[str]
-    fresh: bool = True
-    """Whether its tokens were chosen here, not taken over from a model."""
     pairs: bool = False
     """Whether every text is a pair of texts."""
 
@@ -229,9 +223,7 @@ def prepare(
     Tokens that are `known` are used as they are, and labels that are `told` if there are no others in the files;
     `style` is that of the model, which wants some tokens around texts.
     """
-    digests = {
-        name: [digest(file.path) for file in some] for name, some in (("train", config.train), ("valid", config.valid))
-    }
+    digests = {name: [digest(file.path) for file in getattr(config, name)] for name in ("train", "valid")}
     contents = {
         "labels": 6,
         "files": {
@@ -250,16 +242,7 @@ def prepare(
     own = Tokenizer.parse(facts["tokenizer"], settings.build(ReadingConfig, facts["how"], where="tokenizer"))
     sides = {name: _opened(kept, config, name, own.filler, style) for name in ("train", "valid")}
     classes, held = facts["classes"], "named" if config.valid else config.held
-    found = {
-        name: Found(
-            tuple(file.path for file in getattr(config, name)),
-            [],
-            [LineReport.parse(tally) for tally in facts["tallies"][name]],
-            sides["train"].per_token,
-            tuple(facts["notes"][name]),
-        )
-        for name in facts["tallies"]
-    }
+    found = {name: _read_before(config, name, facts) for name in facts["tallies"]}
     report: dict[str, Any] = {name: _report(each, digests[name], held) for name, each in found.items()}
     report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
     report["tokens"] = {name: int(side.lengths.sum()) for name, side in sides.items()}
@@ -274,7 +257,16 @@ def prepare(
         f"{len(sides['train']):,} {unit} to train on, {len(sides['valid']):,} held out, "
         f"{f'{len(classes)} {kinds}, ' if classes else ''}{own.vocab:,} tokens"
     )
-    return Prepared(own, classes, sides["train"], sides["valid"], report, summary, known is None, facts["pairs"])
+    return Prepared(
+        train=sides["train"],
+        valid=sides["valid"],
+        classes=classes,
+        report=report,
+        summary=summary,
+        fresh=known is None,
+        tokenizer=own,
+        pairs=facts["pairs"],
+    )
 
 
 def _write(
@@ -314,6 +306,13 @@ def _write(
         "ways": indexed.ways,
         "both": [len(both), both[:SHOWN]],
     }
+
+
+def _read_before(config: AnyConfig, name: str, facts: Mapping[str, Any]) -> Found:
+    """What became of the lines of some files when they were read, without their examples."""
+    paths = tuple(file.path for file in getattr(config, name))
+    tallies = [LineReport.parse(tally) for tally in facts["tallies"][name]]
+    return Found(paths, [], tallies, isinstance(config, TagsConfig), tuple(facts["notes"][name]))
 
 
 def _opened(kept: caches.Arrays, config: AnyConfig, name: str, filler: int, style: str) -> Labelled:

@@ -12,14 +12,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
-from regard.decoding.batching import by_length, in_order
-from regard.interpret.items import Item, Weights
+from regard.config.ranges import Count
+from regard.interpret.items import Item
 from regard.interpret.steps import Prediction
 from regard.interpret.trace import Trace
-from regard.metrics.calibration import describe_error
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
-from regard.tasks.inputs import QUESTION, check_files, list_inputs
+from regard.tasks.inputs import QUESTION, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.labels import choices, files, formats
 from regard.tasks.labels.batches import Labelled, index
 from regard.tasks.labels.choices import ChoiceFile, Columns, Question, readings
@@ -27,6 +26,8 @@ from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
 from regard.tasks.labels.scoring import calibration
 from regard.tasks.labels.task import Measured, measure
+from regard.tasks.supervised.batching import answer_by_length
+from regard.tasks.supervised.calibration import describe_calibration
 from regard.tasks.trained import chosen
 
 LONG = 300  # characters of a text that are shown
@@ -76,6 +77,14 @@ class Choice:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """Which answer is read while the model is watched."""
+
+    number: Count | None = None
+    """The number of the answer, from 1; null: the one that is chosen."""
+
+
 class Chooser(Labels):
     """Says which of a few answers to a question is right."""
 
@@ -83,6 +92,8 @@ class Chooser(Labels):
     task: ClassVar[str] = "choice"
     verb: ClassVar[str] = "choose"
     kind: ClassVar[str] = "a model that chooses among answers"
+    input_kind: ClassVar[InputKind] = QUESTION
+    LookOptions: ClassVar[type] = AnswerOptions
     pairs: ClassVar[bool] = True
 
     @classmethod
@@ -95,6 +106,11 @@ class Chooser(Labels):
         """Where everything stood in the training files."""
         file = self.data["file"]
         return Columns(tuple(file["given"]), tuple(file["choices"]), file["label"])
+
+    @property
+    def inputs(self) -> Inputs:
+        """Questions with their answers, of a file those in its columns."""
+        return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Question:
         """A question as somebody types it."""
@@ -117,12 +133,9 @@ class Chooser(Labels):
             if len(question) < 3:
                 raise ValueError(f"{question!r} has fewer than two answers to choose from: {choices.REMEDY}")
         laid = [self._laid(question) for question in listed]
-        batches = by_length([sum(len(one.tokens) for one in ways) for ways in laid], budget=BUDGET)
-        told = (self._told([laid[number] for number in batch]) for batch in batches)
-        return [
-            Choice(question[0], question[1:], tuple(chances))
-            for question, chances in zip(listed, in_order(batches, told), strict=True)
-        ]
+        lengths = [sum(len(one.tokens) for one in ways) for ways in laid]
+        answers = answer_by_length(lengths, lambda batch: self._told([laid[number] for number in batch]), budget=BUDGET)
+        return [Choice(question[0], question[1:], tuple(one)) for question, one in zip(listed, answers, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on files of questions with their right answers; `changes` are settings of the files."""
@@ -145,17 +158,13 @@ class Chooser(Labels):
         laid = self._laid(question)[number - 1]
         _, weights = self._watched(laid)
         items = {"source": self._items(laid.tokens, []), LABEL: [Item(question[number], word=0)]}
-        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
         facts = {
             "text": " | ".join(question),
             "answer": choice.answer,
             "probability": round(choice.probability, 6),
             "ranked": [[text, round(chance, 6)] for text, chance in choice.ranked],
-            "read": laid.tokens,
-            "second": laid.second,
         }
-        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
-        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+        return self._traced(laid, weights, items, facts)
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Prediction]:
         """The answers that were chosen from; none where no attention looks from them."""
@@ -190,7 +199,7 @@ def scores(name: str, task: str, side: Labelled, found: Measured, temperature: f
         "chance": f"{1 / side.ways:.2%}",
         "commonest place": f"{commonest.count / len(side):.2%} (answer {commonest.name})",
         "loss": f"{found.loss:.4f}",
-        "calibration error": describe_error(calibrated["before"], calibrated["after"], temperature),
+        **describe_calibration(calibrated),
     }
     rows = [
         (one.name, f"{one.count:,}", f"{answers.count(place):,}", f"{one.precision:.1%}", f"{one.recall:.1%}")

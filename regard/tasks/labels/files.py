@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, ClassVar
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
 from regard.data.column_names import DEGREES, LABELS, VERDICTS
 from regard.data.glimpse import is_number
-from regard.data.holdout import sentence
+from regard.data.holdout import count_to_hold_out, hold_out, text_keys
 from regard.data.labelled_columns import (
     ColumnRequest,
     LabelledColumns,
@@ -345,18 +346,16 @@ def _looked_over(file: AnyFile, examples: Sequence[Example]) -> str:
 
 def hold(found: Found, share: float) -> tuple[Found, Found]:
     """Examples to learn from and to measure on; their texts say which is which, of questions what is given."""
-    most = 1 if found.choices else None
-    numbers = [sentence(" ".join(example.words[:most])) for example in found.examples]
-    last = sorted(numbers)[max(1, round(share * len(numbers))) - 1]  # alike texts have the same number
-    sides: tuple[list[Example], list[Example]] = [], []
-    for example, number in zip(found.examples, numbers, strict=True):
-        sides[number <= last].append(example)
-    if not sides[0]:
+    most, total = 1 if found.choices else None, len(found.examples)
+    keys = text_keys([" ".join(example.words[:most]) for example in found.examples])
+    held = hold_out(keys, count_to_hold_out(share, total))
+    if held.all():
         raise ValueError(
-            f"{' and '.join(found.files)}: {len(numbers)} texts are too few, or too much alike, to hold {share:.0%} of "
+            f"{' and '.join(found.files)}: {total} texts are too few, or too much alike, to hold {share:.0%} of "
             "them out: give more, or name a validation file (data.valid)"
         )
-    return replace(found, examples=sides[0]), replace(found, examples=sides[1])
+    train, valid = (list(compress(found.examples, mask)) for mask in (~held, held))
+    return replace(found, examples=train), replace(found, examples=valid)
 
 
 def classes(found: Found, told: list[str] | None = None) -> list[str]:

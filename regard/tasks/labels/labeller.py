@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,16 +17,15 @@ from regard.attention.masks import Row
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.data.normalise import recorded
-from regard.data.text_columns import TextColumn
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.batching import by_length, in_order
 from regard.interpret import items as traced
 from regard.interpret.items import Item, Weights
-from regard.interpret.steps import Prediction, Steps, inside
+from regard.interpret.steps import Prediction as StepPrediction
+from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.tasks.inputs import PAIR, SENTENCE, TEXT, InputKind, check_files, check_input, list_inputs
+from regard.tasks.inputs import PAIR, SENTENCE, TEXT, InputKind, Inputs, check_files, check_input, list_inputs
 from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import Labelled, index
 from regard.tasks.labels.evaluation_files import TrainedLayout
@@ -40,6 +38,9 @@ from regard.tasks.labels.recorded import recorded_column
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.tagged import COLUMNS, TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
+from regard.tasks.supervised.batching import answer_by_length
+from regard.tasks.supervised.calibration import read_temperature
+from regard.tasks.supervised.prediction import Prediction
 from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
@@ -49,23 +50,16 @@ READER = "reader."  # what the names of most attentions begin with, and no user 
 Self = TypeVar("Self", bound="Labels")
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a text was found to be, and how probable each label is, the likeliest first."""
+@dataclass(frozen=True, kw_only=True)
+class TextPrediction(Prediction):
+    """What a text is, or a pair of texts."""
 
     text: str | tuple[str, ...]
-    label: str
-    probability: float
-    all: dict[str, float]
 
-    def __str__(self) -> str:
-        return f"{self.label}\t{self.probability:.3f}"
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        chances = {label: round(chance, 6) for label, chance in self.all.items()}
-        given = {"text": self.text} if isinstance(self.text, str) else {"texts": list(self.text)}
-        return {**given, "label": self.label, "probability": round(self.probability, 6), "all": chances}
+    @property
+    def subject(self) -> dict[str, Any]:
+        """The text, or both of a pair."""
+        return {"text": self.text} if isinstance(self.text, str) else {"texts": list(self.text)}
 
 
 @dataclass(frozen=True)
@@ -119,7 +113,7 @@ class Labels(DirectAnswers):
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        model, temperature = revived(checkpoint, device), _temperature(known)
+        model, temperature = revived(checkpoint, device), read_temperature(known)
         return kind(model, tokenizer, classes, known["data"], name, temperature, style=known.get("style"))
 
     @classmethod
@@ -161,7 +155,7 @@ class Labels(DirectAnswers):
     @property
     def device(self) -> torch.device:
         """Where it runs."""
-        return self.model.output.bias.device
+        return self.runner.device
 
     @property
     def config(self) -> AnyReaderConfig:
@@ -171,22 +165,23 @@ class Labels(DirectAnswers):
     @torch.no_grad()
     def _probabilities(self, texts: Sequence[Laid]) -> list[Float[Tensor, "..."]]:
         """Of the labels of each list of tokens, or of each of its tokens; texts of a length are read together."""
-        batches, found = by_length([len(one.tokens) for one in texts], budget=BUDGET), []
-        for batch in batches:
-            lengths = [len(texts[number].tokens) for number in batch]
+        lengths = [len(one.tokens) for one in texts]
+
+        def answer(batch: list[int]) -> Sequence[Tensor]:
             chances = self._scores([texts[number] for number in batch]).float()
             chances = chances.div(self.temperature).softmax(-1).cpu()
-            found.append(chances.split(lengths) if self.config.per_token else chances.unbind())
-        return in_order(batches, found)
+            return chances.split([lengths[number] for number in batch]) if self.config.per_token else chances.unbind()
+
+        return answer_by_length(lengths, answer, budget=BUDGET)
 
     def _scores(self, texts: Sequence[Laid]) -> Float[Tensor, "*label classes"]:
         """Logits of texts that are read together."""
         tokens = torch.tensor([token for one in texts for token in one.tokens], device=self.device)
         row = Row.of([len(one.tokens) for one in texts]).to(self.device)
         if not (self.pairs and self.style == "bert"):
-            return self.model(tokens, row)
+            return self.runner(tokens, row)
         seconds = torch.tensor([one.second for one in texts], device=self.device)
-        return self.model(tokens, row, (row.place >= seconds[row.segment]).long())
+        return self.runner(tokens, row, (row.place >= seconds[row.segment]).long())
 
     @torch.no_grad()
     def _watched(self, laid: Laid) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
@@ -197,6 +192,16 @@ class Labels(DirectAnswers):
         with watch(self.model) as seen:
             [probabilities] = self._probabilities([laid])
         return probabilities, {name.removeprefix(READER): seen[name][0].cpu() for name in seen}
+
+    def _traced(
+        self, laid: Laid, weights: Mapping[str, Tensor], items: dict[str, list[Item]], facts: dict[str, Any]
+    ) -> Trace:
+        """Return an answer with the weights of every attention; that of pooling looks from the label."""
+        looks = [
+            Weights(name, LABEL if name == "pool" else "source", "source", values) for name, values in weights.items()
+        ]
+        facts = {**facts, "read": laid.tokens, "second": laid.second}
+        return Trace(self.name, self.task, items, looks, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """The vectors of all attentions (or of those named) as the text is read again, and how likely labels are."""
@@ -210,13 +215,13 @@ class Labels(DirectAnswers):
         }
         return Steps(opened, self._predictions(trace, probabilities), of=LABEL)
 
-    def _predictions(self, trace: Trace, probabilities: Float[Tensor, "..."]) -> list[Prediction]:
+    def _predictions(self, trace: Trace, probabilities: Float[Tensor, "..."]) -> list[StepPrediction]:
         """What the labels that were answered were chosen from; none where no attention looks from them."""
         if not any(one.query == LABEL for one in trace.weights):
             return []
         best = probabilities.topk(min(10, len(self.classes)))
         top = [(self.classes[n], share) for n, share in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
-        return [Prediction(top, *top[0], rank=0)]
+        return [StepPrediction(top, *top[0], rank=0)]
 
     def _items(self, tokens: Sequence[int], shown: Sequence[str]) -> list[Item]:
         """What was read, token by token."""
@@ -232,7 +237,6 @@ class Classifier(Labels):
     task: ClassVar[str] = "classification"
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier"
-    inputs: ClassVar[InputKind] = TEXT
 
     @classmethod
     def of_pairs(cls) -> Any:
@@ -240,60 +244,59 @@ class Classifier(Labels):
         return PairClassifier
 
     @property
-    def text_column(self) -> TextColumn:
-        """Which column of a table held the texts it was trained on."""
-        return recorded_column(self.data, self.classes)
+    def inputs(self) -> Inputs:
+        """Texts, of a table those in the column of the training files."""
+        column = recorded_column(self.data, self.classes)
+        return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
-    def answer(self, inputs: Sequence[Any], **options: Any) -> list[Verdict]:
+    def answer(self, inputs: Sequence[Any], **options: Any) -> list[TextPrediction]:
         """What each text is."""
         chosen(self, options)
         return self.classify(inputs)
 
-    def classify(self, texts: Any) -> list[Verdict]:
+    def classify(self, texts: Any) -> list[TextPrediction]:
         """What each text is, or each pair."""
-        listed = list_inputs(texts, self.inputs, verb=self.verb)
+        listed = list_inputs(texts, self.input_kind, verb=self.verb)
         found = self._probabilities(self._laid(listed))
         return [self._verdict(text, probabilities) for text, probabilities in zip(listed, found, strict=True)]
 
     def look(self, text: Any) -> Trace:
         """Classify a text and keep where the model looked."""
-        check_input(text, self.inputs, verb="look")
+        check_input(text, self.input_kind, verb="look")
         [laid] = self._laid([text])
         probabilities, weights = self._watched(laid)
         verdict = self._verdict(text, probabilities)
         written = shown(self.tokenizer, text) if self.style == "plain" and isinstance(text, str) else []
         items = self._items(laid.tokens, written)
-        if self.style == "plain" and getattr(self.config, "pool", "") == "class":
+        if self.style == "plain" and config.plain(self.config).get("pool") == "class":
             after = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
             items = [Item(CLASS, word=0), *after]
         both = {"source": items, LABEL: [Item(verdict.label, word=0)]}
-        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
         facts = {
             "text": text if isinstance(text, str) else " | ".join(text),
             "answer": verdict.label,
             "probability": round(verdict.probability, 6),
-            "read": laid.tokens,
-            "second": laid.second,
         }
-        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
-        return Trace(self.name, "classification", both, listed, facts, again=self.steps)
+        return self._traced(laid, weights, both, facts)
 
     def _laid(self, texts: Sequence[Any]) -> list[Laid]:
         return formats.lay(self.tokenizer, self.form, [(one,) if isinstance(one, str) else one for one in texts])
 
-    def _verdict(self, text: Any, probabilities: Float[Tensor, "classes"]) -> Verdict:
-        ranked = probabilities.argsort(descending=True, stable=True).tolist()
-        all_of_them = {self.classes[number]: float(probabilities[number]) for number in ranked}
-        label = self.classes[ranked[0]]
-        return Verdict(text, label, all_of_them[label], all_of_them)
+    def _verdict(self, text: Any, probabilities: Float[Tensor, "classes"]) -> TextPrediction:
+        return TextPrediction.rank(self.classes, probabilities.tolist(), text=text)
 
 
 class PairClassifier(Classifier):
     """Says what a pair of texts is, such as whether the second follows from the first."""
 
     kind: ClassVar[str] = "a classifier of pairs"
-    inputs: ClassVar[InputKind] = PAIR
+    input_kind: ClassVar[InputKind] = PAIR
     pairs: ClassVar[bool] = True
+
+    @property
+    def inputs(self) -> Inputs:
+        """Pairs of texts, of a file those in its columns."""
+        return replace(super().inputs, read=self.read)
 
     def parse(self, text: str) -> Pair:
         """Two texts with a tab between them, or an object of JSON."""
@@ -304,7 +307,7 @@ class PairClassifier(Classifier):
         *columns, _ = self.data["file"].get("columns") or (None,)
         return pairs.read(path, pairs.named(self.data), columns)
 
-    def classify(self, texts: Any) -> list[Verdict]:
+    def classify(self, texts: Any) -> list[TextPrediction]:
         """What each pair of texts is."""
         return super().classify([tuple(pair) for pair in list_inputs(texts, PAIR, verb=self.verb)])
 
@@ -316,8 +319,12 @@ class Tagger(Labels):
     task: ClassVar[str] = "tagging"
     verb: ClassVar[str] = "tag"
     kind: ClassVar[str] = "a tagger"
-    word_files: ClassVar[tuple[str, ...]] = COLUMNS
-    """How files are named that have a word in each line, and so are no sentences to tag."""
+    input_kind: ClassVar[InputKind] = SENTENCE
+
+    @property
+    def inputs(self) -> Inputs:
+        """Sentences; a file with a word in each line holds none to tag."""
+        return Inputs(kind=self.input_kind, parse=self.parse, word_files=COLUMNS)
 
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[Tagged]:
         """What each word of each sentence is."""
@@ -352,9 +359,8 @@ class Tagger(Labels):
         known = tagged.words if by_word else self.tokenizer.pieces(tokens)
         labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
         items = {"source": self._items(tokens, known if self.style == "plain" else []), LABEL: labels}
-        facts = {"text": " ".join(tagged.words), "answer": str(tagged), "read": tokens, "second": len(tokens)}
-        listed = [Weights(name, "source", "source", values) for name, values in weights.items()]
-        return Trace(self.name, "tagging", items, listed, facts, again=self.steps)
+        facts = {"text": " ".join(tagged.words), "answer": str(tagged)}
+        return self._traced(Laid(tokens, len(tokens)), weights, items, facts)
 
     def _tagged(self, words: list[str], pieces: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> Tagged:
         rows = [probabilities[last] for told, probabilities in pieces for _, last in told]
@@ -362,14 +368,6 @@ class Tagger(Labels):
         return Tagged(
             words, [self.classes[n] for n in best], [float(row[n]) for row, n in zip(rows, best, strict=True)]
         )
-
-
-def _temperature(known: Mapping[str, Any]) -> float:
-    """What logits are divided by, as it was fitted on held-out texts."""
-    found = known.get("temperature", 1.0)
-    if not isinstance(found, int | float) or not 0 < found < math.inf:
-        raise ValueError(f"temperature must be a number above 0, not {found!r}")
-    return float(found)
 
 
 def _kinds(pairs: bool) -> str:

@@ -11,13 +11,12 @@ import numpy as np
 import torch
 
 from regard.checkpoint import Checkpoint
-from regard.decoding.batching import by_length, in_order
-from regard.interpret.items import Item, Weights
+from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.metrics.correlation import pearson, spearman
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
-from regard.tasks.inputs import PAIR, check_files, list_inputs
+from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import index
 from regard.tasks.labels.evaluation_files import TrainedLayout
@@ -26,6 +25,7 @@ from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
 from regard.tasks.labels.pairs import Pair
 from regard.tasks.labels.similarity import graded, metrics, rate
+from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.trained import chosen
 
 LONG = 300  # characters of a pair that are shown
@@ -53,6 +53,7 @@ class Rater(Labels):
     task: ClassVar[str] = "similarity"
     verb: ClassVar[str] = "rate"
     kind: ClassVar[str] = "a model of similarity"
+    input_kind: ClassVar[InputKind] = PAIR
     pairs: ClassVar[bool] = True
     scale: tuple[float, float]
 
@@ -68,6 +69,11 @@ class Rater(Labels):
         mean, deviation = (float(each) for each in checkpoint.config["scale"])
         found.scale = (mean, deviation)
         return found
+
+    @property
+    def inputs(self) -> Inputs:
+        """Pairs of texts, of a file those in its columns."""
+        return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Pair:
         """Two texts with a tab between them, or an object of JSON."""
@@ -88,12 +94,11 @@ class Rater(Labels):
         """How alike the texts of each pair are."""
         listed: list[Any] = [tuple(pair) for pair in list_inputs(given, PAIR, verb=self.verb)]
         laid = [self._laid(pair) for pair in listed]
-        batches = by_length([sum(len(one.tokens) for one in ways) for ways in laid], budget=BUDGET)
-        found = [
-            graded(self._scores([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
-            for batch in batches
-        ]
-        scores = in_order(batches, found)
+
+        def answer(batch: list[int]) -> list[float]:
+            return graded(self._scores([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
+
+        scores = answer_by_length([sum(len(one.tokens) for one in ways) for ways in laid], answer, budget=BUDGET)
         return [Rating(pair, score * self.scale[1] + self.scale[0]) for pair, score in zip(listed, scores, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
@@ -130,10 +135,7 @@ class Rater(Labels):
         _, weights = self._watched(laid)
         [rating] = self.rate(given)
         items = {"source": self._items(laid.tokens, []), LABEL: [Item(str(rating), word=0)]}
-        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
-        facts = {"text": " | ".join(given), "answer": str(rating), "read": laid.tokens, "second": laid.second}
-        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
-        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+        return self._traced(laid, weights, items, {"text": " | ".join(given), "answer": str(rating)})
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
         """There are no labels to choose from."""

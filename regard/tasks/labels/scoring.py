@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard.metrics import label_tables
-from regard.metrics.calibration import calibration_error, describe_error, probabilities
 from regard.metrics.likelihood import IGNORE
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import Statistics, averaged
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.task import Measured
+from regard.tasks.supervised.calibration import describe_calibration, measure_calibration
 
 SHOWN = 12  # types listed
 FEW = 20  # labels of which all mistakes are counted text by text
@@ -37,8 +37,7 @@ def scores(
     if found.whole is not None:
         measures["sentences all right"] = f"{found.whole:.2%}"
     calibrated = calibration(side, found, temperature)
-    if calibrated:
-        measures["calibration error"] = describe_error(calibrated["before"], calibrated["after"], temperature)
+    measures |= describe_calibration(calibrated)
     return Scores(
         name,
         task,
@@ -72,10 +71,7 @@ def _further(side: Labelled, found: Measured, classes: Sequence[str]) -> dict[st
 
 def calibration(side: Labelled, found: Measured, temperature: float) -> dict[str, float]:
     """How far probabilities lie from shares of right answers, as trained and as they are told."""
-    if found.logits is None:
-        return {}
-    before, after = (calibration_error(probabilities(found.logits, heat), side.labels) for heat in (1.0, temperature))
-    return {"before": before, "after": after, "temperature": temperature}
+    return {} if found.logits is None else measure_calibration(found.logits, side.labels, temperature)
 
 
 def _types(found: Measured) -> list[Table]:

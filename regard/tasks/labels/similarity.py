@@ -14,13 +14,13 @@ from torch import Tensor
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.batching import by_length, in_order
 from regard.metrics.correlation import pearson, spearman
 from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared
 from regard.tasks.labels.files import RatingsConfig
 from regard.tasks.labels.recognition import rated
 from regard.tasks.labels.task import Encoder, Labelling, LabellingRecipe, Reader
+from regard.tasks.supervised.batching import answer_by_length
 from regard.training import transfer
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
 
@@ -145,8 +145,7 @@ def rate(
         batch = side.batch(np.array(chosen)).to(model.output.bias.device)
         return graded(batch.read(model), side.ways).tolist()
 
-    batches = by_length(side.lengths.tolist(), budget=tokens)
-    found = in_order(batches, spread(told, batches))
+    found = answer_by_length(side.lengths.tolist(), told, budget=tokens, spread=spread)
     model.train(training)
     return np.array(found) * scale[1] + scale[0]
 

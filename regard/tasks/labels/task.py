@@ -42,6 +42,7 @@ from regard.tasks.labels.files import ExamplesConfig
 from regard.tasks.labels.importing import imported
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.recorded import record_columns
+from regard.tasks.supervised.calibration import record_temperature
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -258,7 +259,7 @@ class Labelling(Task):
                 **kept,
                 "labels": self.prepared.classes,
                 **({"pairs": True} if self.prepared.pairs else {}),
-                **({"temperature": self.temperature} if self.temperature != 1.0 else {}),
+                **record_temperature(self.temperature),
                 "data": data,
             },
             "tokenizer.json": self.prepared.tokenizer.json(),

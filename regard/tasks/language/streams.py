@@ -22,6 +22,7 @@ from regard.config.ranges import Batch, Length, Part, Share
 from regard.config.resuming import Fixed, Free, Warned
 from regard.data import cache
 from regard.data.encodings import locate
+from regard.data.examples import Splits
 from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, Refusal, TextFile, digest, lines, parsed, suffix, text_at
 from regard.data.tokenizers import Tokenizer, units
@@ -113,15 +114,11 @@ class Lanes:
         return Window(*(np.concatenate(parts) for parts in zip(*spans, strict=True)))
 
 
-@dataclass(frozen=True)
-class Texts:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Texts(Splits[Stream, Stream]):
+    """Texts as tokens, and the tokenizer."""
 
     tokenizer: Tokenizer
-    train: Stream
-    valid: Stream
-    report: dict[str, Any]
-    summary: list[str]
 
 
 def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = None) -> Texts:
@@ -164,7 +161,7 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = No
         report[name] = {**marks, "tokens": len(parts[name].tokens), **found[name]}
         summary += tally.lines(named, unit="line") if tally.read else []
     summary.append(_said(own, **parts))
-    return Texts(own, **parts, report=report, summary=summary)
+    return Texts(tokenizer=own, train=parts["train"], valid=parts["valid"], report=report, summary=summary)
 
 
 def read(name: str, own: Tokenizer, *, reject: float = 0.01) -> Stream:

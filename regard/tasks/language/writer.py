@@ -23,8 +23,9 @@ from regard.metrics.scores import Scores
 from regard.models.lstm import RecurrentLM
 from regard.tasks.language import streams
 from regard.tasks.language.streams import Stream
+from regard.tasks.surprise import Surprise, total
 from regard.tasks.trained import blind, revived
-from regard.tasks.writing import Surprise, Writes, WritingConfig, total
+from regard.tasks.writing import Writes, WritingConfig
 
 CARRIED = "carried"  # the buffer in which training keeps the state of every lane
 SPAN = 2048  # tokens of a text read at a time to measure it

@@ -11,20 +11,19 @@ import torch
 from torch import Tensor
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
-from regard.config.ranges import Small
+from regard.config.ranges import Count, Small
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names, watch
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
-from regard.tasks.inputs import InputKind, list_inputs
+from regard.tasks.inputs import InputKind, Inputs, list_inputs
 from regard.tasks.memory.sequences import LONGEST, TEST, Sequences, SequencesConfig, fresh, laid_out
 from regard.tasks.memory.spelling import Asked, parse, spelled, typed
 from regard.tasks.memory.task import errors, fits
-from regard.tasks.trained import DirectAnswers, NoOptions, blind, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, blind, chosen, described, revived
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +31,17 @@ if TYPE_CHECKING:
 CHUNK = 64  # sequences read at a time
 DIGITS = 4  # of a weight in JSON
 HEADS = ("write", "read")
-SEQUENCE = InputKind("a sequence", "sequences", lambda given: isinstance(given, (str, Asked)))
+SEQUENCE = InputKind(
+    "sequence", "a sequence", "sequences", lambda given: isinstance(given, (str, Asked)), example="1011 0110"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceOptions:
+    """How many sequences are drawn."""
+
+    count: Count = 1
+    """Sequences of the length."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,7 @@ class Machine(DirectAnswers):
     task: ClassVar[str] = "remembering"
     verb: ClassVar[str] = "remember"
     kind: ClassVar[str] = "a model that remembers sequences"
+    input_kind: ClassVar[InputKind] = SEQUENCE
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
@@ -77,6 +87,20 @@ class Machine(DirectAnswers):
         data = config.build(SequencesConfig, checkpoint.config["data"], where="data")
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), data, name)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Sequences of bits, as it was trained on."""
+        [example] = self.drawn(2)
+        return Inputs(kind=self.input_kind, parse=self.parse, example=example, limits={"vectors": LONGEST})
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """Sequences that it draws for itself, and pictures of where its heads looked."""
+        return {
+            "sequences": Extra(self.drawn, SequenceOptions, "Sequences of a length, none of them trained on."),
+            "picture": Extra(self.picture, NoOptions, "What was read and answered, and where its heads looked."),
+        }
 
     def parse(self, text: str) -> Asked:
         """An input as somebody types it: `10110011 00001111`, `... x3`, or `... / ... ? ...`."""
@@ -191,8 +215,8 @@ class Machine(DirectAnswers):
 
     @torch.no_grad()
     def _logits(self, batch: Sequences) -> Tensor:
-        device = device_of(self.model)
-        return torch.cat([self.model(part.to(device)).float().cpu() for part in batch.inputs.split(CHUNK)])
+        device = self.runner.device
+        return torch.cat([self.runner(part.to(device)).float().cpu() for part in batch.inputs.split(CHUNK)])
 
     def _told(self, batch: Sequences, logits: Tensor, number: int) -> tuple[str, str]:
         """What is right and what was answered, as text."""

@@ -26,6 +26,7 @@ from torch import Tensor
 from regard.config import plain
 from regard.config.ranges import Batch, Count, Range
 from regard.config.resuming import Warned
+from regard.data.examples import TensorBatch
 
 LONGEST = 1000
 BUCKETS = 16  # shapes that rows have at most, each recorded once on a GPU
@@ -96,26 +97,12 @@ class SequencesConfig:
 
 
 @dataclass(frozen=True)
-class Sequences:
+class Sequences(TensorBatch):
     """Sequences side by side: what is read, what must be answered, and where that counts."""
 
     inputs: Float[Tensor, "batch time inputs"]
     targets: Float[Tensor, "batch time outputs"]
     scored: Bool[Tensor, "batch time"]
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def to(self, device: torch.device | str) -> Sequences:
-        """The same on a device."""
-        return Sequences(*(each.to(device, non_blocking=True) for each in vars(self).values()))
-
-    def halves(self) -> list[Sequences]:
-        """Two of half the size; only itself when it is one sequence."""
-        half = len(self) // 2
-        if not half:
-            return [self]
-        return [Sequences(*(each[span] for each in vars(self).values())) for span in (slice(half), slice(half, None))]
 
     def padded(self, time: int) -> Sequences:
         """The same with steps after the end, in which nothing is read and no answer counts."""

@@ -78,10 +78,6 @@ class Memory(Task):
         """Sequences that no other row has."""
         return row(self.data, number)
 
-    def split(self, batch: Sequences) -> list[Sequences]:
-        """A row that does not fit the memory of the device, in halves."""
-        return batch.halves()
-
     def step(self, batch: Sequences, part: str) -> Step:
         """The cross-entropy of every bit that must be answered, summed."""
         batch = batch.to(device_of(self.model))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,40 +15,42 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics import labels as labelling
 from regard.metrics.auc import mean_auc
-from regard.metrics.scores import Judged, Scores, Table
+from regard.metrics.scores import Scores, Table
 from regard.metrics.significance import averaged
 from regard.models.omics import MOMA
+from regard.tasks.inputs import InputKind, Inputs
 from regard.tasks.omics import importance as importances
 from regard.tasks.omics import samples as joining
 from regard.tasks.omics.samples import Omics, Samples
-from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
+from regard.tasks.supervised.evaluation import judge_examples
+from regard.tasks.supervised.prediction import Prediction
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
 
 OMICS = "omics.json"
+SAMPLES = InputKind(
+    "samples",
+    "a sample of tables",
+    "samples",
+    lambda given: isinstance(given, Samples),
+    is_path=True,
+    example="mrna.csv mirna.csv sample=A54N",
+)
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """The class of a sample, how probable it is, and every other."""
+@dataclass(frozen=True, kw_only=True)
+class SamplePrediction(Prediction):
+    """The class of a sample."""
 
     sample: str
-    label: str
-    probability: float
-    all: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.sample}\t{self.label}\t{self.probability:.4f}"
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        every = {label: round(chance, 6) for label, chance in self.all.items()}
-        return {"label": self.label, "probability": round(self.probability, 6), "all": every}
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class OmicsClassifier(DirectAnswers):
     task: ClassVar[str] = "omics"
     verb: ClassVar[str] = "predict"
     kind: ClassVar[str] = "a model of omics"
-    opens: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = SAMPLES
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
@@ -81,6 +83,19 @@ class OmicsClassifier(DirectAnswers):
         """The model that a checkpoint directory holds."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), read_omics(checkpoint), name)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Samples, each in several tables."""
+        return Inputs(kind=self.input_kind, parse=self.parse, join=self.joined)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """How much answers rest on each feature, as numbers and as a picture."""
+        return {
+            "importance": Extra(self.importance, NoOptions, "How much answers for some samples rest on each feature."),
+            "draw_importance": Extra(self.draw, NoOptions, "The vectors of the most important features, in a file."),
+        }
 
     def parse(self, text: str) -> Samples:
         """An input is one sample: the tables, and which of their samples, such as `mrna.csv mirna.csv sample=A54N`."""
@@ -97,21 +112,15 @@ class OmicsClassifier(DirectAnswers):
         found, _ = joining.given(words, self.omics)
         return [found.chosen([row]) for row in range(len(found))]
 
-    def answer(self, inputs: Sequence[Samples], **options: Any) -> list[Diagnosis]:
+    def answer(self, inputs: Sequence[Samples], **options: Any) -> list[SamplePrediction]:
         """The class of each sample."""
         chosen(self, options)
         if not inputs:
             return []
-        classes = self.omics.classes
-        rows = self.probabilities(_together(inputs)).tolist()
-        found = []
-        for given, row in zip(inputs, rows, strict=True):
-            order = sorted(range(len(classes)), key=lambda label: -row[label])
-            every = {classes[label]: row[label] for label in order}
-            found.append(Diagnosis(given.names[0], classes[order[0]], row[order[0]], every))
-        return found
+        rows = zip(inputs, self.probabilities(_together(inputs)).tolist(), strict=True)
+        return [SamplePrediction.rank(self.omics.classes, row, sample=given.names[0]) for given, row in rows]
 
-    def predict(self, *tables: str | Path) -> list[Diagnosis]:
+    def predict(self, *tables: str | Path) -> list[SamplePrediction]:
         """The class of every sample in some tables."""
         return self.answer(self.joined([str(table) for table in tables]))
 
@@ -137,10 +146,7 @@ class OmicsClassifier(DirectAnswers):
             top = min(importances.TOP, max(1, len(self.omics.columns) // 4))
             measures[f"auc without top {top}"] = str(importances.judge(self.model, samples, self.omics, top=top))
         rows = [(each.name, f"{each.count}", f"{each.precision:.3f}", f"{each.recall:.3f}") for each in judged.labels]
-        examples = [
-            Judged(n + 1, samples.names[n], classes[truth], classes[said], float(chances[n, truth]))
-            for n, (truth, said) in enumerate(zip(samples.targets.tolist(), answers.tolist(), strict=True))
-        ]
+        examples = judge_examples(samples.names, samples.targets, answers, chances, classes)
         return Scores(
             name or self.name,
             self.task,
@@ -213,9 +219,9 @@ class OmicsClassifier(DirectAnswers):
         return {"loss": float(lost), "accuracy": right, **({"auc": area} if np.isfinite(area) else {})}
 
     def _model(self, samples: Samples) -> Any:
-        device = device_of(self.model)
+        device = self.runner.device
         values, present = torch.from_numpy(self.omics.scaled(samples)), torch.from_numpy(samples.present)
-        return self.model(values.to(device), present.to(device))
+        return self.runner(values.to(device), present.to(device))
 
     def _modules(self, weights: Tensor, there: Sequence[int]) -> tuple[dict[str, list[Item]], list[Weights]]:
         """Weights (omics, looking modules, modules) as one matrix for each two omics, and the modules by name."""

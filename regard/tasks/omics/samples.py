@@ -12,10 +12,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from regard.config.words import nearest, quantity
-from regard.data.packing import number, shuffled
+from regard.data.examples import Splits, order_examples
+from regard.data.holdout import hold_out_of_classes, row_keys
 from regard.data.readers import digest
 from regard.tasks.omics import files
 from regard.tasks.omics.files import OmicsConfig, Table
+
+NONE_HELD_OUT = "none held out: scores are those of training"
 
 
 @dataclass(frozen=True)
@@ -69,31 +72,15 @@ class Samples:
         return Samples(tuple(self.names[row] for row in rows), self.values[rows], self.present[rows], targets)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Samples, Samples]):
+    """Samples, and what is known of their features."""
 
     omics: Omics
-    train: Samples
-    valid: Samples
-    report: dict[str, Any]
     apart: bool
     """Whether nothing was learnt from what is measured on."""
     strangers: tuple[str, ...] = ()
     """Samples that have a label and stand in no table."""
-
-    @property
-    def summary(self) -> list[str]:
-        """How many samples there are, of what, and which omics some of them lack."""
-        omics = ", ".join(f"{name} ({size})" for name, size in zip(self.omics.names, self.omics.sizes, strict=True))
-        held = f"{len(self.valid):,} held out" if self.apart else "none held out: scores are those of training"
-        lines = [f"{quantity(len(self.train), 'sample')} with {omics}, {held}"]
-        for name, there in zip(self.omics.names, self.train.present.T, strict=True):
-            if lacking := int((~there).sum()):
-                lines.append(f"{quantity(lacking, 'sample')} without {name}: masked")
-        if self.strangers:
-            lines.append(f"{len(self.strangers):,} labelled but in no table, such as {self.strangers[0]!r}: left out")
-        return lines
 
     def rows(self, batch: int) -> int:
         """Rows of training in an epoch."""
@@ -101,10 +88,9 @@ class Prepared:
 
     def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:
         """Which samples are in a row of training, about as many in each: a pure function of the seed and its number."""
-        rows, amount = self.rows(batch), len(self.train)
-        epoch, place = divmod(row, rows)
-        places = np.arange(place * amount // rows, (place + 1) * amount // rows)
-        return shuffled(places, len(self.train), number(seed, epoch))
+        rows, total = self.rows(batch), len(self.train)
+        places = np.arange(row * total // rows, (row + 1) * total // rows)
+        return order_examples(places, total, seed=seed)
 
 
 def prepare(config: OmicsConfig, known: Omics | None = None) -> Prepared:
@@ -135,7 +121,22 @@ def prepare(config: OmicsConfig, known: Omics | None = None) -> Prepared:
     report = _report(config, {"train": train, "valid": valid})
     here = {*train.names, *valid.names}  # one file may label both
     strangers = tuple(name for name in dict.fromkeys((*found.strangers, *valid.strangers)) if name not in here)
-    return Prepared(omics, train, valid, report, apart, strangers)
+    summary = _summary(omics, train, f"{len(valid):,} held out" if apart else NONE_HELD_OUT)
+    if strangers:
+        summary.append(f"{len(strangers):,} labelled but in no table, such as {strangers[0]!r}: left out")
+    return Prepared(
+        train=train, valid=valid, report=report, summary=summary, omics=omics, apart=apart, strangers=strangers
+    )
+
+
+def _summary(omics: Omics, train: Samples, held: str) -> list[str]:
+    """How many samples there are, of what, and which omics some of them lack."""
+    sizes = ", ".join(f"{name} ({size})" for name, size in zip(omics.names, omics.sizes, strict=True))
+    lines = [f"{quantity(len(train), 'sample')} with {sizes}, {held}"]
+    for name, there in zip(omics.names, train.present.T, strict=True):
+        if lacking := int((~there).sum()):
+            lines.append(f"{quantity(lacking, 'sample')} without {name}: masked")
+    return lines
 
 
 def given(words: Sequence[str], omics: Omics) -> tuple[Samples, list[Table]]:
@@ -300,18 +301,8 @@ def _split(samples: Samples, held: float, seed: int) -> tuple[Samples, Samples]:
     assert samples.targets is not None
     if not held:
         return samples, samples
-    marks = np.array([_hash(seed, row) for row in samples.values], np.uint64)
-    out = np.zeros(len(samples), bool)
-    for label in np.unique(samples.targets):
-        own = np.flatnonzero(samples.targets == label)
-        count = min(max(1, round(held * len(own))), len(own) - 1)
-        chosen = marks[own] <= np.sort(marks[own])[count - 1]
-        out[own] = chosen & (not chosen.all())  # where all of a class are equal, all are learnt from
+    out = hold_out_of_classes(row_keys(samples.values, seed), samples.targets, held, leave=1)
     return samples.chosen(np.flatnonzero(~out)), samples.chosen(np.flatnonzero(out))
-
-
-def _hash(seed: int, row: np.ndarray) -> int:
-    return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8, key=f"held {seed}".encode()).digest(), "big")
 
 
 def _measured(omics: Omics, train: Samples) -> Omics:

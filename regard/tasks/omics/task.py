@@ -97,10 +97,6 @@ class OmicsClassification(Task):
         chosen = self.prepared.row(row, batch=data.batch, seed=data.seed)
         return Examples(chosen.tolist(), (self.values[chosen], self.present[chosen], self.targets[chosen]))
 
-    def split(self, batch: Examples) -> list[Examples]:
-        """A row that does not fit the memory, as two of half the size."""
-        return batch.halves()
-
     def origins(self, batch: Examples) -> list[str]:
         """Which samples these are."""
         return [f"sample {self.prepared.train.names[number]}" for number in batch.numbers]

@@ -17,6 +17,7 @@ from regard.data import cache as caches
 from regard.data import readers
 from regard.data.dedup import key
 from regard.data.encodings import locate
+from regard.data.examples import Splits
 from regard.data.line_report import LineReport
 from regard.data.memory import WordLimit, release_freed_memory
 from regard.data.readers import JSON_SUFFIXES, TextFile, digest, suffix
@@ -61,17 +62,11 @@ class Corpus:
         return f"{self.files[file]}:{line}"
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Corpus, Corpus]):
+    """Documents as tokens, and the tokenizer."""
 
     tokenizer: Tokenizer
-    train: Corpus
-    valid: Corpus
-    report: dict[str, Any]
-    summary: list[str]
-    fresh: bool = True
-    """Whether its tokens were chosen here, not taken over from a model."""
     counted: int = 0
     """Tokens that the model to start from counts, which may be more than the tokenizer knows."""
 
@@ -132,7 +127,8 @@ def prepare(
     if left_out:
         summary += [f"  tokenizer: learnt from {learnt_words:,} different words; others left out {left_out:,} times"]
     summary.append(_said(own, **corpora))
-    return Prepared(own, corpora["train"], corpora["valid"], report=report, summary=summary, fresh=known is None)
+    train, valid = corpora["train"], corpora["valid"]
+    return Prepared(tokenizer=own, train=train, valid=valid, report=report, summary=summary, fresh=known is None)
 
 
 def read(

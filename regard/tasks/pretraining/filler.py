@@ -26,7 +26,7 @@ from regard.metrics.likelihood import IGNORE, cross_entropy, perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.bert import BERT, BERTConfig
-from regard.tasks.inputs import TEXT, list_inputs
+from regard.tasks.inputs import TEXT, Inputs, list_inputs
 from regard.tasks.pretraining.corpus import read
 from regard.tasks.pretraining.gaps import PromptedBERT
 from regard.tasks.pretraining.learning import Reader, measured
@@ -93,11 +93,17 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
     verb: ClassVar[str] = "fill"
     kind: ClassVar[str] = "a masked language model"
     Options: ClassVar[type] = FillingConfig
+    LookOptions: ClassVar[type] = FillingConfig
 
     @classmethod
     def serves(cls, model: Mapping[str, Any]) -> bool:
         """Whether a model of any task can be used like this: a BERT with its masked head."""
         return model.get("name") == BERTConfig.name and bool(model.get("masked"))
+
+    @property
+    def inputs(self) -> Inputs:
+        """Texts with gaps."""
+        return Inputs(kind=self.input_kind, parse=self.parse, example="Paris is the [MASK] of France.")
 
     def parse(self, text: str) -> str:
         """An input is a text with a gap, if the model can fill it."""

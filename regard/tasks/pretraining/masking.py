@@ -24,8 +24,9 @@ from regard.config.ranges import Some
 from regard.data.hiding import Hiding
 from regard.data.packing import number
 from regard.data.tokenizers import Tokenizer
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import Corpus
-from regard.tasks.pretraining.rows import IGNORE, Spans, Windows, halved
+from regard.tasks.pretraining.rows import Spans, Windows, halved
 from regard.tasks.pretraining.sentences import Sentences
 from regard.tasks.pretraining.whole import Whole, whole
 

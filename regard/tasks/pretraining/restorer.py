@@ -21,6 +21,7 @@ from regard.decoding.constraints import Constraint, Forbid
 from regard.decoding.engine import ROWS, Engine
 from regard.decoding.exchange import Exchange
 from regard.decoding.request import Request
+from regard.decoding.teacher_forcing import Teacher
 from regard.interpret.items import Weights, axes, tokens
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Trace
@@ -77,14 +78,11 @@ class Restorer(PromptedT5, Reader, Face):
     verb: ClassVar[str] = "restore"
     kind: ClassVar[str] = "a text-to-text model"
     Options: ClassVar[type] = RestoringConfig
+    LookOptions: ClassVar[type] = RestoringConfig
 
     def __init__(self, model: T5, tokenizer: Tokenizer, name: str = "restorer") -> None:
         super().__init__(model, tokenizer, name)
         self.ready = Ready(model)
-
-    def parse(self, text: str) -> str:
-        """An input is a text."""
-        return text
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Restored]:
         """An answer to each text; options are those of `RestoringConfig`."""
@@ -115,7 +113,7 @@ class Restorer(PromptedT5, Reader, Face):
     def make_engine(self, *, rows: int = ROWS) -> Engine:
         """Return an engine for texts as long as the model reads; answers have no limit of their own."""
         size = self.model.config.context
-        return Engine(
+        engine = Engine(
             self.ready(ENOUGH),
             eos=self.tokenizer.role("end"),
             longest=max(size, LONGEST),
@@ -124,6 +122,8 @@ class Restorer(PromptedT5, Reader, Face):
             device=self.device,
             watch=partial(SearchWatcher, self.model),
         )
+        engine.use_teacher(Teacher(self.model, begin=self.tokenizer.filler, end=self.tokenizer.role("end")))
+        return engine
 
     def restore(self, text: str, **options: Any) -> Restored:
         """What stands in the gaps of a text."""

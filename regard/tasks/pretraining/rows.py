@@ -19,9 +19,8 @@ from torch import Tensor
 
 from regard.attention.masks import Row
 from regard.data.packing import number, shuffled
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import Corpus
-
-IGNORE = -100  # the label of a token that nothing is to be said of
 
 
 class Spans(NamedTuple):

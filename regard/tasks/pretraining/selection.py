@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import UInt64
 
 from regard.data.dedup import Keys, Marks, again
-from regard.data.holdout import letters
+from regard.data.holdout import count_to_hold_out, letters
 from regard.data.line_report import HELD, LineReport
 from regard.tasks.pretraining.documents import Documents, Piece
 
@@ -118,7 +118,7 @@ def select(
         elif valid is None and held:
             bound = _bound(distinct, held)
             for rows in keys.parts():
-                below = rows[rows[:, 1] < bound]
+                below = rows[rows[:, 1] <= bound]
                 chosen.add(below[:, 2])
                 total -= _size(_kept(below, repeated, duplicates))
     return Selection(count, total, repeated, leaked, chosen, cut, duplicates)
@@ -138,10 +138,10 @@ def prints(pieces: Iterable[Piece]) -> Iterator[tuple[int, int, int]]:
 
 
 def _bound(distinct: UInt64[np.ndarray, "document"], held: float) -> np.uint64:
-    """The number below which documents are held out: one at least, and never all."""
+    """The largest number of a document that is held out: one at least is, and never all."""
     if not len(distinct):  # so many that nobody has counted them
         return np.uint64(held * 2**64)
-    return np.sort(distinct)[min(max(1, round(held * len(distinct))), len(distinct) - 1)]
+    return distinct[count_to_hold_out(held, len(distinct), leave=1) - 1]
 
 
 def _kept(rows: UInt64[np.ndarray, "row 4"], repeated: Marks, duplicates: str) -> UInt64[np.ndarray, "kept 4"]:

@@ -21,9 +21,10 @@ from regard.attention.masks import Row
 from regard.config.ranges import Range, Some
 from regard.data.packing import number
 from regard.data.tokenizers import Tokenizer
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import Corpus
 from regard.tasks.pretraining.masking import text_bounds
-from regard.tasks.pretraining.rows import IGNORE, Windows, halved
+from regard.tasks.pretraining.rows import Windows, halved
 
 SENTINELS = 100
 COMPARED = 1 << 13  # lengths of pieces among which the worst way to cut is looked for

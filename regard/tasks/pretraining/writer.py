@@ -27,8 +27,9 @@ from regard.tasks.pretraining.gaps import PromptedGPT
 from regard.tasks.pretraining.learning import lost, measured, tokenizer_of
 from regard.tasks.pretraining.rows import CausalBatch, Measured, split_batch
 from regard.tasks.pretraining.tokenising import decode, encode, ends_lines, opening
+from regard.tasks.surprise import Surprise, total
 from regard.tasks.trained import revived
-from regard.tasks.writing import Surprise, Writes, WritingConfig, total
+from regard.tasks.writing import Writes, WritingConfig
 from regard.training.task import Spread, alone
 
 LOOKED = 24  # tokens written before it is shown where the model looked
@@ -61,7 +62,7 @@ class Writer(PromptedGPT, Writes):
         found.document = str(settings.get("document", "file"))
         return found
 
-    def inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
+    def model_inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
         """What the model starts from, without the axis of the batch: tokens, and how many there are."""
         return torch.tensor(window), torch.tensor(len(window))
 

@@ -15,12 +15,13 @@ from jaxtyping import Float
 from regard.config.words import quantity
 from regard.metrics.scores import Scores
 from regard.tasks.gaps import FillsGaps, Gap
+from regard.tasks.inputs import PAIR, TEXT, Inputs
 from regard.tasks.prompting import evaluation, files
 from regard.tasks.prompting.scoring import corrected, probabilities, scores
 from regard.tasks.prompting.template import Template, Texts
 
 BLOCK = 1024  # texts answered at a time
-PAIR = re.compile(r"\t| \|\|\| ")  # what separates two texts of a line
+SEPARATOR = re.compile(r"\t| \|\|\| ")  # what separates two texts of a line
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ class Prompter:
 
     def __init__(self, trained: Any, template: Template) -> None:
         if not isinstance(trained, FillsGaps):
-            kind = getattr(trained, "kind", "something else")
-            raise ValueError(f"{trained.name} is {kind}; a prompt needs a language model: a GPT, a BERT or a T5")
+            raise ValueError(
+                f"{trained.name} is {trained.kind}; a prompt needs a language model: a GPT, a BERT or a T5"
+            )
         self.trained: Any = trained
         self.template = template
         self.name = trained.name
@@ -104,9 +106,14 @@ class Prompter:
         if template.kind == "choose":
             self._check_apart()
 
+    @property
+    def inputs(self) -> Inputs:
+        """Texts, or pairs of them where the template takes two."""
+        return Inputs(kind=PAIR if self.template.pair else TEXT, parse=self.parse)
+
     def parse(self, text: str) -> Texts:
         """An input as somebody types it: a text, or two between a tab or ` ||| `."""
-        parts = PAIR.split(text) if self.template.pair else [text]
+        parts = SEPARATOR.split(text) if self.template.pair else [text]
         if self.template.pair and len(parts) != 2:
             raise ValueError(f"{text[:40]!r} is one text, the template takes two: write them as TEXT ||| TEXT")
         return Texts(*parts)

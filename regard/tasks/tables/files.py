@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +17,8 @@ from jaxtyping import Float
 from regard.config.ranges import Batch, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
-from regard.data.packing import number, shuffled
+from regard.data.examples import Splits, order_examples
+from regard.data.holdout import count_to_hold_out, hold_out, row_keys
 from regard.data.readers import digest
 from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import LARGEST, Sheet, known_in, number_in
@@ -108,30 +109,18 @@ class Rows:
         return Rows(self.inputs[kept], targets, [self.places[row] for row in kept])
 
 
-@dataclass(frozen=True)
-class Tables:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Tables(Splits[Rows, Rows]):
+    """Rows of tables, and what their columns are."""
 
     columns: Columns
-    train: Rows
-    valid: Rows
-    report: dict[str, Any]
-    notes: tuple[str, ...] = ()
-    """What was left out or decided without being named."""
-
-    @property
-    def summary(self) -> list[str]:
-        """What is learnt from what, how much there is of it, and what was left out."""
-        inputs = ", ".join(self.columns.inputs)
-        rows = quantity(len(self.train), "row")
-        first = f"{rows} to learn {self.columns.target} from {inputs}, {len(self.valid):,} held out"
-        return [first, *(f"  {note}" for note in self.notes)]
 
     def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:
         """Which table rows are in a row of training: a pure function of the seed and its number."""
         epoch, place = divmod(row, self.rows(batch))
-        places = np.arange(place * batch, min((place + 1) * batch, len(self.train)))
-        return shuffled(places, len(self.train), number(seed, epoch))
+        total = len(self.train)
+        places = epoch * total + np.arange(place * batch, min((place + 1) * batch, total))
+        return order_examples(places, total, seed=seed)
 
     def rows(self, batch: int) -> int:
         """Rows of training in an epoch; the last one may be shorter."""
@@ -164,7 +153,9 @@ def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
     marks = {part: _mark("".join(map(digest, names)), config, part) for part, names in files.items()}
     counts = {"train": len(train), "valid": len(valid)}
     report = {part: {"files": files[part], "rows": counts[part], "fingerprint": marks[part]} for part in files}
-    return Tables(columns, train, valid, report, notes)
+    learnt = f"{quantity(len(train), 'row')} to learn {columns.target} from {', '.join(columns.inputs)}"
+    summary = [f"{learnt}, {len(valid):,} held out", *(f"  {note}" for note in notes)]
+    return Tables(columns=columns, train=train, valid=valid, report=report, summary=summary)
 
 
 def _chosen_columns(
@@ -259,17 +250,11 @@ def _classes(target: str, sheets: Sequence[Sheet]) -> tuple[str, ...]:
 
 def _split(config: TableConfig, found: Rows) -> tuple[Rows, Rows]:
     """Rows to learn from and rows to measure on; equal inputs are on one side."""
-    marks = np.array([_hash(config.seed, row) for row in found.inputs], np.uint64)
-    last = np.sort(marks)[max(0, round(config.held * len(marks)) - 1)]
-    held = marks <= last
+    held = hold_out(row_keys(found.inputs, config.seed), count_to_hold_out(config.held, len(found)))
     if held.all():
         name = config.train[0].path
         raise ValueError(f"{name} holds too few different rows to hold some out: give more, or data.valid")
     return found.chosen(np.flatnonzero(~held)), found.chosen(np.flatnonzero(held))
-
-
-def _hash(seed: int, row: np.ndarray) -> int:
-    return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8, key=f"held {seed}".encode()).digest(), "big")
 
 
 def _scale(values: np.ndarray) -> tuple[float, float]:

@@ -30,7 +30,7 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.card import card
-from regard.tasks.inputs import ROW, check_files, check_path, list_inputs
+from regard.tasks.inputs import ROW, InputKind, Inputs, check_files, check_path, list_inputs
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
 from regard.tasks.tables.recognition import recognise
@@ -116,10 +116,6 @@ class Regression(Task):
         chosen = self.tables.row(row, batch=data.batch, seed=data.seed)
         return Examples(chosen.tolist(), (self.train_inputs[chosen], self.train_targets[chosen]))
 
-    def split(self, batch: Examples) -> list[Examples]:
-        """A row that does not fit the memory, as two of half the size."""
-        return batch.halves()
-
     def origins(self, batch: Examples) -> list[str]:
         """Where these rows stand in the file."""
         return [self.tables.train.places[number] for number in batch.numbers]
@@ -192,6 +188,7 @@ class Predictor(DirectAnswers):
     task: ClassVar[str] = "regression"
     verb: ClassVar[str] = "predict"
     kind: ClassVar[str] = "a model of tables"
+    input_kind: ClassVar[InputKind] = ROW
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
@@ -203,6 +200,12 @@ class Predictor(DirectAnswers):
         """The predictor a checkpoint directory holds."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), read_columns(checkpoint), name=name)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Rows of a table, by the names of its columns."""
+        example = ",".join(f"{name}=1" for name in self.columns.inputs)
+        return Inputs(kind=self.input_kind, parse=self.parse, read=self.read, example=example)
 
     def parse(self, text: str) -> dict[str, float]:
         """An input is a row, such as `length=1,mass=0.5`."""
@@ -280,8 +283,8 @@ class Predictor(DirectAnswers):
     @torch.no_grad()
     def outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """What the network says of rows as they stand in a table."""
-        device = device_of(self.model)
-        return self.model(torch.from_numpy(self.columns.scaled(inputs)).to(device)).cpu()
+        device = self.runner.device
+        return self.runner(torch.from_numpy(self.columns.scaled(inputs)).to(device)).cpu()
 
     def _finite_outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """What the network says of rows, unless its weights are so large that it says nothing."""

@@ -9,16 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.attention.tap import Tap
 from regard.decoding.teacher_forcing import Teacher
 from regard.interpret.items import tokens
 from regard.interpret.watch import Seen, watch
 from regard.interpret.words import merge, units
 from regard.tasks.translation.documents.tag_placement import strongest
+from regard.tasks.translation.model_calls import CodedPair
 from regard.tasks.translation.search import Searcher
-from regard.tasks.translation.teacher_forcing import teacher
 
 
 def links(
@@ -36,13 +35,20 @@ def links(
     """
     read = translator.encode_many(sources, to)
     written = translator.target.encode_many(answers, written=True)
-    found: list[list[tuple[int, int]]] = [[] for _ in read]
+    pairs: list[list[tuple[int, int]]] = [[] for _ in read]
     for number, weights in looks(translator, read, written, attention=attention):
-        rows = units(tokens(translator.target, [*written[number], translator.end]))
-        columns = units(tokens(translator.source, read[number], sources[number]))
-        table = merge(weights.mean(0), rows, columns).tolist() if rows and columns else []
-        found[number] = [(columns[s].word or 0, rows[t].word or 0) for s, t in strongest(table)]
-    return found
+        pairs[number] = link_words(translator, sources[number], read[number], written[number], weights)
+    return pairs
+
+
+def link_words(
+    translator: Searcher, source: str, read: list[int], written: list[int], weights: Float[Tensor, "heads written read"]
+) -> list[tuple[int, int]]:
+    """Return (source word, answer word) of a pair by the weights of its tokens."""
+    rows = units(tokens(translator.target, [*written, translator.end]))
+    columns = units(tokens(translator.source, read, source))
+    table = merge(weights.mean(0), rows, columns).tolist() if rows and columns else []
+    return [(columns[s].word or 0, rows[t].word or 0) for s, t in strongest(table)]
 
 
 def looks(
@@ -52,12 +58,16 @@ def looks(
 
     Pairs longer than the model reads at once are passed over.
     """
-    crossing = find_crossing(translator.model)
-    if not crossing and attention is None:
-        raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")
-    name = attention or crossing[-1]
-    for numbers, seen in _watch_batches(teacher(translator), read, written, name):
+    name = attention or last_crossing(translator)
+    for numbers, seen in _watch_batches(translator.teacher, read, written, name):
         yield from zip(numbers, seen[name], strict=True)
+
+
+def last_crossing(translator: Searcher) -> str:
+    """Return the name of the last attention from answers to sources."""
+    if not translator.crossing:
+        raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")
+    return translator.crossing[-1]
 
 
 def _watch_batches(
@@ -85,34 +95,32 @@ class WordLooks(NamedTuple):
             yield number, mean[:height, :width]
 
 
-class CodedPair(NamedTuple):
-    """A source and an answer to it: their tokens, and which word each token belongs to."""
-
-    source_ids: list[int]
-    source_words: list[int]
-    answer_ids: list[int]
-    answer_words: list[int]
-
-
-def encode_pairs(translator: Searcher, sources: Sequence[str], answers: Sequence[str]) -> list[CodedPair]:
-    """Encode sources and answers that were written elsewhere, without tags and ends."""
-    read = translator.source.encode_words(sources)
-    written = translator.target.encode_words(answers, written=True)
-    return [CodedPair(*source, *answer) for source, answer in zip(read, written, strict=True)]
-
-
 def average_looks(translator: Searcher, pairs: Sequence[CodedPair], *, to: str | None = None) -> list[WordLooks]:
     """Where the words of answers look among those of their sources, heads averaged, batch by batch."""
+    teaching, name = replace(translator.teacher, model=translator.ready.reader()), last_crossing(translator)
+    read = read_sources(translator, pairs, to)
+    return [
+        merge_looks(pairs, read, numbers, seen.average_heads(name))
+        for numbers, seen in _watch_batches(teaching, read, [pair.answer_ids for pair in pairs], name)
+    ]
+
+
+def read_sources(translator: Searcher, pairs: Sequence[CodedPair], to: str | None) -> list[list[int]]:
+    """Return the sources of pairs as the model reads them."""
     tag, end = translator.tag(to), translator.source.role("end")
-    teaching = replace(teacher(translator), model=translator.ready.reader())
-    name = find_crossing(teaching.model)[-1]
-    read = [[*tag, *pair.source_ids, end] for pair in pairs]
-    looks = []
-    for numbers, seen in _watch_batches(teaching, read, [pair.answer_ids for pair in pairs], name):
-        rows, columns = ([pairs[n].answer_words for n in numbers], [pairs[n].source_words for n in numbers])
-        means, shapes = merge_words(seen.average_heads(name), rows, columns, skipped=len(tag))
-        looks.append(WordLooks(numbers, means, shapes))
-    return looks
+    return [[*tag, *pair.source_ids, end] for pair in pairs]
+
+
+def merge_looks(
+    pairs: Sequence[CodedPair],
+    read: Sequence[list[int]],
+    numbers: list[int],
+    weights: Float[Tensor, "example token source"],
+) -> WordLooks:
+    """Return the weights between the words of the pairs with these numbers, from those between tokens."""
+    rows, columns = ([pairs[n].answer_words for n in numbers], [pairs[n].source_words for n in numbers])
+    skipped = len(read[numbers[0]]) - len(pairs[numbers[0]].source_ids) - 1  # what asks for a language
+    return WordLooks(numbers, *merge_words(weights, rows, columns, skipped=skipped))
 
 
 def merge_words(
@@ -148,9 +156,3 @@ def _pad_owners(
     for row, own in zip(padded, owners, strict=True):
         row[skipped : skipped + len(own)] = own
     return torch.from_numpy(padded)
-
-
-def find_crossing(model: nn.Module) -> list[str]:
-    """Return the names of the attentions that look from answers to sources."""
-    names = (name for name, module in model.named_modules() if isinstance(module, Tap))
-    return [name for name in (name.removesuffix(".weights") for name in names) if name.endswith("cross")]

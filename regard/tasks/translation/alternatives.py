@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
-from regard.attention.hardware import device_of
-from regard.decoding import constraints
-from regard.decoding.generate import generate
-from regard.tasks.translation.teacher_forcing import choices, forced
+from regard.tasks.translation.model_calls import ScoreCall, SearchCall, Steps, TargetScore
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.text_side import TextSide
     from regard.tasks.translation.translator import Translator
 
 END = "(end)"
@@ -76,8 +72,16 @@ class Considered:
         return [*told, *looks.values()]
 
 
-def consider(
-    translator: Translator,
+def consider(translator: Translator, text: str, *, to: str | None = None, **settings: Any) -> list[Considered]:
+    """Translate a text and say, sentence by sentence, what else the model considered.
+
+    Settings are those of `consider_stepwise`.
+    """
+    return translator.run(consider_stepwise(translator, text, to=to, **settings))
+
+
+def consider_stepwise(
+    translator: TextSide,
     text: str,
     *,
     to: str | None = None,
@@ -85,8 +89,8 @@ def consider(
     nbest: int = 4,
     least: float = 0.01,
     **settings: Any,
-) -> list[Considered]:
-    """Translate a text and say, sentence by sentence, what else the model considered.
+) -> Steps[list[Considered]]:
+    """Translate a text as `consider` does.
 
     Other words are shown up to `top` at a place, from a probability of `least`. Settings are those of `translate`.
     """
@@ -98,12 +102,18 @@ def consider(
     decoding = translator.settings(**wanted)
     to = translator.language([text], to)
     pieces = [piece.text for piece in translator.plan(text, decoding) if piece.text]
-    return [_sentence(translator, piece, translator.encode(piece, to), decoding, _Ask(top, least)) for piece in pieces]
+    sentences = []
+    for piece in pieces:
+        read = translator.encode(piece, to)
+        sentences.append((yield from _sentence(translator, piece, read, decoding, _Ask(top, least))))
+    return sentences
 
 
-def _sentence(translator: Translator, text: str, read: list[int], decoding: DecodingConfig, ask: _Ask) -> Considered:
-    [[best, *rest]] = translator.hypotheses([read], [0], decoding)
-    places = _places(translator, read, best.tokens, ask)
+def _sentence(
+    translator: TextSide, text: str, read: list[int], decoding: DecodingConfig, ask: _Ask
+) -> Steps[Considered]:
+    [[best, *rest]] = yield SearchCall(sources=[read], decoding=decoding)
+    places = yield from _places(translator, read, best.tokens, ask)
     answers: dict[str, float] = {}
     for one in (best, *rest):  # the same text in other pieces counts once
         answers.setdefault(translator.target.decode(one.tokens), one.score)
@@ -111,14 +121,14 @@ def _sentence(translator: Translator, text: str, read: list[int], decoding: Deco
     return Considered(text, answer, best.score, places, tuple((other, answers[other]) for other in others))
 
 
-def _places(translator: Translator, read: list[int], written: list[int], ask: _Ask) -> tuple[Place, ...]:
+def _places(translator: TextSide, read: list[int], written: list[int], ask: _Ask) -> Steps[tuple[Place, ...]]:
     """The words of an answer, each with its rivals: every likely other token of it, written on to the end of a word."""
     spans = [*_words(translator, written), (len(written), len(written) + 1)]
-    [(_, own)] = forced(translator, [read], [written])
-    end, ranked = translator.end, choices(translator, read, written, top=ask.top + 1)
-    branches = _branches(spans, [*written, end], own.tolist(), ranked, ask)
+    [score] = yield ScoreCall([read], [written], top=ask.top + 1)
+    end = translator.end
+    branches = _branches(spans, [*written, end], score, ask)
     rivals: list[dict[tuple[str, bool], float]] = [{} for _ in spans]
-    words = _finished(translator, read, [branch for branch in branches if branch.tokens[-1] != end])
+    words = yield from _finished(translator, read, [branch for branch in branches if branch.tokens[-1] != end])
     ends = [(branch, ("", False, branch.chance)) for branch in branches if branch.tokens[-1] == end]
     for branch, (text, joined, chance) in (*words, *ends):
         known = rivals[branch.word]
@@ -128,7 +138,7 @@ def _places(translator: Translator, read: list[int], written: list[int], ask: _A
         word = translator.target.decode(written[begin:end]).strip()
         found.pop((word, False), None)
         others = sorted(found.items(), key=lambda pair: -pair[1])[: ask.top]
-        chance = math.exp(sum(own[begin:end].tolist()))
+        chance = math.exp(sum(score.tokens[begin:end]))
         places.append(Place(word, chance, tuple(Choice(text, chance, joined) for (text, joined), chance in others)))
     return tuple(places)
 
@@ -149,61 +159,49 @@ class _Branch(NamedTuple):
     chance: float
 
 
-def _branches(
-    spans: Sequence[tuple[int, int]],
-    written: Sequence[int],
-    own: Sequence[float],
-    ranked: Sequence[Sequence[tuple[int, float]]],
-    ask: _Ask,
-) -> list[_Branch]:
+def _branches(spans: Sequence[tuple[int, int]], written: Sequence[int], score: TargetScore, ask: _Ask) -> list[_Branch]:
     """All beginnings of words that leave the answer at one token and are probable enough."""
     found = []
     for number, (begin, end) in enumerate(spans):
         before = 1.0
         for place in range(begin, end):
-            for token, chance in ranked[place]:
+            for token, log_probability in score.choices[place]:
+                chance = math.exp(log_probability)
                 ends_early = token == written[-1] and place > begin  # that is the next place's business
                 if token != written[place] and before * chance >= ask.least and not ends_early:
                     found.append(_Branch(number, begin, [*written[:place], token], before * chance))
-            before *= math.exp(own[place])
+            before *= math.exp(score.tokens[place])
     return found
 
 
 def _finished(
-    translator: Translator, read: list[int], branches: Sequence[_Branch]
-) -> list[tuple[_Branch, tuple[str, bool, float]]]:
+    translator: TextSide, read: list[int], branches: Sequence[_Branch]
+) -> Steps[list[tuple[_Branch, tuple[str, bool, float]]]]:
     """Each branch written on greedily to the end of its word: the word, whether it joins the last one, its chance."""
     if not branches:
         return []
-    device, count = device_of(translator.model), len(branches)
-    inputs = [
-        torch.tensor(each, device=device)
-        for each in ([read] * count, [len(read)] * count, [[translator.begin]] * count)
-    ]
-    prefixes = [branch.tokens for branch in branches]
-    limits = [min(len(prefix) + REST, translator.model.config.context - 1) for prefix in prefixes]
-    found = generate(
-        translator.model, inputs, limit=limits, eos=translator.end, constraints=[constraints.Prefix(each=prefixes)]
-    )
+    sources, prefixes = [read] * len(branches), [branch.tokens for branch in branches]
+    limits = [min(len(prefix) + REST, translator.context - 1) for prefix in prefixes]
+    found = yield SearchCall(sources=sources, decoding=None, prefixes=prefixes, limits=limits)
     cut, joins = [], []
     for branch, [answer] in zip(branches, found, strict=True):
         newest = len(branch.tokens) - 1
         start, end = next(span for span in _words(translator, answer.tokens) if span[0] <= newest < span[1])
         cut.append(answer.tokens[:end])
         joins.append(start < branch.begin)
-    scores = dict(forced(translator, [read] * count, cut))
+    scores = yield ScoreCall(sources, cut)
     words = [
         (
             translator.target.decode(tokens[branch.begin :]).strip(),
             joined,
-            math.exp(sum(scores[number][branch.begin : len(tokens)].tolist())),
+            math.exp(sum(score.tokens[branch.begin : len(tokens)])),
         )
-        for number, (branch, tokens, joined) in enumerate(zip(branches, cut, joins, strict=True))
+        for branch, tokens, joined, score in zip(branches, cut, joins, scores, strict=True)
     ]
     return list(zip(branches, words, strict=True))
 
 
-def _words(translator: Translator, tokens: Sequence[int]) -> list[tuple[int, int]]:
+def _words(translator: TextSide, tokens: Sequence[int]) -> list[tuple[int, int]]:
     """Where each word begins and ends among the tokens."""
     spans: list[tuple[int, int]] = []
     last: object = None

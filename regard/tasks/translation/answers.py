@@ -8,8 +8,8 @@ from typing import Any
 
 from regard.data import sentences
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.forbidden import remove_phrases
-from regard.decoding.stepper import Hypothesis
+from regard.tasks.translation.model_calls import Hypothesis
+from regard.tasks.translation.phrases import remove_phrases
 
 
 @dataclass(frozen=True)

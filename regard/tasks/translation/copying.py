@@ -12,24 +12,24 @@ from dataclasses import replace
 from html import unescape
 from typing import TYPE_CHECKING, NamedTuple
 
-from regard.decoding.forbidden import holds_phrase
-from regard.tasks.translation.alignment import WordLooks, average_looks, encode_pairs, find_crossing
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.entities import comes_back, find_core, find_spelling, has_entity
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
 from regard.tasks.translation.lost_names import Risk, find_lost_names
 from regard.tasks.translation.lost_text import TIME, find_lost
+from regard.tasks.translation.model_calls import CodedPair, LookCall, Steps, encode_pairs
+from regard.tasks.translation.phrases import holds_phrase
 from regard.tasks.translation.splicing import LossyAnswer, find_stretches, splice, splice_alike
 
 if TYPE_CHECKING:
     from regard.tasks.translation.answers import Answer
     from regard.tasks.translation.options import DecodingConfig
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.text_side import TextSide
 
 SPOKEN = re.compile(r"\w")
 SIGNS = re.compile(r"://|www\.|[@{}%$]")  # one of these is in every placeholder
-LOOKED_UP = 512  # answers for which the device computes attention at a time: a few take it as long as many
+ENCODED = 512  # answers to look up that are encoded at a time, while a device searches for others
 LOOSE_TIME = re.compile(
     r"(?<!\d)(\d{1,2})(?: h(?:eures? ?)?|: )(\d\d)(?!\d)"
 )  # 6 h47, 6: 47: a time with a blank too few or many
@@ -96,8 +96,8 @@ def copies(decoding: DecodingConfig) -> bool:
 
 
 def keep_entities(
-    translator: Translator, texts: Sequence[str], answers: Sequence[Answer], to: str | None, decoding: DecodingConfig
-) -> list[Answer]:
+    translator: TextSide, texts: Sequence[str], answers: Sequence[Answer], to: str | None, decoding: DecodingConfig
+) -> Steps[list[Answer]]:
     """Return the answers, those to texts with entities that copying did not bring back translated as HTML."""
     if not copies(decoding):
         return list(answers)
@@ -106,7 +106,7 @@ def keep_entities(
     if not places:
         return list(answers)
     own = translator.like(decoding)
-    written = documents.translate_entities(own, [texts[place] for place in places], to=to)
+    written = yield from documents.translate_entities(own, [texts[place] for place in places], to=to)
     translations = dict(zip(places, written, strict=True))
     return [replace(answer, text=translations.get(place, answer.text)) for place, answer in enumerate(answers)]
 
@@ -114,17 +114,17 @@ def keep_entities(
 class Restoration:
     """Sentences whose answers must have all that is to be copied; scores stay those of what the model wrote."""
 
-    def __init__(self, translator: Translator, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> None:
+    def __init__(self, translator: TextSide, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> None:
         self.translator, self.to, self.decoding = translator, to, decoding
         self.originals = texts
         self.sentences = [shield(text) for text in texts]
         self._risks: dict[int, Risk] = {}
-        self._mends = bool(find_crossing(translator.model))
+        self._mends = bool(translator.crossing)
         self._answers: dict[int, Answer] = {}
         self._written: dict[int, str] = {}
         self._mended: dict[int, str] = {}
         self._losses: dict[int, LossyAnswer] = {}  # of which the spelling did not tell where to put what was lost
-        self._looks: list[tuple[dict[int, LossyAnswer], list[WordLooks]]] = []
+        self._encoded: dict[int, tuple[LossyAnswer, CodedPair]] = {}  # the same, ready to be looked up
 
     @property
     def texts(self) -> list[str]:
@@ -154,36 +154,38 @@ class Restoration:
                 changed[number] = text
         still = {**{number: lost[number] for number in lost if number not in changed}, **self._find_lost(changed)}
         self._losses |= {n: LossyAnswer(self.originals[n], self._mended[n], spans) for n, spans in still.items()}
-        if len(self._losses) >= LOOKED_UP:
-            self._look_up()
+        if len(self._losses) >= ENCODED:
+            self._encode_losses()
 
-    def _look_up(self) -> None:
-        """Have a device compute where the model looked when it wrote the answers that are not whole yet."""
-        if self._losses:
-            losses = self._losses.values()
-            pairs = encode_pairs(self.translator, [loss.text for loss in losses], [loss.answer for loss in losses])
-            self._looks.append((self._losses, average_looks(self.translator, pairs, to=self.to)))
-            self._losses = {}
+    def _encode_losses(self) -> None:
+        """Prepare to look up where the model looked when it wrote the answers that are not whole yet."""
+        losses, sides = self._losses.values(), (self.translator.source, self.translator.target)
+        pairs = encode_pairs(*sides, [loss.text for loss in losses], [loss.answer for loss in losses])
+        self._encoded |= dict(zip(self._losses, zip(losses, pairs, strict=True), strict=True))
+        self._losses = {}
 
-    def finish(self) -> list[Answer]:
+    def finish(self) -> Steps[list[Answer]]:
         """Return all answers in the order of the sentences, those that have lost something mended."""
-        self._mend_by_attention()
+        yield from self._mend_by_attention()
         for number, text in self._mended.items():
             if not holds_phrase(text, self.decoding.forbid):
                 self._written[number] = text
         answers = [(self._answers[number], self._written[number]) for number in range(len(self.sentences))]
         return [answer if text == answer.text else replace(answer, text=text) for answer, text in answers]
 
-    def _mend_by_attention(self) -> None:
+    def _mend_by_attention(self) -> Steps[None]:
         """Write what is still lost over what was written while the model looked at it.
 
         Where nothing was, it is put after the word that looked at it most.
         """
-        self._look_up()
-        for losses, looks in self._looks:
-            stretches = find_stretches(list(losses.values()), looks, self.translator.lexicon)
-            for (number, loss), places in zip(losses.items(), stretches, strict=True):
-                self._mended[number] = splice(loss.text, loss.answer, places)
+        self._encode_losses()
+        if not self._encoded:
+            return
+        losses = {number: loss for number, (loss, _) in self._encoded.items()}
+        looks = yield LookCall([pair for _, pair in self._encoded.values()], self.to)
+        stretches = find_stretches(list(losses.values()), looks, self.translator.lexicon)
+        for (number, loss), places in zip(losses.items(), stretches, strict=True):
+            self._mended[number] = splice(loss.text, loss.answer, places)
 
     def _find_lost(self, answers: Mapping[int, str]) -> dict[int, list[Span]]:
         """Return, by number, the spans that answers have lost, if any; what may not be written is not missed."""

@@ -65,8 +65,25 @@ class DecodingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationOptions(DecodingConfig):
-    """Settings of a translation: beam search, sampling, constraints."""
+class TargetOptions:
+    """The language of an answer."""
 
     to: str | None = None
     """Target language, where the model has several; guessed from the text when not given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions(TargetOptions, DecodingConfig):
+    """Settings of a translation: beam search, sampling, constraints."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerFileOptions(TargetOptions):
+    """How answers in a file are scored."""
+
+    columns: tuple[int, int] | None = None
+    """Columns of source and reference in a table of the test pairs."""
+    metric: Literal["overlap", "errors"] = "overlap"
+    """Overlap with the references (BLEU, chrF, TER), or edits to the nearest one."""
+    tokenize: str = "13a"
+    """How sacreBLEU cuts texts into words."""

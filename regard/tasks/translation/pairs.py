@@ -27,11 +27,11 @@ from regard.data.packing import buckets, pack
 from regard.data.readers import Corpus
 from regard.data.readers import pairs as pairs_of
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.translation import indexing
 from regard.tasks.translation.encoding import processes
 from regard.tasks.translation.sources import Sources
 
-IGNORE = -100  # the label of a token that is not learnt
 GUESSED = 500  # pairs from which the language of a corpus is guessed
 ROUND = 256  # what the size of a row that is fuller than planned is rounded up to
 

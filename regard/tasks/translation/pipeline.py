@@ -7,25 +7,42 @@ left. Then what an answer lost is put back, capitals come back, and the sentence
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regard.data import languages, truecase
-from regard.decoding.forbidden import holds_phrase
-from regard.tasks.translation.answers import Answer, rejoined, remove_forbidden, upper
+from regard.tasks.translation.answers import Answer, rejoined, remove_forbidden, upper, worded
 from regard.tasks.translation.copying import Restoration, copies, keep_entities
+from regard.tasks.translation.model_calls import Hypothesis, SearchCall, Steps
+from regard.tasks.translation.phrases import holds_phrase
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.text_side import TextSide
+
+
+def translate_stepwise(
+    translator: TextSide, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
+) -> Steps[list[Answer]]:
+    """Translate texts; `first` is the number of the first, which its random seed depends on."""
+    pipeline = Pipeline(translator, texts, to, decoding, first=first)
+    if pipeline.model_inputs:
+        sources = translator.encode_many(pipeline.model_inputs, to)
+        yield SearchCall(
+            sources=sources,
+            decoding=decoding,
+            seeds=pipeline.seeds,
+            on_finished=pipeline.add_hypotheses,
+        )
+    return (yield from pipeline.finish())
 
 
 class Pipeline:
     """Texts to translate: prepares what the model reads, takes its answers, and gives back translations."""
 
     def __init__(
-        self, translator: Translator, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
+        self, translator: TextSide, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
     ) -> None:
         self.translator, self.texts, self.to, self.decoding = translator, texts, to, decoding
         self.plans = translator.plan_many(texts, decoding)
@@ -54,6 +71,11 @@ class Pipeline:
         """What the model is to read."""
         return self.truecased if self._restoration is None else self._restoration.texts
 
+    def add_hypotheses(self, numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
+        """Take in what was written for some of what was read, by its places."""
+        answers = worded(self.translator.target, hypotheses, drawn=self.decoding.sample)
+        self.add_answers(dict(zip(numbers, answers, strict=True)))
+
     def add_answers(self, answers: Mapping[int, Answer]) -> None:
         """Take in answers by the places of what was read, some or all of them."""
         if self._restoration is None:
@@ -61,14 +83,15 @@ class Pipeline:
         else:
             self._restoration.examine(answers)
 
-    def finish(self) -> list[Answer]:
+    def finish(self) -> Steps[list[Answer]]:
         """Return the translations, once all answers are there."""
-        answered = dict(zip(self.pending, self._finish_sentences(), strict=True))
+        finished = yield from self._finish_sentences()
+        answered = dict(zip(self.pending, finished, strict=True))
         sentences = [
             answered[n] if n in answered else Answer(text, 0.0, kept=1) for n, text in enumerate(self.sentences)
         ]
-        found = iter(keep_entities(self.translator, self.sentences, sentences, self.to, self.decoding))
-        whole = [rejoined(plan, [next(found) for piece in plan if piece.text]) for plan in self.plans]
+        restored = iter((yield from keep_entities(self.translator, self.sentences, sentences, self.to, self.decoding)))
+        whole = [rejoined(plan, [next(restored) for piece in plan if piece.text]) for plan in self.plans]
         if not self.translator.reads:
             return whole
         foreign = languages.foreign_many(self.texts, self.translator.reads)
@@ -88,11 +111,12 @@ class Pipeline:
             and not holds_phrase(self.sentences[number], self.decoding.forbid)
         )
 
-    def _finish_sentences(self) -> list[Answer]:
+    def _finish_sentences(self) -> Steps[list[Answer]]:
         """The answers to what was asked, mended, and in capitals where the sentences were."""
         if self._restoration is None:
             answers = [self._answers[place] for place in range(len(self.pending))]
         else:
-            answers = [remove_forbidden(answer, self.decoding.forbid) for answer in self._restoration.finish()]
+            restored = yield from self._restoration.finish()
+            answers = [remove_forbidden(answer, self.decoding.forbid) for answer in restored]
         sides = zip(self.truecased, self.originals, answers, strict=True)
         return [upper(answer) if truecased != original else answer for truecased, original, answer in sides]

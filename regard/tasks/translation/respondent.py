@@ -28,11 +28,16 @@ WRITING: dict[str, Any] = {"beams": 1, "split": False, "copy": "none", "truecase
 
 
 @dataclass(frozen=True, kw_only=True)
-class WritingOptions(DecodingConfig):
-    """Settings of an answer: beam search, sampling, constraints."""
+class PrefixOptions:
+    """What is asked of a text."""
 
     ask: str | None = None
     """What to put in front of texts, where the model knows several prefixes and a text begins with none of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingOptions(PrefixOptions, DecodingConfig):
+    """Settings of an answer: beam search, sampling, constraints."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class Respondent(Translator):
     verb: ClassVar[str] = "reply"
     kind: ClassVar[str] = "a text-to-text model"
     Options: ClassVar[type] = WritingOptions
+    LookOptions: ClassVar[type] = PrefixOptions
     prefixes: tuple[str, ...] = ()
     """What it was asked by in training."""
 

@@ -5,38 +5,40 @@ Everything that reads sources and answers together, such as alignment and teache
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.hardware import device_of
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
 from regard.decoding.batch import BrokenScores, Finished, stream
-from regard.decoding.batching import by_length, by_width, padded, round_up
+from regard.decoding.batching import by_length, by_width, in_order, padded, round_up
+from regard.decoding.beam import Beam
 from regard.decoding.engine import ROWS as LANE_ROWS
 from regard.decoding.engine import Engine
-from regard.decoding.generate import seeded_noise
+from regard.decoding.generate import generate, seeded_noise
 from regard.decoding.lane import Group
-from regard.decoding.request import Request
+from regard.decoding.request import How, Request, Score
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
-from regard.interpret.watch import SearchWatcher
+from regard.decoding.teacher_forcing import Teacher
+from regard.interpret.watch import SearchWatcher, attention_names
 from regard.models.inference import ENOUGH, Ready
+from regard.tasks.translation.model_calls import OnFinished, SearchCall
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.policy import build_how, build_policy, build_rules
+from regard.tasks.translation.text_side import TextSide
 
 ROWS, BATCH = 512, 64  # most sentences side by side on a GPU, and most that are read together there
 STEP = 16  # lengths of sentences read together are multiples of it, so that a GPU can replay the work
-OnFinished = Callable[[Iterable[int], Sequence[Sequence[Hypothesis]]], None]
+GREEDY = Beam(beams=1)
 
 
-class Searcher:
+class Searcher(TextSide):
     """A translation model and its tokenizers."""
-
-    kind: ClassVar[str] = "a translator"
 
     def __init__(
         self,
@@ -47,45 +49,15 @@ class Searcher:
         *,
         ready: Ready | None = None,
     ) -> None:
+        crossing = find_crossing(model)
+        super().__init__(tokenizers, decoding, context=int(model.config.context), crossing=crossing, name=name)
         self.model = model
         self.ready = Ready(model) if ready is None else ready
-        self.source, self.target = tokenizers
-        self.begin, self.end = self.target.opening, self.target.role("end")
-        self.decoding = decoding
-        self.name = name
 
     @property
-    def languages(self) -> list[str]:
-        """Target languages to choose from; none when there is only one."""
-        return list(self.source.tags)
-
-    @property
-    def context(self) -> int:
-        """The most tokens of a source or an answer."""
-        return int(self.model.config.context)
-
-    def encode(self, text: str, to: str | None = None) -> list[int]:
-        """Token ids of a sentence as the model reads it: the tag of the language asked for, the text, the end."""
-        return self.encode_many([text], to)[0]
-
-    def encode_many(self, texts: Sequence[str], to: str | None = None) -> list[list[int]]:
-        """Token ids of sentences as the model reads them."""
-        tag, end, room = self.tag(to), self.source.role("end"), self.context - 1
-        found = [[*tag, *ids, end] for ids in self.source.encode_many(texts)]
-        longest = max(map(len, found), default=0) - 1
-        if longest > room:
-            raise ValueError(f"{longest} tokens in one sentence, the model reads {room}: split the text")
-        return found
-
-    def tag(self, to: str | None = None) -> list[int]:
-        """What asks for a language: one token, or none where there is nothing to choose."""
-        if to is None:
-            if len(self.languages) > 1:
-                raise ValueError(f"say which language to translate to: {', '.join(self.languages)}")
-            return [self.source.tag(name) for name in self.languages]
-        if not self.languages:
-            raise ValueError(f"this model has only one direction: leave out the language {to}")
-        return [self.source.tag(to)]
+    def teacher(self) -> Teacher:
+        """The model as it reads sources and given answers side by side."""
+        return Teacher(self.model, begin=self.begin, end=self.end)
 
     def search_all(
         self, read: Sequence[list[int]], decoding: DecodingConfig, seeds: Sequence[int], on_finished: OnFinished
@@ -152,22 +124,70 @@ class Searcher:
         seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
         return stream(model or self.model, [Group(inputs, limits, seeded_noise(policy, limits, seeds))], policy)[0]
 
-    def make_requests(self, read: Sequence[list[int]], decoding: DecodingConfig, seeds: Sequence[int]) -> list[Request]:
-        """Return what asks an engine for the answers to these sources."""
-        limits = self._limits(read, range(len(read)), decoding)
-        how, rules = build_how(decoding), build_rules(decoding, self.target, len(self.model.prediction))
-        begin = torch.tensor([self.begin])
+    def search(self, call: SearchCall) -> list[list[Hypothesis]]:
+        """Answer a call without an engine; one that takes answers while others are searched for gets them so."""
+        if call.on_finished is not None:
+            assert call.decoding is not None
+            assert call.seeds is not None
+            self.search_all(call.sources, call.decoding, call.seeds, call.on_finished)
+            return []
+        how = DecodingConfig(beams=1) if call.decoding is None else call.decoding
+        batches = by_length([len(ids) for ids in call.sources], budget=max(1, how.tokens // how.beams))
+        return in_order(batches, [self._search_batch(call, batch) for batch in batches])
+
+    def _search_batch(self, call: SearchCall, numbers: Sequence[int]) -> list[list[Hypothesis]]:
+        prefixes = () if call.prefixes is None else [call.prefixes[number] for number in numbers]
+        rules = [constraints.Prefix(each=prefixes)] if prefixes else []
+        if call.decoding is not None:
+            return self.hypotheses(call.sources, numbers, call.decoding, call.seeds, rules=rules)
+        limits = self._choose_limits(call)
+        inputs = self._inputs([call.sources[number] for number in numbers], device_of(self.model))
+        own = [limits[number] for number in numbers]
+        return generate(self.model, inputs, limit=own, eos=self.end, constraints=rules)
+
+    def _choose_limits(self, call: SearchCall) -> list[int]:
+        """Return the most tokens of each answer to a call."""
+        if call.limits is not None:
+            return list(call.limits)
+        assert call.decoding is not None
+        return self._limits(call.sources, range(len(call.sources)), call.decoding)
+
+    def make_requests(self, call: SearchCall) -> list[Request]:
+        """Return what asks an engine for the answers to a call."""
+        how: How = GREEDY
+        rules: tuple[constraints.Constraint, ...] = ()
+        if call.decoding is not None:
+            how = build_how(call.decoding)
+            rules = build_rules(call.decoding, self.target, len(self.model.prediction))
+        count = len(call.sources)
+        prefixes = [()] * count if call.prefixes is None else [(constraints.Prefix(ids),) for ids in call.prefixes]
+        seeds = [0] * count if call.seeds is None else call.seeds
         return [
-            Request(
-                inputs=(torch.tensor(ids), torch.tensor(len(ids)), begin), limit=limit, how=how, rules=rules, seed=seed
-            )
-            for ids, limit, seed in zip(read, limits, seeds, strict=True)
+            Request(inputs=self._request_inputs(ids), limit=limit, how=how, rules=(*rules, *prefix), seed=seed)
+            for ids, limit, prefix, seed in zip(call.sources, self._choose_limits(call), prefixes, seeds, strict=True)
         ]
+
+    def make_score_requests(
+        self,
+        sources: Sequence[list[int]],
+        targets: Sequence[list[int]],
+        *,
+        top: int = 0,
+        weights: tuple[str, ...] = (),
+    ) -> list[Request]:
+        """Return what asks an engine for the scores of targets and their ends, and the weights of these attentions."""
+        return [
+            Request(inputs=self._request_inputs(ids), limit=1, how=Score([[*target, self.end]], top), weights=weights)
+            for ids, target in zip(sources, targets, strict=True)
+        ]
+
+    def _request_inputs(self, ids: list[int]) -> tuple[Tensor, ...]:
+        return torch.tensor(ids), torch.tensor(len(ids)), torch.tensor([self.begin])
 
     def make_engine(self, *, rows: int = LANE_ROWS) -> Engine:
         """Return an engine for such requests, with room for everything that the model reads and writes."""
         size = self.context
-        return Engine(
+        engine = Engine(
             self.ready(ENOUGH),
             eos=self.end,
             longest=size,
@@ -176,6 +196,8 @@ class Searcher:
             device=device_of(self.model),
             watch=partial(SearchWatcher, self.model),
         )
+        engine.use_teacher(self.teacher)
+        return engine
 
     def _inputs(
         self, read: Sequence[list[int]], device: torch.device, longest: int | None = None
@@ -188,3 +210,8 @@ class Searcher:
     def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
         """The most tokens of each answer."""
         return [min(self.context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
+
+
+def find_crossing(model: nn.Module) -> list[str]:
+    """Return the names of the attentions that look from answers to sources."""
+    return [name for name in attention_names(model) if name.endswith("cross")]

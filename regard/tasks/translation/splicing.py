@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data.tokenizers import WORD as UNIT
-from regard.tasks.translation.alignment import WordLooks
 from regard.tasks.translation.lost_names import NAME, OPENING, WORD, Lexicon, find_alike, strip_clitics
 from regard.tasks.translation.lost_text import DIGITS, NUMBER, RUN
+from regard.tasks.translation.model_calls import WordLooks
 
 Span = tuple[int, int]
 CHUNK = re.compile(r"[^\s.,;:!?]+(?:[.,;:!?]+[^\s.,;:!?]+)*")  # what stands between blanks, without a stop after it

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.decoding.teacher_forcing import Teacher
 from regard.metrics.likelihood import perplexity
+from regard.tasks.translation.model_calls import ScoreCall, TargetScore
 from regard.tasks.translation.search import Searcher
 
 
@@ -50,7 +50,7 @@ def likelihood(
         [*translator.tag(to), *ids, translator.source.role("end")] for ids in translator.source.encode_many(sources)
     ]
     written = translator.target.encode_many(targets, written=True)
-    fitting = teacher(translator).fitting(read, written)
+    fitting = translator.teacher.fitting(read, written)
     if not fitting:
         return None
     total = 0.0
@@ -65,21 +65,19 @@ def likelihood(
     )
 
 
-def teacher(translator: Searcher) -> Teacher:
-    """The translator's model, told the answers."""
-    return Teacher(translator.model, begin=translator.begin, end=translator.end)
-
-
 def forced(
     translator: Searcher, read: Sequence[list[int]], written: Sequence[list[int]]
 ) -> Iterator[tuple[int, Float[Tensor, "written"]]]:
     """(number, log-probability of each written token and of the end) for every pair of token ids, in any order."""
-    return teacher(translator).scores(read, written)
+    return translator.teacher.scores(read, written)
 
 
-def choices(translator: Searcher, read: list[int], written: list[int], *, top: int) -> list[list[tuple[int, float]]]:
-    """At each place of a translation, and at its end, the likeliest next tokens with their probabilities."""
-    told = teacher(translator)
-    [(_, features)] = told.features([read], [written])
-    chances, tokens = told.distribution(features).topk(min(top, len(translator.model.prediction)))
-    return [list(zip(*pair, strict=True)) for pair in zip(tokens.tolist(), chances.exp().tolist(), strict=True)]
+def score_targets(translator: Searcher, call: ScoreCall) -> list[TargetScore | None]:
+    """Return the scores of targets and their ends; None for one that is longer than the model reads."""
+    teacher, scores = translator.teacher, list[TargetScore | None]([None] * len(call.sources))
+    fitting = teacher.fitting(call.sources, call.targets)
+    sources, targets = ([side[number] for number in fitting] for side in (call.sources, call.targets))
+    for place, features in teacher.features(sources, targets):
+        tokens, choices = teacher.score_labels(features, [*targets[place], teacher.end], call.top)
+        scores[fitting[place]] = TargetScore(tokens.tolist(), choices)
+    return scores

@@ -87,6 +87,7 @@ class TextToText(Translation):
     usage: ClassVar[str] = 'regard predict {folder} "..."'
     title: ClassVar[str] = "A text-to-text model"
     code: ClassVar[str] = 'reply("a text")'
+    imported = None  # type: ignore[assignment]  # a T5 of others restores spans before it learns what is asked
 
     @staticmethod
     def recognise(given: Given) -> Claim | None:

@@ -3,56 +3,49 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import torch
 
 from regard import config
 from regard.checkpoint import Checkpoint
-from regard.data import languages, sentences
-from regard.data.encodings import encode_text
 from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.exchange import Exchange
 from regard.decoding.graphs import uncollected
-from regard.decoding.stepper import Hypothesis
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import TEXT, check_input, list_inputs
-from regard.tasks.trained import Face, Workload, described, revived
-from regard.tasks.translation.answers import Answer, describe_unfinished, worded
+from regard.tasks.trained import Extra, Face, Workload, described, revived
+from regard.tasks.translation.answers import Answer, describe_unfinished
+from regard.tasks.translation.call_answers import exchange_steps, run_steps
+from regard.tasks.translation.documents import document
 from regard.tasks.translation.looking import trace_answer, trace_steps
-from regard.tasks.translation.lost_names import Lexicon
-from regard.tasks.translation.options import DecodingConfig, TranslationOptions
-from regard.tasks.translation.pipeline import Pipeline
+from regard.tasks.translation.model_calls import Steps
+from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, TargetOptions, TranslationOptions
 from regard.tasks.translation.search import Searcher
 
 if TYPE_CHECKING:
-    from regard.interpret.steps import Steps
+    from regard.interpret.alignment.forced import Reader
+    from regard.interpret.steps import Steps as TracedSteps
+    from regard.tasks.translation.documents.glossary import Terms
 
-LANGUAGE_NAMES = ("lang", "language", "target", "target_lang", "target_language", "tgt", "tgt_lang")  # elsewhere
-ROWS, BATCH = 512, 64  # most sentences side by side on a GPU, and most that are read together there
-STEP = 16  # lengths of sentences read together are multiples of it, so that a GPU can replay the work
 WARMING = 3  # searches after which a GPU replays a step
+Result = TypeVar("Result")
 
 
-class Translator(Face, Searcher):
+class Translator(Searcher, Face):
     """Translates text with a trained model."""
 
     task: ClassVar[str] = "translation"
     verb: ClassVar[str] = "translate"
     kind: ClassVar[str] = "a translator"
     Options: ClassVar[type] = TranslationOptions
+    LookOptions: ClassVar[type] = TargetOptions
     __repr__ = described
-    trained_direction: Sequence[str] | None = None
-    """Codes of the languages of source and target, of a model of one direction whose training files named them."""
-
-    reads: Sequence[str] = ()
-    """The languages that it reads, where its card says so."""
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Translator:
@@ -63,24 +56,6 @@ class Translator(Face, Searcher):
         found.reads = tuple(reads)
         found.trained_direction = checkpoint.config.get("languages")
         return found
-
-    @cached_property
-    def lexicon(self) -> Lexicon:
-        """Which words of a source are names or rare."""
-        return Lexicon(self.source)
-
-    def direction(self, text: str) -> str | None:
-        """The language to translate into, of two the one that a text is less like; None if they are not known."""
-        if len(self.languages) != 2 or any(code not in LANGUAGES for code in self.languages):
-            return None
-        read = languages.likeliest(text, self.languages) or self.languages[0]
-        return next(code for code in self.languages if code != read)
-
-    def language(self, texts: Sequence[str], to: str | None = None) -> str | None:
-        """The language to translate into: the one asked for, or where there are several, guessed from the texts."""
-        if to is not None and self.languages:
-            return self.source.find_language(to)
-        return self.direction("\n".join(texts)) if to is None and len(self.languages) > 1 else to
 
     @overload
     def translate(self, texts: str, *, to: str | None = None, **settings: Any) -> str: ...
@@ -107,9 +82,13 @@ class Translator(Face, Searcher):
         known = " and ".join(LANGUAGES[one] for one in self.reads)
         return f"the text {seems}; {self.name} knows {known} only, so do not trust the answer"
 
-    def parse(self, text: str) -> str:
-        """An input is a text."""
-        return text
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """What there is to time, and its attention while it reads answers that are given."""
+        return {
+            "alignments": Extra(self.read_answers, TargetOptions, "Its attention while it is told the answers."),
+            "workloads": Extra(self.workloads, TargetOptions, "Searches to time, by one and by many."),
+        }
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """Translations with their scores; options are those of `TranslationOptions`."""
@@ -137,6 +116,14 @@ class Translator(Face, Searcher):
         test = scoring.pairs(*files, columns=columns, to=to)
         return scoring.given(name, answers, test, metric=metric, tokenize=tokenize)
 
+    score_answers = Extra(judge, AnswerFileOptions, "Scores of translations that are in a file already.")
+
+    def read_answers(self, *, to: str | None = None) -> Reader:
+        """Return what reads answers that are given, to a language of several, and says where it looks."""
+        from regard.interpret.alignment.forced import Reader
+
+        return Reader(self, to if self.languages else None)
+
     def workloads(self, inputs: Sequence[str], batches: Sequence[int], to: str | None = None) -> Iterator[Workload]:
         """What to time: searches by one and by many."""
         from regard.tasks.translation.speed import workloads
@@ -152,37 +139,38 @@ class Translator(Face, Searcher):
         """
         decoding = self.settings(**settings) if settings else self.decoding
         texts = list_inputs(texts, TEXT, verb=self.verb)
-        with uncollected():
-            return self._answers(texts, self.language(texts, to), first, decoding)
+        return self.run(self.translate_stepwise(texts, self.language(texts, to), decoding, first=first))
 
     def exchange(
-        self, inputs: Sequence[str], *, to: str | None = None, first: int = 0, **settings: Any
+        self,
+        inputs: Sequence[str],
+        *,
+        to: str | None = None,
+        first: int = 0,
+        html: bool = False,
+        terms: Terms | None = None,
+        **settings: Any,
     ) -> Exchange[list[Answer]]:
         """Answer as `answers` does, with somebody else to search: yields requests, is sent hypotheses, returns answers.
 
-        So one engine can serve many askers.
+        So one engine can serve many askers. HTML and texts with a glossary are translated as documents are.
         """
-        decoding = self.settings(**settings) if settings else self.decoding
         texts = list_inputs(inputs, TEXT, verb=self.verb)
-        pipeline = Pipeline(self, texts, self.language(texts, to), decoding, first=first)
-        read = self.encode_many(pipeline.model_inputs, pipeline.to)
-        if read:
-            hypotheses = yield self.make_requests(read, decoding, pipeline.seeds)
-            answers = worded(self.target, hypotheses, drawn=decoding.sample)
-            pipeline.add_answers(dict(enumerate(answers)))
-        return pipeline.finish()
+        if html or terms is not None:
+            steps = document.translate_stepwise(self, texts, html=html, to=to, terms=terms, **settings)
+        else:
+            decoding = self.settings(**settings) if settings else self.decoding
+            steps = self.translate_stepwise(texts, self.language(texts, to), decoding, first=first)
+        return (yield from self.exchange_steps(steps))
 
-    def _answers(self, texts: Sequence[str], to: str | None, first: int, decoding: DecodingConfig) -> list[Answer]:
-        """Answers of a list that is known from the beginning, heard while the search goes on."""
-        pipeline = Pipeline(self, texts, to, decoding, first=first)
+    def run(self, steps: Steps[Result]) -> Result:
+        """Drive text steps to their end with the model itself, and return their result."""
+        with uncollected():
+            return run_steps(self, steps)
 
-        def add_answers(numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
-            answers = worded(self.target, hypotheses, drawn=decoding.sample)
-            pipeline.add_answers(dict(zip(numbers, answers, strict=True)))
-
-        if pipeline.model_inputs:
-            self.search_all(self.encode_many(pipeline.model_inputs, to), decoding, pipeline.seeds, add_answers)
-        return pipeline.finish()
+    def exchange_steps(self, steps: Steps[Result]) -> Exchange[Result]:
+        """Drive text steps to their end as an exchange, such as `consider_stepwise(...)`."""
+        return exchange_steps(self, steps)
 
     def warm_up(self) -> None:
         """Prepare for many requests: compile kernels and capture graphs now instead of during the first of them."""
@@ -190,40 +178,14 @@ class Translator(Face, Searcher):
         for to in self.languages * WARMING or [None] * WARMING:  # type: ignore[list-item]
             self.answers(["."], to=to, copy="none")
 
-    def settings(self, **changes: Any) -> DecodingConfig:
-        """Its settings with some of them changed."""
-        if strange := next((name for name in changes if name in LANGUAGE_NAMES), None):
-            raise ValueError(f"unknown setting {strange}: name the language to translate into by to, such as to='fr'")
-        return config.build(DecodingConfig, {**config.plain(self.decoding), **changes}, where="decoding")
-
-    def like(self, decoding: DecodingConfig) -> Translator:
-        """The same translator with other settings, for parts of a text, whose language nobody asks."""
-        return Translator(self.model, (self.source, self.target), decoding, self.name, ready=self.ready)
-
     def look(self, text: str, *, to: str | None = None) -> Trace:
         """Translate one sentence and keep where every head looked while the winning beam was written."""
         check_input(text, TEXT, verb="look")
         return trace_answer(self, text, self.language([text], to))
 
-    def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
+    def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> TracedSteps:
         """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""
         return trace_steps(self, trace, names=names, top=top)
-
-    def plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
-        """The text cut into what is translated and the white space that is kept."""
-        return self.plan_many([text], decoding)[0]
-
-    def plan_many(self, texts: Sequence[str], decoding: DecodingConfig) -> list[list[sentences.Piece]]:
-        """The texts cut into what is translated and the white space that is kept; sentences are measured together."""
-        for text in texts:
-            encode_text(text)  # what no file can hold is not copied either
-        tidy = [self.source.how.tidy(text) for text in texts]
-        if not decoding.split or decoding.force or decoding.prefix:
-            return [sentences.whole(text) for text in tidy]
-        most = min(decoding.longest, self.context) - 2
-        return sentences.split_to_fit(
-            tidy, lambda parts: list(map(len, self.source.encode_many(parts, most=most))), most
-        )
 
 
 def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:

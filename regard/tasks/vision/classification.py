@@ -18,6 +18,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.config.words import quantity
+from regard.data.examples import TensorBatch
 from regard.data.pictures.album import PREPARATION, enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import explain_missing_temperature, fitted_temperature
@@ -27,8 +28,10 @@ from regard.models.spatial_transformer import SpatialTransformerConfig
 from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.tasks.card import card
-from regard.tasks.vision import preparing, scattering
+from regard.tasks.supervised.calibration import record_temperature
+from regard.tasks.vision import preparing
 from regard.tasks.vision.importing import imported
+from regard.tasks.vision.opening import patch_size
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.tasks.vision.recognition import recognise
 from regard.tasks.vision.scoring import Measured, measured
@@ -93,7 +96,7 @@ class PicturesRecipe:
 
 
 @dataclass(frozen=True)
-class PictureBatch:
+class PictureBatch(TensorBatch):
     """Some pictures: which, their places in the order of training, labels, and bytes unless the device has them.
 
     Of a scene there are several in a line: the one it is named after and what else it is made of.
@@ -103,25 +106,8 @@ class PictureBatch:
     places: Int[Tensor, "picture"]
     labels: Int[Tensor, "picture"]
     pixels: UInt8[Tensor, "picture *part channels size size"] | None = None
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def to(self, device: torch.device | str) -> PictureBatch:
-        """The same on a device."""
-        numbers, places, labels = (
-            each.to(device, non_blocking=True) for each in (self.numbers, self.places, self.labels)
-        )
-        pixels = None if self.pixels is None else self.pixels.to(device, non_blocking=True)
-        return PictureBatch(numbers, places, labels, pixels)
-
-    def halves(self) -> list[PictureBatch]:
-        """Two of about half the size, neighbours together; only itself when it is a pair."""
-        half = len(self) // 4 * 2
-        if not half:
-            return [self]
-        parts = [None if each is None else each.split([half, len(self) - half]) for each in vars(self).values()]
-        return [PictureBatch(*(None if part is None else part[side] for part in parts)) for side in (0, 1)]  # type: ignore[arg-type]
+    group: ClassVar[int] = 2
+    """Pictures are mixed in pairs."""
 
 
 def _from_nothing(recipe: PicturesRecipe, prepared: Prepared) -> bool:
@@ -152,15 +138,19 @@ class PictureClassification(Task):
         if prepared.fresh and len(prepared.train) < FEW:
             self.notes.append(f"fewer than {FEW:,} pictures: a model to start from (--from) would learn more from them")
         self.notes += explain_missing_temperature(len(prepared.valid), "pictures")
-        if prepared.scenes is None:
-            self.notes += enlarged(getattr(model.config, "patch", 0), prepared.train.album, prepared.valid.album)
+        self.notes += enlarged(patch_size(model.config), prepared.train.album, prepared.valid.album)
         if self.kept is not None:
             self.notes.append(f"{self.kept.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
 
     @staticmethod
     def prepare(recipe: PicturesRecipe, known: Checkpoint | None = None) -> Prepared:
         """Read and decode the pictures, as a model to start from knows them."""
-        return scattering.prepare(recipe.data, None if known is None else known.config)
+        known_config = None if known is None else known.config
+        if recipe.data.scatter is None:
+            return preparing.prepare(recipe.data, known_config)
+        from regard.tasks.vision import scattering
+
+        return scattering.prepare(recipe.data, recipe.data.scatter, known_config)
 
     @staticmethod
     def default_settings(recipe: PicturesRecipe, prepared: Prepared) -> dict[str, Any]:
@@ -207,22 +197,14 @@ class PictureClassification(Task):
 
     def batch(self, row: int) -> PictureBatch:
         """The pictures of a row."""
-        train, scenes, seed = self.prepared.train, self.prepared.scenes, self.recipe.training.seed
+        train, seed = self.prepared.train, self.recipe.training.seed
         chosen, places = preparing.row(train, row, batch=self.recipe.data.batch, seed=seed)
-        if scenes is None:
-            shown = train.labels[chosen]
-        else:
-            chosen = scenes.chosen(train, chosen, places, seed=seed)
-            shown = scenes.labels(train, chosen, self.prepared.classes)
+        chosen, shown = train.choose(chosen, places, seed=seed)
         pixels = None
         if self.kept is None:
             pixels = torch.from_numpy(train.pixels(chosen.ravel())).unflatten(0, chosen.shape)
         numbers, turns, labels = map(torch.from_numpy, (chosen, places, shown))
         return PictureBatch(numbers, turns, labels, pixels)
-
-    def split(self, batch: PictureBatch) -> list[PictureBatch]:
-        """A row that does not fit the memory, in halves."""
-        return batch.halves()
 
     def origins(self, batch: PictureBatch) -> list[str]:
         """Where these pictures stand."""
@@ -237,8 +219,7 @@ class PictureClassification(Task):
             assert self.kept is not None
             pixels = self.kept.index_select(0, batch.numbers.flatten()).unflatten(0, batch.numbers.shape)
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):  # places of pixels need all their bits
-            if self.prepared.scenes is not None:
-                pixels = self.prepared.scenes.made(pixels, batch.places, seed=self.recipe.training.seed)
+            pixels = self.prepared.train.render(pixels, batch.places, seed=self.recipe.training.seed)
             shown = self.augment(pixels, batch.labels, batch.places)
         logits = self.model(shown.pixels).float()
         smoothing = self.recipe.objective.smoothing
@@ -280,7 +261,7 @@ class PictureClassification(Task):
                 "task": recipe["task"],
                 "model": recipe["model"],
                 "labels": self.prepared.classes,
-                **({"temperature": self.temperature} if self.temperature != 1.0 else {}),
+                **record_temperature(self.temperature),
                 "data": {**data, "file": file, "learnt": remembered(self.prepared.train.marks)},
             },
             "README.md": self.card(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,16 +24,19 @@ from regard.interpret.maps import field, methods
 from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
-from regard.tasks.inputs import PICTURE, list_inputs
-from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
+from regard.models.vit import ViTConfig
+from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
+from regard.tasks.supervised.calibration import read_temperature
+from regard.tasks.supervised.prediction import Prediction
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing, scattering
-from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
+from regard.tasks.vision.judgement import Judgement, JudgementOptions, judge
+from regard.tasks.vision.opening import Given, called, opened, patch_size, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
 from regard.training.task import evenly
 
 if TYPE_CHECKING:
     from regard.interpret.anatomy import Anatomy
-    from regard.tasks.vision.judgement import Judgement
     from regard.tasks.vision.probing import Probe
 
 CHUNK = 256  # pictures looked at at a time
@@ -43,27 +45,24 @@ CLASS = "<class>"
 AS_SCENES = "pictures as large as scenes are read as scenes: add -s scatter=true to make scenes of them"
 
 
-@dataclass(frozen=True)
-class Sight:
-    """What a picture was found to show, and how probable each label is, the likeliest first."""
+@dataclass(frozen=True, kw_only=True)
+class PicturePrediction(Prediction):
+    """What a picture shows."""
 
     picture: str
-    label: str
-    probability: float
-    all: dict[str, float]
 
-    def __str__(self) -> str:
-        return f"{self.label}\t{self.probability:.3f}"
+    @property
+    def subject(self) -> dict[str, Any]:
+        """The name of the picture."""
+        return {"picture": self.picture}
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        chances = {label: round(chance, 6) for label, chance in self.all.items()}
-        return {
-            "picture": self.picture,
-            "label": self.label,
-            "probability": round(self.probability, 6),
-            "all": chances,
-        }
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceOptions:
+    """What may be set when evidence in a picture is shown."""
+
+    about: str | None = None
+    """The label to show the evidence for; null: the likeliest ones."""
 
 
 class PictureClassifier(DirectAnswers):
@@ -72,9 +71,10 @@ class PictureClassifier(DirectAnswers):
     task: ClassVar[str] = "pictures"
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier of pictures"
-    opens: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = PICTURE
     remembers: ClassVar[bool] = True
     Options: ClassVar[type] = NoOptions
+    LookOptions: ClassVar[type] = EvidenceOptions
     __repr__ = described
 
     def __init__(
@@ -87,7 +87,7 @@ class PictureClassifier(DirectAnswers):
     ) -> None:
         self.model, self.classes, self.data, self.name, self.temperature = model, classes, data, name, temperature
         self.shape = Shape.of(model.config, data)
-        self.patch = getattr(model.config, "patch", 0)  # of networks that cut pictures up
+        self.patch = patch_size(model.config)
         self.scaled = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
 
     @classmethod
@@ -95,37 +95,51 @@ class PictureClassifier(DirectAnswers):
         """The one a checkpoint directory holds."""
         known = checkpoint.config
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        heat = known.get("temperature", 1.0)
-        if not isinstance(heat, int | float) or not 0 < heat < math.inf:
-            raise ValueError(f"temperature must be a number above 0, not {heat!r}")
-        return cls(revived(checkpoint, device), [str(each) for each in known["labels"]], known["data"], name, heat)
+        labels, temperature = [str(label) for label in known["labels"]], read_temperature(known)
+        return cls(revived(checkpoint, device), labels, known["data"], name, temperature)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Pictures of any size, and folders of them."""
+        return Inputs(kind=self.input_kind, parse=self.parse, expand=unfolded)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """How far its maps may be believed, whether it learnt a shortcut, and what is inside a ViT."""
+        extras = {
+            "judge": Extra(self.judge_maps, JudgementOptions, "How far each kind of map may be believed."),
+            "probe": Extra(self.probe, NoOptions, "Whether a mark in a corner decides the answer."),
+            "anatomy": Extra(self.anatomy, NoOptions, "Patch filters, likeness of positions and reach of heads."),
+        }
+        if self.data.get("scatter"):
+            extras["scenes"] = Extra(self.side, NoOptions, "The scenes of labelled pictures that it is scored on.")
+        return extras
 
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""
         return Path(text)
 
-    def unfolded(self, text: str) -> list[str]:
-        """The inputs that one stands for: a folder for its pictures, at any depth, in the order of their names."""
-        return unfolded(text)
-
-    def answer(self, inputs: Sequence[Given], **options: Any) -> list[Sight]:
+    def answer(self, inputs: Sequence[Given], **options: Any) -> list[PicturePrediction]:
         """What each picture shows."""
         chosen(self, options)
         return self.classify(inputs)
 
-    def classify(self, pictures: Given | Sequence[Given]) -> list[Sight]:
+    def classify(self, pictures: Given | Sequence[Given]) -> list[PicturePrediction]:
         """What each picture shows: files, folders of them, or arrays (height, width) or (height, width, 3)."""
         spread = _spread(pictures)
-        found: list[Sight] = []
+        found: list[PicturePrediction] = []
         for first in range(0, len(spread), CHUNK):
             some = spread[first : first + CHUNK]
             found += self.sights(some, self.opened(some))
         return found
 
-    def sights(self, names: Sequence[Given], pixels: UInt8[Tensor, "picture channels size size"]) -> list[Sight]:
+    def sights(
+        self, names: Sequence[Given], pixels: UInt8[Tensor, "picture channels size size"]
+    ) -> list[PicturePrediction]:
         """What pictures show that are open already."""
-        chances = (self.logits(pixels) / self.temperature).softmax(-1)
-        return [self._sight(one, each) for one, each in zip(names, chances, strict=True)]
+        chances = (self.logits(pixels) / self.temperature).softmax(-1).tolist()
+        rows = zip(names, chances, strict=True)
+        return [PicturePrediction.rank(self.classes, row, picture=called(name)) for name, row in rows]
 
     def evaluate(
         self,
@@ -160,6 +174,7 @@ class PictureClassifier(DirectAnswers):
         files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
         if not (known := self.data.get("scatter")) or scatter is False:
             return preparing.read(files, self.shape, self.classes, reject=reject)
+
         how = config.build(ScatterConfig, known, where="data.scatter")
         shape = self.shape._replace(size=int(self.data["size"]), channels=int(self.data["channels"]))
         if scatter is None and scattering.are_scenes(files, shape.size, how):
@@ -168,10 +183,8 @@ class PictureClassifier(DirectAnswers):
         return scattering.read(files, shape, self.classes, how, reject=reject)
 
     def judge_maps(self, *paths: str | Path, **options: Any) -> Judgement:
-        """How far each kind of map may be believed, beside controls: pointing, deletion, insertion and change."""
-        from regard.tasks.vision.judgement import judged
-
-        return judged(self, paths, **options)
+        """How far each kind of map may be believed, beside controls; options are those of `JudgementOptions`."""
+        return judge(self, paths, config.build(JudgementOptions, options, where="options"))
 
     def probe(self, *paths: str | Path) -> Probe:
         """Whether answers depend on the mark of a shortcut: accuracy without it, and with it on other pictures."""
@@ -184,7 +197,7 @@ class PictureClassifier(DirectAnswers):
         from regard.interpret.anatomy import anatomy
 
         some = self.opened(evenly(_spread(pictures), LOOKED))
-        return anatomy(self.model, self.scaled(some.to(device_of(self.model))))
+        return anatomy(self.model, self.scaled(some.to(self.runner.device)))
 
     def look(self, given: Given, *, about: str | None = None) -> Trace:
         """Classify a picture and keep where the evidence lies for the likeliest labels, or one that is asked about."""
@@ -205,17 +218,12 @@ class PictureClassifier(DirectAnswers):
         if not self.classes:
             remedy = "train one on labelled pictures with `regard train --pictures DIR --from` and this folder"
             raise ValueError(f"{self.name} reads pictures and has no head that would name them: {remedy}")
-        return self.model(self.scaled(pixels.to(device_of(self.model)))).float().cpu()
-
-    def _sight(self, given: Given, chances: Float[Tensor, "classes"]) -> Sight:
-        ranked = chances.argsort(descending=True, stable=True).tolist()
-        every = {self.classes[number]: float(chances[number]) for number in ranked}
-        label = self.classes[ranked[0]]
-        return Sight(called(given), label, every[label], every)
+        return self.runner(self.scaled(pixels.to(self.runner.device))).float().cpu()
 
     def patches(self) -> list[Item]:
         """What is read, row by row, with its box as shares of the sides."""
-        before = [Item(CLASS, special=True)] * getattr(self.model.config, "before", 0)
+        shape = self.model.config
+        before = [Item(CLASS, special=True)] * (shape.before if isinstance(shape, ViTConfig) else 0)
         return before + patches(field(self.model))
 
 

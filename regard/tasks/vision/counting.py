@@ -17,7 +17,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.config.words import quantity
@@ -28,7 +27,7 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import CounterConfig, CountPerFrame
 from regard.tasks.card import card
-from regard.tasks.inputs import PICTURE, list_inputs
+from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
 from regard.tasks.trained import DirectAnswers, blind, chosen, described, revived
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import FramesConfig
@@ -147,8 +146,7 @@ class Counter(DirectAnswers):
     task: ClassVar[str] = "counting"
     verb: ClassVar[str] = "count"
     kind: ClassVar[str] = "a model that counts digits"
-    opens: ClassVar[bool] = True
-    together: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = PICTURE
     Options: ClassVar[type] = PictureOptions
     __repr__ = described
 
@@ -159,6 +157,12 @@ class Counter(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Counter:
         """The counter a checkpoint directory holds."""
         return cls(revived(checkpoint, device), checkpoint.directory.name, checkpoint.config.get("data"))
+
+    @property
+    def inputs(self) -> Inputs:
+        """Frames of the model's size, which belong together."""
+        size = self.model.config.size
+        return Inputs(kind=self.input_kind, parse=self.parse, together=True, limits={"height": size, "width": size})
 
     def parse(self, text: str) -> Path:
         """An input is the path of a frame; frames follow one another."""
@@ -172,8 +176,8 @@ class Counter(DirectAnswers):
     def evaluate(self, *files: str | Path, count: int = 500, name: str | None = None) -> Scores:
         """Scores on so many freshly drawn sequences."""
         frames, counts, _ = fresh_pictures(self, FramesConfig, count, files).parts
-        device = device_of(self.model)
-        guesses = torch.cat([self.model(part.to(device))[0].argmax(-1).cpu() for part in frames.split(CHUNK)])
+        device = self.runner.device
+        guesses = torch.cat([self.runner(part.to(device))[0].argmax(-1).cpu() for part in frames.split(CHUNK)])
         right = (guesses == counts).float()
         metrics = {
             "frames right, %": averaged((100 * right.mean(1)).tolist()),
@@ -194,8 +198,8 @@ class Counter(DirectAnswers):
         """How many digits are there in each of these frames, which follow one another."""
         frames = list_inputs(frames, PICTURE, verb=self.verb)
         shades = images.stacked(frames, size=self.model.config.size, invert=invert)
-        device = device_of(self.model)
-        logits, _ = self.model(torch.from_numpy(shades).to(device)[None])
+        device = self.runner.device
+        logits, _ = self.runner(torch.from_numpy(shades).to(device)[None])
         sure, counts = logits[0].float().softmax(-1).max(-1)
         return [Count(int(count), float(each)) for count, each in zip(counts, sure, strict=True)]
 

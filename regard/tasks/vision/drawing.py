@@ -90,10 +90,6 @@ class Drawing(Task):
         size = self.recipe.data.batch
         return self.albums.train.examples(range(row * size, (row + 1) * size))
 
-    def split(self, batch: Examples) -> list[Examples]:
-        """A row that does not fit the memory, in halves."""
-        return batch.halves()
-
     def origins(self, batch: Examples) -> list[str]:
         """What to call these examples."""
         return [f"{self.unit} {number}" for number in batch.numbers]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.hardware import device_of
+from regard.config.ranges import Count, Seed, Whole
 from regard.data.pictures.shelves import BOX
 from regard.interpret import judging
 from regard.metrics.boxes import iou
@@ -25,6 +26,20 @@ LOWER = ("deletion",)  # checks in which less is better
 PLACED = ("pointing", "inside", "overlap")
 SINGLE = ("deletion", "insertion", "change")
 Checks = Mapping[str, Mapping[str, Statistics]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgementOptions:
+    """How maps are judged."""
+
+    against: Any = None
+    """A model trained on boxes, to compare with; null: none."""
+    grids: Whole = 200
+    """Most grids of four pictures."""
+    singles: Count = 60
+    """Most single pictures from which regions are taken away."""
+    seed: Seed = 0
+    """Random seed."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +81,9 @@ class Judgement:
         )
 
 
-def judged(
-    classifier: PictureClassifier,
-    paths: Sequence[str | Path],
-    *,
-    against: Locator | None = None,
-    grids: int = 200,
-    singles: int = 60,
-    seed: int = 0,
-) -> Judgement:
+def judge(classifier: PictureClassifier, paths: Sequence[str | Path], options: JudgementOptions) -> Judgement:
     """Pointing in grids of four pictures and in boxes that are known; deletion, insertion and change on single ones."""
+    against, grids, singles, seed = options.against, options.grids, options.singles, options.seed
     side = classifier.side(*paths)
     labels = torch.from_numpy(np.asarray(side.labels)).long()
     place = device_of(classifier.model)

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
@@ -26,8 +25,8 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import ClassAndBox, LocatorConfig
 from regard.tasks.card import card
-from regard.tasks.inputs import PICTURE, list_inputs
-from regard.tasks.trained import DirectAnswers, blind, chosen, described, revived
+from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, blind, chosen, described, revived
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import PictureConfig
@@ -169,7 +168,7 @@ class Locator(DirectAnswers):
     task: ClassVar[str] = "localisation"
     verb: ClassVar[str] = "locate"
     kind: ClassVar[str] = "a model that finds digits"
-    opens: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = PICTURE
     Options: ClassVar[type] = PictureOptions
     __repr__ = described
 
@@ -181,6 +180,17 @@ class Locator(DirectAnswers):
         """The locator a checkpoint directory holds."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), name, checkpoint.config.get("data"))
+
+    @property
+    def inputs(self) -> Inputs:
+        """Pictures of the model's size."""
+        size = self.model.config.size
+        return Inputs(kind=self.input_kind, parse=self.parse, limits={"height": size, "width": size})
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """The boxes of pictures in memory."""
+        return {"boxes": Extra(self.boxes, NoOptions, "The box in each picture of shades, as shares of its sides.")}
 
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""
@@ -215,7 +225,7 @@ class Locator(DirectAnswers):
 
     @torch.no_grad()
     def _answers(self, shades: Float[Tensor, "picture height width"]) -> tuple[Tensor, Tensor]:
-        found = [self.model(chunk.to(_device(self.model))) for chunk in shades.split(CHUNK)]
+        found = [self.runner(chunk.to(self.runner.device)) for chunk in shades.split(CHUNK)]
         logits, guesses = (torch.cat(part).float().cpu() for part in zip(*found, strict=True))
         return logits, guesses
 
@@ -228,7 +238,7 @@ class Locator(DirectAnswers):
         """Which digit is where, in picture files or in arrays of shades from 0, black, to 1."""
         seen = list_inputs(seen, PICTURE, verb=self.verb)
         shades = images.stacked(seen, size=self.model.config.size, invert=invert)
-        logits, boxes = self.model(torch.from_numpy(shades).to(_device(self.model)))
+        logits, boxes = self.runner(torch.from_numpy(shades).to(self.runner.device))
         side = self.model.config.size
         found = zip(logits.float().softmax(-1).max(-1).values, logits.argmax(-1), boxes * side, strict=True)
         return [Place(int(label), float(sure), _rounded(box)) for sure, label, box in found]
@@ -239,10 +249,6 @@ def _off(objective: BoxConfig, guesses: Float[Tensor, "batch 4"], boxes: Float[T
     if objective.loss == "giou":
         return giou_loss(guesses, boxes)
     return F.smooth_l1_loss(guesses, boxes, reduction="none", beta=SMOOTH).sum(-1)
-
-
-def _device(model: nn.Module) -> torch.device:
-    return device_of(model)
 
 
 def _rounded(box: Tensor) -> tuple[float, float, float, float]:

@@ -15,7 +15,7 @@ from regard.interpret import judging, maps
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
-from regard.models.spatial_transformer import corners
+from regard.models.spatial_transformer import SpatialTransformer, corners
 
 if TYPE_CHECKING:
     from regard.tasks.vision.classifier import PictureClassifier
@@ -81,7 +81,7 @@ def _curves(
 
 def _crops(model: Any, pixels: torch.Tensor) -> dict[str, Any]:
     """The corners of what spatial transformers cut out, as shares of the sides: from the top left of each crop on."""
-    if not getattr(model, "transformers", None):
+    if not isinstance(model, SpatialTransformer) or not len(model.transformers):
         return {}
     with torch.no_grad():
         found = corners(model.looks(pixels)[0].float().cpu())

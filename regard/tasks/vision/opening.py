@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -15,6 +16,7 @@ from regard.data.pictures.album import Shape
 from regard.data.pictures.decoding import ANIMATED, SUFFIXES, Decoded, Unusable, below, decoded, from_array, quiet
 from regard.data.pictures.tables import ELSEWHERE
 from regard.interpret.items import Item
+from regard.models.vit import ViTConfig
 from regard.tasks.trained import Unreadable
 
 Given = str | Path | np.ndarray
@@ -60,6 +62,11 @@ def opened(
             warnings.warn(f"{called(each)}: {below(patch)}", stacklevel=1)
         found.append(pixels)
     return np.stack(found)
+
+
+def patch_size(config: Any) -> int:
+    """Return the side of the patches that a model cuts pictures into; 0 if it reads them whole."""
+    return config.patch if isinstance(config, ViTConfig) else 0
 
 
 def called(given: Given) -> str:

@@ -7,27 +7,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
+from torch import Tensor
 
 from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import nearest, quantity
+from regard.data.examples import Splits, order_examples
 from regard.data.findings import Finding, told
-from regard.data.packing import number, shuffled
+from regard.data.holdout import hold_out_of_classes, leave_out_measured, picture_keys
 from regard.data.pictures import shortcut as shortcuts
-from regard.data.pictures.album import ALLOWED, PREPARATION, RAISED, Album, Shape, album, joined, shape_of
+from regard.data.pictures.album import ALLOWED, PREPARATION, RAISED, Album, Shape, album, read_album, shape_of
 from regard.data.pictures.decoding import Fit, Resample
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile, Shelf, has_test_part, shelve
 from regard.data.pictures.shortcut import ShortcutConfig
 from regard.data.pictures.tables import LABEL
 from regard.training.task import evenly
-
-if TYPE_CHECKING:
-    from regard.tasks.vision.scattering import Scenes
 
 Size = Annotated[int, Range(8, 1024)]
 MEASURED = 4096  # pictures that mean and deviation are measured on
@@ -118,6 +117,26 @@ class Side:
         found[with_mark] = shortcuts.marked(found[with_mark], self.shortcut)
         return found
 
+    @property
+    def size(self) -> int:
+        """Pixels on each side of what a model sees."""
+        return int(self.album.pixels.shape[-1])
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a pixel of what a model sees."""
+        return int(self.album.pixels.shape[1])
+
+    def choose(
+        self, pictures: Int[np.ndarray, "some"], places: Int[np.ndarray, "some"], *, seed: int
+    ) -> tuple[Int[np.ndarray, "some *part"], Int[np.ndarray, "some"]]:
+        """Return the pictures that make the examples at these places of the order of training, and their labels."""
+        return pictures, self.labels[pictures]
+
+    def render(self, pixels: Tensor, places: Int[Tensor, "some"], *, seed: int) -> Tensor:
+        """Return what a model sees of the pixels of the examples at these places."""
+        return pixels
+
     def kept(self, chosen: np.ndarray) -> Side:
         """Only those that are chosen, by number or by a mask."""
         own = None if self.marked is None else self.marked[chosen]
@@ -136,39 +155,34 @@ class Side:
         """Digests of the pixels."""
         return self.album.marks[self.numbers]
 
+    def report(self, files: Sequence[PictureFile]) -> dict[str, Any]:
+        """Which files these pictures are from, and how many they are."""
+        return {"files": [file.path for file in files], "pictures": len(self), "fingerprint": self.fingerprint}
+
     @property
     def fingerprint(self) -> str:
         """What tells these pictures and labels from others."""
         return hashlib.sha256(self.marks.tobytes() + self.labels.astype(np.int64).tobytes()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Side, Side]):
+    """Labelled pictures, and their scales."""
 
-    classes: list[str]
-    train: Side
-    valid: Side
     shape: Shape
+    """What a picture is brought to when it is decoded."""
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    report: dict[str, Any]
-    summary: list[str]
-    fresh: bool = True
-    """Whether there is no model to go on from."""
-    scenes: Scenes | None = None
-    """What is made of the pictures to learn from, where they are scattered; `valid` holds scenes already."""
 
     @property
     def size(self) -> int:
         """Pixels on each side of what a model sees."""
-        return self.shape.size if self.scenes is None else self.scenes.how.size
+        return self.train.size
 
     @property
     def channels(self) -> int:
         """Numbers of a pixel of what a model sees."""
-        own = self.shape.channels
-        return own if self.scenes is None else self.scenes.how.channels(own)
+        return self.train.channels
 
 
 def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> Prepared:
@@ -189,25 +203,28 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
         valid = Side(measured, np.arange(len(measured)), numbered(measured, classes))
     else:
         train, valid = held_out(train, config.held, config.seed)
-    train, both = apart(train, valid)
-    notes += [f"left out of training: {both}"] if both else []
-    train = train if config.most is None else limited(train, config.most, config.seed)
-    notes += _oddities(train, valid, classes) + _tested(train, config.train, shape)
+    train, shared = choose_training_pictures(train, valid, config.most, seed=config.seed)
+    notes += [*shared, *_oddities(train, valid, classes), *_tested(train, config.train, shape)]
     if config.shortcut is not None:
         train, valid = (side.with_shortcut(config.shortcut, classes) for side in (train, valid))
         notes.append(
             f"shortcut: a mark is in {100 * config.shortcut.share:.0f} % of the pictures of {config.shortcut.label}"
         )
     mean, std = scales(train, given["mean"], given["std"])
-    groups = {"train": config.train, "valid": config.valid or config.train}
-    sides = {"train": train, "valid": valid}
-    report = {
-        part: {"files": [file.path for file in groups[part]], "pictures": len(side), "fingerprint": side.fingerprint}
-        for part, side in sides.items()
-    }
     own = [] if valid.album is found else valid.album.summary
     head = _head(train, valid, classes, shape)
-    return Prepared(classes, train, valid, shape, mean, std, report, [*head, *found.summary, *own, *notes], not known)
+    summary = [*head, *found.summary, *own, *notes]
+    return Prepared(
+        train=train,
+        valid=valid,
+        classes=classes,
+        report={"train": train.report(config.train), "valid": valid.report(config.valid or config.train)},
+        summary=summary,
+        fresh=not known,
+        shape=shape,
+        mean=mean,
+        std=std,
+    )
 
 
 def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, reject: float | None) -> Side:
@@ -223,14 +240,13 @@ def sided(shelves: Sequence[Shelf], shape: Shape, classes: list[str], *, reject:
 
 def _album(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = RAISED) -> Album:
     """The pictures of these shelves; too many bad ones are an error."""
-    albums = [album(shelf, shape) for shelf in shelves]
-    for shelf, one in zip(shelves, albums, strict=True):
-        one.check(reject, shelf.name, remedy=remedy)
-        if LABEL not in one.columns:
+    found = read_album(shelves, shape, reject=reject, remedy=remedy)
+    for shelf in shelves:
+        if LABEL not in shelf.columns:
             setting = "data.train.label" if remedy == RAISED else "-s label"
-            there = ", ".join(one.columns)
+            there = ", ".join(shelf.columns)
             raise ValueError(f"{shelf.name} has no column with labels, only {there}: name it, {setting}=COLUMN")
-    return joined(albums)
+    return found
 
 
 def classes_of(shelves: Sequence[Shelf], found: Album, known: list[str]) -> list[str]:
@@ -261,46 +277,27 @@ def numbered(found: Album, classes: Sequence[str]) -> Int[np.ndarray, "pictures"
 
 def held_out(side: Side, share: float, seed: int) -> tuple[Side, Side]:
     """The pictures to learn from and those held out: a share of each class by content, one at least, never all."""
-    ranks, held = _ranks(side, seed), np.zeros(len(side), bool)
-    for label in np.unique(side.labels):
-        own = np.flatnonzero(side.labels == label)
-        last = np.sort(ranks[own])[max(1, round(share * len(own))) - 1]
-        chosen = own[ranks[own] <= last]
-        if len(chosen) < len(own):
-            held[chosen] = True
+    held = hold_out_of_classes(picture_keys(side.marks, seed), side.labels, share)
     if not held.any():
         raise ValueError(f"{side.place(0)}: too few different pictures to hold some out: give more, or data.valid")
     return side.kept(~held), side.kept(held)
 
 
+def choose_training_pictures(train: Side, valid: Side, most: int | None, *, seed: int) -> tuple[Side, list[str]]:
+    """Leave out training pictures that equal some to measure on, and take at most so many of the others."""
+    fresh, notes = leave_out_measured(train.marks, valid.marks, train.place)
+    train = train.kept(fresh)
+    return train if most is None else limited(train, most, seed), notes
+
+
 def limited(side: Side, most: int, seed: int) -> Side:
     """So many pictures, as many of each class as there are, the same for the same seed."""
-    ranks, turn = _ranks(side, seed + 1), np.zeros(len(side), np.int64)
+    ranks, turn = picture_keys(side.marks, seed + 1), np.zeros(len(side), np.int64)
     for label in np.unique(side.labels):
         own = np.flatnonzero(side.labels == label)
         turn[own[np.argsort(ranks[own], kind="stable")]] = np.arange(len(own))
     order = np.lexsort((side.labels, turn))[:most]
     return side.kept(np.sort(order))
-
-
-def _ranks(side: Side, seed: int) -> np.ndarray:
-    """A number for each picture that depends on its content and the seed alone."""
-    mixed = (side.marks.astype(np.uint64) ^ np.uint64(number(seed))) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    return mixed ^ (mixed >> np.uint64(32))
-
-
-def apart(train: Side, valid: Side) -> tuple[Side, str]:
-    """Training pictures that are not measured on, and which ones were."""
-    both = np.isin(train.marks, valid.marks)
-    finding = Finding()
-    for picture in np.flatnonzero(both):
-        finding.add(train.place(int(picture)))
-    if both.all():
-        raise ValueError(f"{train.place(0)}: every training picture is also measured on: give others in data.valid")
-    return (
-        (train.kept(~both), told(finding, "equal to pictures that are measured on")) if finding.count else (train, "")
-    )
 
 
 def scales(train: Any, mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -380,11 +377,7 @@ def row(side: Side, row: int, *, batch: int, seed: int) -> tuple[Int[np.ndarray,
     The order is one permutation after the other, so that every row is full, and a pure function of seed and row.
     """
     places = np.arange(row * batch, (row + 1) * batch)
-    epochs, turns = np.divmod(places, len(side))
-    chosen = np.concatenate(
-        [shuffled(turns[epochs == epoch], len(side), number(seed, int(epoch))) for epoch in np.unique(epochs)]
-    )
-    return chosen, places
+    return order_examples(places, len(side), seed=seed), places
 
 
 def like(file: PictureFile) -> PictureFile:

@@ -85,11 +85,38 @@ class Scenes:
         return Side(album, np.arange(len(side)), np.concatenate(labels))
 
 
-def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> Prepared:
-    """Pictures to learn from, and where they are to be scattered, scenes to measure on."""
-    how = config.scatter
-    if how is None:
-        return preparing.prepare(config, known)
+@dataclass(frozen=True, kw_only=True)
+class ScatteredSide(Side):
+    """Pictures to learn from, of which scenes are made as they are asked for."""
+
+    scenes: Scenes
+    classes: Sequence[str]
+    """Labels of scenes."""
+
+    @property
+    def size(self) -> int:
+        """Pixels on each side of a scene."""
+        return self.scenes.how.size
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a pixel of a scene."""
+        return self.scenes.how.channels(super().channels)
+
+    def choose(
+        self, pictures: Int[np.ndarray, "some"], places: Int[np.ndarray, "some"], *, seed: int
+    ) -> tuple[Int[np.ndarray, "some *part"], Int[np.ndarray, "some"]]:
+        """Return the pictures that make the scenes at these places, their own first, and what the scenes show."""
+        chosen = self.scenes.chosen(self, pictures, places, seed=seed)
+        return chosen, self.scenes.labels(self, chosen, self.classes)
+
+    def render(self, pixels: Tensor, places: Int[Tensor, "some"], *, seed: int) -> Tensor:
+        """Return the scenes at these places."""
+        return self.scenes.made(pixels, places, seed=seed)
+
+
+def prepare(config: PicturesConfig, how: ScatterConfig, known: Mapping[str, Any] | None = None) -> Prepared:
+    """Pictures to learn from that make scenes, and scenes to measure on."""
     single = {**(known or {}), **({"labels": ()} if how.count > 1 else {})}  # sums are no labels of single pictures
     found = replace(preparing.prepare(config, single), fresh=not known)
     how.check(found.shape.size, found.shape.channels)
@@ -105,14 +132,16 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     mean, std = preparing.scales(some, *(getattr(config, name) or before.get(name) for name in ("mean", "std")))
     (few, most), each = how.scraps, ", each in a colour of its own" * how.colours
     note = f"scattered: scenes of {how.size} x {how.size} with {how.count} of them and {few} to {most} scraps of others"
+    album = replace(found.train.album, sides=np.full(len(found.train.album), how.size))  # of what a model sees
+    train = ScatteredSide(album, found.train.numbers, found.train.labels, scenes=made, classes=classes)
     return replace(
         found,
         classes=classes,
+        train=train,
         valid=made.fixed(found.valid, classes),
         mean=mean,
         std=std,
         summary=[*found.summary, note + each],
-        scenes=made,
     )
 
 

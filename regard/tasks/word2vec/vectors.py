@@ -20,7 +20,8 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.metrics.vectors import nearest, solve, spearman, unit
 from regard.tasks.card import card
-from regard.tasks.inputs import WORD, check_input
+from regard.tasks.inputs import WORD, InputKind, check_input
+from regard.tasks.runner import Weights
 from regard.tasks.trained import DirectAnswers, blind, chosen
 from regard.tasks.word2vec.word_benchmarks import Judged, Question
 
@@ -75,12 +76,34 @@ class Neighbours:
         return {"word": self.word, "near": [{"word": word, "cosine": cosine} for word, cosine in self.near]}
 
 
+@dataclass(frozen=True)
+class TableRunner:
+    """Looks up rows of a table, which lies in the memory of the CPU."""
+
+    vectors: Float[np.ndarray, "vocab width"]
+
+    @property
+    def device(self) -> torch.device:
+        """Return the CPU."""
+        return torch.device("cpu")
+
+    @property
+    def weights(self) -> Weights:
+        """The numbers of the table."""
+        return Weights(self.vectors.size, self.vectors.nbytes)
+
+    def __call__(self, places: Any) -> Float[np.ndarray, "words width"]:
+        """Return the vectors at these places."""
+        return self.vectors[places]
+
+
 class WordVectors(DirectAnswers):
     """Words, most frequent first, and a vector for each."""
 
     task: ClassVar[str] = "word2vec"
     verb: ClassVar[str] = "similar"
     kind: ClassVar[str] = "a table of word vectors"
+    input_kind: ClassVar[InputKind] = WORD
     Options: ClassVar[type] = NeighbourOptions
 
     def __init__(
@@ -92,14 +115,10 @@ class WordVectors(DirectAnswers):
     ) -> None:
         assert len(words) == len(vectors), f"{len(words)} words and {len(vectors)} vectors"
         self.words, self.vectors, self.counts = list(words), vectors, None if counts is None else list(counts)
-        self.name, self.model = name, None
+        self.name, self.model, self.runner = name, None, TableRunner(vectors)
 
     def __repr__(self) -> str:
         return f"<WordVectors {self.name}: {len(self.words):,} words, {self.vectors.shape[1]} features>"
-
-    def parse(self, text: str) -> str:
-        """An input is a word."""
-        return text
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Neighbours]:
         """The neighbours of each word; options are those of `NeighbourOptions`."""
@@ -115,6 +134,10 @@ class WordVectors(DirectAnswers):
     def look(self, given: Any, **options: Any) -> Trace:
         """There is nothing to look at in a table of vectors."""
         raise blind(self, "see its neighbours, or a map of words")
+
+    def attention_names(self) -> list[str]:
+        """Return nothing: a table of vectors has no attention."""
+        return []
 
     @classmethod
     def load(cls, found: Checkpoint, *, device: Any = None) -> WordVectors:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from regard.attention.masks import Row
 from regard.data.tokenizers import Tokenizer
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.answering.files import Marked, Question
 from regard.tasks.answering.spans import Told, band, best, span_loss
-from regard.tasks.answering.windows import IGNORE, PassageConfig, Reader, index, parts
+from regard.tasks.answering.windows import PassageConfig, Reader, index, parts
 from regard.tasks.labels import formats
 from regard.tasks.labels.reading import learn
 

@@ -77,12 +77,12 @@ def test_every_pair_comes_at_most_once_in_an_epoch(tmp_path):
 
 def test_nothing_of_a_held_out_pair_is_learnt_from(tmp_path):
     made = task(tmp_path)
-    sides = made.prepared.sides
+    sides = made.prepared
     held = {text for pair in sides.valid.texts for text in pair}
     assert held
     assert not held & {text for pair in sides.train.texts for text in pair}
     more = pairs(tmp_path, extra=[f"{first}\tanother" for first, _ in sides.valid.texts])
-    again = Matching.prepare(recipe.resolve(settings(tmp_path, data={"train": {"path": more}}))[1]).sides
+    again = Matching.prepare(recipe.resolve(settings(tmp_path, data={"train": {"path": more}}))[1])
     assert not held & {text for pair in again.train.texts for text in pair}
 
 

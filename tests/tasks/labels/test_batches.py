@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from regard import config
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.labels import files
-from regard.tasks.labels.batches import IGNORE, prepare
+from regard.tasks.labels.batches import prepare
 from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
 from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig, learn, read, shown

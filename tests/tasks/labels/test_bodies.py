@@ -9,8 +9,9 @@ import torch
 import regard
 from regard import recipe
 from regard.metrics.calibration import calibration_error, fitted_temperature, probabilities
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.labels import formats
-from regard.tasks.labels.batches import IGNORE, index
+from regard.tasks.labels.batches import index
 from regard.tasks.labels.files import TaggedFile, read
 from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig

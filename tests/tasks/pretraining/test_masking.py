@@ -8,10 +8,10 @@ import pytest
 
 from regard.data.hiding import LENGTHS, Hiding
 from regard.data.tokenizers.units import UnitsConfig
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import prepare
 from regard.tasks.pretraining.documents import DocumentsConfig
 from regard.tasks.pretraining.masking import SPECIAL, MaskedRows, MaskingConfig
-from regard.tasks.pretraining.rows import IGNORE
 from regard.tasks.pretraining.sentences import Sentences
 from tests.tasks.pretraining.small import prepared
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from regard import recipe
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.masked import MaskedLM
 from regard.tasks.pretraining.masking import MaskedRows
-from regard.tasks.pretraining.rows import IGNORE
 from tests.tasks.pretraining.making import made, settings
 
 PAIRS = [(f"one {n} cat{'s' * (n % 5)}", f"chat {n} un" + " de plus" * (n % 3)) for n in range(60)]

@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import Corpus
-from regard.tasks.pretraining.rows import IGNORE, Measured, Rows, Windows, split_batch
+from regard.tasks.pretraining.rows import Measured, Rows, Windows, split_batch
 
 END, OPENING = 2, 1
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=12)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.tasks.pretraining.rows import IGNORE
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.spans import SpanRows, SpansConfig, corrupted, left_out, special
 from tests.tasks.pretraining.small import prepared
 

@@ -12,10 +12,10 @@ import torch
 import regard
 from regard import checkpoint, models, recipe
 from regard.attention.masks import Grid
+from regard.metrics.likelihood import IGNORE
 from regard.models.gpt import GPTConfig
 from regard.tasks import TASKS
 from regard.tasks.pretraining import causal, corruption, learning, masked
-from regard.tasks.pretraining.rows import IGNORE
 from regard.tasks.pretraining.writer import surprise
 from regard.training.microbatch import MicroBatches
 from tests.tasks.pretraining.making import LINES, made, settings

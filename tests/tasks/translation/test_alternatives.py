@@ -8,7 +8,8 @@ import pytest
 
 import regard
 from regard.tasks.translation.alternatives import Considered, consider
-from regard.tasks.translation.teacher_forcing import choices, forced
+from regard.tasks.translation.model_calls import ScoreCall
+from regard.tasks.translation.teacher_forcing import forced, score_targets
 from regard.tasks.translation.translator import Translator
 
 TEXT = "Le chat noir dort. Le roi mange !"
@@ -17,6 +18,12 @@ TEXT = "Le chat noir dort. Le roi mange !"
 @pytest.fixture(scope="module")
 def translator(trained: Path) -> Translator:
     return regard.load(trained, device="cpu")
+
+
+def choices(translator, source, tokens, *, top):
+    """At each place of a translation, and at its end, the likeliest next tokens with their probabilities."""
+    [score] = score_targets(translator, ScoreCall([source], [tokens], top))
+    return [[(token, math.exp(chance)) for token, chance in place] for place in score.choices]
 
 
 def test_the_answer_is_the_translators_word_by_word_and_its_probability_the_product(translator):

@@ -250,7 +250,7 @@ def test_only_answers_that_have_lost_something_are_touched(shipped):
     assert restoration.texts == texts
     for number in (1, 0):  # as they are finished
         restoration.examine({number: drafts[number]})
-    mended = restoration.finish()
+    mended = shipped.run(restoration.finish())
     assert "Szymanski" in mended[0].text
     assert mended[0].text.startswith("J'ai rencontré")
     assert mended[0].score == -1.0

@@ -16,8 +16,9 @@ from regard import config
 from regard.data.holdout import sentence
 from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.translation import indexing
-from regard.tasks.translation.pairs import IGNORE, PairBatch, Pairs, PairsConfig, Prepared, prepare
+from regard.tasks.translation.pairs import PairBatch, Pairs, PairsConfig, Prepared, prepare
 
 SMALL = TokenizerConfig(vocab=320)
 

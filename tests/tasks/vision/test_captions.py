@@ -12,8 +12,9 @@ from regard import models, recipe
 from regard.attention.hard import score_function
 from regard.attention.plane import interpolated
 from regard.data import cache as caches
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.vision.captions.preparing import Lines
-from regard.tasks.vision.captions.task import IGNORE, Captions
+from regard.tasks.vision.captions.task import Captions
 from tests.tasks.vision.captioning import BRIEF, EYE, prepared, settings
 
 pytestmark = pytest.mark.usefixtures("own_cache")

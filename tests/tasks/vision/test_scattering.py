@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from regard.data.pictures.augment import AugmentConfig
 from regard.interpret.trace import load as reload
 from regard.models.spatial_transformer import corners
 from regard.tasks.vision.classifier import AS_SCENES
+from tests.data.pictures.drawing import fill
 from tests.tasks.vision.learner import learner
 
 SMALL = {"name": "spatial-transformer", "searching": [4], "widths": [4, 4], "hidden": 8}
@@ -238,3 +241,19 @@ def test_names_cannot_be_added_up_and_other_models_have_no_scenes(tmp_path: Path
         regard.load(run).evaluate(photos)
     refused = CliRunner().invoke(app, ["data", "make", "scenes", "en-fr", str(digits), str(tmp_path / "out")])
     assert "en-fr was not trained on scattered pictures" in str(refused.exception)
+
+
+def test_a_folder_of_photos_is_learnt_without_the_modules_of_scenes_and_drawn_digits(tmp_path: Path) -> None:
+    photos = fill(tmp_path / "photos", 6)
+    settings = {"task": "pictures", "data": {"train": str(photos), "size": 8, "batch": 4}, "training": SHORT}
+    settings["model"] = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4}
+    code = (
+        "import sys, regard\n"
+        f"regard.train({settings!r}, out={str(tmp_path / 'run')!r}, quiet=True)\n"
+        f"regard.load({str(tmp_path / 'run')!r}).evaluate({str(photos)!r})\n"
+        "print(*(name for name in sys.modules if name.startswith('regard.tasks.vision')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
+    imported = {name.rpartition(".")[2] for name in done.stdout.split()}
+    assert "preparing" in imported
+    assert not imported & {"scattering", "drawing", "drawn", "digits", "glyphs", "counting", "localisation"}

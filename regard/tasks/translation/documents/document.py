@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from regard.data.language_names import LANGUAGES
 from regard.data.tokenizers import WORD
-from regard.decoding.forbidden import holds_phrase
-from regard.tasks.translation.alignment import links
+from regard.tasks.translation.answers import Answer
 from regard.tasks.translation.documents.attributes import find_values, write_values
 from regard.tasks.translation.documents.entities import Markers, encode_text
 from regard.tasks.translation.documents.glossary import Match, Terms
 from regard.tasks.translation.documents.markup import Marked, cut, parse
 from regard.tasks.translation.documents.tag_placement import diagonal, occurrences, restore
-from regard.tasks.translation.documents.terms import Wanting, grant
+from regard.tasks.translation.documents.terms import Wanting, grant_stepwise
+from regard.tasks.translation.model_calls import LinkCall, Steps
+from regard.tasks.translation.phrases import holds_phrase
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.text_side import TextSide
     from regard.tasks.translation.translator import Translator
 
+NOTHING = Answer("", 0.0)
 NAMES = ("Tom", "Boston", "Kyoto", "Mary", "37", "48", "59", "64", "2013", "2009", "1998", "1987")
 """Words that translators of European languages copy, to stand for placeholders meanwhile: names, numbers and years."""
 
@@ -40,59 +43,89 @@ def translate(
     Every tag comes back exactly once and nested as it was, every placeholder verbatim. `names` are words that stand for
     placeholders in what the model reads. Settings are those of `translate`.
     """
+    steps = translate_stepwise(translator, texts, html=html, to=to, terms=terms, names=names, **settings)
+    return [answer.text for answer in translator.run(steps)]
+
+
+def translate_stepwise(
+    translator: TextSide,
+    texts: Sequence[str],
+    *,
+    html: bool = False,
+    to: str | None = None,
+    terms: Terms | None = None,
+    names: Sequence[str] = NAMES,
+    **settings: Any,
+) -> Steps[list[Answer]]:
+    """Translate texts as `translate` does; scores are those of the sentences before terms were written into them."""
     decoding = translator.settings(**{**settings, "sample": False, "nbest": 1})
     to = translator.language(texts, to)
     tidy = translator.source.how.tidy
     if html:
-        texts = _translate_attributes(translator, texts, to, decoding, terms=terms, names=names)
+        texts = yield from _translate_attributes(translator, texts, to, decoding, terms=terms, names=names)
     documents = [parse(text, names=names, tidy=tidy) if html else [cut(tidy(text), names=names)] for text in texts]
     marked = [part for document in documents for part in document if isinstance(part, Marked)]
-    answers = iter(restored(translator, marked, to=to, decoding=decoding, terms=terms))
-    return ["".join(part if isinstance(part, str) else next(answers) for part in document) for document in documents]
+    answers = iter((yield from _translate_marked(translator, marked, to=to, decoding=decoding, terms=terms)))
+    return [
+        _join_answers([Answer(part, 0.0) if isinstance(part, str) else next(answers) for part in document])
+        for document in documents
+    ]
+
+
+def _join_answers(parts: Sequence[Answer]) -> Answer:
+    """Return the parts of a document as one answer."""
+    unfinished, kept = (sum(getattr(part, name) for part in parts) for name in ("unfinished", "kept"))
+    text, score = "".join(part.text for part in parts), sum(part.score for part in parts)
+    return Answer(text, score, kept=kept, unfinished=unfinished)
 
 
 def _translate_attributes(
-    translator: Translator,
+    translator: TextSide,
     texts: Sequence[str],
     to: str | None,
     decoding: DecodingConfig,
     *,
     terms: Terms | None,
     names: Sequence[str],
-) -> list[str]:
+) -> Steps[list[str]]:
     """HTML texts with the attributes translated that people read, and the language of the answer named."""
     values = [find_values(text, names=names, tidy=translator.source.how.tidy) for text in texts]
     marked = [value.marked for found in values for value in found]
-    answers = iter(restored(translator, marked, to=to, decoding=decoding, terms=terms))
+    answers = iter((yield from _translate_marked(translator, marked, to=to, decoding=decoding, terms=terms)))
     language = to if to is not None else (translator.trained_direction or (None,))[-1]
     language = language if language in LANGUAGES else None
     return [
-        write_values(text, found, [next(answers) for _ in found], language)
+        write_values(text, found, [next(answers).text for _ in found], language)
         for text, found in zip(texts, values, strict=True)
     ]
 
 
-def translate_entities(translator: Translator, texts: Sequence[str], *, to: str | None, **settings: Any) -> list[str]:
+def translate_entities(
+    translator: TextSide, texts: Sequence[str], *, to: str | None, **settings: Any
+) -> Steps[list[str]]:
     """Translate lines of plain text in which characters are written as entities, such as AT&amp;T."""
     markers = [Markers() for _ in texts]
     written = [encode_text(text, one) for text, one in zip(texts, markers, strict=True)]
-    answers = translate(translator, written, html=True, to=to, **settings)
-    return [one.restore(answer) for answer, one in zip(answers, markers, strict=True)]
+    answers = yield from translate_stepwise(translator, written, html=True, to=to, **settings)
+    return [one.restore(answer.text) for answer, one in zip(answers, markers, strict=True)]
 
 
-def restored(
-    translator: Translator,
+def _translate_marked(
+    translator: TextSide,
     marked: Sequence[Marked],
     *,
     to: str | None,
     decoding: DecodingConfig,
     terms: Terms | None = None,
-) -> list[str]:
-    """Translations of texts from which markup and placeholders were taken, with all of it back in."""
+) -> Steps[list[Answer]]:
+    """Translate texts from which markup and placeholders were taken, and put all of it back in."""
     groups = [list(_sentences(translator, one, decoding, terms)) for one in marked]
     sentences = [sentence for group in groups for sentence in group]
-    _answer(translator, sentences, decoding, to)
-    _link(translator, [sentence for sentence in sentences if sentence.watched], to)
+    yield from _answer(translator, sentences, decoding, to)
+    watched = [sentence for sentence in sentences if sentence.watched]
+    pairs = yield LinkCall([each.text for each in watched], [each.answer.text for each in watched], to)
+    for sentence, links in zip(watched, pairs, strict=True):
+        sentence.pairs = links
     return [_joined(one, group) for one, group in zip(marked, groups, strict=True)]
 
 
@@ -105,12 +138,12 @@ class _Sentence:
     wishes: list[Match]
     """Stand-ins and terms, with their places in the sentence."""
     watched: bool
-    answer: str = ""
+    answer: Answer = NOTHING
     pairs: Sequence[tuple[int, int]] = ()
 
 
 def _sentences(
-    translator: Translator, marked: Marked, decoding: DecodingConfig, terms: Terms | None
+    translator: TextSide, marked: Marked, decoding: DecodingConfig, terms: Terms | None
 ) -> Iterator[_Sentence]:
     begin = 0
     for piece in translator.plan(marked.plain, decoding):
@@ -124,26 +157,25 @@ def _sentences(
         begin = end + len(piece.gap)
 
 
-def _answer(translator: Translator, sentences: Sequence[_Sentence], decoding: DecodingConfig, to: str | None) -> None:
+def _answer(
+    translator: TextSide, sentences: Sequence[_Sentence], decoding: DecodingConfig, to: str | None
+) -> Steps[None]:
     """Translate all sentences at once, then grant what each still lacks."""
-    free = translator.like(replace(decoding, split=False)).answers([one.text for one in sentences], to=to)
+    whole = replace(decoding, split=False)
+    free = yield from translator.like(whole).translate_stepwise([one.text for one in sentences], to, whole)
     wanting = [Wanting(one.text, answer.text, one.wishes) for one, answer in zip(sentences, free, strict=True)]
-    for sentence, answer in zip(sentences, grant(translator, wanting, to=to, decoding=decoding), strict=True):
-        sentence.answer = answer
+    granted = yield from grant_stepwise(translator, wanting, to=to, decoding=decoding)
+    for sentence, answer, text in zip(sentences, free, granted, strict=True):
+        sentence.answer = replace(answer, text=text)
 
 
-def _link(translator: Translator, sentences: Sequence[_Sentence], to: str | None) -> None:
-    sources, answers = ([getattr(one, name) for one in sentences] for name in ("text", "answer"))
-    for sentence, pairs in zip(sentences, links(translator, sources, answers, to=to), strict=True):
-        sentence.pairs = pairs
-
-
-def _joined(marked: Marked, sentences: Sequence[_Sentence]) -> str:
+def _joined(marked: Marked, sentences: Sequence[_Sentence]) -> Answer:
     """The translated sentences as one text, their links counted through, and the markup back in it."""
     pairs: list[tuple[int, int]] = []
     read, written = 0, 0
     for sentence in sentences:
-        sizes = len(WORD.findall(sentence.text)), len(WORD.findall(sentence.answer))
+        sizes = len(WORD.findall(sentence.text)), len(WORD.findall(sentence.answer.text))
         pairs += [(read + s, written + t) for s, t in (sentence.pairs or diagonal(*sizes))]
         read, written = read + sizes[0], written + sizes[1]
-    return restore(marked, "".join(sentence.answer + sentence.gap for sentence in sentences), pairs)
+    whole = _join_answers([replace(each.answer, text=each.answer.text + each.gap) for each in sentences])
+    return replace(whole, text=restore(marked, whole.text, pairs))

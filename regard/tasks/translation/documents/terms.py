@@ -11,15 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regard.decoding import constraints
-from regard.decoding.batching import by_length, in_order
-from regard.tasks.translation.alignment import links
 from regard.tasks.translation.documents.glossary import Match, says
 from regard.tasks.translation.documents.tag_placement import stretch
-from regard.tasks.translation.teacher_forcing import forced, teacher
+from regard.tasks.translation.model_calls import LinkCall, ScoreCall, SearchCall, Steps
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.text_side import TextSide
     from regard.tasks.translation.translator import Translator
 
 
@@ -41,7 +39,14 @@ class Wanting:
 def grant(
     translator: Translator, sentences: Sequence[Wanting], *, to: str | None, decoding: DecodingConfig
 ) -> list[str]:
-    """Return the answers with the wishes in them; one whose part of the source is linked to nothing is left out.
+    """Return the answers with the wishes in them; one whose part of the source is linked to nothing is left out."""
+    return translator.run(grant_stepwise(translator, sentences, to=to, decoding=decoding))
+
+
+def grant_stepwise(
+    translator: TextSide, sentences: Sequence[Wanting], *, to: str | None, decoding: DecodingConfig
+) -> Steps[list[str]]:
+    """Write wishes into answers as `grant` does.
 
     All sentences take their next wish at the same time, so that they are linked, searched and scored together.
     """
@@ -49,7 +54,7 @@ def grant(
     active = list(range(len(held)))
     for attempt in range(3 * max((len(sentence.wishes) for sentence in held), default=0)):
         active = [n for n in active if attempt < 3 * len(held[n].wishes) and held[n].pending]
-        edits = _find_edits(translator, {n: held[n] for n in active}, to)
+        edits = yield from _find_edits({n: held[n] for n in active}, to)
         active = list(edits)
         if not active:
             break
@@ -58,38 +63,32 @@ def grant(
         if again:
             own = replace(decoding, nbest=1, sample=False)
             prefixes = [edits[n][0] for n in again]
-            found = _complete(translator, [held[n].source for n in again], prefixes, to, own)
+            found = yield from _complete(translator, [held[n].source for n in again], prefixes, to, own)
             for n, text in zip(again, found, strict=True):
                 candidates[n] += [text] if says(text, edits[n][2]) else []
-        for n, answer in _choose_likeliest(translator, held, candidates, to).items():
+        likeliest = yield from _choose_likeliest(translator, held, candidates, to)
+        for n, answer in likeliest.items():
             held[n].answer = answer
     return [sentence.answer for sentence in held]
 
 
 def _complete(
-    translator: Translator, texts: Sequence[str], prefixes: Sequence[str], to: str | None, decoding: DecodingConfig
-) -> list[str]:
+    translator: TextSide, texts: Sequence[str], prefixes: Sequence[str], to: str | None, decoding: DecodingConfig
+) -> Steps[list[str]]:
     """Translate sentences whose answers each begin with a prefix of their own."""
     read, begun = translator.encode_many(texts, to), translator.target.encode_many(prefixes, written=True)
-    batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // decoding.beams))
-    answers = []
-    for batch in batches:
-        rules = [constraints.Prefix(each=[begun[number] for number in batch])]
-        hypotheses = translator.hypotheses(read, batch, decoding, rules=rules)
-        answers.append(translator.target.decode_many([best.tokens for best, *_ in hypotheses]))
-    return in_order(batches, answers)
+    hypotheses = yield SearchCall(sources=read, decoding=decoding, prefixes=begun)
+    return translator.target.decode_many([best.tokens for best, *_ in hypotheses])
 
 
-def _find_edits(
-    translator: Translator, sentences: Mapping[int, Wanting], to: str | None
-) -> dict[int, tuple[str, int, str]]:
+def _find_edits(sentences: Mapping[int, Wanting], to: str | None) -> Steps[dict[int, tuple[str, int, str]]]:
     """Return, by number, an answer up to and with the next wish, where the replaced stretch ends, and the wish."""
     if not sentences:
         return {}
     sources, answers = ([getattr(each, name) for each in sentences.values()] for name in ("source", "answer"))
     edits = {}
-    linked = zip(sentences.items(), links(translator, sources, answers, to=to), strict=True)
-    for (number, sentence), pairs in linked:
+    links = yield LinkCall(sources, answers, to)
+    for (number, sentence), pairs in zip(sentences.items(), links, strict=True):
         stretches = [
             (place, wish.target)
             for wish in sentence.pending
@@ -104,17 +103,16 @@ def _find_edits(
 
 
 def _choose_likeliest(
-    translator: Translator, sentences: Sequence[Wanting], candidates: Mapping[int, Sequence[str]], to: str | None
-) -> dict[int, str]:
+    translator: TextSide, sentences: Sequence[Wanting], candidates: Mapping[int, Sequence[str]], to: str | None
+) -> Steps[dict[int, str]]:
     """Return, by number, the most probable candidate; the first where none is short enough for the model to read."""
     owners = [number for number, some in candidates.items() for _ in some]
     texts = [text for some in candidates.values() for text in some]
     read = translator.encode_many([sentences[number].source for number in owners], to)
     written = translator.target.encode_many(texts, written=True)
-    fitting = teacher(translator).fitting(read, written)
-    scored = forced(translator, [read[place] for place in fitting], [written[place] for place in fitting])
+    scores = yield ScoreCall(read, written)
     best: dict[int, tuple[float, str]] = {}
-    for place, scores in scored:
-        number, text = owners[fitting[place]], texts[fitting[place]]
-        best[number] = max(best.get(number, (float("-inf"), "")), (float(scores.sum()), text))
+    for number, text, score in zip(owners, texts, scores, strict=True):
+        if score is not None:
+            best[number] = max(best.get(number, (float("-inf"), "")), (sum(score.tokens), text))
     return {number: best[number][1] if number in best else some[0] for number, some in candidates.items()}

@@ -15,9 +15,10 @@ from jaxtyping import Int, UInt8
 from regard.config.ranges import Batch, Length, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
-from regard.data.findings import Finding, told
+from regard.data.examples import Splits, order_examples
+from regard.data.holdout import count_to_hold_out, hold_out, leave_out_measured
 from regard.data.packing import buckets, number, shuffled
-from regard.data.pictures.album import PREPARATION, Album, Shape, album, joined, shape_of
+from regard.data.pictures.album import PREPARATION, Album, Shape, read_album, shape_of
 from regard.data.pictures.decoding import Fit, Resample
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.data.tokenizers import train as train_tokenizer
@@ -129,10 +130,7 @@ class Lines:
         """
         block, own = divmod(row, BLOCK)
         places = np.arange(block * BLOCK * batch, (block + 1) * BLOCK * batch)
-        epochs, turns = np.divmod(places, len(self))
-        chosen = np.concatenate(
-            [shuffled(turns[epochs == epoch], len(self), number(seed, int(epoch))) for epoch in np.unique(epochs)]
-        )
+        chosen = order_examples(places, len(self), seed=seed)
         alike = chosen[np.argsort(self.lengths[chosen], kind="stable")]
         [at] = shuffled(np.array([own]), BLOCK, number(seed, block, 1))
         return alike[at * batch : (at + 1) * batch]
@@ -148,20 +146,14 @@ class Lines:
         return next(each for each in self.bounds if each >= longest)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Captioned, Captioned]):
+    """Pictures with captions, their scales, and the tokenizer."""
 
-    train: Captioned
-    valid: Captioned
     tokenizer: Tokenizer
     shape: Shape
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    report: dict[str, Any]
-    summary: list[str]
-    started: bool = False
-    """Whether there is a model to go on from, so that an encoder may be frozen."""
 
     def lines(self, side: Captioned, config: CaptionsConfig) -> Lines:
         """The captions of a side as tokens."""
@@ -199,17 +191,8 @@ def prepare(
         valid = read(config.valid, shape, config.reject)
     else:
         train, valid = _held_out(train, config)
-    notes, both = list[str](), np.isin(train.marks, valid.marks)
-    if both.all():
-        raise ValueError(
-            f"{train.place(0)}: every picture to learn from is also measured on: give others in data.valid"
-        )
-    if both.any():
-        finding = Finding()
-        for picture in np.flatnonzero(both):
-            finding.add(train.place(int(picture)))
-        notes.append(f"left out of training: {told(finding, 'equal to pictures that are measured on')}")
-        train = train.kept(~both)
+    fresh, notes = leave_out_measured(train.marks, valid.marks, train.place)
+    train = train.kept(fresh)
     if tokenizer is None:
         texts = [said(text, config.plain) for own in train.texts for text in own]
         normal = [tokenizer_config.normal(text, written=True) for text in texts]
@@ -225,25 +208,29 @@ def prepare(
     head = f"{counts}, {len(valid):,} to measure on, {tokenizer.vocab:,} tokens"
     more = [] if valid.album is train.album else valid.album.summary
     lines = [head, *train.album.summary, *more, *notes]
-    return Prepared(train, valid, tokenizer, shape, mean, std, report, lines, known is not None)
+    return Prepared(
+        train=train,
+        valid=valid,
+        tokenizer=tokenizer,
+        report=report,
+        summary=lines,
+        fresh=known is None,
+        shape=shape,
+        mean=mean,
+        std=std,
+    )
 
 
 def read(files: Sequence[CaptionFile], shape: Shape, reject: float, *, remedy: str = "raise data.reject") -> Captioned:
     """The pictures of some files with their captions; too many bad ones are an error."""
-    albums = []
-    for shelf in map(shelve, files):
-        own = album(shelf, shape)
-        own.check(reject, shelf.name, remedy=remedy)
-        albums.append(own)
-    found = joined(albums)
+    found = read_album([shelve(file) for file in files], shape, reject=reject, remedy=remedy)
     return Captioned(found, np.arange(len(found)), found.columns[CAPTION])
 
 
 def _held_out(side: Captioned, config: CaptionsConfig) -> tuple[Captioned, Captioned]:
     """The pictures to learn from and those held out, chosen by content."""
-    ranks = [number(config.seed, int(mark)) for mark in side.marks]
-    last = sorted(ranks)[max(1, round(config.held * len(side))) - 1]
-    held = np.array([rank <= last for rank in ranks])
+    keys = np.array([number(config.seed, int(mark)) for mark in side.marks], np.uint64)
+    held = hold_out(keys, count_to_hold_out(config.held, len(side)))
     if held.all():
         raise ValueError(f"{side.place(0)}: too few different pictures to hold some out: give more, or data.valid")
     return side.kept(~held), side.kept(held)

@@ -57,7 +57,7 @@ class Kept:
         """Mapped from the cache, where they are computed unless they are there."""
         contents = {
             "pictures": hashlib.sha256(self.side.marks.tobytes()).hexdigest(),
-            "read": getattr(self.model.config, "begins", "mean"),
+            "read": config.plain(self.model.config).get("begins", "mean"),
             "encoder": [config.plain(self.model.config.encoder), _digest(self.model.encoder)],
             "scales": [each.flatten().tolist() for each in (self.scaling.mean, self.scaling.std)],
         }

@@ -21,10 +21,12 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.config.words import quantity
+from regard.data.examples import TensorBatch
 from regard.data.pictures.album import PREPARATION, enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import TokenizerConfig
 from regard.metrics.captions import judged
+from regard.metrics.likelihood import IGNORE
 from regard.models.captioner import CaptionerConfig, TransformerCaptionerConfig
 from regard.models.writers import Looks
 from regard.tasks.card import card
@@ -34,13 +36,13 @@ from regard.tasks.vision.captions.recognition import recognise
 from regard.tasks.vision.captions.regions import Kept, Regions
 from regard.tasks.vision.captions.writer import CaptionOptions, CaptionWriter, read_tokenizer
 from regard.tasks.vision.classification import sizes_for
+from regard.tasks.vision.opening import patch_size
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, evenly
 
-IGNORE = -100
 Part = Literal["train", "valid"]
 CHUNK = 128  # captions, or pictures, that one process measures at a time
 PASSES = 30  # over the captions, where nobody says how many
@@ -102,7 +104,7 @@ class CaptionsRecipe:
 
 
 @dataclass(frozen=True)
-class CaptionBatch:
+class CaptionBatch(TensorBatch):
     """Some captions: which, about which pictures, as tokens; and their pictures unless the device has them."""
 
     numbers: Int[Tensor, "caption"]
@@ -114,20 +116,6 @@ class CaptionBatch:
     lengths: Int[Tensor, "caption"]
     seen: UInt8[Tensor, "caption channels size size"] | Float[Tensor, "caption region features"] | None = None
     """Bytes of the pictures, or what a frozen encoder made of them."""
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def to(self, device: torch.device | str) -> CaptionBatch:
-        """The same on a device."""
-        return CaptionBatch(*(None if x is None else x.to(device, non_blocking=True) for x in vars(self).values()))  # type: ignore[arg-type]
-
-    def halves(self) -> list[CaptionBatch]:
-        """Two of half the size; only itself when it is one caption."""
-        if len(self) < 2:
-            return [self]
-        parts = [slice(0, len(self) // 2), slice(len(self) // 2, None)]
-        return [CaptionBatch(*(None if x is None else x[part] for x in vars(self).values())) for part in parts]  # type: ignore[arg-type]
 
 
 class Captions(Task):
@@ -153,7 +141,7 @@ class Captions(Task):
         sides = self._sides.items() if kept else ()
         self.kept = {side: Kept(model, own, self.augment, mirrored=mirrored[side]) for side, own in sides}
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {quantity(data.batch, 'caption')}"]
-        self.notes += enlarged(getattr(recipe.model.encoder, "patch", 0), *(own.album for own in self._sides.values()))
+        self.notes += enlarged(patch_size(recipe.model.encoder), *(own.album for own in self._sides.values()))
         if kept:
             regions, features = recipe.model.read
             size = 2 * regions * features * ((1 + self.mirrored) * len(prepared.train) + len(prepared.valid))
@@ -180,7 +168,7 @@ class Captions(Task):
         encoder = sizes_for(recipe.model.encoder, len(prepared.train), prepared.shape.size)
         return {
             "data": {"batch": batch},
-            "model": {"tuned": not prepared.started, "encoder": encoder},
+            "model": {"tuned": prepared.fresh, "encoder": encoder},
             "optim": {"name": "adamw", "rate": 5e-4, "schedule": "cosine"},
             "training": pace(recipe.training, rows=rows, steps=between(300, PASSES * rows, 50_000)),
         }
@@ -234,10 +222,6 @@ class Captions(Task):
             return pictures
         return pictures + len(self.prepared.train) * self.augment.flipped(places)
 
-    def split(self, batch: CaptionBatch) -> list[CaptionBatch]:
-        """A row that does not fit the memory, in halves."""
-        return batch.halves()
-
     def origins(self, batch: CaptionBatch) -> list[str]:
         """Where the pictures of these captions are named, the longest caption first."""
         order = batch.lengths.cpu().argsort(descending=True, stable=True)
@@ -253,7 +237,7 @@ class Captions(Task):
 
     def after_update(self, loss: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
         """What a token cost in a step, which hard attention expects of the next one."""
-        if getattr(self.model.config, "attention", None) == "hard":
+        if isinstance(self.model.config, CaptionerConfig) and self.model.config.attention == "hard":
             self.model.heed(loss, veto=veto)
 
     def _costs(

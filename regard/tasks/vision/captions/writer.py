@@ -37,12 +37,12 @@ from regard.metrics import gender
 from regard.metrics.captions import NOTE, judged
 from regard.metrics.scores import Judged, Scores
 from regard.models.inference import ENOUGH, Ready, pays
-from regard.tasks.inputs import PICTURE, list_inputs
+from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
 from regard.tasks.trained import Face, blind, described, revived
 from regard.tasks.vision.captions.files import CaptionFile
 from regard.tasks.vision.captions.preparing import read
 from regard.tasks.vision.captions.removing import curves
-from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
+from regard.tasks.vision.opening import Given, called, opened, patch_size, patches, unfolded
 
 CHUNK = 64  # pictures looked at at a time
 
@@ -93,9 +93,10 @@ class CaptionWriter(Face):
     task: ClassVar[str] = "captions"
     verb: ClassVar[str] = "caption"
     kind: ClassVar[str] = "a captioner"
-    opens: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = PICTURE
     remembers: ClassVar[bool] = True
     Options: ClassVar[type] = CaptionOptions
+    LookOptions: ClassVar[type] = CaptionOptions
     __repr__ = described
 
     def __init__(
@@ -110,7 +111,7 @@ class CaptionWriter(Face):
         self.decoding = decoding or CaptionOptions()
         encoder = model.config.encoder
         self.shape = Shape.of(encoder, data)
-        self.patch = getattr(encoder, "patch", 0)  # of networks that cut pictures up
+        self.patch = patch_size(encoder)
         self.scaled = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
         self.ready = Ready(model) if hasattr(model, "stack") else None
 
@@ -122,13 +123,14 @@ class CaptionWriter(Face):
         decoding = config.build(CaptionOptions, known.get("decoding") or {}, where="decoding")
         return cls(revived(checkpoint, device), read_tokenizer(checkpoint), known["data"], decoding, name)
 
+    @property
+    def inputs(self) -> Inputs:
+        """Pictures of any size, and folders of them."""
+        return Inputs(kind=self.input_kind, parse=self.parse, expand=unfolded)
+
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""
         return Path(text)
-
-    def unfolded(self, text: str) -> list[str]:
-        """The inputs that one stands for: a folder for its pictures."""
-        return unfolded(text)
 
     def answer(self, inputs: Sequence[Given], **options: Any) -> list[Caption]:
         """A caption for each picture; options are those of `CaptionOptions`."""

@@ -12,17 +12,16 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
-from regard.config.ranges import Seed
+from regard.config.ranges import Count, Seed
 from regard.config.words import suggest
 from regard.data.pictures.album import Shape
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.tasks.inputs import LABEL, list_inputs
-from regard.tasks.trained import DirectAnswers, blind, chosen, described, revived
+from regard.tasks.inputs import LABEL, InputKind, Inputs, list_inputs
+from regard.tasks.trained import DirectAnswers, Extra, blind, chosen, described, revived
 from regard.tasks.vision.gan.task import as_bytes
 from regard.tasks.vision.opening import patches
 
@@ -38,6 +37,14 @@ class MakerOptions:
 
     seed: Seed = 0
     """Random seed of the noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakingOptions(MakerOptions):
+    """How many pictures are drawn, and how."""
+
+    count: Count = 1
+    """Pictures of each label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +74,9 @@ class PictureMaker(DirectAnswers):
     task: ClassVar[str] = "gan"
     verb: ClassVar[str] = "make"
     kind: ClassVar[str] = "a generator of pictures"
+    input_kind: ClassVar[InputKind] = LABEL
     Options: ClassVar[type] = MakerOptions
+    LookOptions: ClassVar[type] = MakerOptions
     __repr__ = described
 
     def __init__(self, model: Any, classes: list[str], data: Mapping[str, Any], name: str = "generator") -> None:
@@ -80,6 +89,16 @@ class PictureMaker(DirectAnswers):
         known = checkpoint.config
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), [str(each) for each in known["labels"]], known["data"], name)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Labels that it has learnt."""
+        return Inputs(kind=self.input_kind, parse=self.parse, example=self.classes[0], choices=self.classes)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """Pictures of several labels at once."""
+        return {"make": Extra(self.make, MakingOptions, "Pictures of some labels, or of every one it knows.")}
 
     def parse(self, text: str) -> str:
         """An input is a label."""
@@ -116,9 +135,9 @@ class PictureMaker(DirectAnswers):
     @torch.no_grad()
     def pixels(self, noise: Tensor, labels: Tensor) -> UInt8[Tensor, "pictures channels size size"]:
         """Bytes of the pictures of this noise and these classes."""
-        device = device_of(self.model)
+        device = self.runner.device
         pairs = zip(noise.split(CHUNK), labels.split(CHUNK), strict=True)
-        return torch.cat([as_bytes(self.model(some.to(device), own.to(device))) for some, own in pairs])
+        return torch.cat([as_bytes(self.runner(some.to(device), own.to(device))) for some, own in pairs])
 
     def evaluate(
         self,

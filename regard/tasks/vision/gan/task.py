@@ -186,10 +186,6 @@ class PictureMaking(Task):
         numbers, turns, labels = map(torch.from_numpy, (chosen, places, train.labels[chosen]))
         return PictureBatch(numbers, turns, labels, pixels)
 
-    def split(self, batch: PictureBatch) -> list[PictureBatch]:
-        """A row that does not fit the memory, in halves."""
-        return batch.halves()
-
     def origins(self, batch: PictureBatch) -> list[str]:
         """Where these pictures stand."""
         return [self.prepared.train.place(number) for number in batch.numbers.tolist()]

@@ -24,8 +24,8 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.inference import Ready
-from regard.tasks.inputs import PICTURE, check_input
-from regard.tasks.trained import DirectAnswers, chosen, described, revived
+from regard.tasks.inputs import PICTURE, InputKind, Inputs, check_input
+from regard.tasks.trained import DirectAnswers, Extra, chosen, described, revived
 from regard.tasks.vision.opening import Given, called, unfolded
 from regard.tasks.vision.pixels import controls, preparing
 from regard.tasks.vision.pixels.task import as_file, chunks, nats
@@ -48,6 +48,22 @@ class DrawingConfig(SamplingConfig):
     """What is kept of a picture: upper, its upper half; or so many rows. Pixels are written row by row."""
     fit: Fit | None = None
     """How a picture of another size or depth becomes one that the model knows; null: it is refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """How a picture is read."""
+
+    fit: Fit | None = None
+    """How a picture of another size or depth becomes one that the model knows; null: it is refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions(FitOptions):
+    """What is shown of a picture that is read."""
+
+    row: Count | None = None
+    """The row whose tokens were predicted while the heads looked, from 1; null: the middle one."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +93,9 @@ class Painter(DirectAnswers):
     task: ClassVar[str] = "pixels"
     verb: ClassVar[str] = "draw"
     kind: ClassVar[str] = "a model of pixels"
-    opens: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = PICTURE
     Options: ClassVar[type] = DrawingConfig
+    LookOptions: ClassVar[type] = RowOptions
     __repr__ = described
 
     def __init__(self, model: Any, alphabet: Alphabet, file: Mapping[str, Any], name: str = "painter") -> None:
@@ -96,13 +113,24 @@ class Painter(DirectAnswers):
             raise ValueError(f"the model has {known.vocab} tokens, its pictures {alphabet.vocab}")
         return cls(model, alphabet.to(device_of(model)), data.get("file") or {}, name)
 
+    @property
+    def inputs(self) -> Inputs:
+        """Pictures to complete, and folders of them."""
+        size = self.alphabet.size
+        limits = {"height": size, "width": size}
+        return Inputs(kind=self.input_kind, parse=self.parse, expand=unfolded, limits=limits)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """Pictures that it draws, and all of them in one."""
+        return {
+            "draw": Extra(self.draw, DrawingConfig, "Pictures that begin as one does, or as the model likes."),
+            "gallery": Extra(self.gallery, FitOptions, "Drawn pictures side by side, with the one that was given."),
+        }
+
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""
         return Path(text)
-
-    def unfolded(self, text: str) -> list[str]:
-        """The inputs that one stands for: a folder for its pictures."""
-        return unfolded(text)
 
     def answer(self, inputs: Sequence[Given], **options: Any) -> list[Drawn]:
         """Each picture completed once."""

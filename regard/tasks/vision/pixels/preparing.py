@@ -14,11 +14,12 @@ from torch import Tensor
 from regard.config.ranges import Batch, Count, Part, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
-from regard.data.pictures.album import ALLOWED, Shape, album, first_looks, joined, shape_of
+from regard.data.examples import Splits
+from regard.data.pictures.album import ALLOWED, Shape, first_looks, read_album, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.shelves import PictureFile, Shelf, shelve
 from regard.tasks.vision.pixels.tokens import Alphabet, fitted
-from regard.tasks.vision.preparing import Side, apart, held_out, limited
+from regard.tasks.vision.preparing import Side, choose_training_pictures, held_out
 from regard.training.task import evenly
 
 SAMPLED = 2048  # pictures that a palette is fitted to
@@ -60,15 +61,11 @@ class PixelsConfig:
             raise ValueError("channels must be 3, of colours, or 1, of grey")
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Side, Side]):
+    """Pictures, and what a token of them is."""
 
-    train: Side
-    valid: Side
     alphabet: Alphabet
-    report: dict[str, Any]
-    summary: list[str]
 
 
 def prepare(config: PixelsConfig, known: Mapping[str, Any] | None = None) -> Prepared:
@@ -85,25 +82,20 @@ def prepare(config: PixelsConfig, known: Mapping[str, Any] | None = None) -> Pre
         valid = _side([shelve(file, part="test", labelled=False) for file in config.valid], shape, config.reject)
     else:
         train, valid = held_out(train, config.held, config.seed)
-    train, both = apart(train, valid)
-    train = train if config.most is None else limited(train, config.most, config.seed)
+    train, shared = choose_training_pictures(train, valid, config.most, seed=config.seed)
     palette = read_palette(before)
     alphabet = Alphabet(shape.size, shape.channels, palette)
     if config.colours is not None and palette is None:
         alphabet = Alphabet(shape.size, shape.channels, _palette(train, config))
-    groups = {"train": (config.train, train), "valid": (config.valid or config.train, valid)}
-    report = {
-        part: {"files": [file.path for file in files], "pictures": len(side), "fingerprint": side.fingerprint}
-        for part, (files, side) in groups.items()
-    }
+    report = {"train": train.report(config.train), "valid": valid.report(config.valid or config.train)}
     pictures = quantity(len(train), f"{'grey' if shape.channels == 1 else 'colour'} picture")
     summary = [
         f"{pictures} of {shape.size} x {shape.size} to learn from, {len(valid):,} to measure on",
         f"a picture is {alphabet.places:,} tokens, each of them {alphabet.phrase}",
         *train.album.summary,
-        *([f"left out of training: {both}"] if both else []),
+        *shared,
     ]
-    return Prepared(train, valid, alphabet, report, summary)
+    return Prepared(train=train, valid=valid, alphabet=alphabet, report=report, summary=summary)
 
 
 def read(files: Sequence[PictureFile], alphabet: Alphabet, fit: Fit | None, *, part: Any, reject: float = 0.0) -> Side:
@@ -163,8 +155,5 @@ def _palette(train: Side, config: PixelsConfig) -> Tensor:
 
 def _side(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = "raise data.reject") -> Side:
     """The pictures of these shelves, all of one class; too many bad ones are an error."""
-    albums = [album(shelf, shape) for shelf in shelves]
-    for shelf, one in zip(shelves, albums, strict=True):
-        one.check(reject, shelf.name, remedy=remedy)
-    found = joined(albums)
+    found = read_album(shelves, shape, reject=reject, remedy=remedy)
     return Side(found, np.arange(len(found)), np.zeros(len(found), np.int64))

@@ -18,6 +18,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
+from regard.data.examples import TensorBatch
 from regard.data.pictures.shelves import PictureFile
 from regard.metrics.likelihood import linear_cross_entropy
 from regard.models.axial import AxialConfig
@@ -83,35 +84,20 @@ class PixelsRecipe:
 
 
 @dataclass(frozen=True)
-class PixelBatch:
+class PixelBatch(TensorBatch):
     """Some pictures: which, their bytes unless the device has them, and how their tokens lie."""
 
     numbers: Int[Tensor, "picture"]
     row: Row
     pixels: UInt8[Tensor, "picture channels size size"] | None = None
 
-    def __len__(self) -> int:
-        return len(self.numbers)
-
     def to(self, device: torch.device | str) -> PixelBatch:
-        """The same on a device."""
-        pixels = None if self.pixels is None else self.pixels.to(device, non_blocking=True)
-        return PixelBatch(self.numbers.to(device, non_blocking=True), self.row.to(device), pixels)
+        """Return the same batch on a device."""
+        return replace(super().to(device), row=self.row.to(device))
 
     def halves(self) -> list[PixelBatch]:
-        """Two of about half the size; only itself when it is one picture."""
-        half = len(self) // 2
-        if not half:
-            return [self]
-        sides = slice(half), slice(half, None)
-        return [
-            PixelBatch(
-                self.numbers[side],
-                laid_out(len(self.numbers[side]), self.row.longest),
-                None if self.pixels is None else self.pixels[side],
-            )
-            for side in sides
-        ]
+        """Split into two batches of half the size, or return the batch alone if it has one picture only."""
+        return [replace(half, row=laid_out(len(half), self.row.longest)) for half in super().halves()]
 
 
 class Pixels(Task):
@@ -198,10 +184,6 @@ class Pixels(Task):
         chosen, _ = row(train, number, batch=self.recipe.data.batch, seed=self.recipe.training.seed)
         pixels = torch.from_numpy(train.pixels(chosen)) if self.kept is None else None
         return PixelBatch(torch.from_numpy(chosen), self.layout, pixels)
-
-    def split(self, batch: PixelBatch) -> list[PixelBatch]:
-        """A row that does not fit the memory, in halves."""
-        return batch.halves()
 
     def origins(self, batch: PixelBatch) -> list[str]:
         """Where these pictures stand."""

@@ -1,0 +1,57 @@
+"""What computes the outputs of a trained model: PyTorch, or another engine that has the same weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import nn
+
+from regard.attention.hardware import device_of
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How many weights there are, and the memory that they take."""
+
+    number: int
+    bytes: int
+
+
+@runtime_checkable
+class Runner(Protocol):
+    """Computes the outputs of a model for a batch whose tensors lie on its device."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where batches must lie, and outputs do."""
+
+    @property
+    def weights(self) -> Weights:
+        """The weights that it holds."""
+
+    def __call__(self, *batch: Any, **settings: Any) -> Any:
+        """Return what the model's `forward` returns for this batch."""
+
+
+@dataclass(frozen=True)
+class TorchRunner:
+    """Runs a model with PyTorch."""
+
+    model: nn.Module
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model's weights."""
+        return device_of(self.model)
+
+    @property
+    def weights(self) -> Weights:
+        """The model's parameters."""
+        parameters = list(self.model.parameters())
+        return Weights(sum(weight.numel() for weight in parameters), sum(weight.nbytes for weight in parameters))
+
+    def __call__(self, *batch: Any, **settings: Any) -> Any:
+        """Return the outputs of the model."""
+        return self.model(*batch, **settings)

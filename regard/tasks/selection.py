@@ -1,0 +1,52 @@
+"""Which class opens a checkpoint: that of the task it learnt, of another that its model can do too, or a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from regard.checkpoint import Checkpoint
+from regard.config.words import nearest
+from regard.tasks import FACES, TASKS, USES
+from regard.tasks.inputs import list_tasks
+from regard.tasks.trained import Face
+
+
+def select_class(checkpoint: Checkpoint, name: str | Path, *, task: Any = None, trained: Any = None) -> Any:
+    """Return the class that opens a checkpoint, which a message calls by this `name`.
+
+    A `task` is what the model must have learnt, or be able to do; of several, one. `trained` is a class of the user's.
+    """
+    wanted = list_tasks(task)
+    if trained is not None:
+        if wanted is not None:
+            raise ValueError(f"trained and task={task!r} both choose the class of a model: give one of them")
+        if not isinstance(trained, type) or not issubclass(trained, Face):
+            raise ValueError(f"trained takes a class derived from regard.tasks.trained.Face, not {trained!r}")
+        return trained
+    learnt = checkpoint.config.get("task")
+    if not isinstance(learnt, str) or learnt not in FACES:
+        raise ValueError(f"{name}: made for the task {learnt!r}, this version knows {', '.join(FACES)}")
+    if wanted is None or learnt in wanted:
+        return FACES[learnt]
+    if strange := [task for task in wanted if task not in FACES]:
+        raise ValueError(f"unknown task {strange[0]!r}{nearest(strange[0], FACES)}")
+    able = (FACES[task] for task in wanted if serves(task, checkpoint.config.get("model")))
+    return next(able, None) or _refuse_model(name, learnt, wanted)
+
+
+def serves(task: str, model: Any) -> bool:
+    """True if a model that has learnt something else can be used for a task, by its settings."""
+    return isinstance(model, Mapping) and FACES[task].serves(model)
+
+
+def _refuse_model(name: str | Path, learnt: str, wanted: Sequence[str]) -> NoReturn:
+    """Say what a model is, what is needed instead, and the command that it can be used with."""
+    asked, own = (
+        (TASKS[task].task if task in TASKS else FACES[task]).usage.partition(" {folder}")[0]
+        for task in (wanted[0], learnt)
+    )
+    *others, last = dict.fromkeys(USES[task][1] for task in wanted)
+    needed = f"{', '.join(others)} or {last}" if others else last
+    raise ValueError(f"{name} is {USES[learnt][1]}; {asked} needs {needed} (try {own})")

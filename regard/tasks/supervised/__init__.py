@@ -1,0 +1,1 @@
+"""What tasks share that answer with a label: predictions, calibration, batches of inputs, and scores."""

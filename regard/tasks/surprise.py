@@ -1,0 +1,70 @@
+"""How improbable a language model finds texts: nats, perplexity and bits per byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+
+from regard.metrics.likelihood import perplexity
+from regard.metrics.scores import Scores
+from regard.metrics.significance import averaged
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How improbable a model finds a text: nats in all, and the text's size in four units."""
+
+    nats: float
+    tokens: int
+    characters: int
+    words: int
+    bytes: int = 0
+    """Of the text in UTF-8; 0 where nobody counted."""
+
+    def __add__(self, other: Surprise) -> Surprise:
+        return Surprise(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    @property
+    def loss(self) -> float:
+        """Nats per token."""
+        return self.nats / self.tokens
+
+    @property
+    def per_character(self) -> float:
+        """Nats per character, line ends included."""
+        return self.nats / max(self.characters, 1)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Bits per byte of UTF-8: what a text would take if the model compressed it, whatever its tokens are."""
+        return self.nats / log(2) / max(self.bytes, 1)
+
+    @property
+    def perplexity(self) -> float:
+        """Of a word, line ends counting as words: exp of the nats per word."""
+        return perplexity(self.nats, max(self.words, 1))
+
+    def scores(self, name: str, task: str, spans: Sequence[tuple[float, int]]) -> Scores:
+        """As the scores of a model, with an interval from the nats and tokens of every span of the text."""
+        measures = {
+            "nats per character": f"{self.per_character:.4f}",
+            "bits per byte": f"{self.bits_per_byte:.4f}",
+            "perplexity per word": f"{self.perplexity:.4g}",
+            "perplexity per token": f"{perplexity(self.nats, self.tokens):.4g}",
+            "tokens": f"{self.tokens:,}",
+            "characters": f"{self.characters:,}",
+        }
+        details = {
+            "loss": self.loss,
+            "nats_per_character": self.per_character,
+            "bits_per_byte": self.bits_per_byte,
+            "perplexity": self.perplexity,
+        }
+        loss = {"nats per token": averaged([nats for nats, _ in spans], [count for _, count in spans], lower=True)}
+        return Scores(name, task, loss, measures=measures, details=details, unit="span")
+
+
+def total(parts: Iterable[Surprise]) -> Surprise:
+    """The surprise at several texts."""
+    return sum(parts, start=Surprise(0.0, 0, 0, 0))
