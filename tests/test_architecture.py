@@ -65,8 +65,8 @@ TRANSLATING = (  # what translates, or shows it
     "regard/cli/translate.py",
     "regard/demo.py",
 )
-SHARED = "regard.tasks.supervised"  # what tasks share that answer with a label
 TABLE_PARSER = "regard/data/table_records.py"
+SHARED = "regard.tasks.supervised"  # what tasks share that answer with a label
 TASK_NAMED = {  # "file": why it may say the name of a task
     "regard/data/column_names.py": "columns of tables are called language, similarity or translation too",
     "regard/models/__init__.py": "models had other names in version 0.1, by task",

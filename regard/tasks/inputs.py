@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from regard import shipped
-from regard.data.text_columns import NOTHING_KNOWN, TextColumn
+from regard.data.text_columns import TextColumn
 from regard.training.provenance import note_overlap
 
 QUOTED = 40  # letters of a wrong value that a message shows
@@ -149,7 +149,7 @@ class Inputs:
     """All inputs that there are, where they are known, such as the labels of a generator."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """What an input may have at most, such as tokens, by name."""
-    text_column: TextColumn = NOTHING_KNOWN
+    text_column: TextColumn = field(default_factory=TextColumn)
     """Which column of a table held the texts in training, so that other tables are read alike."""
     word_files: Sequence[str] = WORD_FILES
     """Endings of files that have a word in each line, and so no text."""
