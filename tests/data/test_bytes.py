@@ -12,7 +12,7 @@ import pytest
 from hypothesis import event, given, seed, settings
 from hypothesis import strategies as st
 
-from regard import recipe
+from regard import models, recipe
 from regard.data import readers
 from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig, train
@@ -212,7 +212,7 @@ def test_what_cannot_be_trained_on_is_an_error_before_a_model_is_built(
     def build(*arguments):
         raise AssertionError("a model was built")
 
-    monkeypatch.setattr(recipe.models, "build", build)
+    monkeypatch.setattr(models, "build", build)
     corpus = files(tmp_path, source, target)
     data = {"train": {"source": corpus.source, "target": corpus.target}, **settings}
     if settings.get("valid"):

@@ -19,7 +19,7 @@ def test_every_task_has_both_faces(name):
     assert hasattr(trained, trained.verb), "the friendly name is a method too"
     for method in ("load", "parse", "answer", "evaluate", "look", "attention_names", "serves"):
         assert callable(getattr(trained, method))
-    for method in ("prepare", "suited", "sized", "parts", "batch", "step", "evaluate", "contents"):
+    for method in ("prepare", "default_settings", "fill_sizes", "parts", "batch", "step", "evaluate", "contents"):
         assert callable(getattr(task, method))
     assert "spread" in inspect.signature(task.evaluate).parameters
     assert {"data", "model", "optim", "training"} <= set(task.Recipe.__dataclass_fields__)

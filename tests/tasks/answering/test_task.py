@@ -8,7 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 import regard
-from regard import recipe
+from regard import models, recipe
 from regard.cli import app
 from regard.interop.bert import Bert
 from regard.models.reader import BERTEncoderConfig
@@ -61,7 +61,7 @@ def made(path, model, **how):
     data = kind.prepare(found)
     torch.manual_seed(0)
     found = kind.fill_sizes(found, data)
-    return kind(found, data, recipe.models.build(found.model), **how)
+    return kind(found, data, models.build(found.model), **how)
 
 
 @named

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard import recipe
+from regard import models, recipe
 from regard.data.line_report import LineReport
 from regard.interop.bert import Bert
 from regard.models.reader import BERTEncoderConfig
@@ -63,7 +63,7 @@ def made(path, model, **how):
     data = kind.prepare(found)
     torch.manual_seed(0)
     found = kind.fill_sizes(found, data)
-    return kind(found, data, recipe.models.build(found.model), **how)
+    return kind(found, data, models.build(found.model), **how)
 
 
 def seen(path, **how):

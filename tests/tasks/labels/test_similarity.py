@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard import recipe
+from regard import models, recipe
 from regard.metrics.correlation import pearson
 from regard.tasks.labels.files import RatedFile, read
 from regard.tasks.labels.recognition import labelled, rated
@@ -45,7 +45,7 @@ def made(path, model, **how):
     data = kind.prepare(found)
     torch.manual_seed(0)
     found = kind.fill_sizes(found, data)
-    return kind(found, data, recipe.models.build(found.model), **how)
+    return kind(found, data, models.build(found.model), **how)
 
 
 @named
@@ -76,7 +76,7 @@ def test_both_orders_of_a_pair_are_read_within_the_context(table):
     data = kind.prepare(asked)
     asked = kind.fill_sizes(asked, data)
     for fixed in (False, True):
-        task = kind(asked, data, recipe.models.build(asked.model), fixed=fixed)
+        task = kind(asked, data, models.build(asked.model), fixed=fixed)
         batch = task.batch(0)
         assert batch.row.longest <= 12 < data.train.lengths.max()
         assert task.step(batch, "model").loss.isfinite()
