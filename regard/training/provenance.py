@@ -127,7 +127,7 @@ def _sample(data: Any, digests: Digests, before: Digests) -> TrainingSample | No
 
 
 def _sources(data: Any, name: str) -> list[Any]:
-    value = None if data is None else vars(data).get(name)
+    value = data.get(name) if isinstance(data, Mapping) else None if data is None else vars(data).get(name)
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 

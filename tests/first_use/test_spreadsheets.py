@@ -245,12 +245,17 @@ def test_the_heading_of_pairs_between_tabs_is_not_trained_on(desk: Desk):
     assert "20 good pairs" in desk.answer("data", "check", "pairs.tsv")
 
 
-@pytest.mark.parametrize("command", [["data", "check"], ["train"], ["train", "--text"], ["train", "--pairs"]])
-def test_a_translation_memory_is_refused_with_a_way_to_save_it(desk: Desk, command: list[str]):
+@pytest.mark.parametrize("command", [["data", "check"], ["data", "check", "--pairs"]])
+def test_a_translation_memory_is_read_as_pairs(desk: Desk, command: list[str]):
     Path("mémoire.tmx").write_bytes(tmx())
-    status, _, errors = desk.run(*command, "mémoire.tmx")
+    assert "can be trained on" in desk.answer(*command, "mémoire.tmx")
+
+
+def test_a_translation_memory_is_no_running_text(desk: Desk):
+    Path("mémoire.tmx").write_bytes(tmx())
+    status, _, errors = desk.run("train", "--text", "mémoire.tmx")
     assert status == 1
-    assert errors.startswith("regard: mémoire.tmx is a translation memory (TMX), which is not read as it is: export it")
+    assert errors.startswith("regard: mémoire.tmx is a translation memory (TMX), whose tags would be learnt: train a")
 
 
 @pytest.mark.filterwarnings("ignore:.* is a heading and left out")

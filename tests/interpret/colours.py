@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from regard.models.interface import Model
+
 
 @dataclass(frozen=True)
 class ColoursConfig:
@@ -16,7 +18,7 @@ class ColoursConfig:
     channels: int = 4
 
 
-class Colours(nn.Module):
+class Colours(Model):
     """Means of colours in squares of two pixels, and a head that reads the mean of those."""
 
     averages = True

@@ -29,7 +29,7 @@ from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
 from regard.tasks.supervised.calibration import read_temperature
 from regard.tasks.supervised.prediction import Prediction
 from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
-from regard.tasks.vision import preparing, scattering
+from regard.tasks.vision import preparing
 from regard.tasks.vision.judgement import Judgement, JudgementOptions, judge
 from regard.tasks.vision.opening import Given, called, opened, patch_size, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
@@ -174,6 +174,7 @@ class PictureClassifier(DirectAnswers):
         files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
         if not (known := self.data.get("scatter")) or scatter is False:
             return preparing.read(files, self.shape, self.classes, reject=reject)
+        from regard.tasks.vision import scattering
 
         how = config.build(ScatterConfig, known, where="data.scatter")
         shape = self.shape._replace(size=int(self.data["size"]), channels=int(self.data["channels"]))
