@@ -36,7 +36,7 @@ def main() -> None:
 
     with Path(asked.texts).open(encoding="utf-8") as file:
         texts = [line.rstrip("\n") for line in islice(file, asked.count)]
-    theirs, own = SentenceTransformer(asked.theirs, device="cpu"), Embedder.load(recipe.opened(asked.ours))
+    theirs, own = SentenceTransformer(asked.theirs, device="cpu"), Embedder.load(recipe.open_model(asked.ours))
     both = {
         "sentence-transformers": lambda: theirs.encode(texts, batch_size=32, show_progress_bar=False),
         "regard": lambda: own.embed(texts),

@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=FewConfig.rate)
     parser.add_argument("--device", default="cpu")
     asked = parser.parse_args()
-    parent = recipe.opened(asked.model)
+    parent = recipe.open_model(asked.model)
     train, test = (read(name) for name in (asked.train, asked.test))
     test = random.Random(0).sample(test, asked.tested) if asked.tested else test
     classes = sorted({label for _, label in train})
@@ -46,7 +46,7 @@ def main() -> None:
             begun = time.perf_counter()
             texts, labels = [text for text, _ in chosen], np.array([classes.index(label) for _, label in chosen])
             if how == "on":
-                contrast.tune(embedder, texts, labels, steps=contrast.planned(len(texts)), rate=asked.rate)
+                contrast.tune(embedder, texts, labels, steps=contrast.plan_steps(len(texts)), rate=asked.rate)
             head = fit(embedder.embed(texts), labels, len(classes), penalty=asked.penalty)
             seconds = time.perf_counter() - begun
             if how == "on" or not found:

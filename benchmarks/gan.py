@@ -89,7 +89,7 @@ def measured(contest: Contest, way: str, seed: int, eye: Path, asked: argparse.N
     changes = [f"model.attention={str(way == 'with').lower()}", *limits, *asked.set]
     done = regard.train(ROOT / "recipes" / f"{contest.generator}.yaml", *changes, out=folder, overwrite=True)
     how = {"steps": done.result.step, "ended": done.result.reason, "best": done.result.best and done.result.best.step}
-    if done.result.failed:
+    if done.result.has_failed:
         return how
     model = regard.load(folder, device=asked.device)
     scores = model.evaluate(contest.data, classifier=eye, count=asked.count)
@@ -105,7 +105,7 @@ def learnt_from(model: Any, contest: Contest, folder: Path, asked: argparse.Name
     """The accuracy on real test pictures of a classifier that has seen made ones only."""
     made = model.make(count=asked.learnt, seed=1)
     path = folder / "made.npz"
-    images.arrays(path, [one.pixels for one in made], [one.label for one in made])
+    images.save_arrays(path, [one.pixels for one in made], [one.label for one in made])
     files = [f"data.train.path={path}", "data.train.classes=[]", f"training.seconds={asked.learning}"]
     run = trained(contest.classifier, folder / "learnt", [*files, *asked.set_classifier])
     own = {"classes": contest.classes} if contest.classes else {}

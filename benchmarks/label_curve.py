@@ -87,7 +87,7 @@ def sample(train: Path, out: Path, size: int, seed: int) -> Path:
 def trained(way: str, body: Path, texts: Path, size: int, seed: int, out: Path) -> Any:
     """A model that learnt these texts in one of the ways."""
     if way == "few":
-        return learn([str(texts)], recipe.opened(body), device=devices.choose("auto")).classifier
+        return learn([str(texts)], recipe.open_model(body), device=devices.choose("auto")).classifier
     epochs = 20 if size <= 500 else 10 if size <= 5000 else 3
     settings = [f"training.seed={seed}", "training.tensorboard=false"]
     if way == "linear":
@@ -95,7 +95,7 @@ def trained(way: str, body: Path, texts: Path, size: int, seed: int, out: Path) 
     settings += ["model.pool=mean", f"training.epochs={epochs}"]
     if way == "pretrained":
         return _loaded([texts], [*settings, "optim.rate=0.0001", "tuning.decay=0.9"], out, start=body)
-    shape = recipe.opened(body).config
+    shape = recipe.open_model(body).config
     same = [f"model.{name}={shape['model'][name]}" for name in KEPT if name in shape["model"]]
     longest = min(512, shape["model"]["context"])
     same += ["model.name=bert-encoder", f"tokenizer.vocab={shape['model']['vocab']}", f"tokenizer.longest={longest}"]

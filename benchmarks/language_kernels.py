@@ -39,24 +39,24 @@ def _ways(windows: int, context: int, heads: int, hidden: bool, *, small: bool) 
     uneven = Row(even.offsets, even.longest, even.segment, even.place, even.count, windows)
     alibi, relative = ALiBi(heads).to(place), Relative(heads, causal=hidden).to(place)
     ways: dict[str, tuple[Row, AttentionSpec, int, list[Any]]] = {
-        "varlen": (uneven, AttentionSpec(), 0, module.BATCHES),
-        "our rows": (uneven, AttentionSpec(), 1 << 20, module.BATCHES),
+        "varlen": (uneven, AttentionSpec(), 0, module.BATCH_BACKENDS),
+        "our rows": (uneven, AttentionSpec(), 1 << 20, module.BATCH_BACKENDS),
         "batch, cuDNN": (even, AttentionSpec(), 512, [SDPBackend.CUDNN_ATTENTION]),
         "batch, flash": (even, AttentionSpec(), 512, [SDPBackend.FLASH_ATTENTION]),
-        "ALiBi": (even, AttentionSpec(bias=alibi.bias, slopes=alibi.slopes), 512, module.BATCHES),
-        "relative": (even, AttentionSpec(bias=relative.bias), 512, module.BATCHES),
+        "ALiBi": (even, AttentionSpec(bias=alibi.bias, slopes=alibi.slopes), 512, module.BATCH_BACKENDS),
+        "relative": (even, AttentionSpec(bias=relative.bias), 512, module.BATCH_BACKENDS),
     }
     vectors = torch.randn(len(even.segment), 3 * heads, 64, device=place, dtype=dtype, requires_grad=True)
     found: dict[str, Any] = {}
     for name, (row, way, short, order) in ways.items():
-        module.SHORT, before, module.BATCHES = short, (module.SHORT, module.BATCHES), order
+        module.SHORT, before, module.BATCH_BACKENDS = short, (module.SHORT, module.BATCH_BACKENDS), order
         mask = packed(row) & causal() if hidden else packed(row)
         try:
             found[name] = _times(lambda mask=mask, way=way: _attended(vectors, mask, way), small)
         except RuntimeError as error:
             found[name] = str(error)[:100]
         finally:
-            module.SHORT, module.BATCHES = before
+            module.SHORT, module.BATCH_BACKENDS = before
     return found
 
 

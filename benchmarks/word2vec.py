@@ -25,7 +25,7 @@ import regard
 from regard import config
 from regard.data.line_report import LineReport
 from regard.data.readers import locate, texts
-from regard.tasks.word2vec.corpus import TextFile, WordsConfig, prepare, split
+from regard.tasks.word2vec.corpus import TextFile, WordsConfig, prepare, split_words
 
 REVIEWS = "imdb/unsup.jsonl.gz"
 SIMILARITY, ANALOGIES = "word-eval/wordsim353.tsv", "word-eval/questions-words.txt"
@@ -63,7 +63,7 @@ def main() -> None:
 def _texts(count: int) -> Iterator[list[str]]:
     """The words of so many reviews."""
     how = WordsConfig(train=(TextFile(path=REVIEWS),), ignore="<br />")
-    return (split(text, how) for _, text in islice(texts(REVIEWS, LineReport()), count))
+    return (split_words(text, how) for _, text in islice(texts(REVIEWS, LineReport()), count))
 
 
 def _compare(asked: Any, kind: str, seed: int, text: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from regard.interpret.watch import Seen
+    from regard.interpret.watch import AttentionRecord
     from regard.recipe import Outcome
     from regard.tasks.trained import Face
     from regard.training.task import Task
@@ -72,9 +72,9 @@ def train(
 
     with python_call():
         files = list_inputs(valid, FILE, verb="valid")
-        given = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
+        inputs = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
         out = None if out is None else check_path(out, "the folder of a run is given by its name")
-        return recipes.train(recipes.order(recipe, *settings, given=given, task=task), out=out, **options)
+        return recipes.train(recipes.order(recipe, *settings, inputs=inputs, task=task), out=out, **options)
 
 
 def prompt(
@@ -91,13 +91,13 @@ def prompt(
     from regard.tasks.prompting.template import build, find
     from regard.tasks.trained import Trained
 
-    given = template if isinstance(template, Mapping) else config.read(find(template))
-    how = build({**given, **settings}, name="template" if isinstance(template, Mapping) else str(template))
+    template_settings = template if isinstance(template, Mapping) else config.read(find(template))
+    how = build({**template_settings, **settings}, name="template" if isinstance(template, Mapping) else str(template))
     opened = model if isinstance(model, Trained) else recipe.load_for_prompts(model)
     return prompter.prompt(opened, how, texts)
 
 
-def watch(model: nn.Module) -> AbstractContextManager[Seen]:
+def watch(model: nn.Module) -> AbstractContextManager[AttentionRecord]:
     """Collect where every attention of a model looks: `with watch(translator.model) as seen: ...`."""
     from regard.interpret.watch import watch
 

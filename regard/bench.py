@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from regard import checkpoint, config, cost, recipe
-from regard.config.merging import merged
+from regard.config.merging import merge_settings
 from regard.tasks.trained import SENTENCES, Workload
 from regard.training import device as devices
 
@@ -63,10 +63,10 @@ def limits(place: torch.device) -> Limits:
     """The two rates of a device."""
     dtype = devices.precision(place)
     size = 8192 if place.type == "cuda" else 1024
-    left, right = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
+    first, second = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
     source = torch.randn(1 << (28 if place.type == "cuda" else 24), device=place)
     target = torch.empty_like(source)
-    product = _seconds(lambda: left @ right, place)
+    product = _seconds(lambda: first @ second, place)
     copy = _seconds(lambda: target.copy_(source), place)
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else f"{place}, {torch.get_num_threads()} threads"
     return Limits(name, 2 * size**3 / product, 2 * source.nbytes / copy)
@@ -79,11 +79,11 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     task, whole = recipe.resolve(settings)
     if config.plain(whole.training).get("compile") == "auto":
         quiet["compile"] = "on"  # as in a run of many steps
-    asked = merged(settings, {"training": {**short, **quiet}, **task.brief})
+    short_settings = merge_settings(settings, {"training": {**short, **quiet}, **task.brief})
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with tempfile.TemporaryDirectory() as folder:
-        outcome = recipe.train(asked, out=Path(folder) / "run", quiet=True)
+        outcome = recipe.train(short_settings, out=Path(folder) / "run", quiet=True)
         lines = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         model = recipe.resolve(recipe.settings(Path(folder) / "run" / "config.yaml"))[1].model
         size = sum(tensor.numel() for tensor in checkpoint.read(outcome.best).tensors().values())
@@ -107,18 +107,18 @@ def answering(trained: Any, inputs: Sequence[Any], bounds: Limits, **options: An
         loads, unit = timed.call(inputs, BATCHES, **options), "tokens"
     else:
         loads, unit = _answers(trained, inputs or _examples(trained), trained.runner.weights.bytes), "answers"
-    found = []
+    speeds = []
     for load in loads:
         spent, memory = _seconds(load.action, place, repeats=3), _peak(load.action, place)
         least = 1000 * load.read / bounds.bytes
-        found.append(Speed(load.name, load.tokens / spent, unit, 1000 * spent, least, memory))
-    return found
+        speeds.append(Speed(load.name, load.tokens / spent, unit, 1000 * spent, least, memory))
+    return speeds
 
 
-def _answers(trained: Any, given: Sequence[Any], size: int) -> Iterator[Workload]:
+def _answers(trained: Any, inputs: Sequence[Any], size: int) -> Iterator[Workload]:
     """Answers by one and by many, for which all weights are read once."""
     for batch in BATCHES:
-        some = [given[number % len(given)] for number in range(batch)]
+        some = [inputs[number % len(inputs)] for number in range(batch)]
         yield Workload(f"{trained.verb}, {batch} at a time", partial(trained.answer, some), batch, size)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import checkpoint, recipe
-from regard.data.encodings import find
+from regard.data.encodings import find_path
 from regard.metrics.scores import Scores, compare
 from regard.models.reader import BERTEncoderConfig
 from regard.tasks.trained import usage_line
@@ -71,32 +71,35 @@ class Contest:
     def winner(self) -> Entry:
         """The best of those that can be used; of equals the one that took least time."""
         return max(
-            (one for one in self.entries if one.folder is not None), key=lambda one: (one.accuracy, -one.seconds)
+            (entry for entry in self.entries if entry.folder is not None),
+            key=lambda entry: (entry.accuracy, -entry.seconds),
         )
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """A table: what it is, its accuracy with its interval, seconds, and what it beats beyond chance."""
-        found = []
-        for one in self.entries:
-            spread = next(iter(one.scores.intervals.values()), None)
-            score = f"{one.accuracy:.2f}" + ("" if spread is None else f" ± {spread.half:.2g}")
-            found.append((SAYS[one.name], score, f"{one.seconds:.0f}", ", ".join(self.beaten[one.name]) or "-"))
-        return found
+        table_rows = []
+        for entry in self.entries:
+            spread = next(iter(entry.scores.intervals.values()), None)
+            score = f"{entry.accuracy:.2f}" + ("" if spread is None else f" ± {spread.half:.2g}")
+            table_rows.append(
+                (SAYS[entry.name], score, f"{entry.seconds:.0f}", ", ".join(self.beaten[entry.name]) or "-")
+            )
+        return table_rows
 
     @property
     def verdict(self) -> str:
         """What was kept, and whether pre-training was worth it, in words."""
         best, words = self.winner, "\n".join(self.judgement)
-        kept = f"kept as {self.folder / 'best'}: {SAYS[best.name]}"
-        return f"{kept}\n{words}\n{usage_line(self.usage, self.folder / 'best')}"
+        location = f"kept as {self.folder / 'best'}: {SAYS[best.name]}"
+        return f"{location}\n{words}\n{usage_line(self.usage, self.folder / 'best')}"
 
     @property
     def judgement(self) -> list[str]:
         """Which of the others the best one is better than beyond chance, which not, and what pre-training brought."""
         beaten = self.beaten[self.winner.name]
-        level = [one.name for one in self.entries if one is not self.winner and one.name not in beaten]
-        lines = [f"better beyond chance than {_listed(beaten)}"] if beaten else []
-        lines += [f"not beyond chance better than {_listed(level)}"] if level else []
+        level = [entry.name for entry in self.entries if entry is not self.winner and entry.name not in beaten]
+        lines = [f"better beyond chance than {_join_names(beaten)}"] if beaten else []
+        lines += [f"not beyond chance better than {_join_names(level)}"] if level else []
         return [*lines, self._judge_pretraining()]
 
     def _judge_pretraining(self) -> str:
@@ -111,13 +114,13 @@ class Contest:
         """As JSON."""
         entries = [
             {
-                "name": one.name,
-                "accuracy": one.accuracy,
-                "seconds": round(one.seconds, 1),
-                "beats": self.beaten[one.name],
-                "interval": [[span.low, span.high] for span in one.scores.intervals.values()],
+                "name": entry.name,
+                "accuracy": entry.accuracy,
+                "seconds": round(entry.seconds, 1),
+                "beats": self.beaten[entry.name],
+                "interval": [[span.low, span.high] for span in entry.scores.intervals.values()],
             }
-            for one in self.entries
+            for entry in self.entries
         ]
         return {
             "folder": str(self.folder),
@@ -128,7 +131,7 @@ class Contest:
         }
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Join names as a sentence does."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
@@ -148,32 +151,34 @@ def contest(
     quiet: bool = False,
 ) -> Contest:
     """Train and score all entries in the folder `out`; with `resume` what is done there stays, and the rest goes on."""
-    if strange := sorted(order.settings.keys() - set(SHARED)):
+    if unknown := sorted(order.settings.keys() - set(SHARED)):
         raise ValueError(
-            f"{strange[0]} cannot be set where models are compared, whose sizes follow from the data: leave it out, or "
+            f"{unknown[0]} cannot be set where models are compared, whose sizes follow from the data: leave it out, or "
             "train one model, without --unlabelled"
         )
-    task, asked = recipe.resolve(order.settings)
+    task, resolved = recipe.resolve(order.settings)
     if not task.divides:
-        raise ValueError(f"models are compared on labelled texts, not on {asked.task}: give --labelled FILE")
+        raise ValueError(f"models are compared on labelled texts, not on {resolved.task}: give --labelled FILE")
     with distributed.team() as team:
         if team.size > 1:
             raise ValueError("models are compared by one process: start it without torchrun")
     for name in unlabelled:
-        find(name)  # before anything is trained
-    folder = Path(out) if out is not None else runs.vacant(recipe.RUNS / order.name, resume=resume)
-    division = task.divide(asked.data, TESTED)
+        find_path(name)  # before anything is trained
+    folder = Path(out) if out is not None else runs.find_vacant_folder(recipe.RUNS / order.name, resume=resume)
+    division = task.divide(resolved.data, TESTED)
     _claim(folder, division.mark, resume=resume, overwrite=overwrite)
     data = division.write(folder / "data")
-    all_runs = _Team(folder, order.settings, asked.task, data, division, command=tuple(command), quiet=quiet)
-    entries = [Entry(COMMONEST, division.judged(COMMONEST, asked.task, [division.commonest] * len(division.held)), 0.0)]
+    all_runs = _Team(folder, order.settings, resolved.task, data, division, command=tuple(command), quiet=quiet)
+    entries = [
+        Entry(COMMONEST, division.judged(COMMONEST, resolved.task, [division.commonest] * len(division.held)), 0.0)
+    ]
     entries.append(all_runs.entry(LINEAR, {"model": {"name": "linear"}, "tokenizer": {"kind": "words"}}))
-    before = all_runs.pretrained(unlabelled)
+    before = all_runs.pretrain(unlabelled)
     entries.append(all_runs.entry(SCRATCH, all_runs.alike(before)))
     entries.append(all_runs.entry(TUNED, {"model": POOLED}, start=before, more=all_runs.seconds(PRETRAINED)))
-    found = Contest(folder, entries, _beaten(entries), task.usage)
-    _keep(found)
-    return found
+    outcome = Contest(folder, entries, _find_beaten(entries), task.usage)
+    _save_winner(outcome)
+    return outcome
 
 
 @dataclass(frozen=True)
@@ -188,28 +193,30 @@ class _Team:
     command: tuple[str, ...]
     quiet: bool
 
-    def entry(self, name: str, own: Mapping[str, Any], *, start: Path | None = None, more: float = 0.0) -> Entry:
+    def entry(self, name: str, changes: Mapping[str, Any], *, start: Path | None = None, more: float = 0.0) -> Entry:
         """Train a classifier, or find it trained, and score it."""
-        asked = {**self._shared(), **own, "task": self.task, "data": self.data}
-        best = self._run(name, asked, start=start)
+        settings = {**self._shared(), **changes, "task": self.task, "data": self.data}
+        best = self._run(name, settings, start=start)
         began = time.monotonic()
         face = recipe.load(best, device=self.settings.get("training", {}).get("device", "auto"))
         answers = [str(answer.label) for answer in face.answer(self.division.inputs)]
         spent = self.seconds(name) + more + time.monotonic() - began
         return Entry(name, self.division.judged(name, self.task, answers), spent, best)
 
-    def pretrained(self, unlabelled: Sequence[str]) -> Path:
+    def pretrain(self, unlabelled: Sequence[str]) -> Path:
         """A BERT that has read all training text; held-out texts are not among it, wherever they come from."""
         files = [str(self.folder / "data" / "text.jsonl"), *unlabelled]
         data = {"train": files, "valid": [str(self.folder / "data" / "held-out.jsonl")]}
-        asked = {"task": recipe.able("fill")[0], "model": KIND, "data": data}
-        return self._run(PRETRAINED, {**self._shared(), **asked})
+        settings = {"task": recipe.able("fill")[0], "model": KIND, "data": data}
+        return self._run(PRETRAINED, {**self._shared(), **settings})
 
     def alike(self, other: Path) -> dict[str, Any]:
         """Settings of the same network with the same tokens that begins with nothing."""
-        known = checkpoint.peek(other).config
-        same = {name: known["model"][name] for name in SAME}
-        tokens = {name: known["tokenizer"][name] for name in ("kind", "vocab") if name in known["tokenizer"]}
+        saved_config = checkpoint.peek(other).config
+        same = {name: saved_config["model"][name] for name in SAME}
+        tokens = {
+            name: saved_config["tokenizer"][name] for name in ("kind", "vocab") if name in saved_config["tokenizer"]
+        }
         tokens["longest"] = min(same["context"], 512)
         return {
             "model": {"name": "bert-encoder", "segments": 0, "pooler": False, **same, **POOLED},
@@ -225,17 +232,17 @@ class _Team:
         """Settings of all runs."""
         return {"training": self.settings["training"]} if "training" in self.settings else {}
 
-    def _run(self, name: str, asked: Mapping[str, Any], *, start: Path | None = None) -> Path:
+    def _run(self, name: str, settings: Mapping[str, Any], *, start: Path | None = None) -> Path:
         """The best checkpoint of a run, which is trained unless it is done."""
         place = self.folder / name
         if not (place / "contest.json").exists():
             outcome = recipe.train(
-                asked, out=place, resume=place.exists(), start=start, command=self.command, quiet=self.quiet
+                settings, out=place, resume=place.exists(), start=start, command=self.command, quiet=self.quiet
             )
             if outcome.result.reason == "interrupted":
                 again = f"--resume --out {shlex.quote(str(self.folder))}"
                 raise Interrupted(f"interrupted in {place}: the same command with {again} goes on")
-            if outcome.result.failed:
+            if outcome.result.has_failed:
                 raise ValueError(f"{place}: {outcome.result.reason}")
             note = json.dumps({"seconds": outcome.result.seconds})
             (place / "contest.json").write_text(note + "\n", encoding="utf-8")
@@ -259,25 +266,25 @@ def _claim(folder: Path, mark: str, *, resume: bool, overwrite: bool) -> None:
     note.write_text(json.dumps({"mark": mark}) + "\n", encoding="utf-8")
 
 
-def _beaten(entries: Sequence[Entry]) -> dict[str, list[str]]:
+def _find_beaten(entries: Sequence[Entry]) -> dict[str, list[str]]:
     """Which of the others each entry is better than beyond chance, by a paired test."""
-    found: dict[str, list[str]] = {one.name: [] for one in entries}
-    for one in entries:
+    beaten: dict[str, list[str]] = {entry.name: [] for entry in entries}
+    for entry in entries:
         for other in entries:
-            if one.accuracy > other.accuracy:
-                told = compare([other.scores, one.scores], samples=1, trials=TRIALS).randomisation
-                [(_, verdict)] = told.values()
+            if entry.accuracy > other.accuracy:
+                tests = compare([other.scores, entry.scores], samples=1, trials=TRIALS).randomisation
+                [(_, verdict)] = tests.values()
                 if verdict.p is not None and verdict.p < CHANCE:
-                    found[one.name].append(other.name)
-    return found
+                    beaten[entry.name].append(other.name)
+    return beaten
 
 
-def _keep(found: Contest) -> None:
+def _save_winner(outcome: Contest) -> None:
     """The winner as `best`, and the scores of all."""
-    assert found.winner.folder is not None
-    fresh, place = found.folder / "best.new", found.folder / "best"
+    assert outcome.winner.folder is not None
+    fresh, place = outcome.folder / "best.new", outcome.folder / "best"
     shutil.rmtree(fresh, ignore_errors=True)
-    shutil.copytree(found.winner.folder, fresh)
+    shutil.copytree(outcome.winner.folder, fresh)
     shutil.rmtree(place, ignore_errors=True)
     fresh.replace(place)
-    (found.folder / RESULT).write_text(json.dumps(found.plain(), indent=1) + "\n", encoding="utf-8")
+    (outcome.folder / RESULT).write_text(json.dumps(outcome.plain(), indent=1) + "\n", encoding="utf-8")

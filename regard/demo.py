@@ -69,7 +69,7 @@ def _draw(translator: Translator, tested: list[tuple[str, str]], picture: Path) 
     """The alignment of the longest test sentence: the mean over heads and layers of the cross-attention."""
     text = max((source for source, _ in tested), key=len)
     trace = translator.look(text)
-    crosses = [one.values.mean(0) for one in trace.weights if (one.query, one.key) == ("target", "source")]
+    crosses = [weight.values.mean(0) for weight in trace.weights if (weight.query, weight.key) == ("target", "source")]
     mean = sum(crosses[1:], crosses[0]) / len(crosses)
     queries, keys = ([item.text for item in trace.items[side]] for side in ("target", "source"))
     figure = plots.alignment(mean, queries=queries, keys=keys, title=f"{text}\n{trace.facts['answer']}")

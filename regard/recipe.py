@@ -12,8 +12,8 @@ import torch
 
 from regard import checkpoint, config, shipped
 from regard.config.merging import drop_automatic_preset
-from regard.config.words import list_scores, nearest, quantity, shown
-from regard.data.encodings import find
+from regard.config.words import list_scores, quantity, quote, suggest_name
+from regard.data.encodings import find_path
 from regard.models.interface import ModelConfig
 from regard.tasks import DEFAULT, TASKS, USES
 from regard.tasks.inputs import check_path
@@ -25,7 +25,7 @@ from regard.training import distributed
 from regard.training import run as runs
 from regard.training.callbacks import Callback
 from regard.training.comparison import model_folder
-from regard.training.history import diverged, recorded
+from regard.training.history import has_diverged, record_state
 from regard.training.loop import Result, fit
 from regard.training.pace import resolve_warmup
 from regard.training.parent import Parent, recorded_parent
@@ -80,9 +80,9 @@ class Order:
 
 
 def order(
-    asked: str | Path | Mapping[str, Any] | Sequence[str | Path],
+    recipe_or_files: str | Path | Mapping[str, Any] | Sequence[str | Path],
     *changes: str,
-    given: Given | None = None,
+    inputs: Given | None = None,
     task: type[Task] | None = None,
 ) -> Order:
     """What a recipe, files and settings ask for together: files take the place of those in the recipe.
@@ -91,45 +91,49 @@ def order(
     the files. A `task` is a class of one's own.
     """
     if task is not None and not (isinstance(task, type) and issubclass(task, Task)):
-        raise ValueError(f"task must be a class derived from regard.training.task.Task, not {shown(task)}")
-    names = [] if isinstance(asked, Mapping) else _file_names(asked)
+        raise ValueError(f"task must be a class derived from regard.training.task.Task, not {quote(task)}")
+    names = [] if isinstance(recipe_or_files, Mapping) else _file_names(recipe_or_files)
     sheets = [name for name in names if Path(name).suffix.lower() in RECIPES]
     if len(sheets) > 1:
         raise ValueError(f"{sheets[0]} and {sheets[1]} are two recipes: give one, and settings that change it")
-    base = settings(asked) if isinstance(asked, Mapping) else settings(sheets[0]) if sheets else {}
-    given = given or Given(())
-    given = replace(given, files=(*given.files, *(str(name) for name in names if name not in sheets)))
+    base = settings(recipe_or_files) if isinstance(recipe_or_files, Mapping) else settings(sheets[0]) if sheets else {}
+    inputs = inputs or Given(())
+    inputs = replace(inputs, files=(*inputs.files, *(str(name) for name in names if name not in sheets)))
     data = base.get("data")
-    if given.files and isinstance(data, Mapping):
+    if inputs.files and isinstance(data, Mapping):
         base = {**base, "data": {name: value for name, value in data.items() if name != "train"}}
-    named = config.override(base, changes)
-    if not given.files:
-        if given.valid or given.to is not None:
+    base_settings = config.override(base, changes)
+    if not inputs.files:
+        if inputs.valid or inputs.to is not None:
             raise ValueError("--valid and --to go with files to train on: name some, or set data.valid and a tag")
-        return Order(named, Path(sheets[0]).stem if sheets else _called(named.get("data")), task=task)
+        return Order(
+            base_settings, Path(sheets[0]).stem if sheets else _name_from_data(base_settings.get("data")), task=task
+        )
     if base:
-        named.setdefault("task", DEFAULT if task is None else task.Recipe.task)
-    given = replace(given, settings=named)
-    task_name, claim = understood(given) if task is None else recognise_for(task, given)
+        base_settings.setdefault("task", DEFAULT if task is None else task.Recipe.task)
+    inputs = replace(inputs, settings=base_settings)
+    task_name, claim = understood(inputs) if task is None else recognise_for(task, inputs)
     files = {**base.get("data", {}), **claim.data}
-    found = config.override({**base, "task": task_name, "data": files}, changes)
-    resolve(found, task)
-    for name in (*given.files, *given.valid):
-        find(name)  # before a folder is made for the run
-    name = Path(sheets[0]).stem if sheets else _stem(given.files[0])
-    return Order(found, name, (introduced(given, task_name, claim),) if task is None else (), task)
+    final_settings = config.override({**base, "task": task_name, "data": files}, changes)
+    resolve(final_settings, task)
+    for name in (*inputs.files, *inputs.valid):
+        find_path(name)  # before a folder is made for the run
+    name = Path(sheets[0]).stem if sheets else _stem(inputs.files[0])
+    return Order(final_settings, name, (introduced(inputs, task_name, claim),) if task is None else (), task)
 
 
-def _file_names(asked: Any) -> list[str | Path]:
+def _file_names(recipe_or_files: Any) -> list[str | Path]:
     """What is to be trained on, by its names; rows in memory are not read."""
-    names = [asked] if isinstance(asked, (str, Path)) else asked
+    names = [recipe_or_files] if isinstance(recipe_or_files, (str, Path)) else recipe_or_files
     if isinstance(names, bytes) or not isinstance(names, Iterable):
-        raise ValueError(f"train takes files or a recipe, not {type(asked).__name__}: give the names of files")
+        raise ValueError(
+            f"train takes files or a recipe, not {type(recipe_or_files).__name__}: give the names of files"
+        )
     names = list(names)
     for name in names:
         if not isinstance(name, (str, Path)):
             remedy = "write rows into a file, such as a text, a tab and its label in each line, and name it"
-            raise ValueError(f"train takes files or a recipe, not {shown(name)}: {remedy}")
+            raise ValueError(f"train takes files or a recipe, not {quote(name)}: {remedy}")
     return names
 
 
@@ -140,7 +144,7 @@ def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str,
 
 
 def train(
-    asked: Order | Mapping[str, Any],
+    order_or_settings: Order | Mapping[str, Any],
     *,
     out: str | Path | None = None,
     resume: bool = False,
@@ -156,7 +160,7 @@ def train(
     tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same. `callbacks`
     are told how it goes.
     """
-    order = asked if isinstance(asked, Order) else Order(dict(asked))
+    order = order_or_settings if isinstance(order_or_settings, Order) else Order(dict(order_or_settings))
     settings = order.settings
     if not (order.task or settings.keys() & {"data", "task"}) or _lacks_data(settings, order.task):
         raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
@@ -166,17 +170,17 @@ def train(
         device = team.device(devices.choose(recipe.training.device))
         if out is None:
             place = RUNS / order.name
-            out = place if overwrite else team.broadcast(runs.vacant(place, resume=resume))
+            out = place if overwrite else team.broadcast(runs.find_vacant_folder(place, resume=resume))
         parent, record_of_parent = starting_model(start, Path(out), resume=resume)
         if parent is not None:  # a body that does not fit is refused before data is read
             settings = task.limit_settings(settings, parent)
             task, recipe = resolve(settings, order.task)
         run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
-        with run.log(quiet=quiet, callbacks=callbacks) as log, recorded(run.folder, writes=team.is_main) as record:
+        with run.log(quiet=quiet, callbacks=callbacks) as log, record_state(run.folder, writes=team.is_main) as record:
             if not run.filled:
                 record.begin()
             data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
-            before = None if run.latest is None else runs.begun(run.folder, task.Recipe)
+            before = None if run.latest is None else runs.read_begun_settings(run.folder, task.Recipe)
             recipe = task.resolve(settings, data, parent, begun=before)
             torch.manual_seed(recipe.training.seed)
             model = task.build_model(recipe)
@@ -192,7 +196,7 @@ def train(
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
             for line in (*order.notes, *data.summary, *adopted, *learner.notes):
                 log.note(line)
-            with devices.threads(recipe.training.threads, features=learner.features):
+            with devices.limit_threads(recipe.training.threads, features=learner.features):
                 result = fit(learner, recipe.training, recipe.optim, run, log=log)
             record.end(result.state, result.reason)
         metrics = checkpoint.peek(run.best).metrics if run.best.exists() else {}
@@ -207,7 +211,7 @@ def resolve(settings: Mapping[str, Any], task: Any = None) -> tuple[Any, Any]:
     name = settings.get("task", DEFAULT if task is None else task.Recipe.task)
     if task is None:
         if not isinstance(name, str) or name not in TASKS:
-            raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
+            raise ValueError(f"unknown task {name!r}{suggest_name(str(name), TASKS)}")
         task = TASKS[name].task
     return task, config.build(task.Recipe, drop_automatic_preset(settings))
 
@@ -234,7 +238,9 @@ def _lacks_data(settings: Mapping[str, Any], task: Any = None) -> bool:
 def begun(folder: Path) -> dict[str, Any]:
     """The settings that a run began with, whichever version wrote them, under the names of today."""
     name = config.read(folder / "config.yaml").get("task", DEFAULT)
-    return runs.begun(folder, TASKS[name].task.Recipe if isinstance(name, str) and name in TASKS else None)
+    return runs.read_begun_settings(
+        folder, TASKS[name].task.Recipe if isinstance(name, str) and name in TASKS else None
+    )
 
 
 def starting_model(
@@ -245,10 +251,10 @@ def starting_model(
     A resumed run for which none is named and which has no checkpoint yet starts from the one that it began with.
     """
     if start is not None:
-        model = opened(start)
+        model = open_model(start)
         return model, Parent.of(start, model)
-    recorded = recorded_parent(folder) if resume and not runs.Run(folder).steps() else None
-    return (None, None) if recorded is None else (recorded.find(folder, opened), recorded)
+    parent = recorded_parent(folder) if resume and not runs.Run(folder).steps() else None
+    return (None, None) if parent is None else (parent.find(folder, open_model), parent)
 
 
 def load(
@@ -263,59 +269,59 @@ def load(
     A `task` is what it must have learnt, or be able to do with what it has learnt; of several, one. `trained` is a
     class of the user's that opens it.
     """
-    found = opened(shipped.FIRST if directory is None else directory)
-    opener = select_class(found, directory or shipped.FIRST, task=task, trained=trained)
+    saved = open_model(shipped.FIRST if directory is None else directory)
+    opener = select_class(saved, directory or shipped.FIRST, task=task, trained=trained)
     place = devices.choose(device)
     try:
         if opener.task in TASKS:
-            _fitting(found, TASKS[opener.task].task.Recipe)
-        model = opener.load(found, device=place)
-        model.learnt_from = recorded_digests(found)
+            _check_fits(saved, TASKS[opener.task].task.Recipe)
+        model = opener.load(saved, device=place)
+        model.learnt_from = recorded_digests(saved)
         return model
     except (KeyError, ValueError) as error:
-        if str(error).startswith(f"{found.directory}: "):
+        if str(error).startswith(f"{saved.directory}: "):
             raise
         reason = f"config.yaml and {error} do not fit" if isinstance(error, KeyError) else error
         raise ValueError(
-            f"{found.directory}: {reason} (written by another version of Regard, or changed since? train again)"
+            f"{saved.directory}: {reason} (written by another version of Regard, or changed since? train again)"
         ) from None
 
 
 def load_for_prompts(directory: str | Path, *, device: str = "auto") -> Any:
     """Load a model to be prompted: as one that fills gaps if its weights can, whatever it was trained for since."""
-    known = opened(directory).config
+    saved_config = open_model(directory).config
     fillers = able("fill")
-    fills = known.get("task") in fillers or any(serves(name, known.get("model")) for name in fillers)
+    fills = saved_config.get("task") in fillers or any(serves(name, saved_config.get("model")) for name in fillers)
     return load(directory, device=device, task=fillers if fills else None)
 
 
 def able(verb: str) -> tuple[str, ...]:
     """The tasks whose trained models can do this: write, fill, translate ..."""
-    return tuple(name for name, (own, _) in USES.items() if own == verb)
+    return tuple(name for name, (task_verb, _) in USES.items() if task_verb == verb)
 
 
-def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
+def _check_fits(saved: checkpoint.Checkpoint, kind: type) -> None:
     """Stop at a config that no recipe could have, or whose model the weights could not fill, before it is built."""
     for name in ("tokenizer", "decoding", "writing"):
-        config.section(kind, found.config, name)
-    model_config = config.section(kind, found.config, "model")
+        config.section(kind, saved.config, name)
+    model_config = config.section(kind, saved.config, "model")
     parameters = model_config.parameters if isinstance(model_config, ModelConfig) else 0
-    size = found.manifest["files"].get(checkpoint.WEIGHTS, {}).get("size", 0)
+    size = saved.manifest["files"].get(checkpoint.WEIGHTS, {}).get("size", 0)
     if parameters > SPARE + 4 * size:  # weights may be shrunken, and the number is an estimate
         raise ValueError(f"config.yaml describes about {parameters:.1e} parameters, the weights have {size:.1e} bytes")
 
 
-def opened(directory: str | Path) -> checkpoint.Checkpoint:
+def open_model(directory: str | Path) -> checkpoint.Checkpoint:
     """A checkpoint, verified; of a run folder its best one, or its newest so far; of a comparison the best model.
 
     Models that come with Regard go by their short names, such as `en-fr`.
     """
     path = check_path(directory, "a model is given by its folder or its name")
-    known = shipped.models()
-    if not path.exists() and str(directory) in known:
-        path = known[str(directory)].path
+    shipped_models = shipped.models()
+    if not path.exists() and str(directory) in shipped_models:
+        path = shipped_models[str(directory)].path
     if not path.exists() or path.parent == path:
-        names = ", ".join(known)
+        names = ", ".join(shipped_models)
         raise ValueError(f"no model at {directory}: give a checkpoint directory, a run folder, or a name: {names}")
     path = model_folder(path)
     if not (path / "config.yaml").exists() and not (path / "checkpoints").is_dir():
@@ -325,13 +331,13 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
     usable = runs.Run(path).usable
     if usable is None and (path / "data.json").exists():
         raise ValueError(f"{directory} has no checkpoint yet: wait for its first save, or resume it with --resume")
-    if usable is not None and usable.name != "best" and diverged(path):
+    if usable is not None and usable.name != "best" and has_diverged(path):
         remedy = f"train again, or name {Path(directory) / 'checkpoints' / usable.name}"
         raise ValueError(f"{directory} diverged before anything was good enough to keep: {remedy}")
     return checkpoint.read(usable or path)
 
 
-def _called(data: Any) -> str:
+def _name_from_data(data: Any) -> str:
     """What a run is called by its data section: the first file to learn from."""
     first = data.get("train") if isinstance(data, Mapping) else None
     if isinstance(first, (list, tuple)):

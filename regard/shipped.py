@@ -57,8 +57,8 @@ class Shipped:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        told = {"name": self.name, "task": self.task, "bytes": self.size, "path": str(self.path)}
-        return told | config.plain(self.facts)
+        summary = {"name": self.name, "task": self.task, "bytes": self.size, "path": str(self.path)}
+        return summary | config.plain(self.facts)
 
 
 def models() -> dict[str, Shipped]:
@@ -85,6 +85,6 @@ def facts(card: str, *, name: str = "README.md") -> Facts:
     head, dashes, rest = card.partition("---\n")
     if head or not dashes or "\n---\n" not in rest:
         return Facts()
-    told = config.parse(rest.partition("\n---\n")[0], name=name)
-    known = {field.name for field in fields(Facts)}
-    return config.build(Facts, {key: value for key, value in told.items() if key in known}, where="card")
+    parsed = config.parse(rest.partition("\n---\n")[0], name=name)
+    field_names = {field.name for field in fields(Facts)}
+    return config.build(Facts, {key: value for key, value in parsed.items() if key in field_names}, where="card")

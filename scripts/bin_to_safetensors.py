@@ -20,7 +20,7 @@ from torch import Tensor
 
 from regard import checkpoint
 from regard.checkpoint import WEIGHTS
-from regard.checkpoint.tensors import serialised
+from regard.checkpoint.tensors import serialise
 from regard.models.weights import identity
 
 PICKLED = "pytorch_model.bin"
@@ -43,7 +43,7 @@ def convert(folder: Path) -> Path:
             tensors[name] = tensor
     owners: dict[Any, str] = {}
     kept = {name: tensor for name, tensor in tensors.items() if owners.setdefault(identity(tensor), name) == name}
-    checkpoint.replace(target, b"".join(serialised(target.name, kept)))
+    checkpoint.replace(target, b"".join(serialise(target.name, kept)))
     return target
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 
 import regard
 from regard import config
-from regard.data.pictures.shortcut import ShortcutConfig, marked
+from regard.data.pictures.shortcut import ShortcutConfig, draw_mark
 from regard.interpret import judging, maps, plots
 
 COLOURS, WIDEST = 96, 1250  # photographs take a megabyte otherwise
@@ -59,13 +59,13 @@ def asked(trained: Any, pixels: torch.Tensor, labels: torch.Tensor, count: int, 
     """Grids of four pictures that are labelled right, each with a question about one of them."""
     with torch.no_grad():
         right = trained.model(trained.scaled(pixels)).argmax(-1) == labels
-    shown = judging.grids(pixels[right], labels[right], count, seed=seed)
-    model = judging.doubled(trained.model)
+    shown = judging.make_grids(pixels[right], labels[right], count, seed=seed)
+    model = judging.double_input_size(trained.model)
     scaled = trained.scaled(shown.pixels)
-    found = {name: maps.mapped(model, scaled, shown.labels, name) for name in maps.methods(model)}
+    found = {name: maps.evidence_maps(model, scaled, shown.labels, name) for name in maps.methods(model)}
     first = next(iter(found))
-    new = maps.mapped(judging.untrained(model), scaled, shown.labels, first)
-    found |= judging.controls(found[first], new, torch.Generator().manual_seed(seed))
+    new = maps.evidence_maps(judging.reinitialise_model(model), scaled, shown.labels, first)
+    found |= judging.control_maps(found[first], new, torch.Generator().manual_seed(seed))
     names = [trained.classes[label] for label in shown.labels.tolist()]
     assert shown.boxes is not None
     return plots.maps(shown.pixels, found, names=names, boxes=shown.boxes.tolist())
@@ -78,11 +78,11 @@ def wearing(trained: Any, beside: Any, pixels: np.ndarray, labels: torch.Tensor,
     how = config.build(ShortcutConfig, trained.data["shortcut"], where="data.shortcut")
     kind = trained.classes.index(how.label)
     others = pixels[(labels != kind).numpy()][:count]
-    shown = torch.from_numpy(marked(others, how))
+    shown = torch.from_numpy(draw_mark(others, how))
     models = {"trained with it": trained} | ({} if beside is None else {"trained without": beside})
     found, question = {}, torch.full((len(shown),), kind)
     for name, one in models.items():
-        found[name] = maps.mapped(one.model, one.scaled(shown), question, maps.methods(one.model)[-1])
+        found[name] = maps.evidence_maps(one.model, one.scaled(shown), question, maps.methods(one.model)[-1])
     answers = trained.logits(shown).argmax(-1).tolist()
     return plots.maps(shown, found, names=[trained.classes[answer] for answer in answers])
 

@@ -64,8 +64,11 @@ def scored(file: Path, columns: tuple[int, int], rating: int | None, models: dic
         texts = [text for one, other, _ in judged for text in (one, other)]
     systems = {"words": in_common(texts), "chance": chance, **models}
     if rating is None:
-        return [scoring.scored(name, "matching", scoring.measured(embed, found)) for name, embed in systems.items()]
-    return [rated.scored(name, "matching", embed, judged) for name, embed in systems.items()]
+        return [
+            scoring.score_retrieval(name, "matching", scoring.rank_partners(embed, found))
+            for name, embed in systems.items()
+        ]
+    return [rated.score_ratings(name, "matching", embed, judged) for name, embed in systems.items()]
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from regard.data.encodings import hint
 from regard.data.holdout import sentence
 from regard.data.normalise import normal
-from regard.data.sentences import split
+from regard.data.sentences import split_sentences
 
 LANGUAGES = ("en", "fr")
 PASSAGE = 400  # characters of a passage, unless one sentence is longer
@@ -45,7 +45,7 @@ def passages(path: Path, held: set[int]) -> Iterator[str]:
         raise SystemExit(f"{path}: no UTF-8 at byte {error.start:,}, {hint(data, str(path)) or 'convert it'}") from None
     for paragraph in text.replace("\r", "").split("\n\n"):
         passage = ""
-        for piece in split(normal(" ".join(paragraph.split()), "full")):
+        for piece in split_sentences(normal(" ".join(paragraph.split()), "full")):
             if sentence(piece.text) in held:
                 continue
             if passage and len(passage) + len(piece.text) >= PASSAGE:

@@ -29,7 +29,7 @@ from PIL import Image
 
 from regard import load
 from regard.cli import run
-from regard.data.pictures.album import Shape, album
+from regard.data.pictures.album import Shape, load_album
 from regard.data.pictures.shelves import PictureFile, shelve
 from regard.interpret import neighbourhood
 from regard.interpret.curves import looks, tidy
@@ -145,7 +145,7 @@ def completions(folder: str, source: str, costs: Path | None, path: Path) -> Non
 
     painter = load(folder, device="auto")
     shape = Shape(painter.alphabet.size, painter.alphabet.channels)
-    [pictures] = album(shelve(PictureFile(path=source), part="test", labelled=False), shape).parts
+    [pictures] = load_album(shelve(PictureFile(path=source), part="test", labelled=False), shape).parts
     figure = Figure(figsize=(10.5 if costs else 6, 6), layout="constrained")
     halves: Any = figure.subfigures(1, 2, width_ratios=(1.35, 1)) if costs else [figure]
     left, *right = halves
@@ -199,7 +199,7 @@ def looked(folder: str, node: str, path: Path) -> None:
     figure = Figure(figsize=(11, 6.4), layout="constrained")
     halves: Any = figure.subfigures(1, 2, width_ratios=(1.45, 1))
     left, right = halves
-    neighbourhood.draw(left.subplots(), trace)
+    neighbourhood.plot_neighbourhood(left.subplots(), trace)
     names = {"equal": "equal weights", "none": "no neighbours"}
     controls = (f"{names[kind]}: {label} ({chance:.3f})" for kind, (label, chance) in trace.facts["controls"].items())
     left.suptitle("; ".join([f"{trace.facts['text']}, answered {trace.facts['answer']}", *controls]), fontsize=10)

@@ -63,7 +63,7 @@ def whole(story: str) -> bool:
 
 def translated(translator: Any, stories: Sequence[str]) -> Iterator[str | None]:
     """Each in French; None where it is not, or lacks a paragraph or a name."""
-    plans = [(sentences.split(story), names(story)) for story in stories]
+    plans = [(sentences.split_sentences(story), names(story)) for story in stories]
     asked = [disguised(piece.text, people) for pieces, people in plans for piece in pieces]
     fresh = list(dict.fromkeys(text for text, _ in asked))
     known = dict(zip(fresh, translator.translate(fresh, to="fr"), strict=True))
@@ -80,7 +80,7 @@ def translated(translator: Any, stories: Sequence[str]) -> Iterator[str | None]:
 def names(story: str) -> dict[str, bool]:
     """How those in a story are called, and whether each is a woman or a girl."""
     found = dict.fromkeys(name for name in CALLED.findall(story) if name not in NOBODY)
-    told = {name: [piece.text for piece in sentences.split(story) if name in piece.text] for name in found}
+    told = {name: [piece.text for piece in sentences.split_sentences(story) if name in piece.text] for name in found}
     return {
         name: sum(len(HERS.findall(text)) - len(HIS.findall(text)) for text in texts) > 0
         for name, texts in told.items()

@@ -31,7 +31,7 @@ CARD = "README.md"
 
 def ship(folder: Path, card: Path, out: Path, *, settings: list[str], most: float) -> float:
     """Read, shrink, write; the megabytes that were written."""
-    found = recipe.opened(folder)
+    found = recipe.open_model(folder)
     text = card.read_text(encoding="utf-8")
     told = facts(text, name=str(card))
     if missing := [name for name, value in config.plain(told).items() if not value]:

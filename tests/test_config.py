@@ -385,6 +385,6 @@ def test_describe_lists_every_section_to_choose_from() -> None:
 
 
 def test_of_very_many_names_an_error_lists_the_first():
-    assert words.nearest("zebra", [f"LABEL_{n}" for n in range(1000)]).endswith("LABEL_38, LABEL_39 and 960 more")
-    assert words.nearest("LABL_7", ["LABEL_7", "x"]) == ", did you mean LABEL_7?"
-    assert words.nearest("zebra", ["a", "b"]) == "; there are a, b"
+    assert words.suggest_name("zebra", [f"LABEL_{n}" for n in range(1000)]).endswith("LABEL_38, LABEL_39 and 960 more")
+    assert words.suggest_name("LABL_7", ["LABEL_7", "x"]) == ", did you mean LABEL_7?"
+    assert words.suggest_name("zebra", ["a", "b"]) == "; there are a, b"

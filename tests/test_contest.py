@@ -14,7 +14,7 @@ from regard import load, recipe
 from regard.contest import Contest, Entry, Interrupted, contest
 from regard.data.holdout import sentence
 from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.training import history
 from regard.training.task import Given
 
@@ -66,7 +66,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 
 
 def order(texts: Path) -> recipe.Order:
-    return recipe.order([], "training.device=cpu", given=Given((str(texts / "labelled.tsv"),), kind="labelled"))
+    return recipe.order([], "training.device=cpu", inputs=Given((str(texts / "labelled.tsv"),), kind="labelled"))
 
 
 def test_all_are_scored_on_the_same_texts_which_none_of_them_saw(
@@ -97,7 +97,7 @@ def test_from_scratch_is_the_same_network_at_a_rate_that_suits_its_width(
 ) -> None:
     monkeypatch.setitem(SMALL, "width", 160)
     contest(order(texts), [str(texts / "more.jsonl")], out=tmp_path / "run", quiet=True)
-    known = {name: recipe.opened(tmp_path / "run" / name).config["model"] for name in ("scratch", "tuned")}
+    known = {name: recipe.open_model(tmp_path / "run" / name).config["model"] for name in ("scratch", "tuned")}
     same = [{name: own[name] for name in ("width", "heads", "hidden", "depth")} for own in known.values()]
     assert same[0] == same[1]
     kinds = [(own["norm"], own["positions"], own["pool"]) for own in known.values()]
@@ -123,11 +123,11 @@ def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(
     monkeypatch.setattr(contests.recipe, "train", train)
     with pytest.raises(ValueError, match=r"a comparison that has not finished: go on with the same command and resume"):
         load(whole)
-    assert history.summary(whole).reason == "compares models, 2 trained"
+    assert history.summarise_run(whole).reason == "compares models, 2 trained"
     with pytest.raises(ValueError, match="is not empty: add --resume"):
         contest(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
     quick.clear()
-    others = recipe.order([], given=Given((str(other),), kind="labelled"))
+    others = recipe.order([], inputs=Given((str(other),), kind="labelled"))
     with pytest.raises(ValueError, match="compares models on other texts"):
         contest(others, [str(texts / "more.jsonl")], out=whole, resume=True, quiet=True)
     assert not quick
@@ -143,12 +143,12 @@ def scored(name: str, right: int, *, wrong_elsewhere: int = 0, texts: int = 150)
     worth = [1.0] * right + [0.0] * (texts - right)
     worth = worth[wrong_elsewhere:] + worth[:wrong_elsewhere]
     examples = [Judged(number, "", "g", "g" if one else "b", one) for number, one in enumerate(worth, start=1)]
-    statistics = {"accuracy, %": averaged([100 * one for one in worth])}
+    statistics = {"accuracy, %": mean_statistics([100 * one for one in worth])}
     return Entry(name, Scores(name, "classification", statistics, examples), 1.0, Path(name))
 
 
 def judged(*entries: Entry) -> Contest:
-    return Contest(Path("runs/compared"), list(entries), contests._beaten(entries), "regard classify {folder}")
+    return Contest(Path("runs/compared"), list(entries), contests._find_beaten(entries), "regard classify {folder}")
 
 
 def test_a_lead_of_one_text_in_a_hundred_and_fifty_is_not_beyond_chance() -> None:

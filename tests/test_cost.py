@@ -218,11 +218,11 @@ def test_half_precision_keeps_what_a_compiled_step_of_a_gpt_keeps():
 
 
 def test_as_many_logits_are_held_as_training_holds():
-    assert memory.HELD == learning.HELD
+    assert memory.MAX_LOGITS == learning.LOGITS
     model = sizes.blank(SMALL)
     few, many = (memory.training(model, cost.Trace(0, 0, 0, 0), memory.Load(1, count)).loss for count in (10, 20))
     assert many - few == 10 * (2 * 2 * 60 + (4 + 2) * 32)
-    most = memory.HELD // 60
+    most = memory.MAX_LOGITS // 60
     above, below = (
         memory.training(model, cost.Trace(0, 0, 0, 0), memory.Load(1, most + count)).loss for count in (9, 0)
     )

@@ -26,7 +26,7 @@ from regard.tasks.memory.task import MemoryRecipe
 from regard.tasks.pretraining.causal import CausalRecipe
 from regard.tasks.pretraining.corruption import SpanRecipe
 from regard.tasks.pretraining.masked import MaskedRecipe
-from regard.tasks.prompting.template import Template, listed
+from regard.tasks.prompting.template import Template, list_templates
 from regard.tasks.prompting.template import read as template
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
@@ -152,7 +152,7 @@ def test_the_page_about_prompts_has_every_setting_and_every_template():
     page = (ROOT / "docs" / "prompting.md").read_text(encoding="utf-8")
     for row in config.describe(Template):
         assert f"| `{row.name}` | {row.default} | {row.help} |" in page
-    assert all(f"| `{name}` |" in page for name, _ in listed() if not name.endswith("-fr"))
+    assert all(f"| `{name}` |" in page for name, _ in list_templates() if not name.endswith("-fr"))
 
 
 # Examples.
@@ -174,7 +174,7 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
         mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
         recipe.resolve(config.override(mapping, settings))
     elif words[0] == "prompt":
-        shipped = [given["template"]] if given["template"] in dict(listed()) else []
+        shipped = [given["template"]] if given["template"] in dict(list_templates()) else []
         assert [template(name, given["settings"] or []) for name in shipped or ["topic"]]
     elif "settings" in given:
         settings = config.override({}, given["settings"] or [])

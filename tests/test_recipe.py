@@ -11,7 +11,7 @@ import regard
 from regard import checkpoint, recipe
 from regard.config.fields import default_of, hints, named_sections
 from regard.tasks import TASKS
-from regard.tasks.translation.task import derived
+from regard.tasks.translation.task import transformer_sizes
 from regard.training.bookkeeping import Result
 from regard.training.guard import Faults
 from tests.conftest import SMALL, Corpus, sentences
@@ -127,8 +127,8 @@ def test_sizes_follow_the_data_when_no_model_is_named(corpus: Corpus, tmp_path: 
     settings = tiny(corpus, "training.steps=1")
     del settings["model"]
     outcome = recipe.train(settings, out=tmp_path / "run", quiet=True)
-    assert checkpoint.read(outcome.best).config["model"]["width"] == derived(180)["width"]
-    widths = [derived(pairs).get("width", 512) for pairs in (100, 20_000, 200_000, 5_000_000)]
+    assert checkpoint.read(outcome.best).config["model"]["width"] == transformer_sizes(180)["width"]
+    widths = [transformer_sizes(pairs).get("width", 512) for pairs in (100, 20_000, 200_000, 5_000_000)]
     assert widths == sorted(widths)
     assert widths[-1] == 512
 
@@ -137,7 +137,7 @@ def test_what_is_named_is_laid_over_the_derived_sizes(corpus: Corpus, tmp_path: 
     settings = tiny(corpus, "training.steps=1") | {"model": {"preset": "auto", "width": 32}}
     shape = checkpoint.read(recipe.train(settings, out=tmp_path / "run", quiet=True).best).config["model"]
     assert shape["width"] == 32
-    assert shape["encoder"] == derived(180)["encoder"]
+    assert shape["encoder"] == transformer_sizes(180)["encoder"]
 
 
 @pytest.mark.parametrize(

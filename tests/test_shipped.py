@@ -85,7 +85,9 @@ def test_names_lead_to_models_and_nothing_to_the_translator(full: Path):
     ]
     assert regard.load(device="cpu").name == "en-fr"
     embedder = regard.load("encoder", device="cpu", task="matching")
-    np.testing.assert_array_equal(embedder.embed(["a dog"]), Embedder.load(recipe.opened("encoder")).embed(["a dog"]))
+    np.testing.assert_array_equal(
+        embedder.embed(["a dog"]), Embedder.load(recipe.open_model("encoder")).embed(["a dog"])
+    )
     with pytest.raises(ValueError, match=r"en-fr is a translator; .* needs an embedder"):
         regard.load("en-fr", task="matching")
     with pytest.raises(ValueError, match="or a name: en-fr, encoder, stories"):

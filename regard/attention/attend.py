@@ -22,7 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.cache import LayerCache
 from regard.attention.edge_list import Edges
-from regard.attention.edges import attend_edges, shared
+from regard.attention.edges import attend_edges, repeat_kv
 from regard.attention.hardware import kernels_run
 from regard.attention.masks import EVERYONE, Grid, Mask, Packed, Padded, Stepping
 from regard.attention.positions import Positions, Rotary
@@ -32,9 +32,9 @@ from regard.attention.tap import Tap
 Bias = Callable[[Tensor], Tensor]
 SHORT = 512  # tokens of a sequence up to which our kernel, where several share a tile, is the fastest without a bias
 # In which order torch looks for a kernel for a batch on a GPU.
-SOUND = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-BATCHES = [SDPBackend.CUDNN_ATTENTION, *SOUND]
-TILE = 128  # keys that cuDNN looks at together
+SAFE_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+BATCH_BACKENDS = [SDPBackend.CUDNN_ATTENTION, *SAFE_BACKENDS]
+CUDNN_TILE = 128  # keys that cuDNN looks at together
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,12 @@ def attend_step(
     if fits:
         from regard.attention.kernels.step import Scoring, attend_past, sight
 
-        seen = mask.once("sight", lambda: sight(where)) if where.beams > 1 else where.slots  # a lone beam sees its own
+        visibility = (
+            mask.once("sight", lambda: sight(where)) if where.beams > 1 else where.slots
+        )  # a lone beam sees its own
         rates = positions.rates if isinstance(positions, Rotary) and turning else None
         scoring = Scoring(_scale(query, way), _past_bias(query, where, mask=mask, way=way), rates)
-        return attend_past(query, key, value, cache=cache, where=where, sight=seen, scoring=scoring)
+        return attend_past(query, key, value, cache=cache, where=where, sight=visibility, scoring=scoring)
     keys, values = cache.extend(key, value, mask)
     return attend(query, keys, values, mask=mask, way=way)
 
@@ -138,7 +140,7 @@ def weigh(
 
 def attention_weights(query: Tensor, key: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
     """Scores, bias, mask, softmax, tap."""
-    scores = way.score(query, shared(key, query.shape[-3]))
+    scores = way.score(query, repeat_kv(key, query.shape[-3]))
     if way.bias is not None:
         scores = scores + _bias(query, key, mask=mask, bias=way.bias).to(scores.dtype)
     weights = weigh(scores, _dense(mask, query, key))
@@ -150,23 +152,23 @@ def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, 
     weights = attention_weights(query, key, mask=mask, way=way)
     if way.dropout:
         weights = F.dropout(weights, way.dropout)
-    return weights @ shared(value, query.shape[-3])
+    return weights @ repeat_kv(value, query.shape[-3])
 
 
 def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
     """Scaled dot-product attention in one kernel, which never holds all the weights."""
     grouped = query.shape[-3] != key.shape[-3]
     only_causal = mask.causal and mask.window is None and mask.where is None and mask.boolean is None
-    how: Any = {"dropout_p": way.dropout, "scale": _scale(query, way), "enable_gqa": grouped}
+    options: Any = {"dropout_p": way.dropout, "scale": _scale(query, way), "enable_gqa": grouped}
     if only_causal and way.bias is None:
-        with _choice(query, key):
-            return F.scaled_dot_product_attention(query, key, value, is_causal=True, **how)
+        with _choose_kernels(query, key):
+            return F.scaled_dot_product_attention(query, key, value, is_causal=True, **options)
     visible = _dense(mask, query, key)
     if visible is None and way.bias is None:
-        return _open(query, key, value, causal=False, way=way)
-    added = _added(query, key, visible, mask=mask, bias=way.bias)
-    with _choice(query, key):
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=added, **how)
+        return _attend_unmasked(query, key, value, causal=False, way=way)
+    added = _additive_mask(query, key, visible, mask=mask, bias=way.bias)
+    with _choose_kernels(query, key):
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=added, **options)
     if visible is None:
         return mixed
     blind = mask.once(("blind", *_sides(query, key)), lambda: ~visible.any(-1, keepdim=True))
@@ -180,10 +182,10 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: At
     if mask.boolean is not None:  # only the whole matrix, token by token, can hold it
         path = attend_explicitly if way.explicit else attend_fused
         return path(query, key, value, mask=mask, way=way)
-    if _even(where, mask=mask, way=way):
+    if _is_even_batch(where, mask=mask, way=way):
         return _batch(query, key, value, where=where, mask=mask, way=way)
     if _kernel_fits(query, key, value, where=where, mask=mask, way=way):
-        if _tiled(query, where=where, mask=mask, way=way):
+        if _prefers_tiles(query, where=where, mask=mask, way=way):
             return _rows(query, key, value, where=where, mask=mask, way=way)
         if way.bias is None:
             return _variable_length(query, key, value, where=where, mask=mask, way=way)
@@ -192,7 +194,7 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: At
     if queries.longest == 0 or keys.longest == 0:
         return query.new_zeros(*query.shape[:-1], value.shape[-1])
     lines = min(len(queries.lengths), len(keys.lengths))
-    padded = mask.once("grid", lambda: _unpacked(mask, queries, keys, lines))
+    padded = mask.once("grid", lambda: _grid_mask(mask, queries, keys, lines))
     mixed = attend(
         _unpack(query, spread, queries)[:lines],
         _unpack(key, cells, keys)[:lines],
@@ -244,14 +246,16 @@ def _table(mask: Mask, bias: Bias, distance: Tensor) -> Float[Tensor, "heads dis
 
 def _past_bias(query: Tensor, where: Stepping, *, mask: Mask, way: AttentionSpec) -> Tensor | None:
     """What is added to scores in a step, as its kernel takes it."""
-    known = way.slopes if way.slopes is not None else way.back
-    if way.bias is None or known is not None:
-        return None if way.bias is None else known
+    precomputed = way.slopes if way.slopes is not None else way.back
+    if way.bias is None or precomputed is not None:
+        return None if way.bias is None else precomputed
     reach = where.room + where.slots.shape[2]
     return _table(mask, way.bias, -torch.arange(reach, device=query.device))
 
 
-def _added(query: Tensor, key: Tensor, visible: Tensor | None, *, mask: Mask, bias: Bias | None) -> Tensor | None:
+def _additive_mask(
+    query: Tensor, key: Tensor, visible: Tensor | None, *, mask: Mask, bias: Bias | None
+) -> Tensor | None:
     """What the kernel adds to the scores: a float mask, since boolean ones give garbage to blind queries on CUDA."""
     low = torch.finfo(query.dtype).min
     if bias is not None:
@@ -268,7 +272,7 @@ def _unpack(row: Tensor, cells: Tensor, grid: Grid) -> Tensor:
     return row.index_select(1, cells).unflatten(1, (-1, grid.longest)).transpose(0, 1)
 
 
-def _unpacked(mask: Mask, queries: Grid, keys: Grid, lines: int) -> Mask:
+def _grid_mask(mask: Mask, queries: Grid, keys: Grid, lines: int) -> Mask:
     """The same mask for the row spread over a grid."""
     query = Grid(queries.lengths[:lines], queries.longest, queries.count)
     return Mask(causal=mask.causal, window=mask.window, where=Padded(Grid(keys.lengths[:lines], keys.longest), query))
@@ -291,7 +295,7 @@ def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, ma
     )
 
 
-def _even(where: Packed, *, mask: Mask, way: AttentionSpec) -> bool:
+def _is_even_batch(where: Packed, *, mask: Mask, way: AttentionSpec) -> bool:
     """Whether the row is a batch without padding, and nothing but the future is hidden: no mask is needed then."""
     plain = not way.explicit and way.bias is None and mask.window is None
     query, key = where.query, where.key
@@ -303,37 +307,37 @@ def _even(where: Packed, *, mask: Mask, way: AttentionSpec) -> bool:
 def _batch(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> Tensor:
     """The fused kernel for batches over a row whose sequences are all of one length."""
     sides = (query, where.query), (key, where.key), (value, where.key)
-    query, key, value = (each.unflatten(1, (-1, row.longest)).transpose(0, 1) for each, row in sides)
-    return _open(query, key, value, causal=mask.causal, way=way).transpose(0, 1).flatten(1, 2)
+    query, key, value = (tensor.unflatten(1, (-1, row.longest)).transpose(0, 1) for tensor, row in sides)
+    return _attend_unmasked(query, key, value, causal=mask.causal, way=way).transpose(0, 1).flatten(1, 2)
 
 
-def _open(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, way: AttentionSpec) -> Tensor:
+def _attend_unmasked(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, way: AttentionSpec) -> Tensor:
     """The fused kernel for batches in which nothing but the future is hidden, if that."""
     grouped, scale = query.shape[-3] != key.shape[-3], _scale(query, way)
-    with _choice(query, key, BATCHES):
-        how: Any = {"is_causal": causal, "dropout_p": way.dropout, "scale": scale, "enable_gqa": grouped}
-        return F.scaled_dot_product_attention(query, key, value, **how)
+    with _choose_kernels(query, key, BATCH_BACKENDS):
+        options: Any = {"is_causal": causal, "dropout_p": way.dropout, "scale": scale, "enable_gqa": grouped}
+        return F.scaled_dot_product_attention(query, key, value, **options)
 
 
-def _choice(query: Tensor, key: Tensor, usual: list[SDPBackend] | None = None) -> AbstractContextManager[Any]:
+def _choose_kernels(query: Tensor, key: Tensor, usual: list[SDPBackend] | None = None) -> AbstractContextManager[Any]:
     """The kernels that torch may choose from: the usual ones in this order (none: in its own) where they are sound."""
     if not query.is_cuda:
         return nullcontext()
     learning = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
-    order = usual if not learning or sound(query.shape[-2], key.shape[-2]) else SOUND
+    order = usual if not learning or cudnn_gradients_are_sound(query.shape[-2], key.shape[-2]) else SAFE_BACKENDS
     return nullcontext() if order is None else sdpa_kernel(order, set_priority=True)
 
 
-def sound(queries: int, keys: int) -> bool:
+def cudnn_gradients_are_sound(queries: int, keys: int) -> bool:
     """Whether cuDNN's gradients can be relied on for so many of each.
 
     Where scores are all far below zero, those of torch 2.11 to 2.13 are not finite for half a tile (it takes the keys
     that are missing from the other half for ones with a score of zero: pytorch issue 196678), nor for a single query.
     """
-    return queries > 1 and queries % TILE != TILE // 2 and keys % TILE != TILE // 2
+    return queries > 1 and queries % CUDNN_TILE != CUDNN_TILE // 2 and keys % CUDNN_TILE != CUDNN_TILE // 2
 
 
-def _tiled(query: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:
+def _prefers_tiles(query: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:
     """Whether our own kernel is the best there is: for short sequences, which share its tiles, and for any bias."""
     short = max(where.query.longest, where.key.longest) <= SHORT or way.bias is not None
     return short and mask.window is None and query.shape[-1] in (16, 32, 64, 128) and kernels_run(query)

@@ -54,9 +54,9 @@ class LayerCache(KeyValues):
             newest = slice(used - where.beams, used)
             self.keys[:, :, newest], self.values[:, :, newest] = key, value
         else:
-            at = where.addresses()[:, None, :, None]
-            self.keys.scatter_(2, at.expand_as(key), key)
-            self.values.scatter_(2, at.expand_as(value), value)
+            addresses = where.addresses()[:, None, :, None]
+            self.keys.scatter_(2, addresses.expand_as(key), key)
+            self.values.scatter_(2, addresses.expand_as(value), value)
         return self.keys[:, :, :used], self.values[:, :, :used]
 
 
@@ -93,20 +93,20 @@ class DecoderState:
         where = self.where
         storage = self.storage or CacheStorage.allocate(self, rows=len(where.taken))
         storage.reorder_rows(rows, used=where.room + where.longest * where.beams)
-        taken = where.taken[rows]
-        kept = replace(
+        token_counts = where.taken[rows]
+        kept_steps = replace(
             where,
             slots=where.slots[rows],
-            taken=taken,
+            taken=token_counts,
             prompt=where.prompt[rows],
             example=where.example[rows],
-            longest=_find_longest(taken, where.longest),
+            longest=_find_longest(token_counts, where.longest),
         )
         source = None
         if self.source is not None:
             lengths = self.source.lengths[rows]
             source = Grid(lengths, _find_longest(lengths, self.source.longest))
-        return storage.view_rows(kept, source, self.known)
+        return storage.view_rows(kept_steps, source, self.known)
 
     def join(self, other: DecoderState) -> DecoderState:
         """The examples of another past appended, each at its own position; their numbers go on from ours."""
@@ -154,7 +154,7 @@ class CacheStorage(NamedTuple):
         longest = 0 if past.source is None else max(past.source.longest, 0 if source is None else source.longest)
         caches = (_allocate_like(cache, rows, size) for cache in past.caches)
         memories = (_allocate_like(memory, rows, -(-longest // 16) * 16) for memory in past.memories)
-        storage = cls(tuple(LayerCache(*each) for each in caches), tuple(memories), where.room, where.beams)
+        storage = cls(tuple(LayerCache(*pair) for pair in caches), tuple(memories), where.room, where.beams)
         storage.write_rows(0, past)
         return storage
 
@@ -163,7 +163,7 @@ class CacheStorage(NamedTuple):
         size, longest = self.room + self.beams * where.slots.shape[2], 0 if source is None else source.longest
         return (
             where.room <= self.room
-            and all(len(where.taken) <= len(each.keys) for each in (*self.caches, *self.memories))
+            and all(len(where.taken) <= len(stored.keys) for stored in (*self.caches, *self.memories))
             and all(size <= cache.keys.shape[2] for cache in self.caches)
             and all(longest <= memory.keys.shape[2] for memory in self.memories)
         )
@@ -176,15 +176,15 @@ class CacheStorage(NamedTuple):
         where = past.where
         rows, used = slice(first, first + len(where.taken)), where.longest * where.beams
         for cache, new in zip(self.caches, past.caches, strict=True):
-            for held, fresh in zip(cache, new, strict=True):
-                held[rows, :, : where.room] = fresh[:, :, : where.room]
-                held[rows, :, where.room : self.room] = 0
-                held[rows, :, self.room : self.room + used] = fresh[:, :, where.room : where.room + used]
-                held[rows, :, self.room + used :] = 0
-        for memory, read in zip(self.memories, past.memories, strict=True):
-            for held, fresh in zip(memory, read, strict=True):
-                held[rows, :, : fresh.shape[2]] = fresh
-                held[rows, :, fresh.shape[2] :] = 0
+            for buffer, fresh in zip(cache, new, strict=True):
+                buffer[rows, :, : where.room] = fresh[:, :, : where.room]
+                buffer[rows, :, where.room : self.room] = 0
+                buffer[rows, :, self.room : self.room + used] = fresh[:, :, where.room : where.room + used]
+                buffer[rows, :, self.room + used :] = 0
+        for memory, new_memory in zip(self.memories, past.memories, strict=True):
+            for buffer, fresh in zip(memory, new_memory, strict=True):
+                buffer[rows, :, : fresh.shape[2]] = fresh
+                buffer[rows, :, fresh.shape[2] :] = 0
 
     def reorder_rows(self, rows: Int[Tensor, "kept"], used: int) -> None:
         """Let the examples of these rows be the first ones, in this order."""
@@ -193,14 +193,14 @@ class CacheStorage(NamedTuple):
         if not len(moved):
             return
         origins = rows[moved]
-        for held in (*(each[:, :, :used] for cache in self.caches for each in cache), *chain(*self.memories)):
-            held[moved] = held[origins]
+        for buffer in (*(tensor[:, :, :used] for cache in self.caches for tensor in cache), *chain(*self.memories)):
+            buffer[moved] = buffer[origins]
 
     def view_rows(self, where: Stepping, source: Grid | None, numbered: int) -> DecoderState:
         """The past of as many examples as there are, in the first rows."""
         count, longest = len(where.taken), 0 if source is None else source.longest
-        caches = tuple(LayerCache(*(held[:count] for held in cache)) for cache in self.caches)
-        memories = tuple(KeyValues(*(held[:count, :, :longest] for held in memory)) for memory in self.memories)
+        caches = tuple(LayerCache(*(buffer[:count] for buffer in cache)) for cache in self.caches)
+        memories = tuple(KeyValues(*(buffer[:count, :, :longest] for buffer in memory)) for memory in self.memories)
         return DecoderState(where, caches, memories, source, numbered, self)
 
 
@@ -216,7 +216,7 @@ class StaticDecoderState(DecoderState):
         """The same past from now on in place."""
         where = past.where
         ahead = torch.arange(where.slots.shape[2], device=where.slots.device) >= where.taken[:, None, None]
-        slots = torch.where(ahead, _own(where), where.slots)
+        slots = torch.where(ahead, _own_beams(where), where.slots)
         where = replace(where, slots=slots, taken=where.taken.clone(), longest=slots.shape[2], even=False)
         return cls(where, past.caches, past.memories, past.source, past.numbered, past.storage)
 
@@ -250,10 +250,12 @@ class StaticDecoderState(DecoderState):
         where = Stepping.begin(torch.full((rows,), room, device=device), beams=self.where.beams, limit=limit, room=room)
         size = room + self.where.beams * limit
         caches = (
-            LayerCache(*(held.new_zeros(rows, held.shape[1], size, held.shape[3]) for held in cache))
+            LayerCache(*(buffer.new_zeros(rows, buffer.shape[1], size, buffer.shape[3]) for buffer in cache))
             for cache in self.caches
         )
-        memories = (KeyValues(*(held.new_zeros(rows, *held.shape[1:]) for held in memory)) for memory in self.memories)
+        memories = (
+            KeyValues(*(buffer.new_zeros(rows, *buffer.shape[1:]) for buffer in memory)) for memory in self.memories
+        )
         source = self.source and Grid(torch.ones(rows, dtype=torch.int64, device=device), self.source.longest)
         return StaticDecoderState.of(DecoderState(where, tuple(caches), tuple(memories), source))
 
@@ -266,27 +268,27 @@ class StaticDecoderState(DecoderState):
         assert theirs.room <= mine.room, f"a prompt of {theirs.room} tokens in a row for {mine.room}"
         mine.taken.index_copy_(0, rows, theirs.taken)
         mine.prompt.index_copy_(0, rows, theirs.prompt)
-        mine.slots.index_copy_(0, rows, _own(mine)[:1].expand(len(rows), -1, -1))
+        mine.slots.index_copy_(0, rows, _own_beams(mine)[:1].expand(len(rows), -1, -1))
         for cache, fresh in zip(self.caches, other.caches, strict=True):
-            for held, new in zip(cache, fresh, strict=True):
-                held[:, :, : theirs.room].index_copy_(0, rows, new[:, :, : theirs.room])
-                held[:, :, theirs.room :].index_fill_(0, rows, 0.0)
-        for memory, read in zip(self.memories, other.memories, strict=True):
-            for held, new in zip(memory, read, strict=True):
-                held[:, :, : new.shape[2]].index_copy_(0, rows, new)
-                held[:, :, new.shape[2] :].index_fill_(0, rows, 0.0)
+            for buffer, new in zip(cache, fresh, strict=True):
+                buffer[:, :, : theirs.room].index_copy_(0, rows, new[:, :, : theirs.room])
+                buffer[:, :, theirs.room :].index_fill_(0, rows, 0.0)
+        for memory, new_memory in zip(self.memories, other.memories, strict=True):
+            for buffer, new in zip(memory, new_memory, strict=True):
+                buffer[:, :, : new.shape[2]].index_copy_(0, rows, new)
+                buffer[:, :, new.shape[2] :].index_fill_(0, rows, 0.0)
         if self.source is not None and other.source is not None:
             self.source.lengths.index_copy_(0, rows, other.source.lengths)
 
 
-def _own(where: Stepping) -> Int[Tensor, "batch beam limit"]:
+def _own_beams(where: Stepping) -> Int[Tensor, "batch beam limit"]:
     """Every beam's own number at every place."""
     return torch.arange(where.beams, device=where.slots.device)[:, None].expand_as(where.slots)
 
 
 def _allocate_like(old: KeyValues, rows: int, size: int) -> KeyValues:
     """Nothing yet, for so many rows of so many keys and values like these."""
-    return KeyValues(*(each.new_zeros(rows, each.shape[1], size, each.shape[3]) for each in old))
+    return KeyValues(*(tensor.new_zeros(rows, tensor.shape[1], size, tensor.shape[3]) for tensor in old))
 
 
 def _round_capacity(rows: int) -> int:
@@ -294,6 +296,6 @@ def _round_capacity(rows: int) -> int:
     return 1 << (rows - 1).bit_length()
 
 
-def _find_longest(sizes: Int[Tensor, "batch"], known: int) -> int:
+def _find_longest(sizes: Int[Tensor, "batch"], fallback: int) -> int:
     """The largest of these sizes where asking does not wait for a device; otherwise what it was known to be."""
-    return int(sizes.max()) if sizes.device.type == "cpu" and len(sizes) else known
+    return int(sizes.max()) if sizes.device.type == "cpu" and len(sizes) else fallback

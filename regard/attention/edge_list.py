@@ -30,7 +30,7 @@ class Edges:
         query, key = query[order], key[order]
         return cls(query, key, nodes, _bounds(query, nodes), torch.argsort(key, stable=True), _bounds(key, nodes))
 
-    def allowed(self) -> Bool[Tensor, "nodes nodes"]:
+    def visible_pairs(self) -> Bool[Tensor, "nodes nodes"]:
         """True where an edge leads from key to query."""
         dense = torch.zeros(self.nodes, self.nodes, dtype=torch.bool, device=self.query.device)
         return dense.index_put((self.query, self.key), torch.ones_like(self.query, dtype=torch.bool))

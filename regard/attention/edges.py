@@ -26,15 +26,15 @@ def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
     assert mask.boolean is None, "edges are all that a graph allows"
     assert (mask.causal, mask.window) == (False, None), "nodes of a graph stand nowhere"
     assert way.bias is None, "a graph has no distances to add a bias by"
-    key, value = shared(key, heads), shared(value, heads)
+    key, value = repeat_kv(key, heads), repeat_kv(value, heads)
     scores = edge_scores(way.score, query, key, where)
-    weights = _Softmax.apply(_exact(scores), where)
+    weights = _Softmax.apply(_to_float32(scores), where)
     if way.tap is not None:
         weights = way.tap(weights, mask)
     if way.dropout:
         weights = F.dropout(weights, way.dropout)
     lanes = mask.once(("lanes", heads), lambda: Lanes.of(where, heads))
-    return _Sum.apply(weights, _exact(value), lanes).to(value.dtype)
+    return _Sum.apply(weights, _to_float32(value), lanes).to(value.dtype)
 
 
 def edge_scores(
@@ -42,20 +42,20 @@ def edge_scores(
 ) -> Float[Tensor, "heads edge"]:
     """The score of each edge; where it is made of a number for either end, only numbers are gathered."""
     if hasattr(score, "halves"):
-        left, right = score.halves(query, key)
-        return score.meet(_Ends.apply(_exact(left), _exact(right), where))
+        query_part, key_part = score.halves(query, key)
+        return score.meet(_Ends.apply(_to_float32(query_part), _to_float32(key_part), where))
     ends = query.index_select(-2, where.query).transpose(0, 1)[:, :, None]  # (edge, heads, 1, depth)
     starts = key.index_select(-2, where.key).transpose(0, 1)[:, :, None]
     return score(ends, starts)[..., 0, 0].T
 
 
-def shared(vectors: Tensor, heads: int) -> Tensor:
+def repeat_kv(vectors: Tensor, heads: int) -> Tensor:
     """Keys or values of a group, repeated for each head that shares it."""
     repeats = heads // vectors.shape[-3]
     return vectors.repeat_interleave(repeats, dim=-3) if repeats > 1 else vectors
 
 
-def gathered(
+def gather_sum(
     table: Float[Tensor, "row depth"],
     index: Int[Tensor, "pick"],
     offsets: Int[Tensor, "bounds"],
@@ -87,8 +87,8 @@ class Lanes:
         head = torch.arange(heads, device=where.query.device)[:, None]
 
         def spread(numbers: Tensor, size: int) -> Tensor:
-            found = (head * size + numbers).flatten()
-            return found.int() if short else found
+            indices = (head * size + numbers).flatten()
+            return indices.int() if short else indices
 
         def bounds(offsets: Tensor) -> Tensor:
             return torch.cat([spread(offsets[:-1], edges), offsets.new_full((1,), heads * edges)])
@@ -107,15 +107,15 @@ class _Ends(torch.autograd.Function):
     """`left[query] + right[key]` of every edge; gradients are added up node by node."""
 
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, where: Edges) -> Tensor:
+    def forward(ctx: Any, query_part: Tensor, key_part: Tensor, where: Edges) -> Tensor:
         ctx.where = where
-        return left.index_select(1, where.query) + right.index_select(1, where.key)
+        return query_part.index_select(1, where.query) + key_part.index_select(1, where.key)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         where = ctx.where
         by_key = gradient.index_select(1, where.back)
-        return _totals(gradient, where.offsets), _totals(by_key, where.back_offsets), None
+        return _sum_by_node(gradient, where.offsets), _sum_by_node(by_key, where.back_offsets), None
 
 
 class _Softmax(torch.autograd.Function):
@@ -123,9 +123,9 @@ class _Softmax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, where: Edges) -> Tensor:
-        highest = _segments(scores, where.offsets, "max")
+        highest = _reduce_segments(scores, where.offsets, "max")
         shares = (scores - highest.index_select(1, where.query)).exp_()
-        weights = shares.div_(_totals(shares, where.offsets).index_select(1, where.query))
+        weights = shares.div_(_sum_by_node(shares, where.offsets).index_select(1, where.query))
         ctx.where = where
         ctx.save_for_backward(weights)
         return weights
@@ -133,8 +133,8 @@ class _Softmax(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         (weights,), where = ctx.saved_tensors, ctx.where
-        pull = weights * gradient
-        return pull - weights * _totals(pull, where.offsets).index_select(1, where.query), None
+        product = weights * gradient
+        return product - weights * _sum_by_node(product, where.offsets).index_select(1, where.query), None
 
 
 class _Sum(torch.autograd.Function):
@@ -144,20 +144,22 @@ class _Sum(torch.autograd.Function):
     def forward(ctx: Any, weights: Tensor, value: Tensor, lanes: Lanes) -> Tensor:
         ctx.lanes = lanes
         ctx.save_for_backward(weights, value)
-        return gathered(value.flatten(0, 1), lanes.starts, lanes.offsets, weights.flatten()).view_as(value)
+        return gather_sum(value.flatten(0, 1), lanes.starts, lanes.offsets, weights.flatten()).view_as(value)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         (weights, value), lanes = ctx.saved_tensors, ctx.lanes
-        to_value, to_weights = None, None
+        value_gradient, weight_gradient = None, None
         if ctx.needs_input_grad[1]:
             along = weights.flatten().index_select(0, lanes.back)
-            to_value = gathered(gradient.flatten(0, 1), lanes.back_ends, lanes.back_offsets, along).view_as(value)
+            value_gradient = gather_sum(gradient.flatten(0, 1), lanes.back_ends, lanes.back_offsets, along).view_as(
+                value
+            )
         if ctx.needs_input_grad[0]:
             ends = _by_node(gradient).index_select(0, lanes.where.query)
             starts = _by_node(value).index_select(0, lanes.where.key)
-            to_weights = ends.mul_(starts).unflatten(1, (len(value), -1)).sum(-1).T
-        return to_weights, to_value, None
+            weight_gradient = ends.mul_(starts).unflatten(1, (len(value), -1)).sum(-1).T
+        return weight_gradient, value_gradient, None
 
 
 def _by_node(vectors: Float[Tensor, "heads node depth"]) -> Float[Tensor, "node features"]:
@@ -165,16 +167,16 @@ def _by_node(vectors: Float[Tensor, "heads node depth"]) -> Float[Tensor, "node 
     return vectors.transpose(0, 1).flatten(1)
 
 
-def _totals(numbers: Float[Tensor, "heads edge"], offsets: Int[Tensor, "bounds"]) -> Float[Tensor, "heads node"]:
+def _sum_by_node(numbers: Float[Tensor, "heads edge"], offsets: Int[Tensor, "bounds"]) -> Float[Tensor, "heads node"]:
     """The sum over each node's edges."""
-    return _segments(numbers, offsets, "sum")
+    return _reduce_segments(numbers, offsets, "sum")
 
 
-def _segments(numbers: Tensor, offsets: Tensor, how: str) -> Tensor:
+def _reduce_segments(numbers: Tensor, offsets: Tensor, how: str) -> Tensor:
     bounds = offsets.expand(len(numbers), -1).contiguous()
     return torch.segment_reduce(numbers.contiguous(), how, offsets=bounds, axis=1, unsafe=True)
 
 
-def _exact(numbers: Tensor) -> Tensor:
+def _to_float32(numbers: Tensor) -> Tensor:
     """In single precision where it was half."""
     return numbers.float() if numbers.dtype in (torch.bfloat16, torch.float16) else numbers

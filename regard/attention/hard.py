@@ -33,7 +33,7 @@ class Drawn(NamedTuple):
     """In nats."""
 
 
-def draw(weights: Float[Tensor, "*batch query key"]) -> Int[Tensor, "*batch query"]:
+def sample_positions(weights: Float[Tensor, "*batch query key"]) -> Int[Tensor, "*batch query"]:
     """A place for each query, drawn with its weight as probability: the first of exponential clocks to ring.
 
     Chance is that of torch's generator, as dropout's is, and nothing is asked of the device, so that a recorded step
@@ -42,7 +42,7 @@ def draw(weights: Float[Tensor, "*batch query key"]) -> Int[Tensor, "*batch quer
     return (weights.detach() / torch.empty_like(weights).exponential_()).argmax(-1)
 
 
-def likeliest(weights: Float[Tensor, "*batch query key"]) -> Int[Tensor, "*batch query"]:
+def most_likely_positions(weights: Float[Tensor, "*batch query key"]) -> Int[Tensor, "*batch query"]:
     """The place with the largest weight, the first of equals."""
     return weights.argmax(-1)
 
@@ -54,7 +54,7 @@ def attend_hard(
     *,
     mask: Mask = EVERYONE,
     way: AttentionSpec = PLAIN,
-    choose: Choose = draw,
+    choose: Choose = sample_positions,
     soft: Bool[Tensor, "batch"] | None = None,
     chosen: Tap | None = None,
 ) -> Drawn:
@@ -63,17 +63,17 @@ def attend_hard(
     A query that may look nowhere sees zeros, for sure. The tap of `way` sees the weights, `chosen` those of 0 and 1.
     """
     weights = attention_weights(query, key, mask=mask, way=way)
-    place = choose(weights)[..., None]
-    share = weights.gather(-1, place)
-    seen = share > 0
-    sharp = torch.zeros_like(weights).scatter(-1, place, seen.to(weights.dtype))
-    log = torch.where(seen, share, 1.0).log().squeeze(-1)
+    position = choose(weights)[..., None]
+    probability = weights.gather(-1, position)
+    visible = probability > 0
+    one_hot = torch.zeros_like(weights).scatter(-1, position, visible.to(weights.dtype))
+    log = torch.where(visible, probability, 1.0).log().squeeze(-1)
     if soft is not None:
-        whole = soft.reshape(-1, *[1] * (weights.dim() - 1))
-        sharp, log = torch.where(whole, weights, sharp), torch.where(whole[..., 0], 0.0, log)
-    sharp = sharp if chosen is None else chosen(sharp, mask)
+        is_soft = soft.reshape(-1, *[1] * (weights.dim() - 1))
+        one_hot, log = torch.where(is_soft, weights, one_hot), torch.where(is_soft[..., 0], 0.0, log)
+    one_hot = one_hot if chosen is None else chosen(one_hot, mask)
     entropy = -(weights * weights.clamp(min=torch.finfo(weights.dtype).tiny).log()).sum(-1)
-    return Drawn(sharp @ value, log, entropy)
+    return Drawn(one_hot @ value, log, entropy)
 
 
 def score_function(
@@ -108,7 +108,7 @@ class HardHead(SingleHead):
         """What is seen in use, where nothing is left to chance."""
         if self.expected:
             return super().forward(x, memory, mask=mask)
-        return self.look(x, memory, mask=mask, choose=likeliest).value
+        return self.look(x, memory, mask=mask, choose=most_likely_positions).value
 
     def look(
         self,
@@ -116,12 +116,12 @@ class HardHead(SingleHead):
         memory: KeyValues,
         *,
         mask: Mask = EVERYONE,
-        choose: Choose = draw,
+        choose: Choose = sample_positions,
         soft: Bool[Tensor, "batch"] | None = None,
     ) -> Drawn:
         """What is seen in training: one place for each query, drawn, or the mean where an example is `soft`."""
         keys, values = memory
-        seen = attend_hard(
+        drawn = attend_hard(
             x[:, None], keys, values, mask=mask, way=self.way, choose=choose, soft=soft, chosen=self.chosen
         )
-        return Drawn(*(part.squeeze(1) for part in seen))
+        return Drawn(*(part.squeeze(1) for part in drawn))

@@ -23,7 +23,7 @@ class cached(Generic[Value]):
     def __get__(self, owner: object | None, kind: type) -> cached[Value] | Value:
         if owner is None:
             return self
-        known = owner.__dict__
-        if self.name not in known:
-            known[self.name] = self.work(owner)
-        return known[self.name]
+        attributes = owner.__dict__
+        if self.name not in attributes:
+            attributes[self.name] = self.work(owner)
+        return attributes[self.name]

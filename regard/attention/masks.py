@@ -148,7 +148,7 @@ class Packed:
     query: Row
     key: Row
 
-    def allowed(self) -> Bool[Tensor, "query key"]:
+    def visible_pairs(self) -> Bool[Tensor, "query key"]:
         """True where query and key share a segment."""
         return self.query.segment[:, None] == self.key.segment
 
@@ -164,7 +164,7 @@ class Padded:
     key: Grid
     query: Grid | Turn | Stepping | None = None
 
-    def allowed(self) -> Bool[Tensor, "batch 1 key"]:
+    def visible_pairs(self) -> Bool[Tensor, "batch 1 key"]:
         """True on keys that are not padding."""
         return self.key.filled[:, None, :]
 
@@ -219,22 +219,22 @@ class Stepping:
         slots, limit = self.slots, self.slots.shape[2]
         assert not self.even or self.longest < limit, f"a token more than the {limit} that there is room for"
         if self.beams > 1:  # a lone one's number is 0, as that of a slot that nobody took
-            own = torch.arange(self.beams, device=slots.device)[None, :, None].expand(len(self.taken), -1, 1)
-            slots = slots.scatter(2, self.taken[:, None, None].expand(-1, self.beams, 1), own)
+            beam_numbers = torch.arange(self.beams, device=slots.device)[None, :, None].expand(len(self.taken), -1, 1)
+            slots = slots.scatter(2, self.taken[:, None, None].expand(-1, self.beams, 1), beam_numbers)
         return replace(self, slots=slots, taken=self.taken + 1, longest=min(self.longest + 1, limit))
 
     def addresses(self) -> Int[Tensor, "batch beam"]:
         """Where in the cache the newest token of each beam goes."""
-        own = torch.arange(self.beams, device=self.slots.device)
-        return self.room + (self.taken[:, None] - 1) * self.beams + own
+        beam_numbers = torch.arange(self.beams, device=self.slots.device)
+        return self.room + (self.taken[:, None] - 1) * self.beams + beam_numbers
 
-    def allowed(self) -> Bool[Tensor, "batch beam key"]:
+    def visible_pairs(self) -> Bool[Tensor, "batch beam key"]:
         """True on the prompt and on the slots of the beam's own past."""
         (batch, beams, _), device = self.slots.shape, self.slots.device
         prompt = torch.arange(self.room, device=device) < self.prompt[:, None]
-        own = self.slots[:, :, : self.longest, None] == torch.arange(beams, device=device)
+        in_slot = self.slots[:, :, : self.longest, None] == torch.arange(beams, device=device)
         past = torch.arange(self.longest, device=device) < self.taken[:, None]
-        generated = (own & past[:, None, :, None]).flatten(2)
+        generated = (in_slot & past[:, None, :, None]).flatten(2)
         return torch.cat([prompt[:, None].expand(batch, beams, self.room), generated], dim=2)
 
     def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
@@ -294,7 +294,7 @@ class Mask:
         """The mask as a boolean that broadcasts over (*batch, query, key); None when everybody sees everything."""
         parts = []
         if self.where is not None and not (isinstance(self.where, Stepping) and self.where.open):
-            parts.append(self.where.allowed())
+            parts.append(self.where.visible_pairs())
         if self.causal or self.window is not None:
             distance = self.distance(queries, keys, device)
             if self.causal:
@@ -318,9 +318,9 @@ class Mask:
         if torch.compiler.is_compiling():
             return make()
         if name not in self.memory:
-            self.memory[name] = made = make()
-            if isinstance(made, Tensor) and made.requires_grad and not made.is_leaf:
-                made.register_hook(_forget(ref(self), name))
+            self.memory[name] = computed = make()
+            if isinstance(computed, Tensor) and computed.requires_grad and not computed.is_leaf:
+                computed.register_hook(_forget(ref(self), name))
         return self.memory[name]
 
 
@@ -373,7 +373,7 @@ def allow(boolean: Bool[Tensor, "*batch query key"]) -> Mask:
     return Mask(boolean=boolean)
 
 
-def between(query: Row | Grid, key: Row | Grid) -> Mask:
+def mask_between(query: Row | Grid, key: Row | Grid) -> Mask:
     """The mask of tokens laid out one way looking at tokens laid out the same way."""
     if isinstance(query, Row):
         assert isinstance(key, Row), "a packed row looks at a packed row"

@@ -105,14 +105,14 @@ class MultiHead(nn.Module):
         if isinstance(memory, KeyValues):
             return self._split(self.query(x), self.heads), *memory
         if memory is None and self.training:
-            query, key, value = _together(x, self.query, self.key, self.value)
+            query, key, value = _project_together(x, self.query, self.key, self.value)
             return self._split(query, self.heads), self._split(key, self.groups), self._split(value, self.groups)
         return self._split(self.query(x), self.heads), *self.remember(x if memory is None else memory)
 
     def remember(self, memory: Float[Tensor, "*memory key other"]) -> KeyValues:
         """Keys and values of the memory, to be looked at many times."""
         key, value = (
-            _together(memory, self.key, self.value) if self.training else (self.key(memory), self.value(memory))
+            _project_together(memory, self.key, self.value) if self.training else (self.key(memory), self.value(memory))
         )
         return KeyValues(self._split(key, self.groups), self._split(value, self.groups))
 
@@ -122,7 +122,7 @@ class MultiHead(nn.Module):
         return vectors.unflatten(-1, (heads, -1)).transpose(-3, -2)
 
 
-def _together(x: Tensor, *projections: Any) -> tuple[Tensor, ...]:
+def _project_together(x: Tensor, *projections: Any) -> tuple[Tensor, ...]:
     """Several projections of the same vectors as one product: in training, laying weights side by side is cheaper.
 
     A projection that is more than its weight and bias, such as one inside an adapter, is asked by itself.

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.positions import Positions, sinusoidal
+from regard.attention.positions import Positions, sinusoidal_table
 
 Plane = tuple[int, int]  # rows and columns of patches
 BASE = 100.0  # of rotations: a side has tens of patches, not thousands of tokens (Heo et al. 2024)
@@ -19,7 +19,7 @@ def sinusoidal_plane(plane: Plane, width: int) -> Float[Tensor, "patch width"]:
     """Half of the features are the sinusoidal code of the row, the others that of the column, row by row."""
     if width % 4:
         raise ValueError(f"2-D sinusoidal positions need a width that 4 divides, not {width}")
-    rows, columns = (sinusoidal(side, width // 2, halves=True) for side in plane)
+    rows, columns = (sinusoidal_table(side, width // 2, halves=True) for side in plane)
     return torch.cat([rows[:, None].expand(-1, plane[1], -1), columns.expand(plane[0], -1, -1)], -1).flatten(0, 1)
 
 
@@ -77,7 +77,7 @@ class LearnedPlane(Positions):
         return self.rows(pixel // columns) + self.columns(pixel % columns) + self.channels(channel)
 
 
-def interpolated(
+def interpolate_positions(
     table: Float[Tensor, "place width"], plane: Plane, *, before: int = 0
 ) -> Float[Tensor, "places width"]:
     """A learned table of square pictures for another plane: bicubic, the rows before those of patches unchanged."""
@@ -87,5 +87,5 @@ def interpolated(
     if (side, side) == plane:
         return table
     square = table[before:].unflatten(0, (side, side)).movedim(-1, 0)[None].float()
-    fitted = F.interpolate(square, size=plane, mode="bicubic", align_corners=False)[0].movedim(0, -1).flatten(0, 1)
-    return torch.cat([table[:before], fitted.to(table.dtype)])
+    resized = F.interpolate(square, size=plane, mode="bicubic", align_corners=False)[0].movedim(0, -1).flatten(0, 1)
+    return torch.cat([table[:before], resized.to(table.dtype)])

@@ -12,22 +12,22 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 
-def normalised(length: int) -> Float[Tensor, "place 1"]:
+def normalised_table(length: int) -> Float[Tensor, "place 1"]:
     """Index divided by the last one: bounded, but a step means something else in every length."""
     return torch.arange(length)[:, None] / max(length - 1, 1)
 
 
-def integer(length: int) -> Float[Tensor, "place 1"]:
+def integer_table(length: int) -> Float[Tensor, "place 1"]:
     """The index itself: a step always means the same, but nothing bounds it."""
     return torch.arange(length)[:, None].float()
 
 
-def binary(length: int, bits: int) -> Float[Tensor, "place bits"]:
+def binary_table(length: int, bits: int) -> Float[Tensor, "place bits"]:
     """The index in binary, lowest bit first: bit k flips every 2^k places."""
     return (torch.arange(length)[:, None] >> torch.arange(bits) & 1).float()
 
 
-def sinusoidal(length: int, width: int, *, halves: bool = False) -> Float[Tensor, "place width"]:
+def sinusoidal_table(length: int, width: int, *, halves: bool = False) -> Float[Tensor, "place width"]:
     """`sin(place / 10000^(2i/width))` and its cosine, interleaved as in the paper or in two halves.
 
     A binary counter made smooth (Vaswani et al. 2017): waves from 2 pi to 10000 x 2 pi.
@@ -191,8 +191,8 @@ class Relative(Positions):
         shift = torch.zeros_like(distance) if self.causal else (distance > 0).long() * buckets
         far = (-distance).clamp(min=0) if self.causal else distance.abs()
         exact = buckets // 2
-        spread = (far.clamp(min=1).float() / exact).log() / math.log(self.furthest / exact) * (buckets - exact)
-        return shift + torch.where(far < exact, far, (exact + spread.long()).clamp(max=buckets - 1))
+        logarithmic = (far.clamp(min=1).float() / exact).log() / math.log(self.furthest / exact) * (buckets - exact)
+        return shift + torch.where(far < exact, far, (exact + logarithmic.long()).clamp(max=buckets - 1))
 
 
 def scheme(name: str, *, width: int, heads: int, context: int, causal: bool) -> Positions:
@@ -205,19 +205,19 @@ def scheme(name: str, *, width: int, heads: int, context: int, causal: bool) -> 
 def _binary_padded(context: int, width: int) -> Tensor:
     """Binary codes on the first features, zeros on the rest."""
     bits = min(width, max(context - 1, 1).bit_length())
-    return nn.functional.pad(binary(context, bits), (0, width - bits))
+    return nn.functional.pad(binary_table(context, bits), (0, width - bits))
 
 
 SCHEMES: dict[str, Callable[[int, int, int, bool], Positions]] = {
     "none": lambda width, heads, context, causal: Positions(),
-    "sinusoidal": lambda width, heads, context, causal: Table(sinusoidal(context, width)),
-    "sinusoidal_halves": lambda width, heads, context, causal: Table(sinusoidal(context, width, halves=True)),
+    "sinusoidal": lambda width, heads, context, causal: Table(sinusoidal_table(context, width)),
+    "sinusoidal_halves": lambda width, heads, context, causal: Table(sinusoidal_table(context, width, halves=True)),
     "learned": lambda width, heads, context, causal: Learned(context, width),
     "binary": lambda width, heads, context, causal: Table(_binary_padded(context, width)),
-    "integer": lambda width, heads, context, causal: Table(integer(context).expand(-1, width)),
+    "integer": lambda width, heads, context, causal: Table(integer_table(context).expand(-1, width)),
     # while a text is being written nobody knows its last index: there the context's is taken
     "normalised": lambda width, heads, context, causal: (
-        Table(normalised(context).expand(-1, width)) if causal else Normalised(width)
+        Table(normalised_table(context).expand(-1, width)) if causal else Normalised(width)
     ),
     "rotary": lambda width, heads, context, causal: Rotary(width // heads),
     "alibi": lambda width, heads, context, causal: ALiBi(heads),

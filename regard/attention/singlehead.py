@@ -37,7 +37,7 @@ class SingleHead(nn.Module):
         """Look from x at the memory."""
         return attend(x[:, None], *memory, mask=mask, way=self.way).squeeze(1)
 
-    def weighed(
+    def attend_with_weights(
         self, x: Float[Tensor, "batch query depth"], memory: KeyValues, *, mask: Mask = EVERYONE
     ) -> tuple[Float[Tensor, "batch query width"], Float[Tensor, "batch query key"]]:
         """The same with the weights beside it, for a loss that asks for them."""

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 import regard
 from regard.checkpoint import atomic, reading
 from regard.checkpoint.atomic import BLOCK
-from regard.checkpoint.files import CheckpointError, Disk, explained
+from regard.checkpoint.files import CheckpointError, Disk, explain_errors
 from regard.checkpoint.manifest import FORMAT, MANIFEST, fingerprint, render
 from regard.checkpoint.reading import Checkpoint
-from regard.checkpoint.tensors import DTYPES, INDEX, WEIGHTS, gathered
+from regard.checkpoint.tensors import DTYPES, INDEX, WEIGHTS, gather_weights
 from regard.models import weights as names
 from regard.models.weights import weights
 
@@ -65,7 +65,7 @@ def write(directory: str | Path, contents: Mapping[str, Any], *, facts: Mapping[
 
 def read(directory: str | Path) -> Checkpoint:
     """The checkpoint in a directory, after every one of its files was compared with the manifest."""
-    return reading.verified(Path(directory), disk)
+    return reading.open_verified(Path(directory), disk)
 
 
 def peek(directory: str | Path) -> Checkpoint:
@@ -73,12 +73,12 @@ def peek(directory: str | Path) -> Checkpoint:
 
     So metrics and settings can be looked at without reading the weights.
     """
-    return reading.opened(Path(directory), disk)
+    return reading.open_checkpoint(Path(directory), disk)
 
 
 def gather(directory: str | Path) -> dict[str, Tensor]:
     """The weights in a folder without a manifest, such as others make: one safetensors file, or shards and an index."""
-    return explained(Path(directory), lambda: gathered(Path(directory)))
+    return explain_errors(Path(directory), lambda: gather_weights(Path(directory)))
 
 
 def recover(directory: str | Path) -> None:

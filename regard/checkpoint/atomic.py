@@ -10,15 +10,15 @@ from typing import Any
 
 from regard import config
 from regard.checkpoint.files import CheckpointError, Disk, Pieces, reason, sibling
-from regard.checkpoint.manifest import MANIFEST, checked, entry, manifest, render
-from regard.checkpoint.tensors import serialised
+from regard.checkpoint.manifest import MANIFEST, check_name, entry, manifest, render
+from regard.checkpoint.tensors import serialise
 
 BLOCK = 1 << 12  # what a file's size is rounded up to on most disks
 
 
 def write(directory: Path, contents: Mapping[str, Any], facts: Mapping[str, Any], disk: Disk) -> None:
     """Save files as one checkpoint, whole or not at all."""
-    files = {checked(name): _encoded(name, value) for name, value in contents.items()}
+    files = {check_name(name): _encode(name, value) for name, value in contents.items()}
     entries = {name: entry(pieces) for name, pieces in files.items()}
     files[MANIFEST] = [manifest(entries, facts)]
     aside = sibling(directory, "partial")
@@ -26,7 +26,7 @@ def write(directory: Path, contents: Mapping[str, Any], facts: Mapping[str, Any]
         recover(directory, disk)
         if directory.exists() and not (directory / MANIFEST).exists():
             raise CheckpointError(f"{directory}: exists and is not a checkpoint, name another place or remove it")
-        _afford(directory, [known["size"] for known in entries.values()], disk)
+        _afford(directory, [file_entry["size"] for file_entry in entries.values()], disk)
         disk.make(aside)
         for name, pieces in files.items():
             disk.write(aside / name, pieces)
@@ -73,13 +73,13 @@ def replace(path: Path, data: bytes, disk: Disk) -> None:
         _discard(aside, disk)
 
 
-def _encoded(name: str, value: Any) -> Pieces:
+def _encode(name: str, value: Any) -> Pieces:
     suffix = Path(name).suffix
     if isinstance(value, bytes | str):
         return [value if isinstance(value, bytes) else value.encode("utf-8")]
     assert isinstance(value, Mapping), f"{name} cannot hold a {type(value).__name__}"
     if suffix == ".safetensors":
-        return serialised(name, value)
+        return serialise(name, value)
     if suffix == ".yaml":
         return [config.dump(value).encode("utf-8")]
     assert suffix == ".json", f"how should a mapping be written to {name}?"

@@ -70,7 +70,7 @@ def reason(error: Exception) -> str:
     return " ".join(str((isinstance(error, OSError) and error.strerror) or error).split())
 
 
-def explained(place: Path, action: Any) -> Any:
+def explain_errors(place: Path, action: Any) -> Any:
     """The action's result; whatever hostile or damaged bytes make it raise comes out as one line."""
     try:
         return action()

@@ -27,7 +27,7 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(render(value)).hexdigest()
 
 
-def checked(name: str) -> str:
+def check_name(name: str) -> str:
     """The name, if a file of a checkpoint may have it: it cannot lead out of the folder."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name == MANIFEST:
         raise CheckpointError(f"{name!r} cannot be the name of a checkpoint's file")
@@ -49,7 +49,7 @@ def manifest(entries: Mapping[str, Any], facts: Mapping[str, Any]) -> bytes:
     return render({**body, "sha256": fingerprint(body)})
 
 
-def trusted(directory: Path, disk: Disk) -> dict[str, Any]:
+def read_manifest(directory: Path, disk: Disk) -> dict[str, Any]:
     """The manifest of a directory, if it is exactly what `manifest` would have written."""
     path = directory / MANIFEST
     if not path.is_file():
@@ -58,23 +58,27 @@ def trusted(directory: Path, disk: Disk) -> dict[str, Any]:
         raise CheckpointError(f"{directory}: {MANIFEST} is too large")
     data = disk.read(path)
     try:
-        found = json.loads(data.decode("utf-8"))
+        contents = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{directory}: {MANIFEST} is damaged, {reason(error)}") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        version = found.get("format") if isinstance(found, dict) else None
+    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
+        version = contents.get("format") if isinstance(contents, dict) else None
         raise CheckpointError(f"{directory}: {MANIFEST} has format {version!r}, this version reads {FORMAT}")
-    body = {name: value for name, value in found.items() if name != "sha256"}
-    sound = found.get("sha256") == fingerprint(body) and render(found) == data
+    body = {name: value for name, value in contents.items() if name != "sha256"}
+    sound = contents.get("sha256") == fingerprint(body) and render(contents) == data
     if not sound or set(body) != {"format", "facts", "files"}:
         raise CheckpointError(f"{directory}: {MANIFEST} is damaged")
     if not isinstance(body["facts"], dict) or not isinstance(body["files"], dict):
         raise CheckpointError(f"{directory}: {MANIFEST} is not a manifest")
-    for name, known in body["files"].items():
-        checked(name)
-        if not isinstance(known, dict) or set(known) != {"size", "sha256"} or type(known["size"]) is not int:
+    for name, file_entry in body["files"].items():
+        check_name(name)
+        if (
+            not isinstance(file_entry, dict)
+            or set(file_entry) != {"size", "sha256"}
+            or type(file_entry["size"]) is not int
+        ):
             raise CheckpointError(f"{directory}: {MANIFEST} says nothing usable about {name}")
-    return found
+    return contents
 
 
 def _finite(value: Any) -> Any:

@@ -11,8 +11,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from regard.checkpoint.files import CheckpointError, Pieces, explained
-from regard.config.words import clipped, shown
+from regard.checkpoint.files import CheckpointError, Pieces, explain_errors
+from regard.config.words import clip_name, quote
 from regard.models.weights import ALIGNED, identity
 
 WEIGHTS = "model.safetensors"
@@ -24,7 +24,7 @@ WHOLES = {torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8
 DTYPES = {torch.bool: "BOOL", **FLOATS, **WHOLES}  # and what safetensors calls them
 
 
-def serialised(name: str, tensors: Mapping[str, Tensor]) -> Pieces:
+def serialise(name: str, tensors: Mapping[str, Tensor]) -> Pieces:
     """Tensors in the safetensors format, without a copy of those that are on the CPU already.
 
     Two names for the same memory are refused, for they would come back as two. Tensors that fill whole blocks of
@@ -49,7 +49,7 @@ def serialised(name: str, tensors: Mapping[str, Tensor]) -> Pieces:
     return [len(head).to_bytes(8, "little"), head, *pieces]
 
 
-def mapped(path: Path) -> dict[str, Tensor]:
+def map_file(path: Path) -> dict[str, Tensor]:
     """The tensors of a file, which is read where they are used; writing to one changes this process's copy alone."""
     with safe_open(path, framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
@@ -63,12 +63,12 @@ def is_finite(tensor: Tensor) -> bool:
     return all(bool(extreme.isfinite()) for part in parts for extreme in part.aminmax())
 
 
-def gathered(directory: Path, take: Callable[[str], Path] | None = None) -> dict[str, Tensor]:
+def gather_weights(directory: Path, take: Callable[[str], Path] | None = None) -> dict[str, Tensor]:
     """The weights in a folder, one file or shards with an index; `take` gives the path of a file it trusts.
 
     Without it, a file that cannot be read is named.
     """
-    read = mapped if take else (lambda path: explained(path, lambda: mapped(path)))
+    read = map_file if take else (lambda path: explain_errors(path, lambda: map_file(path)))
     take = take or (lambda name: _present(directory, name))
     if (directory / WEIGHTS).exists() or not (directory / INDEX).exists():
         return read(take(WEIGHTS))
@@ -78,15 +78,15 @@ def gathered(directory: Path, take: Callable[[str], Path] | None = None) -> dict
         for name, tensor in read(take(shard)).items():
             if name in tensors:
                 raise CheckpointError(
-                    f"{directory}: {clipped(name)} is in two shards, {clipped(homes[name])} and {clipped(shard)}"
+                    f"{directory}: {clip_name(name)} is in two shards, {clip_name(homes[name])} and {clip_name(shard)}"
                 )
             if homes.get(name) != shard:
                 raise CheckpointError(
-                    f"{directory}: {clipped(name)} is in {clipped(shard)}, where {INDEX} does not have it"
+                    f"{directory}: {clip_name(name)} is in {clip_name(shard)}, where {INDEX} does not have it"
                 )
             tensors[name] = tensor
     if missing := [name for name in homes if name not in tensors]:
-        raise CheckpointError(f"{directory}: {clipped(missing[0])} is missing from {clipped(homes[missing[0]])}")
+        raise CheckpointError(f"{directory}: {clip_name(missing[0])} is missing from {clip_name(homes[missing[0]])}")
     return tensors
 
 
@@ -106,12 +106,12 @@ def _index(path: Path) -> dict[str, str]:
     for name, shard in homes.items():
         if not isinstance(shard, str) or Path(shard).name != shard or not shard.endswith(".safetensors"):
             raise CheckpointError(
-                f"{path}: {clipped(name)} is in {shown(shard)}, which is no safetensors file of this folder"
+                f"{path}: {clip_name(name)} is in {quote(shard)}, which is no safetensors file of this folder"
             )
     return homes
 
 
 def _present(directory: Path, name: str) -> Path:
     if not (directory / name).is_file():
-        raise CheckpointError(f"{directory}: {clipped(name)} is missing")
+        raise CheckpointError(f"{directory}: {clip_name(name)} is missing")
     return directory / name

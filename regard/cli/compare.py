@@ -88,10 +88,10 @@ def compare(
 
 def names_of(models: Sequence[Path], labels: str | None) -> list[str]:
     """One name for each model: as given, or that of its folder."""
-    from regard.metrics.scores import distinct
+    from regard.metrics.scores import number_duplicates
 
     if labels is None:
-        return distinct([called(path) for path in models])
+        return number_duplicates([called(path) for path in models])
     names = [name.strip() for name in labels.split(",")]
     if len(names) != len(models) or not all(names) or len(set(names)) < len(names):
         raise ValueError(
@@ -160,7 +160,7 @@ def _times(models: Sequence[Path], names: Sequence[str], metric: str | None, *, 
     curves = {}
     for name, path in folders.items():
         try:
-            curves[name] = history.curve(path, metric)
+            curves[name] = history.learning_curve(path, metric)
         except ValueError as error:
             if needed:
                 raise

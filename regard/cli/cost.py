@@ -233,7 +233,7 @@ def _plan_of(past: RunFacts, shape: Any, *, elsewhere: bool) -> dict[str, Any]:
 def _shape(model: str) -> Any:
     """The config of a preset, of a recipe file, or of what lies in a run folder or a checkpoint."""
     from regard import cost as costs
-    from regard.config.words import nearest
+    from regard.config.words import suggest_name
     from regard.training.comparison import model_folder
 
     known = costs.presets()
@@ -244,7 +244,7 @@ def _shape(model: str) -> Any:
         return _of_recipe(path)
     if (path / "config.yaml").is_file():
         return _of_folder(path)
-    meant = nearest(model, [*known, *costs.PUBLISHED])
+    meant = suggest_name(model, [*known, *costs.PUBLISHED])
     raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor a preset{meant}")
 
 
@@ -253,9 +253,9 @@ def _of_folder(path: Path) -> Any:
     from regard import config, models, recipe
     from regard.models.interface import Model
 
-    shape = models.config_of(models.modern(config.read(path / "config.yaml"))["model"])
+    shape = models.config_of(models.modernise_settings(config.read(path / "config.yaml"))["model"])
     kind = models.MODELS[shape.name][0]
-    return kind.read_sizes(shape, recipe.opened(path).tensors()) if issubclass(kind, Model) else shape
+    return kind.read_sizes(shape, recipe.open_model(path).tensors()) if issubclass(kind, Model) else shape
 
 
 def _of_recipe(path: Path) -> Any:

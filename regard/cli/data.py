@@ -41,7 +41,7 @@ def check(
     from regard.cli.tables import Fitted
 
     asked, changes = sort(words or [])
-    settings = recipes.order(asked, *changes, given=files.given()).settings
+    settings = recipes.order(asked, *changes, inputs=files.given()).settings
     if "data" not in settings:
         raise ValueError("nothing to check: give files, or a recipe")
     task, resolved = recipes.resolve(settings)

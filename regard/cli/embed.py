@@ -114,7 +114,7 @@ def loaded(model: Path, device: str) -> tuple[Embedder, str]:
     from regard.tasks.embedding.embedder import Embedder
     from regard.training import device as devices
 
-    found = recipe.opened(model)
+    found = recipe.open_model(model)
     return Embedder.load(found, device=devices.choose(device)), found.manifest["sha256"]
 
 

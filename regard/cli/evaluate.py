@@ -191,7 +191,7 @@ def _every(systems: Sequence[Scores], path: Path) -> None:
 def _page(compared: Comparison) -> str:
     """Two systems side by side, example by example."""
     from regard.interpret import sidebyside
-    from regard.metrics.scores import distinct
+    from regard.metrics.scores import number_duplicates
 
     first, second = compared.systems[:2]
     sign = -1 if first.lower_is_better else 1  # the page puts what is worth more first
@@ -201,7 +201,7 @@ def _page(compared: Comparison) -> str:
         )
         for one, other in zip(first.examples, second.examples, strict=True)
     ]
-    one, other = distinct([first.name, second.name])
+    one, other = number_duplicates([first.name, second.name])
     return sidebyside.page((one, other), rows, summary=compared.lines(), score=first.counted)
 
 

@@ -315,7 +315,7 @@ def _extra(trained: Any, trace: Trace, view: View, to: str | None, measured: boo
     numbers: dict[str, Any] = dict(judged(trace, view, gold))
     if measured:
         reader, golds = _reader(trained, to)
-        numbers |= summary.for_page(measures.examples(reader, golds))
+        numbers |= summary.measures_for_page(measures.examples(reader, golds))
     return {"measures": numbers, "gold": gold}
 
 
@@ -326,5 +326,5 @@ def _reader(trained: Any, to: str | None) -> tuple[Any, list[Gold]]:
     if to not in ("en", "fr"):
         raise ValueError("the alignments are English and French: give --to en or --to fr")
     golds = alignment.read()
-    turned = [gold.turned() for gold in golds] if to == "en" else golds
+    turned = [gold.swap_languages() for gold in golds] if to == "en" else golds
     return trained.extras["alignments"].call(to=to), turned

@@ -23,7 +23,7 @@ def instead(order: Any, start: str) -> list[Mapping[str, Any]]:
         return []
     named = order.settings["data"]["train"]
     files = [named] if isinstance(named, Mapping) else list(named)
-    return files if suits(files, recipe.opened(start)) else []
+    return files if suits(files, recipe.open_model(start)) else []
 
 
 def fit(
@@ -47,9 +47,9 @@ def fit(
 
     if start is None:
         raise ValueError("--few needs a model whose vectors are used: name a BERT or a GPT by --from")
-    parent = recipe.opened(start)
+    parent = recipe.open_model(start)
     first = Path(files[0]["path"]) if isinstance(files[0], Mapping) else files[0]
-    place = out or runs.vacant(recipe.RUNS / first.name.removesuffix(".gz").partition(".")[0])
+    place = out or runs.find_vacant_folder(recipe.RUNS / first.name.removesuffix(".gz").partition(".")[0])
     if place.is_file() or (place.is_dir() and any(place.iterdir()) and not overwrite):
         raise ValueError(f"{place}: is not empty, name another folder by --out or add --overwrite")
     found = learn(files, parent, device=devices.choose(device or "auto"), **options(settings))

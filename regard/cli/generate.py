@@ -134,10 +134,10 @@ def _make(trained: Any, labels: list[str], output: Path | None, *, as_json: bool
     assert output is not None
     pixels, names = [one.pixels for one in made], [one.label for one in made]
     if output.suffix.lower() == ".npz":
-        images.arrays(output, pixels, names)
+        images.save_arrays(output, pixels, names)
     else:
         several = len(dict.fromkeys(names)) > 1
-        images.tiled(output, pixels, across=asked["count"] if several else None)
+        images.save_grid(output, pixels, across=asked["count"] if several else None)
     count = "1 picture" if len(made) == 1 else f"{len(made):,} pictures"
     print(f"{output}: {count} of {', '.join(dict.fromkeys(names))}")
 

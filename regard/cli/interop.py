@@ -53,15 +53,15 @@ def import_model(
     from regard.tasks.trained import usage_line
 
     _vacant(out, overwrite)
-    if onto is None and not pairs and pictures.meant(folder, kind):
+    if onto is None and not pairs and pictures.is_picture_model(folder, kind):
         _import_pictures(folder, out, kind, labels, as_json=as_json)
         return
     if onto is None:
         found = _alone(folder, kind, labels, pairs)
         task = _task(found.shape)
-        files = task.imported(found.shape, found.tokenizer, found.notes)
+        files = task.checkpoint_files(found.shape, found.tokenizer, found.notes)
     else:
-        found = interop.beside(folder, _base(onto, kind))
+        found = interop.add_adapter(folder, _base(onto, kind))
         task, files = _labelled(found, None if labels is None else labels.split(","), pairs)
     files = {**files, checkpoint.WEIGHTS: found.tensors}
     if found.embedding is not None:
@@ -97,12 +97,12 @@ def export_model(
     from regard import interop, models, recipe
     from regard.data.tokenizers import Tokenizer
     from regard.interop import pictures
-    from regard.models.lora import folded
+    from regard.models.lora import merge_lora
 
     _vacant(out, overwrite)
     if onto is not None and to != "peft":
         raise ValueError("--onto is the base of an adapter: add --to peft")
-    found = recipe.opened(model)
+    found = recipe.open_model(model)
     shape = models.config_of(found.config.get("model", {}))
     if to == "hf" and any(isinstance(shape, family.model) for family in pictures.KINDS.values()):
         _export_pictures(found, shape, out, as_json=as_json)
@@ -115,7 +115,7 @@ def export_model(
         told = _adapter(out, found, shape, tokenizer, kind, onto)
     else:
         labels = _named(found, shape)
-        files = interop.written(family, shape, folded(found.finite_tensors()), tokenizer, labels)
+        files = interop.written(family, shape, merge_lora(found.finite_tensors()), tokenizer, labels)
         _write(out, files)
         told = {"type": family.kind, "architecture": files["config.json"]["architectures"][0]}
     _tell_temperature(found)
@@ -140,7 +140,7 @@ def _import_pictures(folder: Path, out: Path, kind: str | None, labels: str | No
     found = pictures.read(folder, kind)
     task = _task(found.shape)
     named = found.labels if labels is None else _listed(labels)
-    files = task.imported(found.shape, found.data, found.notes, labels=named)
+    files = task.checkpoint_files(found.shape, found.data, found.notes, labels=named)
     _write(out, {**files, checkpoint.WEIGHTS: found.tensors})
     size = parameters(found.shape)
     if as_json:
@@ -166,10 +166,10 @@ def _listed(labels: str) -> list[str]:
 def _export_pictures(found: Any, shape: Any, out: Path, *, as_json: bool) -> None:
     """Write a model of pictures in the words of others."""
     from regard.interop import pictures
-    from regard.models.lora import folded
+    from regard.models.lora import merge_lora
 
-    files = pictures.written(
-        shape, folded(found.finite_tensors()), found.config.get("data", {}), _named(found, shape) or []
+    files = pictures.model_files(
+        shape, merge_lora(found.finite_tensors()), found.config.get("data", {}), _named(found, shape) or []
     )
     _write(out, files)
     family = next(family for family in pictures.KINDS.values() if isinstance(shape, family.model))
@@ -177,7 +177,7 @@ def _export_pictures(found: Any, shape: Any, out: Path, *, as_json: bool) -> Non
     if as_json:
         print(json.dumps({"folder": str(out), "type": family.kind, "for": whose}))
         return
-    called = family.called(shape) if whose == "transformers" else "weights with its names"
+    called = family.architecture_name(shape) if whose == "transformers" else "weights with its names"
     print(f"{out}: written for {whose}, {called}")
 
 
@@ -210,7 +210,7 @@ def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None
     kept = {name: value for name, value in found.config.items() if name not in ("format", "model")}
     tensors = found.finite_tensors()
     try:
-        files = interop.written_adapter(shape, tensors, tokenizer, kind=kind, base=onto, added=added, settings=kept)
+        files = interop.adapter_files(shape, tensors, tokenizer, kind=kind, base=onto, added=added, settings=kept)
     except ValueError as error:
         raise ValueError(f"{found.directory} cannot be written for peft: {error}") from None
     _write(out, files)
@@ -235,24 +235,24 @@ def _base(onto: Path, kind: str | None) -> Any:
     from regard import config, interop, models, recipe
     from regard.data.tokenizers import Tokenizer
     from regard.data.tokenizers.units import UnitsConfig
-    from regard.interop.heads import body_of, stripped
+    from regard.interop.heads import body_of, strip_heads
     from regard.models import lora
 
     if not (onto / "config.yaml").exists() and not (onto / "checkpoints").is_dir():
         return replace(interop.read(onto, kind=kind), labels=interop.labels(onto))
-    found = recipe.opened(onto)
+    found = recipe.open_model(onto)
     tensors = found.finite_tensors()
     if any(name.endswith(lora.DOWN) for name in tensors):
         raise ValueError(f"{onto} has an adapter already: name the model that this one belongs to")
     shape = models.config_of(found.config.get("model", {}))
-    family = interop.family_for(stripped(body_of(shape)), kind)
+    family = interop.family_for(strip_heads(body_of(shape)), kind)
     read = {
         name: value
         for name, value in found.config.get("tokenizer", {}).items()
         if name in UnitsConfig.__dataclass_fields__
     }
     tokenizer = Tokenizer.parse(found.text("tokenizer.json"), config.build(UnitsConfig, read, where="tokenizer"))
-    return interop.Found(family.kind, shape, tensors, tokenizer)
+    return interop.ImportedModel(family.kind, shape, tensors, tokenizer)
 
 
 def _labelled(found: Any, labels: list[str] | None, pairs: bool) -> tuple[Any, dict[str, Any]]:
@@ -272,7 +272,7 @@ def _labelled(found: Any, labels: list[str] | None, pairs: bool) -> tuple[Any, d
     if labels is None and known is not None and len(known) != found.shape.classes:
         known = None  # those of another head
     head = {"labels": known, "pairs": pairs or told.get("pairs") is True} if isinstance(task, ImportsHeads) else {}
-    files = task.imported(found.shape, found.tokenizer, found.notes, **head)
+    files = task.checkpoint_files(found.shape, found.tokenizer, found.notes, **head)
     if name is not None:
         files["config.yaml"] = {**files["config.yaml"], **told, "model": config.plain(found.shape)}
         files["config.yaml"] |= {"labels": labels} if labels else {}

@@ -25,7 +25,7 @@ def models(
 ) -> None:
     """List the models that come with Regard."""
     from regard import shipped
-    from regard.config.words import nearest
+    from regard.config.words import suggest_name
 
     known = shipped.models()
     if name is not None and name not in known:
@@ -33,7 +33,7 @@ def models(
             raise ValueError(
                 f"{name} is a folder, no model that comes with Regard: try regard runs {shlex.quote(name)}"
             )
-        raise ValueError(f"no model called {name} comes with Regard{nearest(name, known)}")
+        raise ValueError(f"no model called {name} comes with Regard{suggest_name(name, known)}")
     found = list(known.values()) if name is None else [known[name]]
     if as_json:
         print(json.dumps([model.plain() for model in found], ensure_ascii=False, indent=1))

@@ -157,5 +157,5 @@ def _draw(model: Path, pictures: list[str], output: Path, *, invert: bool, devic
     if len(pictures) != 1:
         raise ValueError(f"{output} shows one picture and {len(pictures)} were given: name one at a time")
     [found] = recipe.load(model, device=device, task="localisation").locate(pictures, invert=invert)
-    images.marked(output, images.read(pictures[0], invert=invert), found.box, str(found.label))
+    images.save_with_box(output, images.read(pictures[0], invert=invert), found.box, str(found.label))
     print(_named(pictures[0], found))

@@ -123,13 +123,13 @@ def _templates(show: str | None, as_json: bool) -> None:
 
     from regard import config
     from regard.cli.tables import Fitted
-    from regard.tasks.prompting.template import listed, read, text_of
+    from regard.tasks.prompting.template import list_templates, read, text_of
 
     if show is not None:
         found = read(show)
         print(json.dumps(config.plain(found), ensure_ascii=False) if as_json else text_of(show), end="\n" * as_json)
         return
-    every = dict(listed())
+    every = dict(list_templates())
     if as_json:
         print(json.dumps({name: config.plain(one) for name, one in every.items()}, ensure_ascii=False))
         return

@@ -110,7 +110,7 @@ def _few(asked: list[str], given: Given, start: str) -> list[Any]:
     several = "LOCAL_RANK" in os.environ  # started by torchrun, to train together
     if several or any(Path(name).suffix.lower() in recipes.RECIPES for name in asked):
         return []
-    order = recipes.order(asked, given=given)
+    order = recipes.order(asked, inputs=given)
     found = instead(order, start)
     if found:
         names, task = ", ".join(str(one["path"]) for one in found), order.settings["task"]
@@ -132,14 +132,14 @@ def _trained(
         ):
             again = f"--resume --out {shlex.quote(run)}"
             raise ValueError(f"{run} is a run, not files to train on: go on with it by {again}")
-        order = recipes.order(asked, *changes, given=given)
+        order = recipes.order(asked, *changes, inputs=given)
         if options["resume"] and "data" not in order.settings:
             order = recipes.order(recipes.begun(_begun(out)), *changes)
         outcome = recipes.train(order, out=out, command=sys.argv, **options)
         if team.is_main:
             say(json.dumps(outcome.plain(), ensure_ascii=False) if as_json else outcome.summary)
-    if outcome.result.failed or outcome.result.reason == "interrupted":
-        raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
+    if outcome.result.has_failed or outcome.result.reason == "interrupted":
+        raise typer.Exit(1 if outcome.result.has_failed else INTERRUPTED)
 
 
 def _compared(
@@ -149,7 +149,7 @@ def _compared(
     from regard import contest as contests
     from regard import recipe as recipes
 
-    order = recipes.order(asked, *changes, given=given)
+    order = recipes.order(asked, *changes, inputs=given)
     try:
         found = contests.contest(order, [str(path) for path in unlabelled], command=sys.argv, **options)
     except contests.Interrupted as stopped:

@@ -160,7 +160,7 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
     if unfinished:
         print(f"regard: {describe_unfinished(unfinished)}", file=sys.stderr)
     for code, lines_of_it in strangers.most_common():
-        print(f"regard: {counted(lines_of_it, 'line')}: {translator.stranger(code)}", file=sys.stderr)
+        print(f"regard: {counted(lines_of_it, 'line')}: {translator.describe_unknown_language(code)}", file=sys.stderr)
 
 
 def _documents(

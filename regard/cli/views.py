@@ -181,7 +181,7 @@ def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> Non
         return plots.save(plots.places(trace, title=title), path)
     if trace.pictures:
         name = view.attention if view.head is None else seen.name
-        return plots.save(plots.pictured(trace, name=name, head=view.head, title=title), path)
+        return plots.save(plots.plot_on_picture(trace, name=name, head=view.head, title=title), path)
     sides = seen.query, seen.key
     plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title, sides=sides), path)
 
@@ -202,11 +202,11 @@ def _neighbourhood(trace: Trace, path: Path, view: View) -> None:
 
 def _shown(trace: Trace, view: View) -> tuple[Tensor, list[str], list[str]]:
     """The weights that are shown, with the texts of their lines and columns."""
-    from regard.interpret.words import merge, units
+    from regard.interpret.words import group_items, merge
 
     seen = trace.find(view.attention)
     sides = (trace.items[side] for side in (seen.query, seen.key))
-    queries, keys = (units(side, level=_level(trace, view), specials=view.specials) for side in sides)
+    queries, keys = (group_items(side, level=_level(trace, view), specials=view.specials) for side in sides)
     weights = merge(_weights(trace, view), queries, keys)
     return weights, [unit.text for unit in queries], [unit.text for unit in keys]
 
@@ -229,8 +229,8 @@ def judged(trace: Trace, view: View, gold: str | None) -> dict[str, float]:
     seen = trace.find(view.attention)
     if (seen.query, seen.key) != ("target", "source"):
         raise ValueError(f"--gold links words read and written: {seen.name} looks at one side only")
-    sure, possible = alignment.parse(gold)
-    found, _ = alignment.parse(links(trace, view))
+    sure, possible = alignment.parse_links(gold)
+    found, _ = alignment.parse_links(links(trace, view))
     sides = (trace.items[side] for side in (seen.key, seen.query))
     read, written = (1 + max((item.word for item in side if item.word is not None), default=0) for side in sides)
     straight = alignment.diagonal(read, written)
@@ -247,10 +247,10 @@ def _weights(trace: Trace, view: View) -> Tensor:
 
 def _level(trace: Trace, view: View) -> str:
     """As asked; else words, unless that leaves a single column, which tells nothing, of several tokens."""
-    from regard.interpret.words import units
+    from regard.interpret.words import group_items
 
     read = trace.items[trace.find(view.attention).key]
-    single = len(units(read)) == 1 < len(units(read, level="subword"))
+    single = len(group_items(read)) == 1 < len(group_items(read, level="subword"))
     return view.level or ("subword" if single else "word")
 
 

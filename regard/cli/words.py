@@ -83,8 +83,8 @@ def map(
             groups.setdefault(vectors.place(other), number)
     chosen = vectors.units[list(groups)]
     places = wordmap.project(chosen, method=method, seed=seed)
-    plots.save(wordmap.draw(places, [vectors.words[place] for place in groups], list(groups.values())), output)
-    shown = f", which show {wordmap.explained(chosen):.0%} of their differences" if method == "pca" else ""
+    plots.save(wordmap.plot_words(places, [vectors.words[place] for place in groups], list(groups.values())), output)
+    shown = f", which show {wordmap.explained_variance(chosen):.0%} of their differences" if method == "pca" else ""
     print(f"{output}: {counted(len(groups), 'word')} in two directions{shown}")
 
 
@@ -102,10 +102,10 @@ def context(
 
     from regard.cli.embed import loaded
     from regard.interpret import plots, wordmap
-    from regard.tasks.embedding.contexts import uses
+    from regard.tasks.embedding.contexts import find_uses
 
     writable(output, PICTURES)
-    found = uses(loaded(model, device)[0], word, sentences)
+    found = find_uses(loaded(model, device)[0], word, sentences)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
     else:
@@ -118,7 +118,7 @@ def context(
         every = every / numpy.maximum(numpy.linalg.norm(every, axis=1, keepdims=True), 1e-12)
         labels = [*(use.shown for use in found.uses), f"{word} (static)"]
         groups = [*(0 for _ in found.uses), 1]
-        plots.save(wordmap.draw(wordmap.project(every), labels, groups), output)
+        plots.save(wordmap.plot_words(wordmap.project(every), labels, groups), output)
 
 
 @words.command()

@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.config.describing import describe
 from regard.config.fields import hints, sections
-from regard.config.words import join, nearest
+from regard.config.words import join, suggest_name
 
 RATE = ("optim.rate",)
 WIDTH = ("model.width",)
@@ -218,56 +218,59 @@ FORMER_VALUES: dict[tuple[str, str], tuple[str, ...]] = {
 class UnknownSetting(ValueError):
     """A name that a section does not have."""
 
-    def __init__(self, where: str, name: str, known: tuple[str, ...]) -> None:
-        super().__init__(f"unknown setting {join(where, name)}{nearest(name, known)}")
-        self.where, self.name, self.known = where, name, known
+    def __init__(self, where: str, name: str, available: tuple[str, ...]) -> None:
+        super().__init__(f"unknown setting {join(where, name)}{suggest_name(name, available)}")
+        self.where, self.name, self.known = where, name, available
 
 
 def answer(error: UnknownSetting, cls: type, where: str) -> str:
     """What to say of an unknown setting below a dataclass that stands at `where`."""
-    asked = join(error.where, error.name)
+    full_name = join(error.where, error.name)
     helps = {row.name.replace("[]", ""): row.help for row in describe(cls, where=where)}
     there = {join(error.where, name) for name in error.known}
-    candidates = [*([FORMER[asked]] if asked in FORMER else []), *USUAL.get(error.name.lower().replace("-", "_"), ())]
+    candidates = [
+        *([FORMER[full_name]] if full_name in FORMER else []),
+        *USUAL.get(error.name.lower().replace("-", "_"), ()),
+    ]
     bare = [target.rpartition(".")[2] for target in candidates]  # `beam_size=5` where only decoding is set
-    for known in (there, names(cls, where=where)):
+    for available in (there, names(cls, where=where)):
         for target in (*candidates, *bare):
-            if target != asked and all(one in known for one in target.split(" and ")):
+            if target != full_name and all(part in available for part in target.split(" and ")):
                 help = helps.get(target, "")
-                return f"unknown setting {asked}: it is called {target} here{f' ({help})' if help else ''}"
+                return f"unknown setting {full_name}: it is called {target} here{f' ({help})' if help else ''}"
     return str(error)
 
 
 def names(cls: type, *, where: str = "") -> set[str]:
     """Every setting below a dataclass by its full name, of all models to choose from; lists have their entries' too."""
-    found = set()
+    full_names = set()
     for name, kind in hints(cls).items():
         if dataclasses.is_dataclass(cls) and name in {field.name for field in dataclasses.fields(cls)}:
-            found.add(join(where, name))
+            full_names.add(join(where, name))
             for section in sections(kind):
-                found |= names(section, where=join(where, name))
-    return found
+                full_names |= names(section, where=join(where, name))
+    return full_names
 
 
 def renamed_value(where: str, value: Any, choices: tuple) -> str | None:
     """What a value is called now that was called otherwise before."""
-    asked = FORMER_VALUES.get((where, value), ()) if isinstance(value, str) else ()
-    return next((new for new in asked if new in choices), None)
+    new_values = FORMER_VALUES.get((where, value), ()) if isinstance(value, str) else ()
+    return next((new for new in new_values if new in choices), None)
 
 
 def renewed(cls: type, mapping: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that an earlier version wrote, under the names of this one; the mapping itself is left alone."""
-    known = names(cls)
-    return {name: _renewed(value, name, known) for name, value in mapping.items()}
+    current_names = names(cls)
+    return {name: _rename_former(value, name, current_names) for name, value in mapping.items()}
 
 
-def _renewed(value: Any, where: str, known: set[str]) -> Any:
+def _rename_former(value: Any, where: str, current_names: set[str]) -> Any:
     if not isinstance(value, Mapping):
         return value
-    found = {}
+    converted = {}
     for name, inner in value.items():
         full = join(where, str(name))
         new = FORMER.get(full, full)
-        moves = full not in known and new in known and new.rpartition(".")[0] == where
-        found[new.rpartition(".")[2] if moves else name] = _renewed(inner, full, known)
-    return found
+        moves = full not in current_names and new in current_names and new.rpartition(".")[0] == where
+        converted[new.rpartition(".")[2] if moves else name] = _rename_former(inner, full, current_names)
+    return converted

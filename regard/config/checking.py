@@ -14,7 +14,7 @@ from regard.config.aliases import UnknownSetting
 from regard.config.fields import UNIONS, bare, default_of, hints, named_sections, presets, short_setting
 from regard.config.ranges import Range
 from regard.config.text import NUMBER
-from regard.config.words import join, named, nearest, shown, suggest
+from regard.config.words import describe_type, join, quote, suggest, suggest_name
 
 T = TypeVar("T")
 MOST = 10_000  # entries of a list
@@ -38,18 +38,18 @@ def section(cls: type, mapping: Mapping[str, Any], name: str) -> Any:
         raise ValueError(aliases.answer(error, cls, "")) from None
 
 
-def arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments for a function, each as its annotation wants it; those it does not name are left alone."""
     kinds = get_type_hints(function, include_extras=True)
-    return {name: _convert(kinds.get(name, Any), value, name) for name, value in given.items()}
+    return {name: _convert(kinds.get(name, Any), value, name) for name, value in values.items()}
 
 
 def _build(cls: type[T], mapping: Any, where: str) -> T:
-    given = mapping
+    original = mapping
     if _is_short(cls, mapping):
         mapping = {short_setting(cls): str(mapping)}
-    if isinstance(given, cls):
-        cls, mapping = type(given), {field.name: getattr(given, field.name) for field in _settable(given)}
+    if isinstance(original, cls):
+        cls, mapping = type(original), {field.name: getattr(original, field.name) for field in _settable(original)}
     if not isinstance(mapping, Mapping):
         raise ValueError(_not_a_section(cls, mapping, where))
     fields = {field.name: field for field in _settable(cls)}
@@ -82,7 +82,7 @@ def _is_short(cls: Any, value: Any) -> bool:
 
 def _not_a_section(cls: type, value: Any, where: str) -> str:
     remedy = f", write {join(where, 'preset')}={value}" if isinstance(value, str) and value in presets(cls) else ""
-    return f"{where or 'settings'} must be a section of `name: value` lines, not {shown(value)}{remedy}"
+    return f"{where or 'settings'} must be a section of `name: value` lines, not {quote(value)}{remedy}"
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:
@@ -102,7 +102,7 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return _convert_sequence(kind, value, where)
     if origin is dict or kind is dict:
         if not isinstance(value, Mapping):
-            raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
+            raise ValueError(f"{where} must be {describe_type(kind)}, not {quote(value)}")
         inner = arguments[1] if arguments else Any
         return {str(key): _convert(inner, entry, join(where, str(key))) for key, entry in value.items()}
     if kind is Path:
@@ -117,13 +117,13 @@ def _convert_annotated(kind: Any, value: Any, where: str) -> Any:
     ranges = [note for note in notes if isinstance(note, Range)]
     if not ranges:
         return _convert(inner, value, where)
-    converted = _convert_scalar(inner, value, where, wanted=named(kind))
+    converted = _convert_scalar(inner, value, where, expected=describe_type(kind))
     if not all(converted in allowed for allowed in ranges):
-        raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
+        raise ValueError(f"{where} must be {describe_type(kind)}, not {quote(value)}")
     return converted
 
 
-def _convert_scalar(kind: type, value: Any, where: str, wanted: str | None = None) -> Any:
+def _convert_scalar(kind: type, value: Any, where: str, expected: str | None = None) -> Any:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is str and isinstance(value, (str, Path)):
         return str(value)
@@ -136,23 +136,23 @@ def _convert_scalar(kind: type, value: Any, where: str, wanted: str | None = Non
             if math.isfinite(finite := float(value)):
                 return finite
     remedy = ", quote it to make it text" if kind is str and (number or isinstance(value, bool)) else ""
-    raise ValueError(f"{where} must be {wanted or named(kind)}, not {shown(value)}{remedy}")
+    raise ValueError(f"{where} must be {expected or describe_type(kind)}, not {quote(value)}{remedy}")
 
 
 def _convert_union(kind: Any, arms: tuple, value: Any, where: str) -> Any:
-    known = [arm for arm in arms if arm is not type(None)]
+    candidates = [arm for arm in arms if arm is not type(None)]
     choices = named_sections(kind)
-    if len(known) > 1 and len(choices) == len(known) and value is not None:
-        known = [_asked(choices, value, where)]
-    if len(known) == 1 and value is not None:
-        return _convert(known[0], value, where)  # whose complaint is the more exact one
+    if len(candidates) > 1 and len(choices) == len(candidates) and value is not None:
+        candidates = [_choose_section(choices, value, where)]
+    if len(candidates) == 1 and value is not None:
+        return _convert(candidates[0], value, where)  # whose complaint is the more exact one
     for arm in arms:
         with contextlib.suppress(ValueError):
             return _convert(arm, value, where)
-    raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
+    raise ValueError(f"{where} must be {describe_type(kind)}, not {quote(value)}")
 
 
-def _asked(sections: Mapping[str, type], value: Any, where: str) -> type:
+def _choose_section(sections: Mapping[str, type], value: Any, where: str) -> type:
     """Of several sections the one that a mapping names; the first where it names none."""
     first = next(iter(sections))
     built = next((name for name, kind in sections.items() if type(value) is kind), first)
@@ -171,7 +171,7 @@ def _convert_choice(choices: tuple, value: Any, where: str) -> Any:
     if renamed := aliases.renamed_value(where, value, choices):
         raise ValueError(f"{where}: {value} is called {renamed} here")
     hint = suggest(str(value), map(str, choices))
-    raise ValueError(f"{where} must be one of {', '.join(map(str, choices))}, not {shown(value)}{hint}")
+    raise ValueError(f"{where} must be one of {', '.join(map(str, choices))}, not {quote(value)}{hint}")
 
 
 def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
@@ -179,17 +179,17 @@ def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(arguments[0]) and (isinstance(value, Mapping) or _is_short(arguments[0], value)):
         value = [value]  # one entry may be written without the list around it
     if not isinstance(value, (list, tuple)):
-        remedy = f": write [{shown(value)}]" if isinstance(value, (str, int, float)) else ""
-        raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}{remedy}")
+        remedy = f": write [{quote(value)}]" if isinstance(value, (str, int, float)) else ""
+        raise ValueError(f"{where} must be {describe_type(kind)}, not {quote(value)}{remedy}")
     if origin is tuple and arguments[-1] is not Ellipsis:
         if len(value) != len(arguments):
-            raise ValueError(f"{where} must have {len(arguments)} entries, not {len(value)}: {shown(value)}")
+            raise ValueError(f"{where} must have {len(arguments)} entries, not {len(value)}: {quote(value)}")
     else:
         if len(value) > MOST:
             raise ValueError(f"{where} may have {MOST:,} entries at most, not {len(value):,}")
         arguments = arguments[:1] * len(value)
     pairs = zip(arguments, value, strict=True)
-    return origin(_convert(one, entry, f"{where}[{i}]") for i, (one, entry) in enumerate(pairs))
+    return origin(_convert(element_kind, entry, f"{where}[{i}]") for i, (element_kind, entry) in enumerate(pairs))
 
 
 def _with_preset(cls: type, mapping: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -201,12 +201,12 @@ def _with_preset(cls: type, mapping: Mapping[str, Any], fields: Mapping[str, Any
     if not known:
         what = mapping.get("name", default_of(fields["name"])) if "name" in fields else where
         raise ValueError(f"{join(where, 'preset')}: {what} has no presets, leave it out")
-    own = mapping if "preset" in fields else {key: value for key, value in mapping.items() if key != "preset"}
+    overrides = mapping if "preset" in fields else {key: value for key, value in mapping.items() if key != "preset"}
     if name is None:
-        return own
+        return overrides
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"unknown preset {join(where, str(name))}{nearest(str(name), known)}")
-    return _merge(known[name], own)
+        raise ValueError(f"unknown preset {join(where, str(name))}{suggest_name(str(name), known)}")
+    return _merge(known[name], overrides)
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import yaml
 
 from regard.config.fields import bare, default_of, hints, named_sections, sections
 from regard.config.text import Dumper, plain
-from regard.config.words import join, named
+from regard.config.words import describe_type, join
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +41,11 @@ def describe(cls: type, *, where: str = "", defaults: Any = None) -> list[Field]
         default = default_of(field) if defaults is None else getattr(defaults, field.name)
         section = next(sections(kind), None)
         if section is None:
-            rows.append(Field(name, named(kind), _shown_default(default), help))
+            rows.append(Field(name, describe_type(kind), _shown_default(default), help))
             continue
         inner = default if isinstance(default, section) else None
         shown = "" if inner else _shown_default(default)
-        rows.append(Field(name, named(kind), shown, help or _sentence(section)))
+        rows.append(Field(name, describe_type(kind), shown, help or _sentence(section)))
         listed = get_origin(bare(kind)[0]) in (tuple, list)
         rows += describe(section, where=f"{name}[]" if listed else name, defaults=inner)
         for choice, other in named_sections(kind).items():

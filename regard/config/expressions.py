@@ -99,31 +99,33 @@ class _Automaton:
                 return True
             pairs = self._pairs(inside)
             for together in _components(pairs):
-                if any(one == other for one, other in together) and any(one != other for one, other in together):
+                if any(first == second for first, second in together) and any(
+                    first != second for first, second in together
+                ):
                     return True
         return False
 
     def _pairs(self, graph: Mapping[int, list[int]]) -> dict[tuple[int, int], list[tuple[int, int]]]:
         """Two walks over the same text, from where they are one."""
-        found: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        waiting = [(node, node) for node in graph]
-        while waiting:
-            pair = waiting.pop()
-            if pair in found:
+        pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        stack = [(node, node) for node in graph]
+        while stack:
+            pair = stack.pop()
+            if pair in pairs:
                 continue
-            found[pair] = [
-                (one, other)
-                for one in graph[pair[0]]
-                for other in graph[pair[1]]
-                if self.letters[one] & self.letters[other]
+            pairs[pair] = [
+                (first, second)
+                for first in graph[pair[0]]
+                for second in graph[pair[1]]
+                if self.letters[first] & self.letters[second]
             ]
-            waiting += found[pair]
-        return found
+            stack += pairs[pair]
+        return pairs
 
     def _sequence(self, tokens: Iterable[tuple[Any, Any]]) -> _Part:
         whole = NOTHING
         for op, argument in tokens:
-            whole = self._joined(whole, self._part(op, argument))
+            whole = self._concatenate(whole, self._part(op, argument))
         return whole
 
     def _part(self, op: Any, argument: Any) -> _Part:
@@ -137,7 +139,7 @@ class _Automaton:
         if op is ops.ATOMIC_GROUP:
             return self._sequence(argument)
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
-            return self._repeated(*argument)
+            return self._repeat(*argument)
         if op in (ops.ASSERT, ops.ASSERT_NOT):
             self._sequence(argument[1])
             self.guarded = True
@@ -158,34 +160,34 @@ class _Automaton:
         forms = {character, character.lower(), character.upper()} if self.folded else {character}
         return any(_matches(op, argument, form) for form in forms)
 
-    def _joined(self, left: _Part, right: _Part) -> _Part:
-        self.follow.update((before, after) for before in left.last for after in right.first)
-        first = left.first + right.first * min(left.empty, 2)
-        last = right.last + left.last * min(right.empty, 2)
-        return _Part(left.empty * right.empty, first, last)
+    def _concatenate(self, head: _Part, tail: _Part) -> _Part:
+        self.follow.update((before, after) for before in head.last for after in tail.first)
+        first = head.first + tail.first * min(head.empty, 2)
+        last = tail.last + head.last * min(tail.empty, 2)
+        return _Part(head.empty * tail.empty, first, last)
 
     def _either(self, arms: list[_Part]) -> _Part:
         first = [letter for arm in arms for letter in arm.first]
         last = [letter for arm in arms for letter in arm.last]
         return _Part(sum(arm.empty for arm in arms), first, last)
 
-    def _repeated(self, least: int, most: int, tokens: Any) -> _Part:
+    def _repeat(self, least: int, most: int, tokens: Any) -> _Part:
         """Written out as often as it must come, then as a loop, where it may come more often."""
         if most <= max(least, 1) and most <= COPIES:
             whole = NOTHING
             for _ in range(least):
-                whole = self._joined(whole, self._sequence(tokens))
+                whole = self._concatenate(whole, self._sequence(tokens))
             if most == least:
                 return whole
             optional = self._sequence(tokens)
-            return self._joined(whole, optional._replace(empty=optional.empty + 1))
+            return self._concatenate(whole, optional._replace(empty=optional.empty + 1))
         whole = NOTHING
         for _ in range(min(least, COPIES) - 1):
-            whole = self._joined(whole, self._sequence(tokens))
+            whole = self._concatenate(whole, self._sequence(tokens))
         part = self._sequence(tokens)
         self.wild |= bool(part.empty) and most != ops.MAXREPEAT  # which of many turns are empty
         self.follow.update((before, after) for before in part.last for after in part.first)
-        return self._joined(whole, part if least else part._replace(empty=1))
+        return self._concatenate(whole, part if least else part._replace(empty=1))
 
 
 def _matches(op: Any, argument: Any, character: str) -> bool:
@@ -209,8 +211,8 @@ def _literals(tree: Any) -> Iterable[str]:
         items = list(tree)
         if len(items) == 2 and any(items[0] is op for op in (ops.LITERAL, ops.NOT_LITERAL, ops.RANGE)):
             for code in [items[1]] if isinstance(items[1], int) else items[1]:
-                near = (chr(each) for each in (code - 1, code, code + 1) if 0 <= each < 0x110000)
-                yield from (form for each in near for form in (each, each.swapcase()) if len(form) == 1)
+                near = (chr(neighbour) for neighbour in (code - 1, code, code + 1) if 0 <= neighbour < 0x110000)
+                yield from (form for neighbour in near for form in (neighbour, neighbour.swapcase()) if len(form) == 1)
         else:
             for item in items:
                 yield from _literals(item)
@@ -219,14 +221,14 @@ def _literals(tree: Any) -> Iterable[str]:
 def _readable(pattern: str) -> str:
     r"""A pattern with `\p{L}` and the like as the characters that stand for them here."""
 
-    def spelled(match: re.Match) -> str:
-        wanted = (match[1] == "P") == bool(match[2])
-        known = [c for c in SAMPLES if unicodedata.category(c).startswith(match[3][:2].title()) == wanted]
-        characters = "".join(map(re.escape, known or ["\0"]))
+    def spell_out(match: re.Match) -> str:
+        expected = (match[1] == "P") == bool(match[2])
+        members = [c for c in SAMPLES if unicodedata.category(c).startswith(match[3][:2].title()) == expected]
+        characters = "".join(map(re.escape, members or ["\0"]))
         before = re.sub(r"\\.", "", pattern[: match.start()])
         return characters if before.rfind("[") > before.rfind("]") else f"[{characters}]"
 
-    return PROPERTY.sub(spelled, pattern)
+    return PROPERTY.sub(spell_out, pattern)
 
 
 def _components(graph: Mapping[Any, Iterable[Hashable]]) -> list[set[Any]]:
@@ -235,26 +237,26 @@ def _components(graph: Mapping[Any, Iterable[Hashable]]) -> list[set[Any]]:
     for node, others in graph.items():
         for other in others:
             back[other].append(node)
-    seen: set[Any] = set()
-    order = [node for start in graph for node in _reached(start, graph, seen)]
-    seen = set()
-    found = [set(_reached(start, back, seen)) for start in reversed(order)]
-    return [nodes for nodes in found if len(nodes) > 1 or any(node in graph.get(node, ()) for node in nodes)]
+    visited: set[Any] = set()
+    order = [node for start in graph for node in _visit_from(start, graph, visited)]
+    visited = set()
+    components = [set(_visit_from(start, back, visited)) for start in reversed(order)]
+    return [nodes for nodes in components if len(nodes) > 1 or any(node in graph.get(node, ()) for node in nodes)]
 
 
-def _reached(start: Any, graph: Mapping[Any, Iterable[Hashable]], seen: set[Any]) -> list[Any]:
+def _visit_from(start: Any, graph: Mapping[Any, Iterable[Hashable]], visited: set[Any]) -> list[Any]:
     """The nodes that are seen for the first time from here, each after those it leads to."""
-    if start in seen:
+    if start in visited:
         return []
-    seen.add(start)
-    done, path = [], [(start, iter(graph.get(start, ())))]
+    visited.add(start)
+    order, path = [], [(start, iter(graph.get(start, ())))]
     while path:
         node, others = path[-1]
-        fresh = next((other for other in others if other not in seen), None)
+        fresh = next((other for other in others if other not in visited), None)
         if fresh is None:
-            done.append(node)
+            order.append(node)
             path.pop()
         else:
-            seen.add(fresh)
+            visited.add(fresh)
             path.append((fresh, iter(graph.get(fresh, ()))))
-    return done
+    return order

@@ -64,8 +64,8 @@ def sections(kind: Any) -> Iterator[type]:
 def named_sections(kind: Any) -> dict[str, type]:
     """The dataclasses of a union whose `name` tells them apart, by that name."""
     kind, _ = bare(kind)
-    found: dict[str, type] = {}
+    by_name: dict[str, type] = {}
     for arm in get_args(kind) if get_origin(kind) in UNIONS else (kind,):
         names = get_args(bare(hints(arm).get("name"))[0]) if dataclasses.is_dataclass(arm) else ()
-        found |= {str(name): arm for name in names}
-    return found
+        by_name |= {str(name): arm for name in names}
+    return by_name

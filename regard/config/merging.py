@@ -8,18 +8,18 @@ from typing import Any
 AUTO = "auto"
 
 
-def chosen_before(suited: Mapping[str, Any], begun: Any) -> dict[str, Any]:
+def keep_earlier_values(defaults: Mapping[str, Any], earlier: Any) -> dict[str, Any]:
     """What suits the data, but as it was when a run began."""
-    before = begun if isinstance(begun, Mapping) else {}
+    before = earlier if isinstance(earlier, Mapping) else {}
     return {
-        name: chosen_before(value, before.get(name)) if isinstance(value, Mapping) else before.get(name, value)
-        for name, value in suited.items()
+        name: keep_earlier_values(value, before.get(name)) if isinstance(value, Mapping) else before.get(name, value)
+        for name, value in defaults.items()
     }
 
 
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Settings over settings: what stands above counts, section by section."""
-    both = {name: merged(below[name], above[name]) for name in above if _sections(below.get(name), above[name])}
+    both = {name: merge_settings(below[name], above[name]) for name in above if _sections(below.get(name), above[name])}
     return {**below, **above, **both}
 
 

@@ -15,7 +15,7 @@ OPTION = re.compile(r"(?<![\w-])--([a-z]+)(?![\w-])")
 
 def name_as_in_python(message: str) -> str:
     """A message whose options (`--resume`, `--out`, `--pairs`) are written as the arguments of `regard.train`."""
-    return OPTION.sub(lambda found: _argument(found.group(1)) or found.group(0), message)
+    return OPTION.sub(lambda match: _argument(match.group(1)) or match.group(0), message)
 
 
 @contextmanager

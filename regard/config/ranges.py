@@ -37,13 +37,13 @@ class Range:
         return " and ".join(f"{words} {_short(bound)}" for words, bound in bounds.items() if bound is not None)
 
 
-def affordable(parameters: float, remedy: str) -> None:
+def check_affordable(parameters: float, remedy: str) -> None:
     """Stop at a model that no machine could hold, before any of it is allocated."""
     if parameters > TOO_MANY:
         raise ValueError(f"a model of about {parameters:.1e} parameters exceeds the limit of {TOO_MANY:.0e}: {remedy}")
 
 
-def divided(width: int, heads: int, groups: int | None = None) -> None:
+def check_divisible(width: int, heads: int, groups: int | None = None) -> None:
     """Stop at heads that cannot share the width evenly, or groups that cannot share the heads."""
     if heads < 1 or width % heads:
         raise ValueError(f"{heads} heads do not divide a width of {width}: choose heads that do")

@@ -23,16 +23,16 @@ class Registry(Mapping[str, Any]):
     def __init__(self, places: Mapping[str, str]) -> None:
         """Refuse what lies outside the package: names may come from files, what they stand for may not."""
         every = (place for some in places.values() for place in some.split())
-        if strange := [place for place in every if not place.startswith("regard.")]:
-            raise ValueError(f"{strange[0]} is no part of regard")
+        if foreign := [place for place in every if not place.startswith("regard.")]:
+            raise ValueError(f"{foreign[0]} is no part of regard")
         self.places = places
 
     def __getitem__(self, name: str) -> Any:
-        found: list[Any] = []
+        objects: list[Any] = []
         for place in self.places[name].split():
             module, _, names = place.partition(":")
-            found += [getattr(import_module(module), each) for each in names.split(",")]
-        return tuple(found) if len(found) > 1 else found[0]
+            objects += [getattr(import_module(module), attribute) for attribute in names.split(",")]
+        return tuple(objects) if len(objects) > 1 else objects[0]
 
     def __contains__(self, name: object) -> bool:
         return name in self.places  # without an import

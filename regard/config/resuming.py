@@ -35,18 +35,18 @@ Fingerprinted = Annotated[T, Resume("fingerprint")]
 """It decides which examples there are: free while their fingerprint stays the same, otherwise refused."""
 
 
-def verdicts(cls: type, *, where: str = "", inherited: Verdict = "warned") -> dict[str, Verdict]:
+def verdicts(cls: type, *, where: str = "", default: Verdict = "warned") -> dict[str, Verdict]:
     """What each setting below a dataclass says of itself, sections too, entries of lists by the list's own name."""
-    found: dict[str, Verdict] = {}
+    by_name: dict[str, Verdict] = {}
     kinds = hints(cls)
     for field in dataclasses.fields(cls):
         name, kind = join(where, field.name), kinds[field.name]
-        found[name] = own = field.metadata.get("resume") or _own(kind) or inherited
+        by_name[name] = verdict = field.metadata.get("resume") or _find_verdict(kind) or default
         for section in sections(kind):
-            found = verdicts(section, where=name, inherited=own) | found
-    return found
+            by_name = verdicts(section, where=name, default=verdict) | by_name
+    return by_name
 
 
-def _own(kind: Any) -> Verdict | None:
-    said = [note.verdict for note in bare(kind)[1] if isinstance(note, Resume)]
-    return said[-1] if said else None
+def _find_verdict(kind: Any) -> Verdict | None:
+    noted = [note.verdict for note in bare(kind)[1] if isinstance(note, Resume)]
+    return noted[-1] if noted else None

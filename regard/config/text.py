@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from regard.config.words import shown
+from regard.config.words import quote
 
 LARGEST = 1 << 20  # bytes of a settings file
 DEEP = 100  # lists within lists, which libyaml would follow until the stack ends
@@ -45,7 +45,7 @@ def parse(text: str, *, name: str = "settings") -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{name}:1: expected `name: value` lines, not {shown(value)}")
+        raise ValueError(f"{name}:1: expected `name: value` lines, not {quote(value)}")
     return value
 
 
@@ -71,7 +71,7 @@ def override(mapping: Mapping[str, Any], settings: Sequence[str]) -> dict[str, A
             here = here[section]
             if not isinstance(here, dict):
                 place = ".".join(sections[:depth])
-                raise ValueError(f"cannot set {name.strip()}: {place} is {shown(here)}, not a section")
+                raise ValueError(f"cannot set {name.strip()}: {place} is {quote(here)}, not a section")
         here[last] = _scalar(text, setting)
     return result
 
@@ -91,13 +91,13 @@ class _Constructor(yaml.constructor.SafeConstructor):
     """Makes values of what was read, and refuses names that readers stumble over."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict:
-        seen: dict[str, int] = {}
+        lines: dict[str, int] = {}
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if key.tag != "tag:yaml.org,2002:str":
-                raise _refusal(f"names must be words, quote {shown(key.value)}", key)
-            if key.value in seen:
-                raise _refusal(f"{key.value} is given twice, first in line {seen[key.value]}", key)
-            seen[key.value] = key.start_mark.line + 1
+                raise _refusal(f"names must be words, quote {quote(key.value)}", key)
+            if key.value in lines:
+                raise _refusal(f"{key.value} is given twice, first in line {lines[key.value]}", key)
+            lines[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep=deep)
 
     def whole(self, node: Any) -> int:

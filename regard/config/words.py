@@ -18,11 +18,11 @@ LETTERS_PER_TYPO = 4  # of a name for each that may be mistyped, rounded
 SHORTEST_TYPED = 4  # letters of a name in which a mistake can be told from another name
 
 
-def named(kind: Any) -> str:
+def describe_type(kind: Any) -> str:
     """An annotation in words: `a whole number from 1 to 8`, `one of adam, sgd`."""
     kind, notes = bare(kind)
     if ranges := [str(note) for note in notes if isinstance(note, Range)]:
-        return f"{named(kind)} {' and '.join(ranges)}"
+        return f"{describe_type(kind)} {' and '.join(ranges)}"
     origin, arguments = get_origin(kind), get_args(kind)
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     if kind in words:
@@ -30,18 +30,18 @@ def named(kind: Any) -> str:
     if kind is Path:
         return words[str]
     if origin in UNIONS:
-        return " or ".join(dict.fromkeys(named(arm) for arm in arguments))
+        return " or ".join(dict.fromkeys(describe_type(arm) for arm in arguments))
     if origin is Literal:
         return f"one of {', '.join(map(str, arguments))}" if len(arguments) > 1 else str(arguments[0])
     if origin in (tuple, list):
-        each = named(arguments[0])
-        return f"{each}, or a list of them" if short_setting(arguments[0]) else f"a list, each {each}"
+        element = describe_type(arguments[0])
+        return f"{element}, or a list of them" if short_setting(arguments[0]) else f"a list, each {element}"
     if short := short_setting(kind):
         return f"a {short} or a section"
     return "a section" if dataclasses.is_dataclass(kind) else "a mapping" if kind is not Any else "anything"
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value as an error quotes it."""
     if isinstance(value, Mapping):
         return "a section"
@@ -49,12 +49,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def clipped(name: str) -> str:
+def clip_name(name: str) -> str:
     """Return a name that somebody else chose, as it is if it is short and plain, else quoted and cut."""
-    return name if len(name) <= 60 and name.isprintable() else shown(name)
+    return name if len(name) <= 60 and name.isprintable() else quote(name)
 
 
-def nearest(name: str, names: Any) -> str:
+def suggest_name(name: str, names: Any) -> str:
     """The known name that was probably meant, or those there are, the first of very many."""
     names = list(names)
     if hint := suggest(name, names):
@@ -76,27 +76,27 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     """
     typed = _fold(name)
     best, fewest = None, math.inf
-    for known in names:
-        meant = _fold(known)
-        longer, shorter = max(len(typed), len(meant)), min(len(typed), len(meant))
+    for candidate in names:
+        folded = _fold(candidate)
+        longer, shorter = max(len(typed), len(folded)), min(len(typed), len(folded))
         limit = (longer + LETTERS_PER_TYPO // 2) // LETTERS_PER_TYPO if longer >= SHORTEST_TYPED else 0
-        shortened = 2 * shorter >= longer and (typed.startswith(meant) or meant.startswith(typed))
+        shortened = 2 * shorter >= longer and (typed.startswith(folded) or folded.startswith(typed))
         if longer - shorter > limit and not shortened:
             continue
-        distance = count_typos(typed, meant)
+        distance = count_typos(typed, folded)
         if (distance <= limit or shortened) and distance < fewest:
-            best, fewest = known, distance
+            best, fewest = candidate, distance
     return best
 
 
-def count_typos(typed: str, meant: str) -> int:
+def count_typos(typed: str, target: str) -> int:
     """Letters to insert, leave out, replace, or swap with the next (Damerau 1964), each counted once."""
-    before, row = [0] * (len(meant) + 1), list(range(len(meant) + 1))
+    before, row = [0] * (len(target) + 1), list(range(len(target) + 1))
     for i, letter in enumerate(typed, start=1):
         previous, row, before = before, [i], row
-        for j, other in enumerate(meant, start=1):
+        for j, other in enumerate(target, start=1):
             cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
-            if i > 1 and j > 1 and (letter, typed[i - 2]) == (meant[j - 2], other):
+            if i > 1 and j > 1 and (letter, typed[i - 2]) == (target[j - 2], other):
                 cost = min(cost, previous[j - 2] + 1)
             row.append(cost)
     return row[-1]

@@ -14,7 +14,7 @@ from regard.models import lora
 from regard.models.interface import Model, TokenModel
 
 Optimizer = Literal["adamw", "muon", "sgd", "lora"]
-HELD = 1 << 28  # logits that a loss holds at once, in numbers
+MAX_LOGITS = 1 << 28  # logits that a loss holds at once, in numbers
 STORED = {"fp32": 4, "half": 2, "int8": 1}  # bytes of a weight in use
 
 
@@ -67,7 +67,7 @@ def training(model: nn.Module, traced: Trace, load: Load, how: Optimizer = "adam
 
 def adapters(model: nn.Module, rank: int) -> int:
     """Numbers that LoRA learns: two thin matrices beside every matrix of a block."""
-    return sum(rank * (each.in_features + each.out_features) for _, _, each in lora.inside(model))
+    return sum(rank * (linear.in_features + linear.out_features) for _, _, linear in lora.block_matrices(model))
 
 
 def use(model: nn.Module, *, context: int, source: int, precision: str) -> int:
@@ -91,8 +91,8 @@ def cache(model: nn.Module, context: int, source: int = 0) -> int:
 
 def _matrices(model: nn.Module) -> int:
     """Numbers in the matrices that Muon updates: those of linear maps inside blocks."""
-    linear = [(name, each) for name, each in model.named_modules() if isinstance(each, nn.Linear)]
-    return sum(each.weight.numel() for name, each in linear if any(part.isdigit() for part in name.split(".")))
+    linear = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    return sum(module.weight.numel() for name, module in linear if any(part.isdigit() for part in name.split(".")))
 
 
 def _loss(model: nn.Module, load: Load, *, frozen: bool = False) -> int:
@@ -100,6 +100,6 @@ def _loss(model: nn.Module, load: Load, *, frozen: bool = False) -> int:
     if not isinstance(model, TokenModel):
         return 0
     vocab, width = model.prediction.shape
-    held, wide = min(load.predicted, max(256, HELD // vocab)), BYTES[load.precision]
+    chunk_tokens, wide = min(load.predicted, max(256, MAX_LOGITS // vocab)), BYTES[load.precision]
     both = (4 + wide) * width  # a gradient in single precision, and what it is computed from
-    return 2 * wide * held * vocab + both * load.predicted + (0 if frozen else both * vocab)
+    return 2 * wide * chunk_tokens * vocab + both * load.predicted + (0 if frozen else both * vocab)

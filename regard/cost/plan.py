@@ -99,12 +99,12 @@ def estimate(config: Any, plan: Plan) -> Estimate:
     batch = plan.batch or max(1, STEP // tokens)
     traced = trace(config, lengths, plan.precision)
     share = plan.predicted if plan.predicted is not None else MASKED if config.predicts_masked else 1.0
-    one = traced.body + share * traced.head
+    per_sequence = traced.body + share * traced.head
     sequences = plan.steps * batch if plan.tokens is None else plan.tokens / tokens
-    total = 3 * sequences * one
-    own = -(-batch // plan.count)
-    load = memory.Load(own, round(share * own * lengths.target), plan.precision, plan.rank)
-    held = {how: memory.training(model, traced, load, how) for how in get_args(Optimizer)}
+    total = 3 * sequences * per_sequence
+    batch_per_gpu = -(-batch // plan.count)
+    load = memory.Load(batch_per_gpu, round(share * batch_per_gpu * lengths.target), plan.precision, plan.rank)
+    memory_by_optimizer = {how: memory.training(model, traced, load, how) for how in get_args(Optimizer)}
     rate = plan.share * (processor.half if plan.precision == "half" else processor.fp32)
     seconds = duration(total, rate=rate, count=plan.count)
     parts = {name: sizes.count(tensors) for name, tensors in sizes.parts(model).items()}
@@ -116,11 +116,11 @@ def estimate(config: Any, plan: Plan) -> Estimate:
         tokens=tokens,
         batch=batch,
         forward=(traced.body + traced.head) / tokens,
-        training=3 * one / tokens,
+        training=3 * per_sequence / tokens,
         operations=total,
-        memory=held,
+        memory=memory_by_optimizer,
         use=_use(model, config, lengths),
-        fits=held[plan.optimizer].total < processor.memory,
+        fits=memory_by_optimizer[plan.optimizer].total < processor.memory,
         seconds=seconds,
         price=price(seconds, hourly=plan.hourly, count=plan.count),
         rule_operations=by_rule,
@@ -153,10 +153,10 @@ def lengths_of(model: Any, plan: Plan) -> Lengths:
 
 def tokens_of(model: Any, lengths: Lengths) -> int:
     """Tokens of one sequence, source and target together; 1 of what is no sequence."""
-    asked = inspect.signature(model.forward).parameters
-    if "target" in asked:
+    inputs = inspect.signature(model.forward).parameters
+    if "target" in inputs:
         return lengths.source + lengths.target
-    return lengths.source if {"tokens", "words", "frames"} & set(asked) else 1
+    return lengths.source if {"tokens", "words", "frames"} & set(inputs) else 1
 
 
 def units_of(config: Any, length: int | None, target: int | None) -> int:
@@ -171,6 +171,8 @@ def _use(model: Any, config: Any, lengths: Lengths) -> dict[str, dict[int, int]]
     writes = isinstance(model, Model) and model.stack is not None
     contexts = sorted({max(1, longest // 16), max(1, longest // 4), longest}) if writes else [0]
     return {
-        stored: {each: memory.use(model, context=each, source=lengths.source, precision=stored) for each in contexts}
+        stored: {
+            context: memory.use(model, context=context, source=lengths.source, precision=stored) for context in contexts
+        }
         for stored in memory.STORED
     }

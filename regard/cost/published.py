@@ -58,8 +58,8 @@ def resnet(blocks: tuple[int, int, int, int], *, factor: int, image: int = 224, 
             ]
             norms += 2 * (channels + 2 * middle)
             channels = 4 * middle
-    found = _summed([*layers, Convolution(channels, classes, 1, 1, bias=True)])
-    return Published(found.parameters + norms + 2 * channels, found.forward)
+    totals = _sum_layers([*layers, Convolution(channels, classes, 1, 1, bias=True)])
+    return Published(totals.parameters + norms + 2 * channels, totals.forward)
 
 
 def xlnet(width: int, depth: int, *, vocab: int = 32000) -> Published:
@@ -70,9 +70,9 @@ def xlnet(width: int, depth: int, *, vocab: int = 32000) -> Published:
     return Published(vocab * width + width + depth * block)
 
 
-def _summed(layers: Iterable[Convolution]) -> Published:
+def _sum_layers(layers: Iterable[Convolution]) -> Published:
     layers = list(layers)
-    return Published(sum(each.parameters for each in layers), sum(each.operations for each in layers))
+    return Published(sum(layer.parameters for layer in layers), sum(layer.operations for layer in layers))
 
 
 PUBLISHED = {

@@ -12,7 +12,7 @@ from regard import models
 from regard.attention.multihead import MultiHead
 from regard.attention.positions import Positions
 from regard.attention.singlehead import SingleHead
-from regard.config.words import nearest
+from regard.config.words import suggest_name
 from regard.models.blocks import Embedding, FeedForward
 from regard.models.cells import Layer
 from regard.models.running import RunningNorm
@@ -45,16 +45,16 @@ def parameters(config: Any) -> int:
 
 def parts(model: nn.Module) -> dict[str, list[Tensor]]:
     """What each part of a model learns; a module inside a part belongs to it."""
-    found: dict[str, list[Tensor]] = {name: [] for name in (*PARTS, REST)}
+    by_part: dict[str, list[Tensor]] = {name: [] for name in (*PARTS, REST)}
 
     def walk(module: nn.Module, part: str | None) -> None:
         part = part or next((name for name, kinds in PARTS.items() if isinstance(module, kinds)), None)
-        found[part or REST] += learned_tensors(module, recurse=False)
+        by_part[part or REST] += learned_tensors(module, recurse=False)
         for child in module.children():
             walk(child, part)
 
     walk(model, None)
-    return {name: tensors for name, tensors in found.items() if tensors}
+    return {name: tensors for name, tensors in by_part.items() if tensors}
 
 
 def count(tensors: list[Tensor]) -> int:
@@ -64,16 +64,18 @@ def count(tensors: list[Tensor]) -> int:
 
 def presets() -> dict[str, tuple[type, dict[str, Any]]]:
     """Every preset of every model by its name, also after that of its model: `base` and `transformer-base`."""
-    own = {(kind, name): preset for kind, (_, shape) in models.MODELS.items() for name, preset in shape.PRESETS.items()}
-    uses = Counter(name for _, name in own)
-    found = {name: (models.MODELS[kind][1], preset) for (kind, name), preset in own.items() if uses[name] == 1}
-    return found | {f"{kind}-{name}": (models.MODELS[kind][1], preset) for (kind, name), preset in own.items()}
+    by_model = {
+        (kind, name): preset for kind, (_, shape) in models.MODELS.items() for name, preset in shape.PRESETS.items()
+    }
+    uses = Counter(name for _, name in by_model)
+    unique = {name: (models.MODELS[kind][1], preset) for (kind, name), preset in by_model.items() if uses[name] == 1}
+    return unique | {f"{kind}-{name}": (models.MODELS[kind][1], preset) for (kind, name), preset in by_model.items()}
 
 
 def preset(name: str) -> Any:
     """The config of a preset, or an error with the nearest names."""
-    known = presets()
-    if name not in known:
-        raise ValueError(f"unknown preset {name}{nearest(name, known)}")
-    shape, settings = known[name]
+    available = presets()
+    if name not in available:
+        raise ValueError(f"unknown preset {name}{suggest_name(name, available)}")
+    shape, settings = available[name]
     return shape(**{**({"vocab": VOCAB} if "vocab" in shape.__dataclass_fields__ else {}), **settings})  # type: ignore[attr-defined]

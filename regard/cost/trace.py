@@ -56,31 +56,31 @@ def trace(config: Any, lengths: Lengths, precision: Precision = "fp32") -> Trace
     """Count what a training step does with one sequence, as the difference between two and one."""
     with FakeTensorMode():
         model = models.build(config).train()
-        one, two = (_run(model, lengths, precision, batch) for batch in (1, 2))
-    kept = two.kept - one.kept
-    return Trace(two.body - one.body, two.head - one.head, kept, one.kept - kept)
+        single, double = (_run(model, lengths, precision, batch) for batch in (1, 2))
+    kept_bytes = double.kept - single.kept
+    return Trace(double.body - single.body, double.head - single.head, kept_bytes, single.kept - kept_bytes)
 
 
 @functools.lru_cache(maxsize=64)
 def operations(config: Any, lengths: Lengths) -> tuple[int, int]:
     """Operations of one sequence's forward pass, up to its features and from there to its logits."""
     with FakeTensorMode():
-        one = _run(models.build(config).train(), lengths, "fp32", 1)
-    return one.body, one.head
+        single = _run(models.build(config).train(), lengths, "fp32", 1)
+    return single.body, single.head
 
 
 def _run(model: Any, lengths: Lengths, precision: Precision, batch: int) -> Trace:
     """The pass itself."""
     autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "half")
-    with _plainly(), autocast, Watched() as seen:
-        with seen.keeping(model):
+    with _plainly(), autocast, OperationCounter() as watcher:
+        with watcher.keeping(model):
             answer = model(**arguments(model, lengths, batch))
-        body = seen.operations
+        body = watcher.operations
         # A loss takes logits in chunks, so that nothing of their size is kept; a body alone has none.
         if isinstance(model, TokenModel) and model.has_logits:
             with torch.no_grad():
                 model.logits(answer[0] if isinstance(answer, tuple) else answer)
-    return Trace(body, seen.operations - body, seen.kept, 0)
+    return Trace(body, watcher.operations - body, watcher.kept, 0)
 
 
 @contextlib.contextmanager
@@ -96,8 +96,8 @@ def _plainly() -> Iterator[None]:
 def arguments(model: nn.Module, lengths: Lengths, batch: int) -> dict[str, Any]:
     """What a model is called with, told by the names of its arguments, which are the same in all models."""
     shape: Any = model.config
-    asked = inspect.signature(model.forward).parameters.values()
-    names = [each.name for each in asked if each.default is inspect.Parameter.empty]
+    parameters = inspect.signature(model.forward).parameters.values()
+    names = [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty]
     return {name: ARGUMENTS[name](shape, lengths, batch) for name in names}
 
 
@@ -111,8 +111,8 @@ def _layout(batch: int, length: int) -> Grid:
 
 def _loops(nodes: int) -> Edges:
     """A graph in which every node is joined to itself alone."""
-    each, bounds = torch.arange(nodes), torch.arange(nodes + 1)
-    return Edges(each, each, nodes, bounds, each, bounds)
+    indices, bounds = torch.arange(nodes), torch.arange(nodes + 1)
+    return Edges(indices, indices, nodes, bounds, indices, bounds)
 
 
 ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
@@ -137,7 +137,7 @@ ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
 }
 
 
-class Watched(TorchFunctionMode):
+class OperationCounter(TorchFunctionMode):
     """Counts operations, and while it is told to also what autograd keeps."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Watched(TorchFunctionMode):
         self.counter = FlopCounterMode(display=False)
         self.attended = self.kept = 0
 
-    def __enter__(self) -> Watched:
+    def __enter__(self) -> OperationCounter:
         self.counter.__enter__()
         return super().__enter__()
 
@@ -185,12 +185,12 @@ class Watched(TorchFunctionMode):
             views.setdefault(storage._cdata, {})[place] = tensor.numel() * tensor.element_size()
             return tensor
 
-        own = {tensor.untyped_storage()._cdata for tensor in (*model.parameters(), *model.buffers())}
+        weight_storages = {tensor.untyped_storage()._cdata for tensor in (*model.parameters(), *model.buffers())}
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             yield
-        for name, seen in views.items():
-            if name not in own:
-                self.kept += min(storages[name].nbytes(), sum(seen.values()))
+        for name, view_sizes in views.items():
+            if name not in weight_storages:
+                self.kept += min(storages[name].nbytes(), sum(view_sizes.values()))
 
 
 class _Attention(torch.autograd.Function):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regard.data.encodings import looks_like
+from regard.data.encodings import guess_encoding
 
 HEAD = 1 << 13  # bytes by which a file is judged
 AS_TEXT = "save it as text (.txt) or HTML"
@@ -70,7 +70,7 @@ def binary_kind(head: bytes, name: str) -> str | None:
 
 def _is_binary(head: bytes) -> bool:
     """True if bytes are neither UTF-8 nor another encoding of text, and have control characters that no text has."""
-    if not head or looks_like(head) is not None:
+    if not head or guess_encoding(head) is not None:
         return False
     try:
         head.decode("utf-8")

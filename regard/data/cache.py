@@ -33,9 +33,9 @@ BUFFER = 1 << 20
 ABSENT = ""  # the damage of an entry that is not there, or of another version: nothing to speak of
 
 
-def folder(given: str | Path | None = None) -> Path:
+def cache_folder(path: str | Path | None = None) -> Path:
     """The cache folder: the one given, REGARD_CACHE, or ~/.cache/regard."""
-    return Path(given or os.environ.get("REGARD_CACHE") or Path("~/.cache/regard")).expanduser()
+    return Path(path or os.environ.get("REGARD_CACHE") or Path("~/.cache/regard")).expanduser()
 
 
 def key(**contents: Any) -> str:
@@ -53,7 +53,7 @@ class Entry:
     """What the user should hear: that it was damaged and had to be built again."""
 
 
-def entry(cache: Path, name: str, build: Callable[[Path], None]) -> Entry:
+def ensure_entry(cache: Path, name: str, build: Callable[[Path], None]) -> Entry:
     """The finished folder of this name, built now unless it is there and whole.
 
     It is written beside its place and renamed into it, so a folder under its own name is never half written. Of two
@@ -61,23 +61,23 @@ def entry(cache: Path, name: str, build: Callable[[Path], None]) -> Entry:
     the first to finish is believed.
     """
     place = cache / name
-    if damage(place) is None:
+    if find_damage(place) is None:
         return Entry(place)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        _sweep(cache)
+        _remove_leftovers(cache)
         with hold_lock(cache / f"{UNFINISHED}{name}.lock"):
-            found = damage(place)
-            if found is None:  # somebody else has built it meanwhile
+            damaged_file = find_damage(place)
+            if damaged_file is None:  # somebody else has built it meanwhile
                 return Entry(place)
             _build(cache, place, build)
     except OSError as error:
         reason = error.strerror or error
         raise ValueError(f"cannot write the cache folder {cache} ({reason}): set REGARD_CACHE to another one") from None
-    return Entry(place, (f"cached data was damaged ({place / found}): prepared again",) if found else ())
+    return Entry(place, (f"cached data was damaged ({place / damaged_file}): prepared again",) if damaged_file else ())
 
 
-def damage(place: Path) -> str | None:
+def find_damage(place: Path) -> str | None:
     """What is wrong with an entry: the file whose bytes changed, ABSENT where there is none, None if all is well."""
     try:
         data = (place / MANIFEST).read_bytes()
@@ -90,9 +90,9 @@ def damage(place: Path) -> str | None:
         return MANIFEST
     if files is None:
         return ABSENT
-    if not isinstance(files, dict) or data != _sealed(files):
+    if not isinstance(files, dict) or data != _manifest_bytes(files):
         return MANIFEST
-    return _changed(place, files)
+    return _first_changed_file(place, files)
 
 
 # Arrays by name.
@@ -137,11 +137,13 @@ class Builder:
 class Arrays(Mapping[str, np.ndarray]):
     """Arrays in the cache by name, mapped into memory, and what was noted of them."""
 
-    def __init__(self, found: Entry) -> None:
-        plain = json.loads((found.place / ARRAYS).read_text(encoding="utf-8"))
-        self.place, self.notes = found.place, found.notes
+    def __init__(self, cache_entry: Entry) -> None:
+        plain = json.loads((cache_entry.place / ARRAYS).read_text(encoding="utf-8"))
+        self.place, self.notes = cache_entry.place, cache_entry.notes
         self.facts: dict[str, Any] = plain["facts"]
-        self._arrays = {name: _mapped(found.place / f"{name}.bin", *kind) for name, kind in plain["arrays"].items()}
+        self._arrays = {
+            name: _map_array(cache_entry.place / f"{name}.bin", *kind) for name, kind in plain["arrays"].items()
+        }
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._arrays[name]
@@ -153,7 +155,7 @@ class Arrays(Mapping[str, np.ndarray]):
         return len(self._arrays)
 
 
-def cached(
+def cached_arrays(
     kind: str, contents: Mapping[str, Any], build: Callable[[Builder], None], *, cache: str | Path | None = None
 ) -> Arrays:
     """The arrays made of these contents (digests of files, settings, a version), from the cache or built now."""
@@ -166,10 +168,10 @@ def cached(
         finally:
             builder.close()
 
-    return Arrays(entry(folder(cache), f"{kind}-{key(kind=kind, **contents)}", write))
+    return Arrays(ensure_entry(cache_folder(cache), f"{kind}-{key(kind=kind, **contents)}", write))
 
 
-def _mapped(path: Path, kind: str, shape: list[int]) -> np.ndarray:
+def _map_array(path: Path, kind: str, shape: list[int]) -> np.ndarray:
     if 0 in shape:
         return np.zeros(shape, np.dtype(kind))  # an empty file cannot be mapped
     return np.asarray(np.memmap(path, np.dtype(kind), "r", shape=tuple(shape)))  # a plain array over the same pages
@@ -207,15 +209,15 @@ def hold_lock(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _sweep(cache: Path) -> None:
+def _remove_leftovers(cache: Path) -> None:
     """Remove what a killed process left half written more than a week ago."""
-    for left in cache.glob(f"{UNFINISHED}*"):
+    for leftover in cache.glob(f"{UNFINISHED}*"):
         with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > WEEK:
-                if left.is_dir():
-                    shutil.rmtree(left, ignore_errors=True)
+            if time.time() - leftover.stat().st_mtime > WEEK:
+                if leftover.is_dir():
+                    shutil.rmtree(leftover, ignore_errors=True)
                 else:
-                    left.unlink()
+                    leftover.unlink()
 
 
 def _seal(temporary: Path) -> None:
@@ -224,53 +226,53 @@ def _seal(temporary: Path) -> None:
     sizes = {name: path.stat().st_size for name, path in paths.items()}
     digests = _digests(temporary, sizes)
     files = {name: {"size": sizes[name], "sha256": digests[name]} for name in paths}
-    (temporary / MANIFEST).write_bytes(_sealed(files))
+    (temporary / MANIFEST).write_bytes(_manifest_bytes(files))
     for path in (*paths.values(), temporary / MANIFEST):
         with path.open("rb") as file:
             os.fsync(file.fileno())
 
 
-def _sealed(files: Mapping[str, Any]) -> bytes:
+def _manifest_bytes(files: Mapping[str, Any]) -> bytes:
     """The one manifest for these files, which vouches for itself as well."""
     body = json.dumps({"files": files, "format": SEAL}, sort_keys=True)
     digest = hashlib.sha256(body.encode()).hexdigest()
     return json.dumps({"files": files, "format": SEAL, "sha256": digest}, sort_keys=True).encode()
 
 
-def _changed(place: Path, files: Mapping[str, Any]) -> str | None:
+def _first_changed_file(place: Path, files: Mapping[str, Any]) -> str | None:
     """The first file that is not as the manifest has it; sizes first, which cost nothing."""
-    for name, known in files.items():
+    for name, recorded in files.items():
         try:
-            if (place / name).stat().st_size != known["size"]:
+            if (place / name).stat().st_size != recorded["size"]:
                 return name
         except OSError:
             return name
     try:
-        found = _digests(place, {name: known["size"] for name, known in files.items()})
+        digests = _digests(place, {name: recorded["size"] for name, recorded in files.items()})
     except OSError as error:
         return str(error.filename or MANIFEST)
-    return next((name for name, known in files.items() if found[name] != known["sha256"]), None)
+    return next((name for name, recorded in files.items() if digests[name] != recorded["sha256"]), None)
 
 
 def _digests(place: Path, sizes: Mapping[str, int]) -> dict[str, list[str]]:
     """SHA-256 of every piece of every file, on all cores: hashing lets go of Python's lock."""
     pieces = [(name, start) for name, size in sizes.items() for start in range(0, max(size, 1), PIECE)]
-    found: dict[str, list[str]] = {name: [] for name in sizes}
+    digests: dict[str, list[str]] = {name: [] for name in sizes}
     with ThreadPoolExecutor(min(len(pieces), os.cpu_count() or 1) or 1) as pool:
         for (name, _), digest in zip(
-            pieces, pool.map(lambda one: _digest(place / one[0], one[1]), pieces), strict=True
+            pieces, pool.map(lambda piece: _digest(place / piece[0], piece[1]), pieces), strict=True
         ):
-            found[name].append(digest)
-    return found
+            digests[name].append(digest)
+    return digests
 
 
 def _digest(path: Path, start: int) -> str:
-    digest, left = hashlib.sha256(), PIECE
+    digest, remaining = hashlib.sha256(), PIECE
     with path.open("rb", buffering=0) as file:
         file.seek(start)
-        while left > 0 and (data := file.read(min(BUFFER, left))):
+        while remaining > 0 and (data := file.read(min(BUFFER, remaining))):
             digest.update(data)
-            left -= len(data)
+            remaining -= len(data)
     return digest.hexdigest()
 
 
@@ -279,7 +281,7 @@ def _publish(temporary: Path, place: Path) -> None:
         with contextlib.suppress(OSError):
             temporary.rename(place)
             return
-        if damage(place) is None:
+        if find_damage(place) is None:
             return
         damaged = temporary.with_name(f"{temporary.name}-damaged")
         with contextlib.suppress(OSError):

@@ -62,13 +62,13 @@ class Marks:
 
     def first(self, most: int) -> list[tuple[int, int]]:
         """The first marked lines, as (corpus, line)."""
-        found: list[tuple[int, int]] = []
+        marked: list[tuple[int, int]] = []
         for corpus, bits in enumerate(self._bits):
             for byte in np.flatnonzero(np.frombuffer(bits, np.uint8))[:most].tolist():
-                found += [(corpus, byte * 8 + bit) for bit in range(8) if bits[byte] >> bit & 1]
-            if len(found) >= most:
+                marked += [(corpus, byte * 8 + bit) for bit in range(8) if bits[byte] >> bit & 1]
+            if len(marked) >= most:
                 break
-        return found[:most]
+        return marked[:most]
 
 
 class Keys:
@@ -122,18 +122,18 @@ class Keys:
             raise ValueError(f"cannot write to {self.scratch} ({reason}): set REGARD_CACHE to another folder") from None
 
 
-def again(keys: UInt64[np.ndarray, "rows"]) -> np.ndarray:
+def find_repeats(keys: UInt64[np.ndarray, "rows"]) -> np.ndarray:
     """Which rows have a key that an earlier row has, as row numbers."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     return order[1:][ordered[1:] == ordered[:-1]]
 
 
-def differing(keys: UInt64[np.ndarray, "rows"], values: UInt64[np.ndarray, "rows"]) -> np.ndarray:
+def find_conflicts(keys: UInt64[np.ndarray, "rows"], values: UInt64[np.ndarray, "rows"]) -> np.ndarray:
     """For each key with more than one value, the first row whose value is not that of the key's first row."""
     order = np.argsort(keys, kind="stable")
-    ordered, found = keys[order], values[order]
+    ordered, ordered_values = keys[order], values[order]
     begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(order) else order
     group = np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(order)]))
-    other = np.flatnonzero(found != found[begins][group])
+    other = np.flatnonzero(ordered_values != ordered_values[begins][group])
     return order[other[np.unique(group[other], return_index=True)[1]]]

@@ -24,17 +24,19 @@ def encode_text(text: str) -> bytes:
         raise ValueError(SURROGATE) from None
 
 
-def find(name: str) -> Path:
+def find_path(name: str) -> Path:
     """The file or folder of this name, looked for as given, under the folder REGARD_DATA, or else under `data`."""
     if not name.strip():
         raise ValueError("an empty name of a file, which would be the folder here: give its name")
     check_name(name)
-    named = os.environ.get("REGARD_DATA")
-    folder = Path(named).expanduser() if named else Path("data")
+    data_folder = os.environ.get("REGARD_DATA")
+    folder = Path(data_folder).expanduser() if data_folder else Path("data")
     for path in (Path(name).expanduser(), folder / name):
         if path.exists():
             return path
-    where = f"or under REGARD_DATA={named}" if named else "or under data (REGARD_DATA may name another folder)"
+    where = (
+        f"or under REGARD_DATA={data_folder}" if data_folder else "or under data (REGARD_DATA may name another folder)"
+    )
     raise ValueError(f"no file {name} here {where}: {describe_source(name) or 'check the path'}")
 
 
@@ -47,15 +49,15 @@ def check_name(name: str) -> None:
         raise ValueError(f"{shown}: this name is not UTF-8, rename it first") from None
 
 
-def locate(name: str) -> Path:
+def find_file(name: str) -> Path:
     """The same where it must be a file."""
-    found = find(name)
-    if not found.is_file():
+    path = find_path(name)
+    if not path.is_file():
         raise ValueError(f"{name} is not a regular file: give the path of a text, TSV, JSONL or .gz file")
-    return found
+    return path
 
 
-def looks_like(data: bytes) -> str | None:
+def guess_encoding(data: bytes) -> str | None:
     """What text that is no UTF-8 seems to be in, by the name that iconv knows; None where nothing tells."""
     for mark, name in MARKS.items():
         if data.startswith(mark):
@@ -70,15 +72,15 @@ def looks_like(data: bytes) -> str | None:
 
 def hint(data: bytes, name: str = "FILE") -> str:
     """A few words on what text that is no UTF-8 seems to be in and how to convert it, or none."""
-    found = looks_like(data)
-    called = "Latin-1" if found == "WINDOWS-1252" else found
-    return f"it looks like {called}: iconv -f {found} -t UTF-8 {shlex.quote(name)}" if found else ""
+    encoding = guess_encoding(data)
+    label = "Latin-1" if encoding == "WINDOWS-1252" else encoding
+    return f"it looks like {label}: iconv -f {encoding} -t UTF-8 {shlex.quote(name)}" if encoding else ""
 
 
 def hint_of(name: str) -> str:
     """The same for a file; nothing for one that cannot be read, or is UTF-8 where one looks."""
     try:
-        with locate(name).open("rb") as file:
+        with find_file(name).open("rb") as file:
             lines = file.read(HEAD).split(b"\n")
     except (OSError, ValueError):
         return ""

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.data.packing import number, shuffled
+from regard.data.packing import number, permute
 
 Batch = TypeVar("Batch", bound="TensorBatch")
 Train = TypeVar("Train")
@@ -71,7 +71,7 @@ def order_examples(places: Int[np.ndarray, "place"], total: int, *, seed: int) -
     A pure function of seed and place, without a table of the order.
     """
     epochs, turns = np.divmod(places, total)
-    parts = [shuffled(turns[epochs == epoch], total, number(seed, int(epoch))) for epoch in np.unique(epochs)]
+    parts = [permute(turns[epochs == epoch], total, number(seed, int(epoch))) for epoch in np.unique(epochs)]
     return np.concatenate(parts)
 
 

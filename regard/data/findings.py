@@ -31,10 +31,10 @@ class Lengths:
 
     def at(self, share: float) -> int:
         """The length that at least this share of the texts does not exceed."""
-        left = math.ceil(share * self.counts.total())
+        remaining = math.ceil(share * self.counts.total())
         for length in sorted(self.counts):
-            left -= self.counts[length]
-            if left <= 0:
+            remaining -= self.counts[length]
+            if remaining <= 0:
                 return length
         return 0
 
@@ -46,23 +46,23 @@ class Lengths:
         return {**ends, "mean": mean, "median": self.at(0.5), "percentile_99": self.at(0.99)}
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The same in words."""
-        found = self.plain()
-        text = f"{found['least']} to {found['most']:,}, mean {found['mean']}, median {found['median']}"
-        return f"{text}, 99 % within {found['percentile_99']}"
+        summary = self.plain()
+        text = f"{summary['least']} to {summary['most']:,}, mean {summary['mean']}, median {summary['median']}"
+        return f"{text}, 99 % within {summary['percentile_99']}"
 
 
-def told(finding: Finding, reason: str = "", of: int = 0) -> str:
+def describe_finding(finding: Finding, reason: str = "", of: int = 0) -> str:
     """`2 of 90 (2.22%) invalid UTF-8: a.fr:7, 9`."""
     if not finding.count:
         return "none"
     share = f" of {of:,} ({finding.count / of:.2%})" if of else ""
     more = ", ..." * (finding.count > len(finding.places))
-    return f"{finding.count:,}{share}{' ' * bool(reason)}{reason}: {_placed(finding.places)}{more}"
+    return f"{finding.count:,}{share}{' ' * bool(reason)}{reason}: {_join_places(finding.places)}{more}"
 
 
-def _placed(places: list[str]) -> str:
+def _join_places(places: list[str]) -> str:
     """Places in a row, without saying the name of a file twice running."""
     words: list[str] = []
     last = ""

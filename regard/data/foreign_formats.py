@@ -60,10 +60,10 @@ def describe_marks(name: str, beginning: str = "") -> str | None:
 
     None if it may be plain text.
     """
-    known = MARKS_LEARNT.get(Path(name.removesuffix(".gz")).suffix.lower())
-    if known is None and beginning.lstrip("\ufeff \t\r\n").lower().startswith(PAGE_BEGINNINGS):
-        known = PAGE
-    return None if known is None else f"{name} is {known[0]}: {known[1]}"
+    description = MARKS_LEARNT.get(Path(name.removesuffix(".gz")).suffix.lower())
+    if description is None and beginning.lstrip("\ufeff \t\r\n").lower().startswith(PAGE_BEGINNINGS):
+        description = PAGE
+    return None if description is None else f"{name} is {description[0]}: {description[1]}"
 
 
 def describe_marked_folder(folder: Path) -> str | None:
@@ -84,14 +84,16 @@ def refuse_foreign_format(name: str, beginning: bytes) -> None:
     ending = Path(name.removesuffix(".gz")).suffix.lower()
     if ending in ARRAYS:
         return
-    known = BY_SUFFIX.get(ending) or next(
+    description = BY_SUFFIX.get(ending) or next(
         (what for mark, what in BY_BEGINNING.items() if beginning.startswith(mark)), None
     )
-    if known is None and beginning.startswith(ARCHIVE):
-        known = ("an archive or an Office document", SAVE_TEXT)
-    if known is None:
+    if description is None and beginning.startswith(ARCHIVE):
+        description = ("an archive or an Office document", SAVE_TEXT)
+    if description is None:
         start = beginning[:2000].lower()
-        known = next((what for mark, what in MARKUP.items() if mark in start), None) if b"<" in start[:8] else None
-    if known is not None:
-        what, remedy = known
+        description = (
+            next((what for mark, what in MARKUP.items() if mark in start), None) if b"<" in start[:8] else None
+        )
+    if description is not None:
+        what, remedy = description
         raise ValueError(f"{name} is {what}, which is not read as it is: {remedy}")

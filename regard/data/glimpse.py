@@ -10,10 +10,10 @@ from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
 
-from regard.data.encodings import find, locate
+from regard.data.encodings import find_file, find_path
 from regard.data.foreign_formats import describe_marks, refuse_foreign_format
 from regard.data.line_report import LineReport
-from regard.data.readers import JSON_SUFFIXES, LINE, MEMORY_SUFFIX, Refusal, lines, parsed, read_cells, suffix
+from regard.data.readers import JSON_SUFFIXES, LINE, MEMORY_SUFFIX, Refusal, lines, parse_json_line, read_cells, suffix
 from regard.data.table_records import heading_delimiter, replace_decimal_commas, separator_in, split_records
 from regard.data.tables import TABLE_SUFFIXES
 
@@ -27,7 +27,7 @@ ENOUGH_NUMBERS = 3  # columns of numbers beside texts that make a file as likely
 def arrays_in(name: str) -> set[str]:
     """The names of the arrays in an npz file; of what is none, nothing."""
     try:
-        with zipfile.ZipFile(locate(name)) as file:
+        with zipfile.ZipFile(find_file(name)) as file:
             return {member.removesuffix(".npy") for member in file.namelist()}
     except (zipfile.BadZipFile, OSError, ValueError):
         return set()
@@ -87,28 +87,28 @@ class Glimpse:
     lines: tuple[str, ...]
 
     @classmethod
-    def at(cls, name: str, *, told: bool = False) -> Glimpse:
+    def at(cls, name: str, *, declared: bool = False) -> Glimpse:
         """A look at this file; one that is not there, or empty, is an error.
 
         Where nobody `told` what it holds, neither may it be a single line that is too long to look at.
         """
-        locate(name)
+        find_file(name)
         if suffix(name) == MEMORY_SUFFIX:
             units = [row for _, row in islice(read_cells(name, LineReport()), LINES)]
             return cls(name, tuple("\t".join(row) for row in units))
         read = list(islice(lines(name), LINES))
         refuse_foreign_format(name, b"\n".join(line or b"" for line in read[:MARKUP_LINES]))
-        seen = tuple((line or b"").decode("utf-8", errors="replace") for line in read)
-        if None in read and not any(line.strip() for line in seen):
-            if told:
+        decoded = tuple((line or b"").decode("utf-8", errors="replace") for line in read)
+        if None in read and not any(line.strip() for line in decoded):
+            if declared:
                 return cls(name, ())
             raise ValueError(
                 f"{name} is one line of more than {LINE:,} bytes: say what it holds, with --text for plain text, "
                 "--questions for SQuAD"
             )
-        if not any(line.strip() for line in seen):
+        if not any(line.strip() for line in decoded):
             raise ValueError(f"{name} is empty: give a file with something to train on")
-        return cls(name, seen)
+        return cls(name, decoded)
 
     @property
     def suffix(self) -> str:
@@ -134,7 +134,7 @@ class Glimpse:
     @cached_property
     def records(self) -> list[Mapping[str, Any]]:
         """Its JSON objects."""
-        return [record for line in self.lines if (record := _record(line)) is not None] if self.is_json else []
+        return [record for line in self.lines if (record := _parse_record(line)) is not None] if self.is_json else []
 
     @cached_property
     def blanks(self) -> int:
@@ -149,11 +149,13 @@ class Glimpse:
             return []
         text = [line.encode() for line in self.lines]
         delimiter = heading_delimiter(text) if self.suffix == ".csv" else separator_in(text[0]) or "\t"
-        found = [row for _, row in split_records(text, LineReport(), delimiter, quoted=self.suffix == ".csv")]
-        found, _ = replace_decimal_commas(found, delimiter) if self.suffix in TABLE_SUFFIXES else (found, False)
-        width = len(found[0]) if found else 0
-        even = sum(len(row) == width for row in found)
-        return [row for row in found if len(row) == width] if width > 1 and even >= 0.9 * len(found) else []
+        split_rows = [row for _, row in split_records(text, LineReport(), delimiter, quoted=self.suffix == ".csv")]
+        split_rows, _ = (
+            replace_decimal_commas(split_rows, delimiter) if self.suffix in TABLE_SUFFIXES else (split_rows, False)
+        )
+        width = len(split_rows[0]) if split_rows else 0
+        even = sum(len(row) == width for row in split_rows)
+        return [row for row in split_rows if len(row) == width] if width > 1 and even >= 0.9 * len(split_rows) else []
 
     @cached_property
     def heading(self) -> list[str] | None:
@@ -191,22 +193,22 @@ def text_file(look: Glimpse) -> dict[str, Any] | None:
     return {"path": look.name, "field": texts[0]} if len(texts) == 1 else None
 
 
-def text_file_at(name: str, *, told: bool) -> dict[str, Any] | None:
+def text_file_at(name: str, *, declared: bool) -> dict[str, Any] | None:
     """The settings by which the file of this name is read as text; what is `told` to be text is read as some."""
     if (marks := describe_marks(name)) is not None:
-        if told:
+        if declared:
             raise ValueError(marks)
         return None
-    look = Glimpse.at(name, told=told)
+    look = Glimpse.at(name, declared=declared)
     if (marks := describe_marks(name, "\n".join(look.lines[:MARKUP_LINES]))) is not None:
         raise ValueError(marks)
-    return text_file(look) or ({"path": name} if told else None)
+    return text_file(look) or ({"path": name} if declared else None)
 
 
 def is_folder(name: str) -> bool:
     """Whether this is the name of a folder; of what is not there nobody can tell."""
     try:
-        return find(name).is_dir()
+        return find_path(name).is_dir()
     except ValueError:
         return False
 
@@ -229,9 +231,9 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[Column]:
     return [Column(tuple(cell.strip() for cell in cells)) for cells in zip(*rows, strict=True)]
 
 
-def _record(line: str) -> Mapping[str, Any] | None:
+def _parse_record(line: str) -> Mapping[str, Any] | None:
     try:
-        found = parsed(line)
+        record = parse_json_line(line)
     except Refusal:
         return None
-    return found if isinstance(found, Mapping) else None
+    return record if isinstance(record, Mapping) else None

@@ -19,15 +19,15 @@ IDEOGRAPHS = ((0x2E80, 0x31FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x
 Group = Int[np.ndarray, "hidden"]
 
 
-class Hiding:
+class TokenMasking:
     """Draws hidden tokens for a tokenizer: a share of all that may be hidden, in units of this kind."""
 
-    def __init__(self, own: Tokenizer, share: float, unit: Literal["tokens", "words", "spans"]) -> None:
-        self.share, self.unit, self.mask = share, unit, own.role("mask")
-        self._text = np.array([piece is not None for piece in own.spelled])
-        self._text[sorted(own.special)] = False
+    def __init__(self, tokenizer: Tokenizer, share: float, unit: Literal["tokens", "words", "spans"]) -> None:
+        self.share, self.unit, self.mask = share, unit, tokenizer.role("mask")
+        self._text = np.array([piece is not None for piece in tokenizer.token_bytes])
+        self._text[sorted(tokenizer.special)] = False
         self._ordinary = np.flatnonzero(self._text)
-        self._opens, self._closes = _wordy(own)
+        self._opens, self._closes = _word_boundaries(tokenizer)
 
     def count(self, tokens: int) -> int:
         """How many of so many tokens are hidden: at least one."""
@@ -72,18 +72,18 @@ class Hiding:
         if self.unit == "words":
             fit = int(np.searchsorted(np.cumsum(sizes[order]), count, side="right"))
             chosen[order[:fit]] = np.arange(fit)
-            left, order = count - int(sizes[order[:fit]].sum()), order[fit:]
+            remaining, order = count - int(sizes[order[:fit]].sum()), order[fit:]
             lengths = np.ones(len(order), np.int64)
         else:
-            left, lengths = count, 1 + np.searchsorted(LENGTHS[:-1], random.random(len(order)), side="right")
-        for group, (word, wanted) in enumerate(zip(order.tolist(), lengths.tolist(), strict=True), start=len(sizes)):
-            if left == 0:
+            remaining, lengths = count, 1 + np.searchsorted(LENGTHS[:-1], random.random(len(order)), side="right")
+        for group, (word, span) in enumerate(zip(order.tolist(), lengths.tolist(), strict=True), start=len(sizes)):
+            if remaining == 0:
                 break
-            for each in range(word, min(word + wanted, len(sizes))):
-                if not usable[each] or chosen[each] >= 0 or sizes[each] > left:
+            for position in range(word, min(word + span, len(sizes))):
+                if not usable[position] or chosen[position] >= 0 or sizes[position] > remaining:
                     break
-                chosen[each] = group
-                left -= int(sizes[each])
+                chosen[position] = group
+                remaining -= int(sizes[position])
         hidden = np.repeat(chosen, sizes)
         places = np.flatnonzero(hidden >= 0)
         together = hidden[places] if self.unit == "spans" else np.arange(len(places))
@@ -98,12 +98,12 @@ class Hiding:
         return np.where(draw < MASKED, self.mask, np.where(draw < MASKED + RANDOM, other, truth))
 
 
-def _wordy(own: Tokenizer) -> tuple[Bool[np.ndarray, "vocab"], Bool[np.ndarray, "vocab"]]:
+def _word_boundaries(tokenizer: Tokenizer) -> tuple[Bool[np.ndarray, "vocab"], Bool[np.ndarray, "vocab"]]:
     """Whether each token can go on with a word, and whether a word can go on after it."""
-    opens, closes = np.zeros(own.vocab, bool), np.zeros(own.vocab, bool)
-    if own.closed and own.between:  # every token is a word
+    opens, closes = np.zeros(tokenizer.vocab, bool), np.zeros(tokenizer.vocab, bool)
+    if tokenizer.closed and tokenizer.between:  # every token is a word
         return opens, closes
-    for token, piece in enumerate(own.spelled):
+    for token, piece in enumerate(tokenizer.token_bytes):
         if piece:
             text = piece.decode("utf-8", errors="replace")
             opens[token], closes[token] = _letter(text[0]), _letter(text[-1])

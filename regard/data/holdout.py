@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
-from regard.data.findings import Finding, told
+from regard.data.findings import Finding, describe_finding
 from regard.data.packing import number as number_of
 
 NOT_WORD = re.compile(r"\W+")
@@ -73,7 +73,7 @@ def leave_out_measured(
         finding.add(place(number))
     if shared.all():
         raise ValueError(f"{place(0)}: every training picture is also measured on: give others in data.valid")
-    line = f"left out of training: {told(finding, 'equal to pictures that are measured on')}"
+    line = f"left out of training: {describe_finding(finding, 'equal to pictures that are measured on')}"
     return ~shared, [line] if finding.count else []
 
 

@@ -50,8 +50,8 @@ def _check(path: str | Path, picture: Image.Image, size: int | None) -> None:
     if picture.width * picture.height > MOST:
         raise ValueError(f"{path} has {picture.width} x {picture.height} pixels: make it smaller")
     if size is not None and picture.size != (size, size):
-        found = f"{picture.width} x {picture.height}"
-        raise ValueError(f"{path} has {found} pixels and the model reads {size} x {size}: cut or resize it")
+        dimensions = f"{picture.width} x {picture.height}"
+        raise ValueError(f"{path} has {dimensions} pixels and the model reads {size} x {size}: cut or resize it")
     if (several := getattr(picture, "n_frames", 1)) > 1:
         raise ValueError(f"{path} holds {several} pictures: save each as a file of its own")
 
@@ -65,52 +65,52 @@ def _grey(path: str | Path, picture: Image.Image, *, ground: int) -> Float[np.nd
     if picture.mode == "F":
         raise ValueError(f"{path} has shades that are fractions: save it as a PNG of 8 or 16 bits")
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        seen = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", seen.size, (ground, ground, ground, 255)), seen)
+        rgba = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", rgba.size, (ground, ground, ground, 255)), rgba)
     return np.asarray(picture.convert("L"), np.float32) / 255
 
 
-def stacked(
-    given: Sequence[str | Path | np.ndarray], *, size: int, invert: bool = False
+def stack_pictures(
+    pictures: Sequence[str | Path | np.ndarray], *, size: int, invert: bool = False
 ) -> Float[np.ndarray, "pictures height width"]:
     """Picture files, or arrays of shades from 0 to 1, all of this size, as one array."""
-    if not given:
+    if not pictures:
         raise ValueError("no picture was given: name at least one")
-    return np.stack([_shades(each, size, invert) for each in given])
+    return np.stack([_to_shades(picture, size, invert) for picture in pictures])
 
 
-def _shades(given: str | Path | np.ndarray, size: int, invert: bool) -> np.ndarray:
-    if not isinstance(given, np.ndarray):
-        return read(given, size=size, invert=invert)
-    if given.shape != (size, size):
-        raise ValueError(f"an array of shape {given.shape} is no picture for a model that reads {size} x {size}")
-    shades = given.astype(np.float32)
+def _to_shades(picture: str | Path | np.ndarray, size: int, invert: bool) -> np.ndarray:
+    if not isinstance(picture, np.ndarray):
+        return read(picture, size=size, invert=invert)
+    if picture.shape != (size, size):
+        raise ValueError(f"an array of shape {picture.shape} is no picture for a model that reads {size} x {size}")
+    shades = picture.astype(np.float32)
     return 1 - shades if invert else shades
 
 
 def write(path: str | Path, shades: Float[np.ndarray, "height width"]) -> None:
     """Shades from 0 to 1 as a picture file; its name tells the format."""
-    _saved(_picture(shades), path)
+    _save_picture(_picture(shades), path)
 
 
-def marked(path: str | Path, shades: Float[np.ndarray, "height width"], box: tuple[float, ...], text: str) -> None:
+def save_with_box(
+    path: str | Path, shades: Float[np.ndarray, "height width"], box: tuple[float, ...], text: str
+) -> None:
     """Shades from 0 to 1 made larger, a box given in their pixels and a few words drawn upon it, as a file."""
     from PIL import Image, ImageDraw
 
     picture = _picture(shades).convert("RGB")
     large = picture.resize((picture.width * SCALE, picture.height * SCALE), Image.Resampling.NEAREST)
     pen = ImageDraw.Draw(large)
-    left, top, right, bottom = (each * SCALE for each in box)
-    left, right = sorted((left, right))
-    top, bottom = sorted((top, bottom))
-    pen.rectangle(
-        (left, top, right - 1 if right > left else right, bottom - 1 if bottom > top else bottom), outline=RED
-    )
-    pen.text((left + 2, max(0, top - 12)), text, fill=RED)
-    _saved(large, path)
+    x1, y1, x2, y2 = (side * SCALE for side in box)
+    x1, x2 = sorted((x1, x2))
+    y1, y2 = sorted((y1, y2))
+    pen.rectangle((x1, y1, x2 - 1 if x2 > x1 else x2, y2 - 1 if y2 > y1 else y2), outline=RED)
+    pen.text((x1 + 2, max(0, y1 - 12)), text, fill=RED)
+    _save_picture(large, path)
 
 
-def tiled(
+def save_grid(
     path: str | Path, pictures: Sequence[UInt8[np.ndarray, "channels height width"]], *, across: int | None = None
 ) -> None:
     """Pictures side by side in one file, so many in a row, or in a square; small ones are enlarged."""
@@ -121,17 +121,19 @@ def tiled(
     down = -(-len(pictures) // across)
     whole = np.full((down * (height + GAP) - GAP, across * (width + GAP) - GAP, channels), 128, np.uint8)
     for number, picture in enumerate(pictures):
-        top, left = (number // across) * (height + GAP), (number % across) * (width + GAP)
-        whole[top : top + height, left : left + width] = picture.transpose(1, 2, 0)
+        row_start, column_start = (number // across) * (height + GAP), (number % across) * (width + GAP)
+        whole[row_start : row_start + height, column_start : column_start + width] = picture.transpose(1, 2, 0)
     times = max(1, WIDE // max(whole.shape[:2]))
     drawn = Image.fromarray(whole.squeeze(-1) if channels == 1 else whole)
-    _saved(drawn.resize((drawn.width * times, drawn.height * times), Image.Resampling.NEAREST), path)
+    _save_picture(drawn.resize((drawn.width * times, drawn.height * times), Image.Resampling.NEAREST), path)
 
 
-def arrays(path: str | Path, pictures: Sequence[UInt8[np.ndarray, "channels height width"]], labels: list[str]) -> None:
+def save_arrays(
+    path: str | Path, pictures: Sequence[UInt8[np.ndarray, "channels height width"]], labels: list[str]
+) -> None:
     """Labelled pictures as arrays in an .npz file, which can be trained on."""
-    stacked = np.stack(pictures).transpose(0, 2, 3, 1)
-    np.savez_compressed(path, pictures=stacked, labels=np.array(labels))
+    array = np.stack(pictures).transpose(0, 2, 3, 1)
+    np.savez_compressed(path, pictures=array, labels=np.array(labels))
 
 
 def _picture(shades: np.ndarray) -> Image.Image:
@@ -140,7 +142,7 @@ def _picture(shades: np.ndarray) -> Image.Image:
     return Image.fromarray(np.rint(np.clip(shades, 0, 1) * 255).astype(np.uint8))
 
 
-def _saved(picture: Image.Image, path: str | Path) -> None:
+def _save_picture(picture: Image.Image, path: str | Path) -> None:
     from PIL import Image
 
     if Path(path).suffix.lower() not in Image.registered_extensions():

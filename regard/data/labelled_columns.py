@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from regard.config.words import suggest
 from regard.data.column_names import LABELS, TEXTS, VERDICTS, can_be_heading, find_name, find_pair
-from regard.data.readers import Refusal, lines, parsed, value_at
+from regard.data.readers import Refusal, lines, parse_json_line, value_at
 from regard.data.table_records import DELIMITERS
 from regard.data.tables import TableFormat, detect_format, read_sample
 
@@ -91,7 +91,7 @@ def first_record(path: str) -> Any:
     """What the first line of a file of JSON lines holds; None if it cannot be read."""
     for line in lines(path):
         try:
-            return parsed((line or b"").decode("utf-8"))
+            return parse_json_line((line or b"").decode("utf-8"))
         except (Refusal, UnicodeDecodeError):
             return None
     return None

@@ -54,9 +54,9 @@ class Guess:
         """Whether it is this language beyond doubt; a few words need to be clearer than many."""
         return self.probabilities.get(code, 0.0) >= (SURE if self.words >= ENOUGH else SURER)
 
-    def outside(self, known: Collection[str]) -> str | None:
+    def outside(self, codes: Collection[str]) -> str | None:
         """The language, if it is none of these; None where that is unsure."""
-        share = sum(self.probabilities[code] for code in known)
+        share = sum(self.probabilities[code] for code in codes)
         return self.code if share < (UNLIKE if self.words >= ENOUGH else UNLIKER) else None
 
 
@@ -131,69 +131,72 @@ def identify(text: str) -> Guess | None:
 
 def identify_many(texts: Sequence[str]) -> list[Guess | None]:
     """The likeliest language of each text, many at a time."""
-    before, heads = _recent[0], [text[:LONGEST] for text in texts]
-    found = {text: before[text] for text in heads if text in before}
-    new = [text for text in dict.fromkeys(heads) if text not in found]
+    recent, heads = _recent[0], [text[:LONGEST] for text in texts]
+    guesses = {text: recent[text] for text in heads if text in recent}
+    new = [text for text in dict.fromkeys(heads) if text not in guesses]
     for begin in range(0, len(new), TOGETHER):
-        some = new[begin : begin + TOGETHER]
-        found |= dict(zip(some, _identified([_words(text) for text in some]), strict=True))
+        chunk = new[begin : begin + TOGETHER]
+        guesses |= dict(zip(chunk, _classify([_words(text) for text in chunk]), strict=True))
     if new:
-        _recent[0] = dict(list(found.items())[-REMEMBERED:])
-    return [found[text] for text in heads]
+        _recent[0] = dict(list(guesses.items())[-REMEMBERED:])
+    return [guesses[text] for text in heads]
 
 
-def _identified(texts: Sequence[Sequence[str]]) -> Iterator[Guess | None]:
+def _classify(texts: Sequence[Sequence[str]]) -> Iterator[Guess | None]:
     logits = _sum_weights(_features(texts), len(texts)) / SCALE
     odds = np.exp(logits - logits.max(1, keepdims=True))
     shares = (odds / odds.sum(1, keepdims=True)).tolist()
     codes = list(LANGUAGES)
-    for words, best, own in zip(texts, odds.argmax(1).tolist(), shares, strict=True):
-        yield Guess(codes[best], dict(zip(codes, own, strict=True)), len(words)) if words else None
+    for words, best, probabilities in zip(texts, odds.argmax(1).tolist(), shares, strict=True):
+        yield Guess(codes[best], dict(zip(codes, probabilities, strict=True)), len(words)) if words else None
 
 
 def likeliest(text: str, among: Collection[str]) -> str | None:
     """The likeliest of these languages, however unlike each the text is; None where there is nothing to judge by."""
-    found = identify(text)
-    known = [code for code in among if code in LANGUAGES]
-    return max(known, key=found.probabilities.__getitem__) if found is not None and known else None
+    best_guess = identify(text)
+    candidates = [code for code in among if code in LANGUAGES]
+    return max(candidates, key=best_guess.probabilities.__getitem__) if best_guess is not None and candidates else None
 
 
 def guess(text: str, among: Collection[str]) -> str | None:
     """The likeliest of these languages, or None when nothing tells them apart or the text is in another one."""
-    found, code = identify(text), likeliest(text, among)
-    if found is None or code is None:
+    best_guess, code = identify(text), likeliest(text, among)
+    if best_guess is None or code is None:
         return None
-    known = sum(found.probabilities[one] for one in among if one in LANGUAGES)
-    return code if found.probabilities[code] >= LIKELY * max(known, LIKELY) else None
+    total = sum(best_guess.probabilities[candidate] for candidate in among if candidate in LANGUAGES)
+    return code if best_guess.probabilities[code] >= LIKELY * max(total, LIKELY) else None
 
 
 def is_surely(text: str, code: str) -> bool:
     """Whether a text is in this language beyond doubt."""
-    found = identify(text)
-    return found is not None and found.surely(code)
+    best_guess = identify(text)
+    return best_guess is not None and best_guess.surely(code)
 
 
-def foreign(text: str, known: Collection[str]) -> str | None:
+def identify_foreign(text: str, languages: Collection[str]) -> str | None:
     """The language of a text that is in none of these, or the script if it is not Latin; None where that is unsure."""
-    return foreign_many([text], known)[0]
+    return identify_foreign_many([text], languages)[0]
 
 
-def foreign_many(texts: Sequence[str], known: Collection[str]) -> list[str | None]:
+def identify_foreign_many(texts: Sequence[str], languages: Collection[str]) -> list[str | None]:
     """The same for each text, many at a time."""
-    if any(code not in LANGUAGES for code in known):
+    if any(code not in LANGUAGES for code in languages):
         return [None] * len(texts)
     guesses = zip(texts, identify_many(texts), strict=True)
-    return [_script(text) or (None if found is None else found.outside(known)) for text, found in guesses]
+    return [
+        _foreign_script(text) or (None if best_guess is None else best_guess.outside(languages))
+        for text, best_guess in guesses
+    ]
 
 
-def _script(text: str) -> str | None:
+def _foreign_script(text: str) -> str | None:
     """The script that most letters of a text have, unless that is Latin: Cyrillic, Greek, CJK ..."""
     if text.isascii():
         return None
     letters = [letter for letter in text[:LONGEST] if letter.isalpha()]
-    strange = [letter for letter in letters if not LATIN.match(letter)]
-    if 2 * len(strange) <= len(letters):
+    non_latin = [letter for letter in letters if not LATIN.match(letter)]
+    if 2 * len(non_latin) <= len(letters):
         return None
-    names = Counter(unicodedata.name(letter, "unknown").split()[0] for letter in strange)
+    names = Counter(unicodedata.name(letter, "unknown").split()[0] for letter in non_latin)
     [(script, _)] = names.most_common(1)
     return script if script == "CJK" else script.capitalize()

@@ -24,7 +24,7 @@ class Refusal(Exception):
 
 
 @dataclass
-class Found:
+class Occurrences:
     """How often something was met and where first, as (which file of the corpus, line)."""
 
     count: int = 0
@@ -43,45 +43,49 @@ class LineReport:
 
     read: int = 0
     kept: int = 0
-    refused: dict[str, Found] = field(default_factory=dict)
+    refused: dict[str, Occurrences] = field(default_factory=dict)
     """Bad lines by reason; too many of them stop the run."""
-    dropped: dict[str, Found] = field(default_factory=dict)
+    dropped: dict[str, Occurrences] = field(default_factory=dict)
     """Good lines left out on purpose, by reason."""
-    cut: Found = field(default_factory=Found)
+    cut: Occurrences = field(default_factory=Occurrences)
     """Good lines shortened."""
     tokens: tuple[int, int] = (0, 0)
     """Tokens kept on either side, ends of sentence included."""
 
     def refuse(self, reason: str, file: int, line: int) -> None:
         """A line that cannot be used."""
-        self.refused.setdefault(reason, Found()).add(file, line)
+        self.refused.setdefault(reason, Occurrences()).add(file, line)
 
     def drop(self, reason: str, file: int, line: int) -> None:
         """A line that could be used and is not."""
-        self.dropped.setdefault(reason, Found()).add(file, line)
+        self.dropped.setdefault(reason, Occurrences()).add(file, line)
 
     def check(
         self, share: float, files: Sequence[str], *, unit: str = "pair", remedy: str = " or raise data.reject"
     ) -> None:
         """Stop when nothing can be used or more than this share of the lines is bad."""
-        bad = sum(found.count for found in self.refused.values())
+        bad = sum(occurrences.count for occurrences in self.refused.values())
         if self.read == 0:
             raise ValueError(f"{files[0]} is empty: give a file with at least one {unit}")
         if bad > share * self.read:
             allowed, remedy = (f", more than the allowed {share:.2%}", remedy) if share else ("", "")
-            bad_files = sorted({file for file, _ in self.refused.get(NOT_UTF8, Found()).places})
-            hints = "".join(f" ({found})" for found in (hint_of(files[file]) for file in bad_files) if found)
-            if not hints and self.refused.get(NOT_UTF8, Found()).count > self.read / 2:
+            bad_files = sorted({file for file, _ in self.refused.get(NOT_UTF8, Occurrences()).places})
+            hints = "".join(
+                f" ({occurrences})" for occurrences in (hint_of(files[file]) for file in bad_files) if occurrences
+            )
+            if not hints and self.refused.get(NOT_UTF8, Occurrences()).count > self.read / 2:
                 raise ValueError(
-                    f"{together(files)} is no text: {self.refused[NOT_UTF8].count} of {self.read} lines are no UTF-8; "
+                    f"{file_list(files)} is no text: {self.refused[NOT_UTF8].count} of {self.read} lines are no UTF-8; "
                     "save it as plain text (UTF-8)"
                 )
             raise ValueError(
-                f"{bad} of {self.read} lines of {together(files)} are refused{allowed}: "
-                f"{'; '.join(said(self.refused, files))}; mend them{hints}{remedy}"
+                f"{bad} of {self.read} lines of {file_list(files)} are refused{allowed}: "
+                f"{'; '.join(describe_reasons(self.refused, files))}; mend them{hints}{remedy}"
             )
         if bad == self.read:
-            raise ValueError(f"no usable {unit} in {together(files)}: {'; '.join(said(self.refused, files))}")
+            raise ValueError(
+                f"no usable {unit} in {file_list(files)}: {'; '.join(describe_reasons(self.refused, files))}"
+            )
 
     def plain(self) -> dict[str, Any]:
         """As JSON, without the names of the files."""
@@ -91,63 +95,68 @@ class LineReport:
     def parse(cls, plain: dict[str, Any]) -> LineReport:
         """The way back."""
 
-        def found(entry: dict[str, Any]) -> Found:
-            return Found(entry["count"], [(file, line) for file, line in entry["places"]])
+        def parse_occurrences(entry: dict[str, Any]) -> Occurrences:
+            return Occurrences(entry["count"], [(file, line) for file, line in entry["places"]])
 
-        groups = {name: {why: found(one) for why, one in plain[name].items()} for name in ("refused", "dropped")}
+        groups = {
+            name: {why: parse_occurrences(record) for why, record in plain[name].items()}
+            for name in ("refused", "dropped")
+        }
         source, target = plain["tokens"]
-        return cls(plain["read"], plain["kept"], **groups, cut=found(plain["cut"]), tokens=(source, target))
+        return cls(plain["read"], plain["kept"], **groups, cut=parse_occurrences(plain["cut"]), tokens=(source, target))
 
     def report(self, files: Sequence[str]) -> dict[str, Any]:
         """As JSON for people: places written `file:line`."""
 
-        def named(found: Found) -> dict[str, Any]:
-            return {"count": found.count, "places": places(found, files)}
+        def describe(occurrences: Occurrences) -> dict[str, Any]:
+            return {"count": occurrences.count, "places": places(occurrences, files)}
 
         return {
             "files": list(files),
             "read": self.read,
             "kept": self.kept,
-            "refused": {reason: named(found) for reason, found in self.refused.items()},
-            "dropped": {reason: named(found) for reason, found in self.dropped.items()},
-            "cut": named(self.cut),
+            "refused": {reason: describe(occurrences) for reason, occurrences in self.refused.items()},
+            "dropped": {reason: describe(occurrences) for reason, occurrences in self.dropped.items()},
+            "cut": describe(self.cut),
             "tokens": {"source": self.tokens[0], "target": self.tokens[1]},
         }
 
     def lines(self, files: Sequence[str], *, unit: str = "pair") -> list[str]:
         """In words, one line a matter; a sentence is made of several lines, whatever else of one."""
-        kept = (
+        summary = (
             f"{'sentence' if self.kept == 1 else 'sentences'} in {quantity(self.read, 'line')}"
             if unit == "sentence"
             else f"of {quantity(self.read, unit)} kept"
         )
-        words = [f"{together(files)}: {self.kept:,} {kept}"]
-        words += [f"  refused: {text}" for text in said(self.refused, files)]
-        dropped = said(self.dropped, files, unit=unit)
+        words = [f"{file_list(files)}: {self.kept:,} {summary}"]
+        words += [f"  refused: {text}" for text in describe_reasons(self.refused, files)]
+        dropped = describe_reasons(self.dropped, files, unit=unit)
         words += [f"  {text}" if HELD in text else f"  left out: {text}" for text in dropped]
-        return words + [f"  shortened: {text}" for text in said({"too long": self.cut}, files) if self.cut.count]
+        return words + [
+            f"  shortened: {text}" for text in describe_reasons({"too long": self.cut}, files) if self.cut.count
+        ]
 
 
-def together(files: Sequence[str]) -> str:
+def file_list(files: Sequence[str]) -> str:
     """Files as one speaks of them: by name, or of many the first alone."""
     few = len(files) <= FEW
     return " and ".join(files) if few else f"{files[0]} and {len(files) - 1:,} other files"
 
 
-def places(found: Found, files: Sequence[str]) -> list[str]:
+def places(occurrences: Occurrences, files: Sequence[str]) -> list[str]:
     """The first places as `file:line`."""
-    return [f"{files[file]}:{line}" for file, line in found.places]
+    return [f"{files[file]}:{line}" for file, line in occurrences.places]
 
 
-def said(reasons: dict[str, Found], files: Sequence[str], *, unit: str = "") -> list[str]:
+def describe_reasons(reasons: dict[str, Occurrences], files: Sequence[str], *, unit: str = "") -> list[str]:
     """Reasons in words: `2 invalid UTF-8 (a.fr:7, a.fr:9)`, or `2 pairs longer than 9 tokens (...)`."""
     return [
-        f"{_counted(found.count, unit)} {reason} "
-        f"({', '.join(places(found, files))}{', ...' * (found.count > len(found.places))})"
-        for reason, found in reasons.items()
+        f"{_count_units(occurrences.count, unit)} {reason} "
+        f"({', '.join(places(occurrences, files))}{', ...' * (occurrences.count > len(occurrences.places))})"
+        for reason, occurrences in reasons.items()
     ]
 
 
-def _counted(count: int, unit: str) -> str:
+def _count_units(count: int, unit: str) -> str:
     """So many of a unit: `2`, `1 pair`, `2 pairs`."""
     return f"{count:,} {unit}{'s' * (count != 1)}" if unit else f"{count:,}"

@@ -45,7 +45,7 @@ class TextConfig:
         return plain(text) if self.normalise == "full" else normal(text, self.normalise)
 
 
-def recorded(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+def read_text_settings(settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """The tokenizer settings of a checkpoint; text of those without a record was brought to NFC and nothing else."""
     return {"normalise": "none", **(settings or {})}
 
@@ -55,17 +55,17 @@ def normal(text: str, level: Level) -> str:
     if level == "none":
         return text
     if level == "clean":
-        return visible(text)
+        return remove_invisible(text)
     return " ".join(plain(text).split())
 
 
 def plain(text: str) -> str:
     """A text with plain quotes, apostrophes and hyphens; its blanks and lines stay as they are."""
-    text = visible(text)
+    text = remove_invisible(text)
     return text if text.isascii() else TYPOGRAPHIC.sub(lambda match: PLAIN[match[0]], text)
 
 
-def visible(text: str) -> str:
+def remove_invisible(text: str) -> str:
     """A text in NFC without what cannot be seen."""
     if text.isascii():
         return text if text.isprintable() else INVISIBLE.sub("", text)

@@ -38,7 +38,7 @@ def number(*parts: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
-def shuffled(places: Int[np.ndarray, "places"], size: int, key: int) -> Int[np.ndarray, "places"]:
+def permute(places: Int[np.ndarray, "places"], size: int, key: int) -> Int[np.ndarray, "places"]:
     """Where a keyed permutation of range(size) sends these places.
 
     A Feistel network on a rectangle barely larger than `size`: each round moves one coordinate by a hash of the other.
@@ -61,13 +61,13 @@ def _feistel(places: np.ndarray, width: np.uint64, height: np.uint64, key: int) 
     for turn in range(ROUNDS):
         salt = np.uint64((key + turn * 0x9E3779B97F4A7C15) % 2**64)
         if turn % 2:
-            row = (row + _mixed(column + salt) % height) % height
+            row = (row + _mix_bits(column + salt) % height) % height
         else:
-            column = (column + _mixed(row + salt) % width) % width
+            column = (column + _mix_bits(row + salt) % width) % width
     return row * width + column
 
 
-def _mixed(x: np.ndarray) -> np.ndarray:
+def _mix_bits(x: np.ndarray) -> np.ndarray:
     """The finalizer of SplitMix64: every bit depends on every bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -126,13 +126,13 @@ class Packing:
     def row(self, row: int) -> tuple[Int[np.ndarray, "examples"], int]:
         """Places in the sorted corpus of the examples in this row, counted on across epochs, and their bound."""
         epoch, place = divmod(row, self.rows)
-        place = int(shuffled(np.array([place]), self.rows, number(self.seed, epoch))[0])
+        place = int(permute(np.array([place]), self.rows, number(self.seed, epoch))[0])
         index = int(np.searchsorted(self._ends, place, side="right"))
         group = self.groups[index]
         within = place - int(self._ends[index]) + group.rows
         shown = int(group.shown.sum())
         turns = np.arange(within * shown // group.rows, (within + 1) * shown // group.rows)
-        turns = shuffled(turns, shown, number(self.seed, epoch, index))
+        turns = permute(turns, shown, number(self.seed, epoch, index))
         return self._examples(group, turns, (self.seed, epoch, index)), group.bound
 
     def _examples(
@@ -145,7 +145,7 @@ class Packing:
         for cell in np.unique(cells):
             if group.shown[cell] % group.sizes[cell]:
                 chosen = cells == cell
-                places[chosen] = shuffled(places[chosen], int(group.sizes[cell]), number(*key, int(cell)))
+                places[chosen] = permute(places[chosen], int(group.sizes[cell]), number(*key, int(cell)))
         return group.starts[cells] + places
 
 
@@ -170,8 +170,8 @@ def pack(
     waiting: list[tuple[int, Cell, int]] = []  # start, the cell, how many of it are shown
     bound = start = 0
     for bucket, of_bucket in zip(bounds, cells, strict=True):
-        for given, weight in zip(of_bucket, weights, strict=True):
-            cell = Cell(given) if isinstance(given, int) else given
+        for entry, weight in zip(of_bucket, weights, strict=True):
+            cell = Cell(entry) if isinstance(entry, int) else entry
             if cell.size:
                 # Rounded up, so that in every epoch each example has its chance.
                 waiting.append((start, cell, math.ceil(cell.size * weight - 1e-9)))

@@ -95,9 +95,11 @@ def language_columns(heading: Sequence[str]) -> tuple[int, int] | None:
     sides = [_side(cell) for cell in lower]
     if sides.count("source") == sides.count("target") == 1:
         return sides.index("source") + 1, sides.index("target") + 1
-    named = [number for number, cell in enumerate(lower, start=1) if named_language(cell) is not None]
+    language_numbers = [number for number, cell in enumerate(lower, start=1) if named_language(cell) is not None]
     return (
-        (named[0], named[1]) if len(named) == 2 and is_pair_heading(*(lower[number - 1] for number in named)) else None
+        (language_numbers[0], language_numbers[1])
+        if len(language_numbers) == 2 and is_pair_heading(*(lower[number - 1] for number in language_numbers))
+        else None
     )
 
 

@@ -13,7 +13,7 @@ _listeners: list[Listener] = []
 
 
 @contextmanager
-def listen(hear: Listener) -> Iterator[None]:
+def report_to(hear: Listener) -> Iterator[None]:
     """Have every `report` told to this listener inside the block, those from other threads too."""
     _listeners.append(hear)
     try:
@@ -22,10 +22,10 @@ def listen(hear: Listener) -> Iterator[None]:
         _listeners.remove(hear)
 
 
-def report(what: str, done: int, total: int) -> None:
+def report(what: str, count: int, total: int) -> None:
     """Tell the innermost listener, if there is any, how many of how many things are done."""
     if _listeners:
-        _listeners[-1](what, done, total)
+        _listeners[-1](what, count, total)
 
 
 class Countdown:
@@ -35,10 +35,10 @@ class Countdown:
         self.what = what
         self._began = self._spoke = time.monotonic()
 
-    def line(self, done: int, total: int, *, seconds: float | None = None) -> str | None:
+    def line(self, count: int, total: int, *, seconds: float | None = None) -> str | None:
         """Return a line if it is time for one; what is done at once has none."""
         now = time.monotonic()
-        if not 0 < done < total or now - self._spoke < (LINE_SECONDS if seconds is None else seconds):
+        if not 0 < count < total or now - self._spoke < (LINE_SECONDS if seconds is None else seconds):
             return None
         self._spoke = now
-        return f"{done:,} of {total:,} {self.what}, {(now - self._began) * (total - done) / done:,.0f} s left"
+        return f"{count:,} of {total:,} {self.what}, {(now - self._began) * (total - count) / count:,.0f} s left"

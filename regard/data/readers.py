@@ -27,10 +27,10 @@ from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data import line_report
 from regard.data.binary_files import HEAD, refuse_binary
-from regard.data.encodings import find, hint, locate, looks_like
+from regard.data.encodings import find_file, find_path, guess_encoding, hint
 from regard.data.foreign_formats import refuse_foreign_format
 from regard.data.line_report import NOT_UTF8, LineReport
-from regard.data.normalise import visible
+from regard.data.normalise import remove_invisible
 from regard.data.pair_headings import is_pair_heading
 from regard.data.source_file import SourceFile, Unit
 from regard.data.table_records import LARGEST_CELL, TOO_LONG, find_delimiter, split_records
@@ -122,7 +122,7 @@ class TextFile(SourceFile):
     """Name of the text in JSON lines; a dot reaches inside."""
 
     def __post_init__(self) -> None:
-        if suffix(self.path) == ".csv" and find(self.path):  # one that is not there is told first
+        if suffix(self.path) == ".csv" and find_path(self.path):  # one that is not there is told first
             script = "import csv,sys; [print(*row['COLUMN'].split()) for row in csv.DictReader(sys.stdin)]"
             text = Path(self.path.removesuffix(".gz")).with_suffix(".txt")
             command = f'python -c "{script}" < {shlex.quote(self.path)} > {shlex.quote(str(text))}'
@@ -134,7 +134,7 @@ def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple
     if corpus.form in CELL_FORMS:
         yield from _cell_pairs(corpus, tally, file=file)
         return
-    pair = _splitter(corpus)
+    pair = _choose_splitter(corpus)
     for number, row in enumerate(_rows(corpus), start=1):
         tally.read += 1
         if number == 1 and corpus.form == "columns" and corpus.starts_with_heading(cells_of(row[0])):
@@ -145,7 +145,7 @@ def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple
         except Refusal as refusal:
             tally.refuse(refusal.reason, file + refusal.file, number)
         else:
-            yield number, prefixed(corpus.prefix, source), target
+            yield number, add_prefix(corpus.prefix, source), target
 
 
 def _cell_pairs(corpus: Corpus, tally: LineReport, *, file: int) -> Iterator[tuple[int, str, str]]:
@@ -159,18 +159,18 @@ def _cell_pairs(corpus: Corpus, tally: LineReport, *, file: int) -> Iterator[tup
             tally.drop(PARTIAL, file, number)
         else:
             try:
-                source, target = _two_of(record, corpus.columns)
+                source, target = _pick_columns(record, corpus.columns)
             except Refusal as refusal:
                 tally.refuse(refusal.reason, file, number)
             else:
-                yield number, prefixed(corpus.prefix, source), target
+                yield number, add_prefix(corpus.prefix, source), target
         first = False
 
 
 def read_cells(path: str, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, cells) of every record of a CSV file, or of a translation memory, whose languages come first."""
     if suffix(path) == MEMORY_SUFFIX:
-        with explain_unreadable(path), open_text(locate(path)) as stream:
+        with explain_unreadable(path), open_text(find_file(path)) as stream:
             yield from split_units(iter(lambda: stream.read(BLOCK), b""), path, tally, file=file)
         return
     delimiter = find_delimiter(lambda: lines(path), spreadsheet=True)
@@ -193,22 +193,22 @@ def cells_of(line: bytes | None) -> list[str]:
     return (line or b"").decode("utf-8", errors="replace").split("\t")
 
 
-def prefixed(prefix: str, text: str) -> str:
+def add_prefix(prefix: str, text: str) -> str:
     """A text behind what is asked of it."""
     return f"{prefix.strip()} {text}" if prefix.strip() else text
 
 
 def texts(name: str, tally: LineReport, *, field: str = "text", longest: int = LINE) -> Iterator[tuple[int, str]]:
     """(line number, text) of every good line of a file, or of this field of JSON lines; empty ones are left out."""
-    named = suffix(name) in JSON_SUFFIXES
+    is_json = suffix(name) in JSON_SUFFIXES
     for number, line in enumerate(lines(name, longest=longest), start=1):
         tally.read += 1
         try:
             if line is None:
                 raise Refusal(f"longer than {longest:,} bytes")
-            text = _named(line, field)[0] if named else _decoded(line)
+            text = _texts_at(line, field)[0] if is_json else _decode_line(line)
             if text.strip():
-                yield number, cleaned(text)
+                yield number, clean_text(text)
             else:
                 tally.drop("empty", 0, number)
         except Refusal as refusal:
@@ -220,11 +220,11 @@ def records(name: str, tally: LineReport, take: Callable[[str], Made]) -> Iterat
     for number, line in enumerate(lines(name), start=1):
         tally.read += 1
         try:
-            made = take(_decoded(line))
+            record = take(_decode_line(line))
         except Refusal as refusal:
             tally.refuse(refusal.reason, refusal.file, number)
         else:
-            yield number, made
+            yield number, record
 
 
 def suffix(name: str) -> str:
@@ -235,7 +235,7 @@ def suffix(name: str) -> str:
 def digest(name: str) -> str:
     """SHA-256 of a file's bytes."""
     try:
-        with locate(name).open("rb") as file:
+        with find_file(name).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ValueError(f"cannot read {name}: {error.strerror or error}") from None
@@ -244,16 +244,16 @@ def digest(name: str) -> str:
 def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
     """Every line without its end; None for one that is too long, by default longer than LINE."""
     longest = LINE if longest is None else longest
-    with explain_unreadable(name), open_text(locate(name)) as file:
+    with explain_unreadable(name), open_text(find_file(name)) as file:
         first = file.readline(longest + 2 + len(MARK))
         refuse_foreign_format(name, first)
-        if (looks_like(first) or "").startswith("UTF"):
+        if (guess_encoding(first) or "").startswith("UTF"):
             raise ValueError(f"{name} is no UTF-8, {hint(first, name)} > converted.txt")
         line = first.removeprefix(MARK)
         if line or first:  # a lone mark is an empty line, not an empty file
-            yield _whole(file, line, longest)
+            yield _finish_line(file, line, longest)
         while line := file.readline(longest + 2):
-            yield _whole(file, line, longest)
+            yield _finish_line(file, line, longest)
 
 
 @contextmanager
@@ -281,7 +281,7 @@ def open_text(path: Path) -> BufferedReader | gzip.GzipFile:
     return file
 
 
-def _whole(file: BufferedIOBase, line: bytes, longest: int) -> bytes | None:
+def _finish_line(file: BufferedIOBase, line: bytes, longest: int) -> bytes | None:
     ended = line.endswith(b"\n")
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if len(line) <= longest:
@@ -308,40 +308,40 @@ def _rows(corpus: Corpus) -> Iterator[tuple[bytes | None, ...]]:
         yield row  # type: ignore[misc]
 
 
-def _splitter(corpus: Corpus) -> Any:
+def _choose_splitter(corpus: Corpus) -> Any:
     """The function that takes the lines that belong together apart into source and target."""
     if corpus.form == "json":
         return lambda line: _fields(line, corpus.fields)
-    return (lambda line: _columns(line, corpus.columns)) if corpus.form == "columns" else _aligned
+    return (lambda line: _columns(line, corpus.columns)) if corpus.form == "columns" else _decode_pair
 
 
-def _aligned(source: bytes | None, target: bytes | None) -> tuple[str, str]:
-    return cleaned(_decoded(source)), cleaned(_decoded(target, file=1), file=1)
+def _decode_pair(source: bytes | None, target: bytes | None) -> tuple[str, str]:
+    return clean_text(_decode_line(source)), clean_text(_decode_line(target, file=1), file=1)
 
 
 def _columns(line: bytes | None, columns: tuple[int, int]) -> tuple[str, str]:
-    return _two_of(_decoded(line).split("\t"), columns)
+    return _pick_columns(_decode_line(line).split("\t"), columns)
 
 
-def _two_of(record: Sequence[str], columns: tuple[int, int]) -> tuple[str, str]:
+def _pick_columns(record: Sequence[str], columns: tuple[int, int]) -> tuple[str, str]:
     if len(record) < max(columns):
         raise Refusal(f"fewer than {max(columns)} columns")
     source, target = columns
-    return cleaned(record[source - 1]), cleaned(record[target - 1])
+    return clean_text(record[source - 1]), clean_text(record[target - 1])
 
 
 def _fields(line: bytes | None, fields: tuple[str, str]) -> tuple[str, str]:
-    source, target = _named(line, *fields)
-    return cleaned(source), cleaned(target)
+    source, target = _texts_at(line, *fields)
+    return clean_text(source), clean_text(target)
 
 
-def _named(line: bytes | None, *fields: str) -> list[str]:
+def _texts_at(line: bytes | None, *fields: str) -> list[str]:
     """The texts of these names in a line of JSON."""
-    record = parsed(_decoded(line))
+    record = parse_json_line(_decode_line(line))
     return [text_at(record, name) for name in fields]
 
 
-def parsed(text: str) -> Any:
+def parse_json_line(text: str) -> Any:
     """What a line of JSON holds."""
     try:
         return json.loads(text)
@@ -367,7 +367,7 @@ def text_at(record: Any, name: str) -> str:
     return value
 
 
-def _decoded(line: bytes | None, file: int = 0) -> str:
+def _decode_line(line: bytes | None, file: int = 0) -> str:
     if line is None:
         raise Refusal(TOO_LONG, file)
     try:
@@ -376,11 +376,11 @@ def _decoded(line: bytes | None, file: int = 0) -> str:
         raise Refusal(NOT_UTF8, file) from None
 
 
-def cleaned(text: str, file: int = 0) -> str:
+def clean_text(text: str, file: int = 0) -> str:
     """A text in NFC without blanks around it, or the reason why it is none; one without anything visible is empty."""
     if "\0" in text:
         raise Refusal("with a NUL character", file)
     text = unicodedata.normalize("NFC", text).strip()
-    if not visible(text).strip():
+    if not remove_invisible(text).strip():
         raise Refusal("empty on one side", file)
     return text

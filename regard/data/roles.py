@@ -29,45 +29,45 @@ SPELLED = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 def roles(engine: Engine) -> dict[str, int | None]:
     """The token of each role, None where there is none."""
     special = {token.content: id for id, token in engine.get_added_tokens_decoder().items() if token.special}
-    found = {role: next((special[name] for name in names if name in special), None) for role, names in ROLES.items()}
-    own = getattr(engine.model, "unk_token", None)
-    if found["unknown"] is None and own is not None:
-        found["unknown"] = engine.token_to_id(own)
-    return found
+    by_role = {role: next((special[name] for name in names if name in special), None) for role, names in ROLES.items()}
+    unknown_token = getattr(engine.model, "unk_token", None)
+    if by_role["unknown"] is None and unknown_token is not None:
+        by_role["unknown"] = engine.token_to_id(unknown_token)
+    return by_role
 
 
-def language(name: str) -> str | None:
+def language_of_tag(name: str) -> str | None:
     """The language that a token asks for: <2fr> is one of ours, >>fr<< one of Marian's."""
     match = re.fullmatch(r"<2(.+)>|>>(.+)<<", name)
     return match and (match[1] or match[2])
 
 
-def surface(engine: Engine) -> Callable[[str], bytes]:
+def token_surface(engine: Engine) -> Callable[[str], bytes]:
     """How a token's name is read: the bytes of text it stands for, with the blank before a word in front.
 
     Byte-level tokenizers (GPT-2, ours) have a sign for every byte, WordPiece (BERT) marks what continues a word,
     SentencePiece (T5, Llama) marks the blank before one.
     """
-    parts = [*_parts(engine.decoder), *_parts(engine.pre_tokenizer)]
+    parts = [*_component_steps(engine.decoder), *_component_steps(engine.pre_tokenizer)]
     kinds = {part["type"] for part in parts}
     if "ByteLevel" in kinds:
         return _bytes
     if isinstance(engine.model, models.WordPiece):
         mark = engine.model.continuing_subword_prefix
         return lambda name: (name.removeprefix(mark) if name.startswith(mark) else f" {name}").encode()
-    marks = [found for part in parts if (found := _mark(part)) is not None]
+    marks = [replacement for part in parts if (replacement := _replacement(part)) is not None]
 
     def read(name: str) -> bytes:
         if "ByteFallback" in kinds and (spelled := SPELLED.fullmatch(name)):
             return bytes.fromhex(spelled[1])
-        for mark, meant in marks:
-            name = name.replace(mark, meant)
+        for mark, text in marks:
+            name = name.replace(mark, text)
         return name.encode()
 
     return read
 
 
-def _mark(part: Mapping[str, Any]) -> tuple[str, str] | None:
+def _replacement(part: Mapping[str, Any]) -> tuple[str, str] | None:
     """A sign inside the names of tokens, and the text it stands for."""
     if part["type"] == "Replace":
         pattern = part["pattern"].get("String")
@@ -78,25 +78,25 @@ def _mark(part: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def blank_between(engine: Engine) -> str:
     """What stands between the tokens of a closed list: a blank between words, nothing between characters."""
-    return " " if any(part["type"].startswith("Whitespace") for part in _parts(engine.pre_tokenizer)) else ""
+    return " " if any(part["type"].startswith("Whitespace") for part in _component_steps(engine.pre_tokenizer)) else ""
 
 
 def by_character(engine: Engine) -> bool:
     """Whether a text is composed (NFC) and cut between any two characters, as in our closed lists of them."""
-    composed = _parts(engine.normalizer) == [{"type": "NFC"}]
+    composed = _component_steps(engine.normalizer) == [{"type": "NFC"}]
     return (
         composed
-        and [part["type"] for part in _parts(engine.pre_tokenizer)] == ["Split", "ByteLevel"]
-        and (_parts(engine.pre_tokenizer)[0]["pattern"] == {"Regex": CHARACTER})
+        and [part["type"] for part in _component_steps(engine.pre_tokenizer)] == ["Split", "ByteLevel"]
+        and (_component_steps(engine.pre_tokenizer)[0]["pattern"] == {"Regex": CHARACTER})
     )
 
 
-def _parts(component: Any) -> list[dict[str, Any]]:
+def _component_steps(component: Any) -> list[dict[str, Any]]:
     """The steps of a normaliser, pre-tokenizer or decoder."""
     if component is None:
         return []
-    found = json.loads(component.__getstate__())
-    return [each for name in ("pretokenizers", "decoders") for each in found.get(name, [])] or [found]
+    state = json.loads(component.__getstate__())
+    return [step for name in ("pretokenizers", "decoders") for step in state.get(name, [])] or [state]
 
 
 def _symbols() -> dict[str, int]:

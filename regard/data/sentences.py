@@ -45,7 +45,7 @@ class Piece(NamedTuple):
     gap: str
 
 
-def split(text: str, *, fits: Callable[[str], bool] | None = None) -> list[Piece]:
+def split_sentences(text: str, *, fits: Callable[[str], bool] | None = None) -> list[Piece]:
     """The sentences of a text; one for which `fits` is false is halved, at a comma or a space if it has any.
 
     Joining text and gap of all pieces gives the text back exactly. Made for English, French and German, harmless
@@ -53,17 +53,19 @@ def split(text: str, *, fits: Callable[[str], bool] | None = None) -> list[Piece
     """
     pieces: list[Piece] = []
     if INSIDE.search(text, 0, len(text.rstrip())) is None:
-        pieces = whole(text)
+        pieces = as_one_piece(text)
     else:
         starts = [0, *_ends(text), len(text)]
-        for piece in chain.from_iterable(whole(text[begin:end]) for begin, end in pairwise(starts) if begin < end):
+        for piece in chain.from_iterable(
+            as_one_piece(text[begin:end]) for begin, end in pairwise(starts) if begin < end
+        ):
             if piece.text or not pieces:
                 pieces.append(piece)
             else:
                 pieces[-1] = Piece(pieces[-1].text, pieces[-1].gap + piece.gap)
     if fits is None:
         return pieces
-    return [part for piece in pieces for part in (_halved(piece, fits) if piece.text else [piece])]
+    return [part for piece in pieces for part in (_halve(piece, fits) if piece.text else [piece])]
 
 
 def split_to_fit(texts: Sequence[str], count_tokens: Callable[[list[str]], list[int]], most: int) -> list[list[Piece]]:
@@ -73,7 +75,7 @@ def split_to_fit(texts: Sequence[str], count_tokens: Callable[[list[str]], list[
 
     No token is less than a byte, or a mark of a word, so short sentences need not be counted.
     """
-    plans = [split(text) for text in texts]
+    plans = [split_sentences(text) for text in texts]
     unsure = {p.text for plan in plans for p in plan if len(p.text.encode()) + p.text.count(" ") + 1 > most}
     sizes = dict(zip(unsure, count_tokens(list(unsure)), strict=True))
 
@@ -84,11 +86,12 @@ def split_to_fit(texts: Sequence[str], count_tokens: Callable[[list[str]], list[
 
     too_long = [any(sizes.get(piece.text, 0) > most for piece in plan) for plan in plans]
     return [
-        split(text, fits=fits) if halved else plan for text, plan, halved in zip(texts, plans, too_long, strict=True)
+        split_sentences(text, fits=fits) if halved else plan
+        for text, plan, halved in zip(texts, plans, too_long, strict=True)
     ]
 
 
-def whole(text: str) -> list[Piece]:
+def as_one_piece(text: str) -> list[Piece]:
     """The text as one piece, or two when it begins with white space; none when it is empty."""
     inner = text.strip()
     if not inner:
@@ -129,7 +132,7 @@ def _until(stop: int, matches: Iterator[re.Match[str]]) -> Iterator[re.Match[str
     return takewhile(lambda match: match.start() < stop, matches)
 
 
-def _halved(piece: Piece, fits: Callable[[str], bool]) -> Iterator[Piece]:
+def _halve(piece: Piece, fits: Callable[[str], bool]) -> Iterator[Piece]:
     """The piece in as few parts as fit, cut near the middle: at a pause, else at a space, else anywhere."""
     text, gap = piece
     if fits(text) or len(text) < 2:
@@ -143,5 +146,5 @@ def _halved(piece: Piece, fits: Callable[[str], bool]) -> Iterator[Piece]:
     spaces = (match.start() for match in _until(inside.stop, SPACES.finditer(text, begin)) if match.start() in inside)
     cut = min(list(pauses) or list(spaces) or [len(text) // 2], key=lambda place: abs(place - middle))
     rest = text[cut:].lstrip()
-    yield from _halved(Piece(text[:cut], text[cut : len(text) - len(rest)]), fits)
-    yield from _halved(Piece(rest, gap), fits)
+    yield from _halve(Piece(text[:cut], text[cut : len(text) - len(rest)]), fits)
+    yield from _halve(Piece(rest, gap), fits)

@@ -59,7 +59,7 @@ class Writer:
         kinds = [kind.name for kind in self.types]
         shape = {"examples": self.examples, "starts": self.starts, "types": kinds, "bounds": list(bounds)}
         fingerprint = _fingerprint(self.place, shape)
-        cells, lengths = _index(self.place, self.starts, self.examples, np.asarray(bounds))
+        cells, lengths = _write_order(self.place, self.starts, self.examples, np.asarray(bounds))
         meta = {**shape, "cells": cells, "lengths": lengths, "fingerprint": fingerprint}
         (self.place / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
 
@@ -78,10 +78,10 @@ class Shards:
         ]
         self.fingerprint: str = meta["fingerprint"]
         """Of the examples and their order on disk, whichever lines of whichever files they were."""
-        self.tokens = {side: _mapped(place / side, kind) for side, kind in zip(SIDES, meta["types"], strict=True)}
-        self.offsets = {side: _mapped(place / f"{side}.offsets", "int64") for side in SIDES}
-        self.lines = _mapped(place / "lines", "int64")
-        self.order = _mapped(place / "order", "int64")
+        self.tokens = {side: _map_array(place / side, kind) for side, kind in zip(SIDES, meta["types"], strict=True)}
+        self.offsets = {side: _map_array(place / f"{side}.offsets", "int64") for side in SIDES}
+        self.lines = _map_array(place / "lines", "int64")
+        self.order = _map_array(place / "order", "int64")
 
     def gather(
         self, side: str, examples: Int[np.ndarray, "examples"]
@@ -99,7 +99,7 @@ class Shards:
         return corpus, int(self.lines[example])
 
 
-def _mapped(path: Path, kind: str) -> np.ndarray:
+def _map_array(path: Path, kind: str) -> np.ndarray:
     return np.asarray(np.memmap(path, dtype=np.dtype(kind), mode="r"))  # a plain array over the same pages
 
 
@@ -113,7 +113,9 @@ def _fingerprint(place: Path, shape: dict[str, Any]) -> str:
     return total.hexdigest()
 
 
-def _index(place: Path, starts: list[int], examples: int, bounds: Int[np.ndarray, "buckets"]) -> tuple[list, list]:
+def _write_order(
+    place: Path, starts: list[int], examples: int, bounds: Int[np.ndarray, "buckets"]
+) -> tuple[list, list]:
     """Write the examples sorted by bucket and corpus, stably; answers with what `Cell` knows of each such cell."""
     counts = np.zeros(len(bounds) * len(starts), np.int64)
     sums = np.zeros((len(counts), 4))

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from regard.config.words import nearest, quantity
+from regard.config.words import quantity, suggest_name
 from regard.data.encodings import hint_of
 from regard.data.line_report import NOT_UTF8, LineReport
-from regard.data.readers import JSON_SUFFIXES, MEMORY_SUFFIX, Refusal, lines, parsed, records, suffix
+from regard.data.readers import JSON_SUFFIXES, MEMORY_SUFFIX, Refusal, lines, parse_json_line, records, suffix
 from regard.data.table_records import (
     LARGEST_CELL,
     OPEN,
@@ -102,7 +102,7 @@ def read_objects(path: str, report: LineReport) -> Iterator[tuple[int, Mapping[s
 
 def parse_object(line: str) -> Mapping[str, Any]:
     """Return the JSON object in a line."""
-    record = parsed(line)
+    record = parse_json_line(line)
     if not isinstance(record, dict):
         raise Refusal(NO_OBJECT)
     return record
@@ -154,7 +154,7 @@ def known_in(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
     """Stop at a column that the table does not have."""
     for column in columns:
         if column not in header:
-            close = nearest(column, header)
+            close = suggest_name(column, header)
             raise ValueError(f"{name} has no column {column}{close}{'' if close.endswith('?') else ': add it'}")
 
 

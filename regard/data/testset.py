@@ -33,19 +33,19 @@ def read(corpus: Corpus) -> list[Pair]:
 
 def texts(name: str) -> list[str]:
     """The lines of a file, as they are."""
-    return [line for _, line in numbered(name)]
+    return [line for _, line in read_numbered_lines(name)]
 
 
-def answers(name: str, count: int) -> list[str]:
+def read_answers(name: str, count: int) -> list[str]:
     """The answers in a file, one for each of so many sources."""
-    found = texts(name)
-    if len(found) != count:
-        sizes = f"{quantity(len(found), 'line')} for {quantity(count, 'source')}"
+    lines_read = texts(name)
+    if len(lines_read) != count:
+        sizes = f"{quantity(len(lines_read), 'line')} for {quantity(count, 'source')}"
         raise ValueError(f"{name} has {sizes}: give one answer per line, in their order")
-    return found
+    return lines_read
 
 
-def numbered(name: str) -> Iterator[tuple[int, str]]:
+def read_numbered_lines(name: str) -> Iterator[tuple[int, str]]:
     """Every line of a file with its number, counted from 1."""
     for number, line in enumerate(lines(name), start=1):
         if line is None:
@@ -53,12 +53,14 @@ def numbered(name: str) -> Iterator[tuple[int, str]]:
         try:
             yield number, line.decode("utf-8")
         except UnicodeDecodeError:
-            told = hint(line, name)
-            raise ValueError(f"{name}:{number}: not UTF-8, convert the text first{told and f' ({told})'}") from None
+            encoding_note = hint(line, name)
+            raise ValueError(
+                f"{name}:{number}: not UTF-8, convert the text first{encoding_note and f' ({encoding_note})'}"
+            ) from None
 
 
 def _line_pairs(corpus: Corpus) -> list[Pair]:
-    rows = list(numbered(str(corpus.path)))
+    rows = list(read_numbered_lines(str(corpus.path)))
     if corpus.form == "json":
         return [_fields(corpus, number, line) for number, line in rows]
     cells = [(number, line.split("\t")) for number, line in rows]

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from regard.config.words import nearest, quantity
+from regard.config.words import quantity, suggest_name
 from regard.data.column_names import LABELS, TEXTS, can_be_heading, find_name, find_pair
 from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
-from regard.data.readers import Refusal, lines, parsed, records, text_at, value_at
+from regard.data.readers import Refusal, lines, parse_json_line, records, text_at, value_at
 from regard.data.tables import NO_OBJECT, TableFormat, detect_format, is_json, read_rows
 
 TITLED = 0.9  # share of rows of one width below a line that is no heading
@@ -112,7 +112,7 @@ def _asked_column(path: str, column: str, first: tuple[str, ...], headed: bool) 
         return index, True
     if column.isdecimal() and 1 <= int(column) <= len(first):
         return int(column) - 1, headed
-    close = nearest(column, first)
+    close = suggest_name(column, first)
     raise ValueError(
         f"{path} has no column {column!r}{close}: its first line is {list_columns(first)}; a number does too"
     )
@@ -232,7 +232,7 @@ def _record(line: str) -> Any:
     """Return what a line of JSON holds; None if it is blank."""
     if not line.strip():
         return None
-    record = parsed(line)
+    record = parse_json_line(line)
     if not isinstance(record, dict | str):
         raise Refusal(NO_OBJECT)
     return record
@@ -245,7 +245,8 @@ def _field(path: str, record: Any, column: str | None, names: Sequence[str]) -> 
         if isinstance(value_at(record, column), str):
             return column
         raise ValueError(
-            f"{path} has no text named {column!r}{nearest(column, texts)}: its first line has {list_columns(texts)}"
+            f"{path} has no text named {column!r}{suggest_name(column, texts)}: "
+            f"its first line has {list_columns(texts)}"
         )
     if field := next((name for name in names if isinstance(value_at(record, name), str)), None):
         return field

@@ -62,14 +62,14 @@ class TrainingSample:
     @classmethod
     def of(cls, files: Iterable[str], unit: Unit, before: TrainingSample | None = None) -> TrainingSample:
         """Sample the examples of these files, and of a model that was trained before on examples of this kind."""
-        known = before.keys if before is not None and before.unit == unit else np.empty(0, np.uint64)
+        kept_keys = before.keys if before is not None and before.unit == unit else np.empty(0, np.uint64)
         waiting: set[int] = set()
         for file in files:
             for example in _examples(file, unit):
-                waiting.update(_keys(example, unit))
+                waiting.update(_example_keys(example, unit))
                 if len(waiting) >= 8 * KEPT:
-                    known, waiting = _smallest(known, waiting), set()
-        return cls(unit, _smallest(known, waiting))
+                    kept_keys, waiting = _keep_smallest(kept_keys, waiting), set()
+        return cls(unit, _keep_smallest(kept_keys, waiting))
 
     @classmethod
     def parse(cls, value: Any) -> TrainingSample | None:
@@ -86,18 +86,18 @@ class TrainingSample:
 
     def compare(self, file: str) -> Overlap:
         """Count the examples of a test file that are in the sample."""
-        known = set(self.keys.tolist())
+        sampled = set(self.keys.tolist())
         limit = int(self.keys[-1]) if len(self.keys) >= KEPT else (1 << 64) - 1
-        looked_up = (_key(example, self.unit) for example in _examples(file, self.unit))
+        looked_up = (_lookup_key(example, self.unit) for example in _examples(file, self.unit))
         keys = [number for number in looked_up if number is not None]
         compared = [number for number in keys if number <= limit]
-        return Overlap(self.unit, len(keys), len(compared), sum(number in known for number in compared))
+        return Overlap(self.unit, len(keys), len(compared), sum(number in sampled for number in compared))
 
 
 def warn_of_shared(count: int, places: Sequence[str], what: str) -> list[str]:
     """A warning where examples to measure on are also trained on: scores are then too good; `places` names some."""
-    named = ", ".join(places) + ", ..." * (count > len(places))
-    return [f"{count:,} of the {what} ({named}): take them out of one of the files"] if count else []
+    first_places = ", ".join(places) + ", ..." * (count > len(places))
+    return [f"{count:,} of the {what} ({first_places}): take them out of one of the files"] if count else []
 
 
 def text_files(folder: Path) -> list[str]:
@@ -207,14 +207,14 @@ def _texts(value: Any) -> list[str]:
     return [text for part in inner for text in _texts(part)]
 
 
-def _keys(example: Sequence[str], unit: Unit) -> list[int]:
+def _example_keys(example: Sequence[str], unit: Unit) -> list[int]:
     """The digests by which a training example is known: one of a row, one of every text."""
     if unit == "rows":
         return [key(*example)]
     return [number for cell in example if (number := _text_key(cell)) is not None]
 
 
-def _key(example: Sequence[str], unit: Unit) -> int | None:
+def _lookup_key(example: Sequence[str], unit: Unit) -> int | None:
     """The digest that a test example is looked up by: that of its row, or of its longest text."""
     if unit == "rows":
         return key(*example)
@@ -230,5 +230,5 @@ def _text_key(cell: str) -> int | None:
     return hash_bytes(spelt) if spelt and not spelt.isdigit() else None
 
 
-def _smallest(known: UInt64[np.ndarray, "known"], more: Iterable[int]) -> UInt64[np.ndarray, "keys"]:
-    return np.union1d(known, np.fromiter(more, np.uint64))[:KEPT]
+def _keep_smallest(sorted_keys: UInt64[np.ndarray, "known"], more: Iterable[int]) -> UInt64[np.ndarray, "keys"]:
+    return np.union1d(sorted_keys, np.fromiter(more, np.uint64))[:KEPT]

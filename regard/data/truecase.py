@@ -9,7 +9,7 @@ from regard.data.tokenizers import Tokenizer
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
-def truecased(text: str, tokenizer: Tokenizer) -> str:
+def restore_case(text: str, tokenizer: Tokenizer) -> str:
     """A text that is all in capitals with each word in the case that needs fewest tokens; any other text as it is.
 
     Frequent words are one token in the case they are frequent in: `like`, `Tom`, `USA`. A tokenizer of texts in
@@ -22,13 +22,15 @@ def truecased(text: str, tokenizer: Tokenizer) -> str:
     sizes = iter([len(ids) for ids in tokenizer.encode_many(forms)])
     chosen = []
     for word in words:
-        own, small, capital = next(sizes), next(sizes), next(sizes)
+        as_written, small, capital = next(sizes), next(sizes), next(sizes)
         form = word.lower() if small <= capital else word.capitalize()
-        kept = own < min(small, capital) or (own == min(small, capital) > 1)  # an acronym nobody knows stays one
-        chosen.append(word if kept or word == "I" else form)
+        keep_case = as_written < min(small, capital) or (
+            as_written == min(small, capital) > 1
+        )  # an acronym nobody knows stays one
+        chosen.append(word if keep_case or word == "I" else form)
     if chosen and chosen[0].islower():
         chosen[0] = chosen[0].capitalize()
     rest = iter(chosen)
-    found = WORD.sub(lambda _: next(rest), text)
-    shorter = len(tokenizer.encode(found)) < len(tokenizer.encode(text))
-    return found if shorter else text
+    candidate = WORD.sub(lambda _: next(rest), text)
+    shorter = len(tokenizer.encode(candidate)) < len(tokenizer.encode(text))
+    return candidate if shorter else text

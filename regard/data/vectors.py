@@ -27,11 +27,11 @@ def read(name: str) -> tuple[list[str], Vectors]:
             raise ValueError(f"{name}:{number}: too long a line: give vectors in word2vec's text format")
         cells = line.rstrip(b" ").split(b" ")
         if number == 1 and len(cells) == 2:
-            promised = _promise(name, cells)
+            promised = _parse_header(name, cells)
             continue
         if not line.strip():
             continue
-        word, row = _row(f"{name}:{number}", cells, promised[1] if promised else len(rows[0]) if rows else None)
+        word, row = _parse_row(f"{name}:{number}", cells, promised[1] if promised else len(rows[0]) if rows else None)
         if word in words:
             raise ValueError(f"{name}:{number}: {word!r} has a vector already, in line {words[word]}: remove one")
         words[word] = number
@@ -56,7 +56,7 @@ def write(path: Path, words: Sequence[str], vectors: Vectors) -> None:
         aside.unlink(missing_ok=True)
 
 
-def _promise(name: str, cells: Sequence[bytes]) -> tuple[int, int]:
+def _parse_header(name: str, cells: Sequence[bytes]) -> tuple[int, int]:
     try:
         count, width = (int(cell) for cell in cells)
     except ValueError:
@@ -64,7 +64,7 @@ def _promise(name: str, cells: Sequence[bytes]) -> tuple[int, int]:
     return count, width
 
 
-def _row(place: str, cells: Sequence[bytes], width: int | None) -> tuple[str, np.ndarray]:
+def _parse_row(place: str, cells: Sequence[bytes], width: int | None) -> tuple[str, np.ndarray]:
     """The word of a line and its vector."""
     try:
         word, vector = cells[0].decode("utf-8"), np.array([float(cell) for cell in cells[1:]], np.float32)
@@ -73,8 +73,8 @@ def _row(place: str, cells: Sequence[bytes], width: int | None) -> tuple[str, np
     except ValueError as error:
         raise ValueError(f"{place}: not a word and its numbers ({error})") from None
     if not word or not len(vector) or (width is not None and len(vector) != width):
-        found = f"{len(vector)} number{'' if len(vector) == 1 else 's'}"
-        raise ValueError(f"{place}: {found}, not {width or 'one or more'}, after the word {word!r}")
+        length = f"{len(vector)} number{'' if len(vector) == 1 else 's'}"
+        raise ValueError(f"{place}: {length}, not {width or 'one or more'}, after the word {word!r}")
     if not np.isfinite(vector).all():
         raise ValueError(f"{place}: the vector of {word!r} is not finite")
     return word, vector

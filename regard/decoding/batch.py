@@ -11,10 +11,10 @@ import numpy as np
 
 from regard.decoding.lane import NOT_NUMBERS, Failure, Group, Lane
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
-from regard.decoding.tables import Growing, Policy, away, borrow
+from regard.decoding.tables import DynamicBatch, Policy, borrow_table, exclusive_table
 
-TOLD = 32  # answers that are passed on at a time while the device is busy
-MOST_UNTOLD = 512  # answers that wait for the device to be busy
+REPORT_BATCH = 32  # answers that are passed on at a time while the device is busy
+MAX_UNREPORTED = 512  # answers that wait for the device to be busy
 
 
 class BrokenScores(FloatingPointError):
@@ -47,28 +47,28 @@ def stream(
     With states that grow, one group follows the other. `hear` is told of answers as soon as they are finished. Scores
     that are not numbers are an error in the end, when all other examples of their group are done.
     """
-    found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
+    answers_by_group: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
     examples = sum(len(group.limit) for group in groups)
     if not examples:
-        return found
+        return answers_by_group
     if not isinstance(model, Replayable):
         first = 0
         for number, group in enumerate(groups):
-            growing, longest = Growing(model, policy), max(group.limit, default=1)
+            growing, longest = DynamicBatch(model, policy), max(group.limit, default=1)
             lane = Lane(growing, policy.book(group.limit), longest=longest, first=first, examples=examples)
-            found[number], first = _serve(lane, [group], hear, number)[0], first + len(group.limit)
-        return found
+            answers_by_group[number], first = _serve(lane, [group], hear, number)[0], first + len(group.limit)
+        return answers_by_group
     most = max([rows or 1, *(len(group.limit) for group in groups)])
     longest = max(max(group.limit) for group in groups if group.limit)
-    widths = tuple(int(np.prod(each.shape[1:])) for each in groups[0].inputs)
-    table = borrow(model, policy, rows=most, longest=longest, widths=widths)
+    widths = tuple(int(np.prod(tensor.shape[1:])) for tensor in groups[0].inputs)
+    table = borrow_table(model, policy, rows=most, longest=longest, widths=widths)
     with table.lock:
         book = policy.book([1] * table.rows, table.longest)
         return _serve(Lane(table, book, longest=table.longest, examples=examples), groups, hear)
 
 
 @contextmanager
-def seated(model: Stepper, group: Group, policy: Policy) -> Iterator[Lane]:
+def session(model: Stepper, group: Group, policy: Policy) -> Iterator[Lane]:
     """A lane in which one group sits, for whoever advances it; left in the middle, it leaves nothing behind."""
     rows, longest = len(group.limit), max(group.limit)
     if not isinstance(model, Replayable):
@@ -76,8 +76,8 @@ def seated(model: Stepper, group: Group, policy: Policy) -> Iterator[Lane]:
         lane.seat(group)
         yield lane
         return
-    widths = tuple(int(np.prod(each.shape[1:])) for each in group.inputs)
-    with away(model, policy, rows=rows, longest=longest, widths=widths) as table:
+    widths = tuple(int(np.prod(tensor.shape[1:])) for tensor in group.inputs)
+    with exclusive_table(model, policy, rows=rows, longest=longest, widths=widths) as table:
         lane = Lane(table, policy.book([1] * table.rows, table.longest), longest=table.longest)
         lane.seat(group)
         yield lane
@@ -87,7 +87,7 @@ def _serve(
     lane: Lane, groups: Sequence[Group], hear: Callable[[Sequence[Finished]], None] | None = None, first: int = 0
 ) -> list[list[list[Hypothesis]]]:
     """Seat the groups, numbered from `first`, as rows become free, and collect the answers of who is done."""
-    found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
+    answers_by_group: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
     places: dict[int, tuple[int, int]] = {}
     waiting = deque(enumerate(groups))
     unheard: deque[Finished] = deque()
@@ -95,7 +95,7 @@ def _serve(
 
     def pass_on() -> bool:
         """Tell of some answers; False if there are none to tell of."""
-        some = [unheard.popleft() for _ in range(min(TOLD, len(unheard)))]
+        some = [unheard.popleft() for _ in range(min(REPORT_BATCH, len(unheard)))]
         if hear is not None and some:
             hear(some)
         return bool(some)
@@ -105,17 +105,17 @@ def _serve(
             number, group = waiting.popleft()
             places |= {ticket: (number, place) for place, ticket in enumerate(lane.seat(group))}
         lane.advance(waiting=bool(waiting), meanwhile=pass_on)
-        while len(unheard) > MOST_UNTOLD:
+        while len(unheard) > MAX_UNREPORTED:
             pass_on()
         for ticket, answers in lane.finished().items():
             number, place = places.pop(ticket)
             if isinstance(answers, Failure):
                 failed.append((first + number, place))
                 continue
-            found[number][place] = answers
+            answers_by_group[number][place] = answers
             unheard.append(Finished(first + number, place, answers))
     while pass_on():
         pass
     if failed:
         raise BrokenScores(failed)
-    return found
+    return answers_by_group

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.decoding.batch import stream
 from regard.decoding.constraints import Constraint
 from regard.decoding.lane import Group
-from regard.decoding.ledger import Beam, Ledger
+from regard.decoding.ledger import Beam, BeamState
 from regard.decoding.ranking import DEAD, Chosen, Front, advance, rank
 from regard.decoding.stepper import Hypothesis, Stepper, limits
 
@@ -75,9 +75,9 @@ class Searching:
 
         choose(logits, lines.total, lines.tokens, lines.parents, record, clock, eos=self.eos)
 
-    def book(self, limits: Sequence[int], longest: int | None = None) -> Ledger:
+    def book(self, limits: Sequence[int], longest: int | None = None) -> BeamState:
         """Answers so far and what may still become one."""
-        return Ledger(self.beam, limits, eos=self.eos, longest=longest)
+        return BeamState(self.beam, limits, eos=self.eos, longest=longest)
 
 
 def search(

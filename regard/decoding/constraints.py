@@ -168,7 +168,7 @@ class Forbid:
 
     def check(self, examples: int, vocab: int) -> None:
         _check_count("forbidden phrases", self.each, examples)
-        _check_phrases("forbidden phrase", _shared_and_own(self.phrases, self.each), vocab)
+        _check_phrases("forbidden phrase", _phrases_by_example(self.phrases, self.each), vocab)
 
     def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
         if self.always is not None:
@@ -182,7 +182,7 @@ class Forbid:
     @cached_property
     def _begin(self) -> Int[Tensor, "examples phrase begin"]:
         """All but the last token of each phrase, aligned right; one that is not there is never begun."""
-        examples = _shared_and_own(self.phrases, self.each)
+        examples = _phrases_by_example(self.phrases, self.each)
         count = max(map(len, examples), default=0)
         length = max([2, *(len(phrase) for phrases in examples for phrase in phrases)])
         begin = torch.full((len(examples), count, length - 1), NEVER)
@@ -194,7 +194,7 @@ class Forbid:
     @cached_property
     def _last(self) -> Int[Tensor, "examples phrase"]:
         """The last token of each phrase."""
-        examples = _shared_and_own(self.phrases, self.each)
+        examples = _phrases_by_example(self.phrases, self.each)
         last = torch.zeros(len(examples), max(map(len, examples), default=0), dtype=torch.int64)
         for i, phrases in enumerate(examples):
             for j, phrase in enumerate(phrases):
@@ -216,7 +216,7 @@ class Force:
 
     def check(self, examples: int, vocab: int) -> None:
         _check_count("forced phrases", self.each, examples)
-        _check_phrases("forced phrase", _shared_and_own(self.phrases, self.each), vocab)
+        _check_phrases("forced phrase", _phrases_by_example(self.phrases, self.each), vocab)
 
     def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
         if eos >= 0:
@@ -267,7 +267,7 @@ class Force:
     @cached_property
     def _table(self) -> Int[Tensor, "examples phrase longest"]:
         """The phrases aligned left; one that is not there is empty, and met from the start."""
-        examples = _shared_and_own(self.phrases, self.each)
+        examples = _phrases_by_example(self.phrases, self.each)
         count = max(map(len, examples), default=0)
         flat = [phrase for phrases in examples for phrase in phrases + [[]] * (count - len(phrases))]
         table, _ = padded(flat, ANY, max([1, *map(len, flat)]))
@@ -304,9 +304,11 @@ def _numbers(numbers: int | Sequence[int]) -> Tensor:
     return torch.tensor([numbers] if isinstance(numbers, int) else list(numbers), dtype=torch.int64)
 
 
-def _shared_and_own(phrases: Sequence[Tokens], each: Sequence[Sequence[Tokens]] | None) -> list[list[list[int]]]:
+def _phrases_by_example(
+    phrases: Sequence[Tokens], per_example: Sequence[Sequence[Tokens]] | None
+) -> list[list[list[int]]]:
     """The phrases of each example, or one list for all."""
-    return [[list(phrase) for phrase in (*phrases, *own)] for own in ([()] if each is None else each)]
+    return [[list(phrase) for phrase in (*phrases, *extra)] for extra in ([()] if per_example is None else per_example)]
 
 
 def _check_numbers(name: str, numbers: int | Sequence[int], examples: int) -> None:
@@ -315,13 +317,15 @@ def _check_numbers(name: str, numbers: int | Sequence[int], examples: int) -> No
         raise ValueError(f"{name} {numbers} is negative: 0 asks for nothing")
 
 
-def _check_count(name: str, each: Sequence[object] | None, examples: int) -> None:
-    if each is not None and len(each) != examples:
-        raise ValueError(f"{name} given for {len(each)} examples of {examples}: give one for each, or one for all")
+def _check_count(name: str, per_example: Sequence[object] | None, examples: int) -> None:
+    if per_example is not None and len(per_example) != examples:
+        raise ValueError(
+            f"{name} given for {len(per_example)} examples of {examples}: give one for each, or one for all"
+        )
 
 
 def _check_phrases(name: str, examples: Sequence[Sequence[Tokens]], vocab: int) -> None:
-    phrases = [phrase for own in examples for phrase in own]
+    phrases = [phrase for example in examples for phrase in example]
     if not all(phrases):
         raise ValueError(f"a {name} is empty: leave it out")
     _check_tokens(name, phrases, vocab)

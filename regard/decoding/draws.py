@@ -75,33 +75,37 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
     peaks = torch.empty(rows, parts, 3, device=device)
     best = torch.empty(rows, parts, dtype=torch.int32, device=device)
     sizes = {"PART": plan.part, "PARTS": triton.next_power_of_2(parts)}
-    given = logits, seats.forbidden, peaks, best, seats.length, clock, vocab
-    _scan[(rows, parts)](*given, BEAMS=beams, PART=plan.part, num_warps=4)
+    scan_inputs = logits, seats.forbidden, peaks, best, seats.length, clock, vocab
+    _scan[(rows, parts)](*scan_inputs, BEAMS=beams, PART=plan.part, num_warps=4)
     weights = thresholds = bounds = sums = None
-    how, done = warping or Warping(), 0
-    inverse = min(1 / how.temperature, 1e30)
+    distribution, rounds_done = warping or Warping(), 0
+    inverse = min(1 / distribution.temperature, 1e30)
     if warping is not None:
         bounds = torch.empty(2 * rounds + FINER, rows, 3, device=device)
         sums = torch.empty(2 * rounds + FINER, rows, parts, ways, device=device)
-        seen = logits, peaks, bounds, sums
-        for counted, share in how.searches:
+        search_inputs = logits, peaks, bounds, sums
+        for counted, share in distribution.searches:
             for number in range(rounds + FINER * counted):
-                fresh = {"FIRST": done == 0, "NEXT": done > 0 and number == 0, "ENTRY": number == 0}
+                fresh = {"FIRST": rounds_done == 0, "NEXT": rounds_done > 0 and number == 0, "ENTRY": number == 0}
                 search = {**fresh, "COUNTED": counted, "WAYS": ways, "REACH": REACH}
                 _narrow[(rows, parts)](
-                    *seen, done, vocab, parts, inverse, share, **search, **sizes, num_warps=plan.warps
+                    *search_inputs, rounds_done, vocab, parts, inverse, share, **search, **sizes, num_warps=plan.warps
                 )
-                done += 1
-        if how.min_p or not how.searches or how.searches[-1][0]:  # else the last round has weighed what is kept
+                rounds_done += 1
+        if (
+            distribution.min_p or not distribution.searches or distribution.searches[-1][0]
+        ):  # else the last round has weighed what is kept
             weights, thresholds = torch.empty(rows, parts, device=device), torch.empty(rows, device=device)
-            least = math.log(how.min_p) if how.min_p else float("-inf")
-            rest = weights, thresholds, done, vocab, parts, inverse, least
-            _weigh[(rows, parts)](*seen, *rest, SEARCHED=done > 0, WAYS=ways, **sizes, num_warps=4)
+            least = math.log(distribution.min_p) if distribution.min_p else float("-inf")
+            rest = weights, thresholds, rounds_done, vocab, parts, inverse, least
+            _weigh[(rows, parts)](*search_inputs, *rest, SEARCHED=rounds_done > 0, WAYS=ways, **sizes, num_warps=4)
     room, span = seats.noise.shape[2], len(record)
     written = seats.total, seats.tokens, seats.length, seats.noise, record, clock
-    found = logits, peaks, best, bounds, sums, weights, thresholds
+    take_inputs = logits, peaks, best, bounds, sums, weights, thresholds
     drawn = {"DRAWN": warping is not None, "WAYS": ways}
-    _take[(batch, beams)](*found, *written, done, span, room, vocab, parts, inverse, **drawn, **sizes, num_warps=4)
+    _take[(batch, beams)](
+        *take_inputs, *written, rounds_done, span, room, vocab, parts, inverse, **drawn, **sizes, num_warps=4
+    )
 
 
 @triton.jit
@@ -132,7 +136,7 @@ def _scan(logits, forbidden, peaks, best, length, clock, vocab, BEAMS: tl.conste
 
 
 @triton.jit
-def _warmed(
+def _scale_scores(
     logits, peaks, row, part, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr
 ):  # fmt: skip
     """The scores of a part below the best of the row, over the temperature."""
@@ -144,28 +148,28 @@ def _warmed(
 
 
 @triton.jit
-def _between(bounds, sums, row, rows, parts, done, WAYS: tl.constexpr, PARTS: tl.constexpr):
+def _between(bounds, sums, row, rows, parts, rounds_done, WAYS: tl.constexpr, PARTS: tl.constexpr):
     """After some rounds: the last threshold that keeps enough, the first that does not, how much is enough.
 
     Then the number of that last one.
     """
-    low = tl.load(bounds + ((done - 1) * rows + row) * 3)
-    high = tl.load(bounds + ((done - 1) * rows + row) * 3 + 1)
-    enough = tl.load(bounds + ((done - 1) * rows + row) * 3 + 2)
+    low = tl.load(bounds + ((rounds_done - 1) * rows + row) * 3)
+    high = tl.load(bounds + ((rounds_done - 1) * rows + row) * 3 + 1)
+    enough = tl.load(bounds + ((rounds_done - 1) * rows + row) * 3 + 2)
     way, number = tl.arange(0, WAYS), tl.arange(0, PARTS)
-    place = (((done - 1) * rows + row) * parts + number)[:, None] * WAYS + way[None, :]
-    kept = tl.sum(tl.load(sums + place, mask=(number < parts)[:, None], other=0.0), 0)
-    all_kept = tl.sum(tl.where(way == 0, kept, 0.0), 0)  # the lowest threshold's
+    place = (((rounds_done - 1) * rows + row) * parts + number)[:, None] * WAYS + way[None, :]
+    kept_mass = tl.sum(tl.load(sums + place, mask=(number < parts)[:, None], other=0.0), 0)
+    all_kept = tl.sum(tl.where(way == 0, kept_mass, 0.0), 0)  # the lowest threshold's
     enough = tl.where(enough < 0.0, -enough * all_kept, enough)
     tried = low + (high - low) * way.to(tl.float32) / WAYS
-    above = tl.min(tl.where(kept < enough, tried, high), 0)
-    way = tl.maximum(tl.sum((kept >= enough).to(tl.int32), 0) - 1, 0)
-    return tl.max(tl.where(kept >= enough, tried, low), 0), above, enough, way
+    above = tl.min(tl.where(kept_mass < enough, tried, high), 0)
+    way = tl.maximum(tl.sum((kept_mass >= enough).to(tl.int32), 0) - 1, 0)
+    return tl.max(tl.where(kept_mass >= enough, tried, low), 0), above, enough, way
 
 
 @triton.jit
 def _narrow(
-    logits, peaks, bounds, sums, done, vocab, parts, inverse, share,
+    logits, peaks, bounds, sums, rounds_done, vocab, parts, inverse, share,
     FIRST: tl.constexpr, NEXT: tl.constexpr, ENTRY: tl.constexpr, COUNTED: tl.constexpr, WAYS: tl.constexpr,
     REACH: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
@@ -176,34 +180,34 @@ def _narrow(
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     low, high, enough = -REACH, 1e-6, 0.0
     if not FIRST:
-        low, high, enough, _ = _between(bounds, sums, row, tl.num_programs(0), parts, done, WAYS, PARTS)
+        low, high, enough, _ = _between(bounds, sums, row, tl.num_programs(0), parts, rounds_done, WAYS, PARTS)
     if NEXT:
         high = 1e-6
     if ENTRY:
         enough = share if COUNTED else -share
-    tl.store(bounds + (done * tl.num_programs(0) + row) * 3, low)
-    tl.store(bounds + (done * tl.num_programs(0) + row) * 3 + 1, high)
-    tl.store(bounds + (done * tl.num_programs(0) + row) * 3 + 2, enough)
-    score = _warmed(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+    tl.store(bounds + (rounds_done * tl.num_programs(0) + row) * 3, low)
+    tl.store(bounds + (rounds_done * tl.num_programs(0) + row) * 3 + 1, high)
+    tl.store(bounds + (rounds_done * tl.num_programs(0) + row) * 3 + 2, enough)
+    score = _scale_scores(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
     way = tl.arange(0, WAYS)
     tried = low + (high - low) * way.to(tl.float32) / WAYS
     worth = tl.full((PART,), 1.0, tl.float32) if COUNTED else tl.exp(score)
-    kept = tl.sum(tl.where(score[None, :] >= tried[:, None], worth[None, :], 0.0), 1)
-    tl.store(sums + ((done * tl.num_programs(0) + row) * parts + part) * WAYS + way, kept)
+    kept_mass = tl.sum(tl.where(score[None, :] >= tried[:, None], worth[None, :], 0.0), 1)
+    tl.store(sums + ((rounds_done * tl.num_programs(0) + row) * parts + part) * WAYS + way, kept_mass)
 
 
 @triton.jit
 def _weigh(
-    logits, peaks, bounds, sums, weights, thresholds, done, vocab, parts, inverse, least,
+    logits, peaks, bounds, sums, weights, thresholds, rounds_done, vocab, parts, inverse, least,
     SEARCHED: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """How probable what is kept of a part is, up to a factor."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     threshold = least
     if SEARCHED:
-        low, _, _, _ = _between(bounds, sums, row, tl.num_programs(0), parts, done, WAYS, PARTS)
+        low, _, _, _ = _between(bounds, sums, row, tl.num_programs(0), parts, rounds_done, WAYS, PARTS)
         threshold = tl.maximum(low, least)
-    score = _warmed(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+    score = _scale_scores(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
     tl.store(weights + row * parts + part, tl.sum(tl.where(score >= threshold, tl.exp(score), 0.0), 0))
     tl.store(thresholds + row, threshold)
 
@@ -211,7 +215,7 @@ def _weigh(
 @triton.jit
 def _take(
     logits, peaks, best, bounds, sums, weights, thresholds, total, tokens, length, noise, record, clock,
-    done, span, room, vocab, parts, inverse, DRAWN: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr,
+    rounds_done, span, room, vocab, parts, inverse, DRAWN: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr,
     PARTS: tl.constexpr,
 ):  # fmt: skip
     """One sample of an example: its token and its score, and the record of both."""
@@ -228,18 +232,18 @@ def _take(
     else:
         if weights is None:
             rows = tl.num_programs(0) * beams
-            threshold, _, _, way = _between(bounds, sums, row, rows, parts, done, WAYS, PARTS)
-            kept = sums + (((done - 1) * rows + row) * parts + number) * WAYS + way
+            threshold, _, _, way = _between(bounds, sums, row, rows, parts, rounds_done, WAYS, PARTS)
+            weight_pointer = sums + (((rounds_done - 1) * rows + row) * parts + number) * WAYS + way
         else:
             threshold = tl.load(thresholds + row)
-            kept = weights + row * parts + number
-        weight = tl.load(kept, mask=number < parts, other=0.0)
+            weight_pointer = weights + row * parts + number
+        weight = tl.load(weight_pointer, mask=number < parts, other=0.0)
         reached = tl.cumsum(weight, 0)
         place = tl.load(noise + row * room + tl.minimum(tl.load(length + example), room) - 1) * tl.max(reached, 0)
         last = tl.max(tl.where(weight > 0.0, number, 0), 0)  # rounding may carry a number to the very end
         part = tl.minimum(tl.sum((reached <= place).to(tl.int32), 0), last)
         before = tl.max(tl.where(number < part, reached, 0.0), 0)
-        score = _warmed(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+        score = _scale_scores(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
         weight = tl.where(score >= threshold, tl.exp(score), 0.0)
         last = tl.max(tl.where(weight > 0.0, lane, 0), 0)
         inside = tl.sum((before + tl.cumsum(weight, 0) <= place).to(tl.int32), 0)

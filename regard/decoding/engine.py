@@ -96,7 +96,9 @@ class Engine:
         for request in requests:
             self._check_size(request)
         alone = [request.weights or isinstance(request.how, Score) for request in requests]
-        queues = [None if apart else self._find_queue(each) for each, apart in zip(requests, alone, strict=True)]
+        queues = [
+            None if apart else self._find_queue(candidate) for candidate, apart in zip(requests, alone, strict=True)
+        ]
         tickets = [next(self._tickets) for _ in requests]
         for ticket, request, queue in zip(tickets, requests, queues, strict=True):
             if self._pairs is not None and isinstance(request.how, Score):
@@ -140,15 +142,15 @@ class Engine:
         if ticket in self._single:
             search = self._single[ticket][1]
             return [] if search is None else search.peek()
-        if ticket in self._unscored or any(ticket == each.ticket for each in self._everyone_waiting()):
+        if ticket in self._unscored or any(ticket == waiting.ticket for waiting in self._everyone_waiting()):
             return []
         raise KeyError(f"no request has ticket {ticket}: it was never given, or its answers were collected")
 
     def collect(self) -> dict[int, Answers]:
         """Return the answers of requests that are done since the last time, by ticket, or why they have none."""
         self._check_thread()
-        done, self._done = self._done, {}
-        return done
+        answers, self._done = self._done, {}
+        return answers
 
     def cancel(self, tickets: Sequence[int]) -> None:
         """Call requests off, wherever they are; nothing more is heard of them."""
@@ -163,7 +165,7 @@ class Engine:
     def stack(self, requests: Sequence[Request], step: int = 1, **sizes: Any) -> tuple[Tensor, ...]:
         """Return the inputs of requests as one batch where the model runs."""
         batch = stack_inputs(requests, step, **sizes)
-        return batch if self.device is None else tuple(each.to(self.device, non_blocking=True) for each in batch)
+        return batch if self.device is None else tuple(tensor.to(self.device, non_blocking=True) for tensor in batch)
 
     def _check_thread(self) -> None:
         thread = threading.get_ident()
@@ -212,7 +214,7 @@ class Engine:
                 return
             ready = min(queue.lane.free, len(queue.waiting), TOGETHER)
             group = [queue.waiting.popleft() for _ in range(ready)]
-            for _, alike in groupby(group, key=lambda each: each.request.shapes):
+            for _, alike in groupby(group, key=lambda waiting: waiting.request.shapes):
                 self._done |= queue.seat(list(alike), self._rules, self._distributions)
 
     def _everyone_waiting(self) -> Iterator[Waiting]:
@@ -248,9 +250,9 @@ class Engine:
 
     def _drop_idle(self) -> None:
         """Let go of the memory of lanes that have no work; a device keeps a few, since making one takes long."""
-        kept = IDLE if isinstance(self.model, Replayable) else 0
+        keep = IDLE if isinstance(self.model, Replayable) else 0
         idle = [key for key, queue in self._lanes.items() if not queue.busy]
-        for key in idle[: max(0, len(idle) - kept)]:
+        for key in idle[: max(0, len(idle) - keep)]:
             del self._lanes[key]
         if not self._lanes:
             self._rules, self._distributions = Interner(), Interner()

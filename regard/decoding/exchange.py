@@ -39,8 +39,8 @@ def _run_alone(exchange: Exchange[Answer]) -> Answer:
         requests = next(exchange)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
-    asked = quantity(len(requests), "request")
-    raise ValueError(f"{asked} and no engine to answer: give one, as make_engine makes it")
+    request_count = quantity(len(requests), "request")
+    raise ValueError(f"{request_count} and no engine to answer: give one, as make_engine makes it")
 
 
 @dataclass
@@ -92,11 +92,11 @@ class ExchangeLoop:
             if isinstance(hypotheses, Failure):
                 self._fail(number, FloatingPointError(hypotheses.reason))
                 continue
-            one = self._open[number]
-            one.hypotheses[ticket] = hypotheses
-            if len(one.hypotheses) == len(one.tickets):
-                answered = [one.hypotheses[each] for each in one.tickets]
-                self._go_on(number, partial(one.exchange.send, answered))
+            open_exchange = self._open[number]
+            open_exchange.hypotheses[ticket] = hypotheses
+            if len(open_exchange.hypotheses) == len(open_exchange.tickets):
+                answered = [open_exchange.hypotheses[request_ticket] for request_ticket in open_exchange.tickets]
+                self._go_on(number, partial(open_exchange.exchange.send, answered))
 
     def collect(self) -> dict[int, Outcome]:
         """Return how the exchanges ended that ended since the last time, by number."""
@@ -105,27 +105,27 @@ class ExchangeLoop:
 
     def cancel(self, number: int) -> None:
         """Call an exchange off; nothing more is heard of it."""
-        one = self._open.pop(number, None)
-        if one is not None:
-            self._call_off(one)
-            one.exchange.close()
+        open_exchange = self._open.pop(number, None)
+        if open_exchange is not None:
+            self._call_off(open_exchange)
+            open_exchange.exchange.close()
         self._outcomes.pop(number, None)
 
     def _fail(self, number: int, error: Exception) -> None:
         """Tell an exchange that a request failed: it may ask for something else, or answer all the same."""
-        one = self._open[number]
-        self._call_off(one)
-        self._go_on(number, lambda: one.exchange.throw(error))
+        open_exchange = self._open[number]
+        self._call_off(open_exchange)
+        self._go_on(number, lambda: open_exchange.exchange.throw(error))
 
     def _go_on(self, number: int, resume: Callable[[], list[Request]]) -> None:
         """Let an exchange go on to what it asks next, and submit that; or keep how it ended."""
-        one = self._open[number]
+        open_exchange = self._open[number]
         try:
             requests = resume()
             while not requests:
-                requests = one.exchange.send([])
-            one.tickets, one.hypotheses = self.engine.submit(requests), {}
-            self._owners |= dict.fromkeys(one.tickets, number)
+                requests = open_exchange.exchange.send([])
+            open_exchange.tickets, open_exchange.hypotheses = self.engine.submit(requests), {}
+            self._owners |= dict.fromkeys(open_exchange.tickets, number)
         except StopIteration as end:
             del self._open[number]
             self._outcomes[number] = Outcome(end.value)
@@ -133,7 +133,7 @@ class ExchangeLoop:
             del self._open[number]
             self._outcomes[number] = Outcome(error=reason)
 
-    def _call_off(self, one: _Open) -> None:
-        self.engine.cancel([ticket for ticket in one.tickets if ticket not in one.hypotheses])
-        for ticket in one.tickets:
+    def _call_off(self, open_exchange: _Open) -> None:
+        self.engine.cancel([ticket for ticket in open_exchange.tickets if ticket not in open_exchange.hypotheses])
+        for ticket in open_exchange.tickets:
             self._owners.pop(ticket, None)

@@ -103,7 +103,7 @@ class Forbidden:
             goes_on = place < sizes
             wrong |= goes_on & banned[state, letters[:, place]]
             state = np.where(goes_on, after[state, letters[:, place]], state)
-        unended = [any(map(self._is_whole, each.begun)) for each in states]
+        unended = [any(map(self._is_whole, automaton_state.begun)) for automaton_state in states]
         return torch.from_numpy(state), torch.from_numpy(wrong), torch.tensor(unended)
 
     def _automaton(self) -> tuple[list[_State], Int[np.ndarray, "state byte"], Bool[np.ndarray, "state byte"]]:
@@ -112,11 +112,11 @@ class Forbidden:
         after, banned = [], []
         for state in states:  # which grows meanwhile
             steps = [self._step(state, byte) for byte in range(256)]
-            for found, _ in steps:
-                if found not in numbers:
-                    numbers[found] = len(states)
-                    states.append(found)
-            after.append([numbers[found] for found, _ in steps])
+            for next_state, _ in steps:
+                if next_state not in numbers:
+                    numbers[next_state] = len(states)
+                    states.append(next_state)
+            after.append([numbers[next_state] for next_state, _ in steps])
             banned.append([wrong for _, wrong in steps])
         return states, np.array(after), np.array(banned)
 
@@ -124,13 +124,13 @@ class Forbidden:
         """The state after one more byte, and whether that byte may not be written."""
         inside = 0x80 <= byte < 0xC0  # of a character that has begun
         word = state.word if inside else _letter(byte)
-        begun = {each for each in state.begun if not self._is_whole(each)}
+        begun = {progress for progress in state.begun if not self._is_whole(progress)}
         wrong = not inside and not word and len(begun) < len(state.begun)
         if not inside:
             heads = [phrase[0][0][0] for phrase in self._bytes]
             begun |= {_Begun(n, 0) for n, head in enumerate(heads) if not (state.word and _letter(head))}
-        grown = {after for each in begun for after in self._grow(each, byte)}
-        whole = {each for each in grown if self._is_whole(each)}
+        grown = {after for progress in begun for after in self._grow(progress, byte)}
+        whole = {progress for progress in grown if self._is_whole(progress)}
         if not word:
             wrong, grown = wrong or bool(whole), grown - whole
         return _State(frozenset(grown), word), wrong

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.batch import seated, stream
+from regard.decoding.batch import session, stream
 from regard.decoding.constraints import Constraint, Forbid, Goal, constrain
 from regard.decoding.lane import Failure, Group
 from regard.decoding.ledger import Beam, Numbers, Round
@@ -67,13 +67,15 @@ class Drawing:
             value = _at(scores, tokens)
         stuck = value.isneginf()
         total = torch.where(stuck, front.total, front.total + value - logits.logsumexp(-1))
-        own = torch.arange(self.beams, device=tokens.device).expand_as(tokens)
-        return Chosen(Ranked(total, own, tokens, torch.zeros_like(tokens), stuck), total, own, tokens)
+        beam_numbers = torch.arange(self.beams, device=tokens.device).expand_as(tokens)
+        return Chosen(Ranked(total, beam_numbers, tokens, torch.zeros_like(tokens), stuck), total, beam_numbers, tokens)
 
     @property
     def free(self) -> bool:
         """Whether no more is forbidden than some tokens everywhere."""
-        single = all(isinstance(each, Forbid) and each.always is not None for each in self.constraints)
+        single = all(
+            isinstance(constraint, Forbid) and constraint.always is not None for constraint in self.constraints
+        )
         return single and not isinstance(self.pick, RowDistributions)
 
     def choices(self, vocab: int) -> int:
@@ -85,13 +87,18 @@ class Drawing:
         from regard.decoding.draws import Seats, Warping, draw
 
         assert not isinstance(self.pick, RowDistributions), "kernels draw all rows from one distribution"
-        seats = Seats(lines.total, lines.tokens, lines.length, lines.noise, self._forbidden(logits))
+        seats = Seats(lines.total, lines.tokens, lines.length, lines.noise, self._forbidden_mask(logits))
         draw(logits, seats, record, clock, None if self.pick is None else Warping(*self.pick.warping))
 
-    def _forbidden(self, logits: Tensor) -> Tensor | None:
+    def _forbidden_mask(self, logits: Tensor) -> Tensor | None:
         """Which tokens are never written, made once: a replayed round can bring nothing over from the host."""
         vocab, device = logits.shape[-1], logits.device
-        tokens = [token for each in self.constraints if isinstance(each, Forbid) for token in each.always or ()]
+        tokens = [
+            token
+            for constraint in self.constraints
+            if isinstance(constraint, Forbid)
+            for token in constraint.always or ()
+        ]
         if not tokens:
             return None
         if (vocab, device) not in self.memory:
@@ -100,9 +107,9 @@ class Drawing:
             self.memory[vocab, device] = mask.to(device)
         return self.memory[vocab, device]
 
-    def book(self, limits: Sequence[int], longest: int | None = None) -> Drafts:
+    def book(self, limits: Sequence[int], longest: int | None = None) -> SampleState:
         """Answers being written."""
-        return Drafts(self.beams, limits, eos=self.eos, longest=longest)
+        return SampleState(self.beams, limits, eos=self.eos, longest=longest)
 
     def group(self, inputs: Sequence[Any], limit: Sequence[int]) -> Group:
         """Examples with the random numbers that their own generators give."""
@@ -134,23 +141,26 @@ def generate(
     policy = Drawing(samples, -1 if eos is None else eos, pick, tuple(constraints))
     group = policy.group(inputs, limits(limit, len(inputs[0])))
     if samples > 1 and policy.free and isinstance(model, Replayable):
-        return _apart(model, group, policy)
+        return _generate_in_rows(model, group, policy)
     return stream(model, [group], policy)[0]
 
 
-def _apart(model: Stepper, group: Group, policy: Drawing) -> list[list[Hypothesis]]:
+def _generate_in_rows(model: Stepper, group: Group, policy: Drawing) -> list[list[Hypothesis]]:
     """The same with a row for every sample: kernels look at many rows sooner than at many samples of one."""
     samples = policy.beams
-    inputs = [each.repeat_interleave(samples, 0) for each in group.inputs]
-    limit = [each for each in group.limit for _ in range(samples)]
+    inputs = [element.repeat_interleave(samples, 0) for element in group.inputs]
+    limit = [element for element in group.limit for _ in range(samples)]
     noise = None if group.noise is None else group.noise.flatten(0, 1)[:, None]
     alone = replace(policy, beams=1, memory=policy.memory)
-    found = [one for [one] in stream(model, [Group(inputs, limit, noise)], alone)[0]]
-    named = [replace(one, path=[number % samples] * len(one.path)) for number, one in enumerate(found)]
-    return [named[first : first + samples] for first in range(0, len(named), samples)]
+    hypotheses = [hypothesis for [hypothesis] in stream(model, [Group(inputs, limit, noise)], alone)[0]]
+    renumbered = [
+        replace(hypothesis, path=[number % samples] * len(hypothesis.path))
+        for number, hypothesis in enumerate(hypotheses)
+    ]
+    return [renumbered[first : first + samples] for first in range(0, len(renumbered), samples)]
 
 
-def trickle(
+def stream_one(
     model: Stepper,
     inputs: Sequence[Any],
     *,
@@ -165,20 +175,20 @@ def trickle(
     """
     policy = Drawing(1, -1 if eos is None else eos, pick, tuple(constraints))
     group = policy.group(inputs, [limit])
-    with seated(model, group, policy) as lane:
-        told, book = 0, lane.book
-        assert isinstance(book, Drafts)
+    with session(model, group, policy) as lane:
+        sent, book = 0, lane.book
+        assert isinstance(book, SampleState)
         while lane.busy:
             lane.advance()
-            stages = book.stages(0, told)
-            told += len(stages)
+            stages = book.stages(0, sent)
+            sent += len(stages)
             yield from stages
         for answers in lane.finished().values():
             if isinstance(answers, Failure):
                 raise FloatingPointError(answers.reason)
 
 
-class Drafts:
+class SampleState:
     """Answers being written, on the host: a row for each example, a column for each sample."""
 
     def __init__(self, samples: int, limits: Sequence[int], *, eos: int, longest: int | None = None) -> None:
@@ -205,7 +215,7 @@ class Drafts:
         """Write one more token everywhere, and close what has ended, is full or cannot go on."""
         going = self.going[rows]
         if not going.all():
-            rows, ranked = rows[going], Round(*(each[going] for each in ranked))
+            rows, ranked = rows[going], Round(*(array[going] for array in ranked))
         fed, token, stuck = self.length[rows], ranked.token, ranked.stuck
         self._tokens[rows, :, fed], self._total[rows, :, fed] = token, ranked.score
         ended = ~stuck & (token == self.eos)

@@ -41,28 +41,28 @@ class Graph:
             return self.work(*inputs)
         if self._graph is None:
             self._graph = self._capture(inputs)
-        for place, given in zip(self._inputs, inputs, strict=True):
-            if place.is_cuda:
-                place.copy_(given, non_blocking=True)
+        for buffer, source in zip(self._inputs, inputs, strict=True):
+            if buffer.is_cuda:
+                buffer.copy_(source, non_blocking=True)
         self._graph.replay()
         return self._answer
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph:
         """Nothing is computed meanwhile; other threads may go on using the device."""
         assert self.work is not None
-        self._inputs = [given.clone() for given in inputs]
+        self._inputs = [tensor.clone() for tensor in inputs]
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
         aside = None if stream == torch.cuda.default_stream(self.device) else stream  # which cannot be captured itself
         torch.cuda.synchronize(self.device)
-        own = torch.cuda.graph(graph, self.pool, self.stream or aside, capture_error_mode="thread_local")
-        with uncollected(), own:
+        capture = torch.cuda.graph(graph, self.pool, self.stream or aside, capture_error_mode="thread_local")
+        with pause_garbage_collection(), capture:
             self._answer = self.work(*self._inputs)
         self.work = None  # and all that it held
         return graph
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """No garbage collection meanwhile: it may destroy an older graph or kernel, which a device forbids in a capture."""
     enabled = gc.isenabled()
     gc.disable()

@@ -76,7 +76,7 @@ def _choose(
     score = tl.full((PLACES, CHUNK), float("-inf"), tl.float32)
     origins, firsts = tl.zeros((PLACES,), tl.int32), tl.zeros((PLACES,), tl.int32)
     number = beam[:, None] * PEAKS + chunk[None, :]
-    for each in tl.static_range(COUNT):
+    for slot in tl.static_range(COUNT):
         best = tl.max(tl.max(peak, 1), 0)
         where = tl.min(tl.min(tl.where(peak == best, number, ROWS * PEAKS), 1), 0)
         peak = tl.where(number == where, float("-inf"), peak)
@@ -84,20 +84,20 @@ def _choose(
         inside = first + lane < tl.where(best > float("-inf"), vocab, 0)
         gain = tl.load(logits + (example * BEAMS + origin) * vocab + first + lane, inside, float("-inf")).to(tl.float32)
         gain += tl.sum(tl.where(beam == origin, so_far, 0.0), 0)
-        score = tl.where((rank == each)[:, None], gain[None, :], score)
-        origins, firsts = tl.where(rank == each, origin, origins), tl.where(rank == each, first, firsts)
+        score = tl.where((rank == slot)[:, None], gain[None, :], score)
+        origins, firsts = tl.where(rank == slot, origin, origins), tl.where(rank == slot, first, firsts)
     token = tl.minimum(firsts[:, None] + lane[None, :], vocab - 1)
     number = rank[:, None] * CHUNK + lane[None, :]
     scores = tl.full((PLACES,), float("-inf"), tl.float32)
     chosen, parent = tl.zeros((PLACES,), tl.int32), tl.zeros((PLACES,), tl.int32)
-    for each in tl.static_range(COUNT):
+    for slot in tl.static_range(COUNT):
         best = tl.max(tl.max(score, 1), 0)
         where = tl.min(tl.min(tl.where(score == best, number, PLACES * CHUNK), 1), 0)
-        one = number == where
-        score = tl.where(one, float("-inf"), score)
-        scores = tl.where(rank == each, best, scores)
-        chosen = tl.where(rank == each, tl.sum(tl.sum(tl.where(one, token, 0), 1), 0), chosen)
-        parent = tl.where(rank == each, tl.sum(tl.where(rank == where // CHUNK, origins, 0), 0), parent)
+        is_best = number == where
+        score = tl.where(is_best, float("-inf"), score)
+        scores = tl.where(rank == slot, best, scores)
+        chosen = tl.where(rank == slot, tl.sum(tl.sum(tl.where(is_best, token, 0), 1), 0), chosen)
+        parent = tl.where(rank == slot, tl.sum(tl.where(rank == where // CHUNK, origins, 0), 0), parent)
     listed = rank < COUNT
     now = tl.load(clock + example)
     at = record + ((now % span) * tl.num_programs(0) + example) * 3 * COUNT + rank
@@ -108,7 +108,7 @@ def _choose(
     goes, stops = listed & (chosen != eos), listed & (chosen == eos)
     order = tl.where(goes, tl.cumsum(goes.to(tl.int32), 0) - 1, PLACES)
     order = tl.where(stops, tl.sum(goes.to(tl.int32), 0) + tl.cumsum(stops.to(tl.int32), 0) - 1, order)
-    kept = order < BEAMS
-    tl.store(total + example * BEAMS + order, tl.where(stops, float("-inf"), scores), kept)
-    tl.store(tokens + example * BEAMS + order, chosen.to(tl.int64), kept)
-    tl.store(parents + example * BEAMS + order, parent.to(tl.int64), kept)
+    stays = order < BEAMS
+    tl.store(total + example * BEAMS + order, tl.where(stops, float("-inf"), scores), stays)
+    tl.store(tokens + example * BEAMS + order, chosen.to(tl.int64), stays)
+    tl.store(parents + example * BEAMS + order, parent.to(tl.int64), stays)

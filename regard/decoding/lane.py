@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.ledger import Beam, Book, Numbers, Round
+from regard.decoding.ledger import Beam, HostState, Numbers, Round
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
-from regard.decoding.tables import Fixed, Growing, Policy, Seating
+from regard.decoding.tables import Admission, DynamicBatch, Policy, StaticBatch
 
 
 class Group(NamedTuple):
@@ -39,14 +39,20 @@ class Lane:
     """So many rows in which examples are decoded together; each is known by the ticket it was given."""
 
     def __init__(
-        self, table: Growing | Fixed, book: Book, *, longest: int, first: int = 0, examples: int | None = None
+        self,
+        table: DynamicBatch | StaticBatch,
+        book: HostState,
+        *,
+        longest: int,
+        first: int = 0,
+        examples: int | None = None,
     ) -> None:
         self.table, self.book, self.longest, self.examples = table, book, longest, examples
         book.going[:] = False
         self.next_ticket = first
         """The ticket that the next example will be given."""
         self._owner: dict[int, int] = {}  # row -> ticket
-        self._turn = np.zeros(len(book.going), dtype=np.int64)  # how many had the row before
+        self._take_turn = np.zeros(len(book.going), dtype=np.int64)  # how many had the row before
         self._launched = np.zeros(len(book.going), dtype=np.int64)
         self._pending: deque[_Record] = deque()
         self._done: dict[int, list[Hypothesis] | Failure] = {}
@@ -55,9 +61,9 @@ class Lane:
     def of(cls, model: Stepper, policy: Policy, *, rows: int, longest: int) -> Lane:
         """A lane with rows of its own, for answers of at most `longest` tokens."""
         if isinstance(model, Replayable):
-            table = Fixed(model, policy, rows=rows, longest=longest)
+            table = StaticBatch(model, policy, rows=rows, longest=longest)
             return cls(table, policy.book([1] * rows, longest), longest=longest)
-        return cls(Growing(model, policy), policy.book([1] * rows, longest), longest=longest)
+        return cls(DynamicBatch(model, policy), policy.book([1] * rows, longest), longest=longest)
 
     @property
     def free(self) -> int:
@@ -80,16 +86,19 @@ class Lane:
             raise ValueError(
                 f"an answer of {max(group.limit)} tokens where rows have room for {self.longest}: ask for less"
             )
-        taken = [row for row in range(len(self.book.going)) if row not in self._owner][: len(group.limit)]
-        rows, tickets = np.array(taken, dtype=np.int64), [self.next_ticket + place for place in range(len(taken))]
-        if not taken:
+        free_rows = [row for row in range(len(self.book.going)) if row not in self._owner][: len(group.limit)]
+        rows, tickets = (
+            np.array(free_rows, dtype=np.int64),
+            [self.next_ticket + place for place in range(len(free_rows))],
+        )
+        if not free_rows:
             return []
-        known = tickets[-1] + 1 if self.examples is None else self.examples
-        new = Seating(rows, group.inputs, np.array(tickets), known, max(group.limit), group.noise)
+        example_count = tickets[-1] + 1 if self.examples is None else self.examples
+        new = Admission(rows, group.inputs, np.array(tickets), example_count, max(group.limit), group.noise)
         ranked = self.table.seat(new)  # the model reads them, or refuses
-        self.next_ticket += len(taken)
-        self._owner |= dict(zip(taken, tickets, strict=True))
-        self._turn[rows] += 1
+        self.next_ticket += len(free_rows)
+        self._owner |= dict(zip(free_rows, tickets, strict=True))
+        self._take_turn[rows] += 1
         self._launched[rows] = 1
         self.book.admit(rows, group.limit, group.beams)
         self._send(ranked, rows)
@@ -114,8 +123,8 @@ class Lane:
             pass
         self._hear(lag if steps > 0 else 0, meanwhile)  # one stays behind to overlap with the device
         going = book.going.tolist()
-        done = [row for row in self._owner if not going[row]]
-        for row, answers in zip(done, book.answers(np.array(done, dtype=np.int64)), strict=True):
+        finished_rows = [row for row in self._owner if not going[row]]
+        for row, answers in zip(finished_rows, book.answers(np.array(finished_rows, dtype=np.int64)), strict=True):
             self._done[self._owner.pop(row)] = answers
 
     def leave(self, tickets: Sequence[int]) -> None:
@@ -123,14 +132,14 @@ class Lane:
         for row in [row for row, ticket in self._owner.items() if ticket in set(tickets)]:
             del self._owner[row]
             self.book.going[row] = False
-            self._turn[row] += 1
+            self._take_turn[row] += 1
         for ticket in tickets:
             self._done.pop(ticket, None)
 
     def finished(self) -> dict[int, list[Hypothesis] | Failure]:
         """The answers of those that are done and were not asked for yet, by ticket, or why there are none."""
-        done, self._done = self._done, {}
-        return done
+        answers, self._done = self._done, {}
+        return answers
 
     def read(self, ticket: int) -> list[Hypothesis] | Failure:
         """What the host knows of an example: its answers, or the best so far of one that is still going."""
@@ -142,14 +151,14 @@ class Lane:
         return self.book.so_far(rows[0])
 
     def _send(self, numbers: Int[Tensor, "round row kind choice"], rows: Numbers) -> None:
-        self._pending.append(_Record.of(numbers, rows, self._turn[rows]))
+        self._pending.append(_Record.of(numbers, rows, self._take_turn[rows]))
 
     def _hear(self, lag: int, meanwhile: Callable[[], bool] | None = None) -> None:
         """Take in what was ranked, all but the latest few records."""
         while len(self._pending) > lag:
             while meanwhile is not None and not self._pending[0].has_arrived() and meanwhile():
                 pass
-            for row in self._pending.popleft().tell(self.book, self._turn):
+            for row in self._pending.popleft().tell(self.book, self._take_turn):
                 self.book.going[row] = False
                 self._done[self._owner.pop(row)] = NOT_NUMBERS
 
@@ -177,7 +186,7 @@ class _Record(NamedTuple):
         """Whether taking it in would not wait."""
         return self.arrived is None or self.arrived.query()
 
-    def tell(self, book: Book, turn: Numbers) -> list[int]:
+    def tell(self, book: HostState, turn: Numbers) -> list[int]:
         """Wait for it, and enter it round by round for those whose turn it still is; the rows without numbers."""
         if self.arrived is not None:
             self.arrived.synchronize()
@@ -188,14 +197,18 @@ class _Record(NamedTuple):
         beams, shape = book.beams, (len(rows), numbers.shape[-1])
         nothing, nowhere = np.zeros(shape, dtype=np.int64), np.zeros((len(rows), beams), dtype=bool)
         failed: list[int] = []
-        for each in numbers:
-            score = each[:, 0].view(np.float32)
-            progress, stuck = (each[:, 3], each[:, 4, :beams] > 0) if each.shape[1] > 3 else (nothing, nowhere)
+        for round_numbers in numbers:
+            score = round_numbers[:, 0].view(np.float32)
+            progress, stuck = (
+                (round_numbers[:, 3], round_numbers[:, 4, :beams] > 0)
+                if round_numbers.shape[1] > 3
+                else (nothing, nowhere)
+            )
             broken = _find_broken(score, stuck, book.going[rows])
             if broken is not None:
                 failed += rows[broken].tolist()
                 book.going[rows[broken]] = False
-            book.record(rows, Round(score, each[:, 1], each[:, 2], progress, stuck))
+            book.record(rows, Round(score, round_numbers[:, 1], round_numbers[:, 2], progress, stuck))
         return failed
 
 

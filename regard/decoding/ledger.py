@@ -53,7 +53,7 @@ class Beam:
 
 
 @runtime_checkable
-class Book(Protocol):
+class HostState(Protocol):
     """What the host keeps of examples, a row for each: told what each round ranked, it knows who is done."""
 
     beams: int
@@ -115,7 +115,7 @@ class _Answer(NamedTuple):
         return cls(finished, progress, worth, score, place, size, size if fed else size - 1)
 
 
-class Ledger:
+class BeamState:
     """The hypotheses and answers of so many examples, a row for each; a row can be given to another when it is done."""
 
     def __init__(self, beam: Beam, limits: Sequence[int], *, eos: int, longest: int | None = None):
@@ -154,7 +154,7 @@ class Ledger:
         """Take in what a round ranked for these rows; an example collects nothing once it is done."""
         going = self.going[rows]
         if not going.all():
-            rows, ranked = rows[going], Round(*(each[going] for each in ranked))
+            rows, ranked = rows[going], Round(*(array[going] for array in ranked))
         if not len(rows):
             return
         beams, stops = self.beam.beams, ranked.token == self.eos
@@ -164,7 +164,7 @@ class Ledger:
             order = np.argsort(stops, axis=1, kind="stable")[:, :beams]
             score = np.where(stops, DEAD, score)
             score, parent, token, progress = (
-                np.take_along_axis(each, order, 1) for each in (score, parent, token, progress)
+                np.take_along_axis(array, order, 1) for array in (score, parent, token, progress)
             )
         if ranked.stuck.any():
             self._collect_stuck(rows, ranked.stuck)
@@ -187,11 +187,11 @@ class Ledger:
         live: list[int] = np.flatnonzero(self._total[row] > DEAD).tolist() if self.length[row] else []
         return self._read([(row, self._as_it_is(row, beam, fed=False)) for beam in live])
 
-    def _read(self, found: Sequence[tuple[int, _Answer]]) -> list[Hypothesis]:
+    def _read(self, answers: Sequence[tuple[int, _Answer]]) -> list[Hypothesis]:
         """Texts and paths, read back through the parents from their last tokens."""
-        owner, size, beam = np.array([(row, each.size, each.beam) for row, each in found], int).reshape(-1, 3).T
+        owner, size, beam = np.array([(row, answer.size, answer.beam) for row, answer in answers], int).reshape(-1, 3).T
         longest = int(size.max(initial=0))
-        texts, paths = np.zeros((2, longest, len(found)), dtype=np.int64)
+        texts, paths = np.zeros((2, longest, len(answers)), dtype=np.int64)
         tokens, parents, first = (
             self._tokens.ravel(),
             self._parents.ravel(),
@@ -202,8 +202,8 @@ class Ledger:
             texts[step], paths[step] = tokens.take(place), beam
             beam = np.where(step < size, parents.take(place), beam)
         return [
-            Hypothesis(text[: each.size], each.score, path[: each.fed], each.finished, each.normalized)
-            for text, path, (_, each) in zip(texts.T.tolist(), paths.T.tolist(), found, strict=True)
+            Hypothesis(text[: answer.size], answer.score, path[: answer.fed], answer.finished, answer.normalized)
+            for text, path, (_, answer) in zip(texts.T.tolist(), paths.T.tolist(), answers, strict=True)
         ]
 
     def _collect_ended(self, rows: Numbers, ranked: Round) -> None:
@@ -239,13 +239,13 @@ class Ledger:
 
     def _add(self, row: int, answer: _Answer) -> None:
         """Keep an answer if it is among the best; an unfinished one is a last resort, however probable."""
-        kept = self._kept[row]
-        kept.append(answer)
-        if len(kept) > 1:
-            kept.sort(key=lambda each: each[:3], reverse=True)
-            del kept[self._how[row].nbest :]
-        if len(kept) == self._how[row].nbest and kept[-1].finished:
-            self._least[row] = kept[-1].normalized
+        answers = self._kept[row]
+        answers.append(answer)
+        if len(answers) > 1:
+            answers.sort(key=lambda candidate: candidate[:3], reverse=True)
+            del answers[self._how[row].nbest :]
+        if len(answers) == self._how[row].nbest and answers[-1].finished:
+            self._least[row] = answers[-1].normalized
 
     def _could_gain(self, rows: Numbers, best: Numbers) -> Numbers:
         """Whether a live hypothesis, the best of which has this score, may still change the answers."""

@@ -18,7 +18,7 @@ from regard.decoding.request import How, Request, Sampling
 from regard.decoding.rules import Interner, RowDistributions, RowGoals, RowRules, Rules, has_goals
 from regard.decoding.sampling import Distribution
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper, Watcher
-from regard.decoding.tables import Growing
+from regard.decoding.tables import DynamicBatch
 from regard.decoding.target_scoring import Answers
 
 STEP = 16  # on a device that replays, tokens of a batch are a multiple of it
@@ -64,7 +64,7 @@ class WatchedSearch:
     def __init__(self, decoder: Decoder, request: Request, watcher: Watcher) -> None:
         self.watcher, policy = watcher, make_policy(request.how, decoder.eos, request.rules)
         book = policy.book([1], decoder.longest)
-        self.lane = Lane(Growing(watcher.model, policy), book, longest=decoder.longest)
+        self.lane = Lane(DynamicBatch(watcher.model, policy), book, longest=decoder.longest)
         self.answers: Answers | None = None
         noise = seeded_noise(policy, [request.limit], [request.seed])
         beams = [request.how] if isinstance(request.how, Beam) else []
@@ -76,7 +76,9 @@ class WatchedSearch:
         with self.watcher.collect():
             self.lane.advance()
         for answers in self.lane.finished().values():
-            self.answers = answers if isinstance(answers, Failure) else [self._with_weights(each) for each in answers]
+            self.answers = (
+                answers if isinstance(answers, Failure) else [self._with_weights(hypothesis) for hypothesis in answers]
+            )
 
     def peek(self) -> Answers:
         """Return the best so far, without weights."""
@@ -103,22 +105,24 @@ class LaneQueue:
         self.waiting: deque[Waiting] = deque()
         self.seats: dict[int, int] = {}  # ticket of the engine -> of the lane
         self._laid_out = False  # whether memory was laid out by the first that were read
-        self.rules: RowRules | None = next((each for each in policy.constraints if isinstance(each, RowRules)), None)
-        own = policy.pick if isinstance(policy, Drawing) else None
-        self.distributions = own if isinstance(own, RowDistributions) else None
+        self.rules: RowRules | None = next(
+            (constraint for constraint in policy.constraints if isinstance(constraint, RowRules)), None
+        )
+        pick = policy.pick if isinstance(policy, Drawing) else None
+        self.distributions = pick if isinstance(pick, RowDistributions) else None
 
     @classmethod
     def of(cls, decoder: Decoder, request: Request, rules: Rules, size: int) -> LaneQueue:
         """A lane for requests like this one."""
         model, how, fixed = decoder.model, request.how, isinstance(decoder.model, Replayable)
-        own: Rules = (RowGoals() if has_goals(rules) else RowRules(),) if rules else ()
-        constraints = rules if fixed else own
+        row_rules: Rules = (RowGoals() if has_goals(rules) else RowRules(),) if rules else ()
+        constraints = rules if fixed else row_rules
         policy = make_policy(how, decoder.eos, constraints, None if fixed else RowDistributions())
         if fixed:
             lane = Lane.of(model, policy, rows=decoder.rows, longest=decoder.longest)
             return cls(decoder, lane, policy, size)
         book = policy.book([1] * decoder.rows, decoder.longest)
-        return cls(decoder, Lane(Growing(model, policy), book, longest=decoder.longest), policy, size)
+        return cls(decoder, Lane(DynamicBatch(model, policy), book, longest=decoder.longest), policy, size)
 
     @property
     def busy(self) -> bool:
@@ -127,7 +131,7 @@ class LaneQueue:
 
     def seat(self, group: Sequence[Waiting], rules: Interner, distributions: Interner) -> dict[int, Answers]:
         """Read requests; those that cannot be read are failures. Only if reading fails is it done one by one."""
-        number, requests = self.lane.next_ticket, [each.request for each in group]
+        number, requests = self.lane.next_ticket, [waiting.request for waiting in group]
         for place, request in enumerate(requests):
             if self.rules is not None:
                 self.rules.rules[number + place] = rules.intern(request.rules)
@@ -146,25 +150,25 @@ class LaneQueue:
             if len(group) == 1:
                 return {group[0].ticket: Failure(str(reason))}
             failed: dict[int, Answers] = {}
-            for each in group:
-                failed |= self.seat([each], rules, distributions)
+            for waiting in group:
+                failed |= self.seat([waiting], rules, distributions)
             return failed
         self._laid_out = True
-        self.seats |= dict(zip((each.ticket for each in group), seats, strict=True))
+        self.seats |= dict(zip((waiting.ticket for waiting in group), seats, strict=True))
         return {}
 
     def collect(self) -> dict[int, Answers]:
         """Return the answers of those that are done."""
-        done = self.lane.finished()
-        tickets = {seat: ticket for ticket, seat in self.seats.items() if seat in done}
+        finished = self.lane.finished()
+        tickets = {seat: ticket for ticket, seat in self.seats.items() if seat in finished}
         for ticket in tickets.values():
             del self.seats[ticket]
-        self._forget(done)
-        return {tickets[seat]: answers for seat, answers in done.items()}
+        self._forget(finished)
+        return {tickets[seat]: answers for seat, answers in finished.items()}
 
     def cancel(self, tickets: set[int]) -> None:
         """Free the rows of requests, and forget those that wait."""
-        self.waiting = deque(each for each in self.waiting if each.ticket not in tickets)
+        self.waiting = deque(waiting for waiting in self.waiting if waiting.ticket not in tickets)
         seats = [self.seats.pop(ticket) for ticket in tickets if ticket in self.seats]
         self.lane.leave(seats)
         self._forget(seats)

@@ -56,7 +56,9 @@ def rank(
     stuck = value[..., 0].isneginf() & ~front.total.isneginf()
     goals = [constraint for constraint in constraints if isinstance(constraint, Goal)]
     if goals:
-        value, token = _with_wanted(scores, value, token, [goal.wanted(front.written, front.rows) for goal in goals])
+        value, token = _add_goal_tokens(
+            scores, value, token, [goal.wanted(front.written, front.rows) for goal in goals]
+        )
     score = (front.total - logits.logsumexp(-1))[..., None] + value
     score = score.masked_fill_(value.isneginf(), DEAD).flatten(1)
     count = min(2 * beams, score.shape[1])
@@ -67,7 +69,7 @@ def rank(
         progress = torch.zeros_like(token).flatten(1)
         order = score.topk(count).indices
     parent = order.div(token.shape[-1], rounding_mode="floor")
-    score, token, progress = (each.gather(1, order) for each in (score, token.flatten(1), progress))
+    score, token, progress = (tensor.gather(1, order) for tensor in (score, token.flatten(1), progress))
     return Ranked(score, parent, token, progress, stuck)
 
 
@@ -77,17 +79,17 @@ def advance(
     """The best that go on: their scores, the beams that they come from, and their newest tokens."""
     stops = ranked.token == eos
     order = stops.long().sort(dim=1, stable=True).indices[:, :beams]
-    score, parent, token = (each.gather(1, order) for each in (ranked.score, ranked.parent, ranked.token))
+    score, parent, token = (tensor.gather(1, order) for tensor in (ranked.score, ranked.parent, ranked.token))
     return score.masked_fill(stops.gather(1, order), DEAD), parent, token
 
 
-def _with_wanted(scores: Tensor, value: Tensor, token: Tensor, wanted: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _add_goal_tokens(scores: Tensor, value: Tensor, token: Tensor, goal_tokens: list[Tensor]) -> tuple[Tensor, Tensor]:
     """The tokens that a goal wants, added to those of each beam that are probable anyway."""
-    extra = torch.cat(wanted, -1)
+    extra = torch.cat(goal_tokens, -1)
     twice = (extra[..., :, None] == extra[..., None, :]).tril(-1).any(-1)
-    known = (extra[..., :, None] == token[..., None, :]).any(-1)
+    present = (extra[..., :, None] == token[..., None, :]).any(-1)
     place = extra.clamp(min=0)
-    added = scores.gather(-1, place).masked_fill(twice | known | (extra < 0), DEAD)
+    added = scores.gather(-1, place).masked_fill(twice | present | (extra < 0), DEAD)
     return torch.cat([value, added], -1), torch.cat([token, place], -1)
 
 

@@ -72,7 +72,7 @@ class Request:
         """Refuse what cannot be answered."""
         if self.limit < 1:
             raise ValueError(f"limit {self.limit} leaves no room for a single token: give at least 1")
-        if not self.inputs or any(each.dim() and not len(each) for each in self.inputs):
+        if not self.inputs or any(tensor.dim() and not len(tensor) for tensor in self.inputs):
             raise ValueError("a request without input: give a source or a beginning of at least one token")
 
     @property
@@ -88,27 +88,27 @@ class Request:
     @property
     def prompt(self) -> int:
         """Tokens that the answer begins with: the last input that is a row of tokens."""
-        return next((len(each) for each in reversed(self.inputs) if each.dim() == 1), 0)
+        return next((len(tensor) for tensor in reversed(self.inputs) if tensor.dim() == 1), 0)
 
     @property
     def source(self) -> int:
         """Tokens or regions that the answer is about: all other inputs."""
-        rows = [len(each) for each in self.inputs if each.dim()]
+        rows = [len(tensor) for tensor in self.inputs if tensor.dim()]
         return sum(rows) - self.prompt
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """What requests must share to be read together; a row of tokens may be padded if its length comes after it."""
         return tuple(
-            (0,) if padded else tuple(each.shape) for each, padded in zip(self.inputs, self.padded, strict=True)
+            (0,) if padded else tuple(tensor.shape) for tensor, padded in zip(self.inputs, self.padded, strict=True)
         )
 
     @property
     def padded(self) -> list[bool]:
         """Which inputs may be padded."""
         return [
-            bool(each.dim()) and place + 1 < len(self.inputs) and not self.inputs[place + 1].dim()
-            for place, each in enumerate(self.inputs)
+            bool(tensor.dim()) and place + 1 < len(self.inputs) and not self.inputs[place + 1].dim()
+            for place, tensor in enumerate(self.inputs)
         ]
 
 

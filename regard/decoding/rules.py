@@ -39,12 +39,12 @@ class RowRules:
         for rules, places in group_rows(self.rules, rows):
             if not rules:
                 continue
-            own = scores if places is None else scores[places]
+            row_scores = scores if places is None else scores[places]
             text = written if places is None else written[places]
             for rule in rules:
-                rule.forbid(own, text, _alone(text), eos)
+                rule.forbid(row_scores, text, _alone(text), eos)
             if places is not None:
-                scores[places] = own
+                scores[places] = row_scores
 
 
 class RowGoals(RowRules):
@@ -52,11 +52,11 @@ class RowGoals(RowRules):
 
     def progress(self, written: Tensor, tokens: Tensor, rows: Tensor) -> Tensor:
         """How far along each answer would be with one more token."""
-        found = torch.zeros_like(tokens)
+        totals = torch.zeros_like(tokens)
         for goal, places in self._goals(rows):
             text = written[places]
-            found[places] += goal.progress(text, tokens[places], _alone(text))
-        return found
+            totals[places] += goal.progress(text, tokens[places], _alone(text))
+        return totals
 
     def wanted(self, written: Tensor, rows: Tensor) -> Tensor:
         """Tokens that would bring an answer further, negative where there is none."""
@@ -103,9 +103,9 @@ def group_rows(settings: Mapping[int, Setting], rows: Tensor) -> Iterator[tuple[
     places: dict[int, list[int]] = {}
     for place, number in enumerate(numbers):
         places.setdefault(id(settings[number]), []).append(place)
-    for own in places.values():
-        everywhere = len(own) == len(numbers)
-        yield settings[numbers[own[0]]], None if everywhere else torch.tensor(own, device=rows.device)
+    for group in places.values():
+        everywhere = len(group) == len(numbers)
+        yield settings[numbers[group[0]]], None if everywhere else torch.tensor(group, device=rows.device)
 
 
 class Interner:
@@ -116,9 +116,9 @@ class Interner:
 
     def intern(self, setting: Setting) -> Setting:
         """Return an equal setting that was met before, or this one."""
-        for known in self._known:
-            if type(known) is type(setting) and known == setting:
-                return known  # type: ignore[no-any-return]
+        for remembered in self._known:
+            if type(remembered) is type(setting) and remembered == setting:
+                return remembered  # type: ignore[no-any-return]
         self._known.append(setting)
         return setting
 
@@ -129,4 +129,4 @@ def _alone(text: Tensor) -> Tensor:
 
 
 def _distinct(settings: Any) -> list[Any]:
-    return list({id(each): each for each in settings}.values())
+    return list({id(setting): setting for setting in settings}.values())

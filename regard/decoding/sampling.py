@@ -61,11 +61,11 @@ class Sampler(Distribution):
 
     def noise(self, room: Sequence[int], samples: int) -> Float[Tensor, "batch beam longest"]:
         """Uniform numbers for examples with so much room, those of an example from its own stream."""
-        own = self.generator
-        if isinstance(own, torch.Generator):
-            seeds = torch.randint(2**63 - 1, (len(room),), generator=own, device=own.device)
-            own = [torch.Generator().manual_seed(seed) for seed in seeds.tolist()]
-        return noise(own, room, samples)
+        generators = self.generator
+        if isinstance(generators, torch.Generator):
+            seeds = torch.randint(2**63 - 1, (len(room),), generator=generators, device=generators.device)
+            generators = [torch.Generator().manual_seed(seed) for seed in seeds.tolist()]
+        return noise(generators, room, samples)
 
 
 def noise(
@@ -103,8 +103,8 @@ def top_p(logits: Logits, mass: float) -> Logits:
         best, tokens = probabilities.topk(count)
     before = best.cumsum(-1).roll(1, -1)
     before[..., 0] = 0.0
-    kept = logits.gather(-1, tokens).masked_fill(before >= mass, float("-inf"))
-    return torch.full_like(logits, float("-inf")).scatter(-1, tokens, kept)
+    kept_logits = logits.gather(-1, tokens).masked_fill(before >= mass, float("-inf"))
+    return torch.full_like(logits, float("-inf")).scatter(-1, tokens, kept_logits)
 
 
 def min_p(logits: Logits, share: float) -> Logits:

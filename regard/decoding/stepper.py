@@ -120,12 +120,12 @@ class Hypothesis:
 
 def limits(limit: int | Sequence[int], examples: int) -> list[int]:
     """The most tokens each example may be given, the end token included."""
-    each = [limit] * examples if isinstance(limit, int) else list(limit)
-    if len(each) != examples:
-        raise ValueError(f"{len(each)} limits for {examples} examples: give one each, or one number for all")
-    if each and min(each) < 1:
-        raise ValueError(f"limit {min(each)} leaves no room for a single token: give at least 1")
-    return each
+    per_example = [limit] * examples if isinstance(limit, int) else list(limit)
+    if len(per_example) != examples:
+        raise ValueError(f"{len(per_example)} limits for {examples} examples: give one each, or one number for all")
+    if per_example and min(per_example) < 1:
+        raise ValueError(f"limit {min(per_example)} leaves no room for a single token: give at least 1")
+    return per_example
 
 
 def most(limit: int | Sequence[int]) -> int:

@@ -23,13 +23,13 @@ from regard.attention.hardware import kernels_run
 from regard.decoding.batching import close_gaps, round_up
 from regard.decoding.constraints import ABSENT, Constraint
 from regard.decoding.graphs import Graph, captures
-from regard.decoding.ledger import Book, Numbers
+from regard.decoding.ledger import HostState, Numbers
 from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.stepper import Replayable, Stepper
-from regard.decoding.threads import products, worth
+from regard.decoding.threads import limit_threads, multiplications_per_row
 
 SPAN = 8  # rounds between two looks of the host
-KEPT = 6  # tables that a model keeps for searches of the same kind
+MAX_TABLES = 6  # tables that a model keeps for searches of the same kind
 TABLES = Lock()  # whoever changes which tables a model keeps
 STARTS = 32  # shapes of new examples for which a table keeps a graph
 
@@ -89,7 +89,7 @@ class Policy(Protocol):
         """The same by kernels: lines are changed and a ranking is recorded."""
         ...
 
-    def book(self, limits: Sequence[int], longest: int | None = None) -> Book:
+    def book(self, limits: Sequence[int], longest: int | None = None) -> HostState:
         """What the host keeps of so many examples."""
         ...
 
@@ -127,25 +127,25 @@ class Lines(NamedTuple):
         chosen = policy.choose(logits.float(), Front(self.example, self.total, self.written, noise))
         written = self.written
         if not policy.free:
-            own = written.gather(1, chosen.parents[..., None].expand_as(written)) if policy.reorders else written
-            written = torch.cat([own if growing else own[..., 1:], chosen.tokens[..., None]], -1)
+            reordered = written.gather(1, chosen.parents[..., None].expand_as(written)) if policy.reorders else written
+            written = torch.cat([reordered if growing else reordered[..., 1:], chosen.tokens[..., None]], -1)
         after = Lines(self.example, self.length + 1, chosen.total, chosen.tokens, chosen.parents, written, self.noise)
         return chosen.ranked, after
 
     def keep(self, rows: Int[Tensor, "kept"]) -> Lines:
         """Only these examples."""
-        return Lines(*(each[rows] for each in self))
+        return Lines(*(tensor[rows] for tensor in self))
 
     def join(self, other: Lines) -> Lines:
         """Those of both; the newest token of a text stands last, the first random number first."""
         text, room = (max(self[at].shape[2], other[at].shape[2]) for at in (5, 6))
-        written = [F.pad(each.written, (text - each.written.shape[2], 0), value=ABSENT) for each in (self, other)]
-        noise = [F.pad(each.noise, (0, room - each.noise.shape[2])) for each in (self, other)]
+        written = [F.pad(lines.written, (text - lines.written.shape[2], 0), value=ABSENT) for lines in (self, other)]
+        noise = [F.pad(lines.noise, (0, room - lines.noise.shape[2])) for lines in (self, other)]
         example, length, total, tokens, parents = (torch.cat(pair) for pair in zip(self[:5], other[:5], strict=True))
         return Lines(example, length, total, tokens, parents, torch.cat(written), torch.cat(noise))
 
 
-class Seating(NamedTuple):
+class Admission(NamedTuple):
     """Examples that take rows together: the model's inputs, their numbers out of `examples`, the room, the noise."""
 
     rows: Numbers
@@ -156,18 +156,18 @@ class Seating(NamedTuple):
     noise: Float[Tensor, "batch beam room"] | None
 
 
-class Growing:
+class DynamicBatch:
     """Rows of any model: states are joined when examples come and kept when others go; the host looks every round."""
 
     span, lag = 1, 0
 
     def __init__(self, model: Stepper, policy: Policy) -> None:
-        self.model, self.policy, self.work = model, policy, products(model)
+        self.model, self.policy, self.work = model, policy, multiplications_per_row(model)
         self.state: Any = None
         self.lines: Lines | None = None
         self.rows: Numbers = np.zeros(0, dtype=np.int64)
 
-    def seat(self, new: Seating) -> Int[Tensor, "1 row 5 choice"]:
+    def seat(self, new: Admission) -> Int[Tensor, "1 row 5 choice"]:
         """Read the inputs of new examples; what the first round ranked for them."""
         self.leave(new.rows)
         logits, state = self.model.start(*new.inputs, beams=self.policy.beams, limit=new.limit)
@@ -180,7 +180,7 @@ class Growing:
         else:
             self.state, self.lines = self.state.join(state), self.lines.join(lines)
             self.rows = np.append(self.rows, new.rows)
-        return encoded(ranked)
+        return encode_ranking(ranked)
 
     def run(self, steps: int, going: Numbers) -> tuple[Int[Tensor, "1 row 5 choice"], Numbers]:
         """One round of the rows that are still going."""
@@ -188,31 +188,31 @@ class Growing:
         assert steps == 1
         lines, alive = self.lines, going[self.rows]
         if not alive.all():
-            kept = close_gaps(alive.tolist())
-            moved = torch.tensor(kept, device=lines.total.device)
+            kept_rows = close_gaps(alive.tolist())
+            moved = torch.tensor(kept_rows, device=lines.total.device)
             self.state, lines = self.state.keep(moved), lines.keep(moved)
-            self.rows = self.rows[kept]
-        with worth(None if self.work is None else self.work * lines.tokens.numel()):
+            self.rows = self.rows[kept_rows]
+        with limit_threads(None if self.work is None else self.work * lines.tokens.numel()):
             state = self.state.reorder(lines.parents) if self.policy.reorders else self.state
             logits, self.state = self.model.step(lines.tokens, state)
             ranked, self.lines = lines.choose(logits, self.policy, growing=True)
-            return encoded(ranked), self.rows
+            return encode_ranking(ranked), self.rows
 
     def leave(self, rows: Numbers) -> None:
         """Forget these rows, before others take them."""
         stay = ~np.isin(self.rows, rows)
         if stay.all() or self.lines is None:
             return
-        kept = close_gaps(stay.tolist())
-        if not kept:
+        kept_rows = close_gaps(stay.tolist())
+        if not kept_rows:
             self.state, self.lines = None, None
         else:
-            moved = torch.tensor(kept, device=self.lines.total.device)
+            moved = torch.tensor(kept_rows, device=self.lines.total.device)
             self.state, self.lines = self.state.keep(moved), self.lines.keep(moved)
-        self.rows = self.rows[kept]
+        self.rows = self.rows[kept_rows]
 
 
-class Fixed:
+class StaticBatch:
     """So many rows of a model whose state is written in place; rounds run ahead of the host."""
 
     span, lag = SPAN, 1
@@ -225,7 +225,7 @@ class Fixed:
         self.vocab, self._examples = 0, 0
         self._model = ref(model)  # which owns this table: they die together
         self._state: Any = None
-        self._step = Graph(_weakly(self._round), self.device, warm=2)
+        self._step = Graph(_weak_method(self._round), self.device, warm=2)
         self._starts: OrderedDict[Any, Graph] = OrderedDict()
         # They run one after the other and what they answer is copied at once, so one pool of memory serves them all.
         self._pool = torch.cuda.graph_pool_handle() if captures(self.device) else None
@@ -242,24 +242,24 @@ class Fixed:
         assert model is not None, "a table outlived its model"
         return model
 
-    def seat(self, new: Seating) -> Int[Tensor, "1 row kind choice"]:
+    def seat(self, new: Admission) -> Int[Tensor, "1 row kind choice"]:
         """Read the inputs of new examples into these rows; what the first round ranked for them."""
         if self.vocab:
             check(self.policy, new.examples, self.vocab)
         rows, example, inputs, noise = new.rows, new.example, list(new.inputs), new.noise
-        padding = few(len(rows)) - len(rows)
+        padding = round_row_count(len(rows)) - len(rows)
         if padding:  # the first example again, into the same row
             again = torch.arange(-padding, len(rows)).clamp(min=0).roll(-padding)
-            inputs = [each[again.to(each.device)] for each in inputs]
+            inputs = [tensor[again.to(tensor.device)] for tensor in inputs]
             rows, example = rows[again.numpy()], example[again.numpy()]
             noise = None if noise is None else noise[again]
         numbers = torch.from_numpy(np.stack([rows, example])).to(self.device, non_blocking=True)
         if noise is None:
             noise = torch.zeros(len(rows), self.policy.beams, 0)
         noise = F.pad(noise, (0, self._lines.noise.shape[2] - noise.shape[2])).to(self.device, non_blocking=True)
-        shapes = tuple(each.shape for each in inputs)
+        shapes = tuple(tensor.shape for tensor in inputs)
         if shapes not in self._starts:
-            self._starts[shapes] = Graph(_weakly(self._first), self.device, warm=2, pool=self._pool)
+            self._starts[shapes] = Graph(_weak_method(self._first), self.device, warm=2, pool=self._pool)
             while len(self._starts) > STARTS:
                 self._starts.popitem(last=False)
         self._starts.move_to_end(shapes)
@@ -271,7 +271,7 @@ class Fixed:
         wide = len(widths) == len(self.widths) and all(a <= b for a, b in zip(widths, self.widths, strict=True))
         return wide and self.policy.key == policy.key
 
-    def replaces(self, other: Fixed) -> bool:
+    def replaces(self, other: StaticBatch) -> bool:
         """Whether whatever the other table serves can use this one."""
         return self.rows == other.rows and self.longest >= other.longest and self.serves(other.policy, other.widths)
 
@@ -319,7 +319,7 @@ class Fixed:
             self.policy.choose_in_place(logits, lines, record, clock)
             return record, lines
         ranked, after = lines.choose(logits, self.policy, growing=False)
-        numbers = encoded(ranked)
+        numbers = encode_ranking(ranked)
         if record is None:
             return numbers, after
         record[clock % len(record), torch.arange(len(clock), device=clock.device)] = numbers[0]
@@ -327,9 +327,9 @@ class Fixed:
         return record, after
 
 
-def borrow(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]) -> Fixed:
+def borrow_table(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]) -> StaticBatch:
     """A table of an earlier search with the same policy and enough room, or a new one; the model keeps the latest."""
-    rows = few(rows)
+    rows = round_row_count(rows)
     with TABLES:
         for table in sorted(model.tables, key=lambda table: table.longest):
             if table.rows == rows and table.longest >= longest and table.serves(policy, widths):
@@ -337,20 +337,22 @@ def borrow(model: Replayable, policy: Policy, *, rows: int, longest: int, widths
                 break
         else:
             room = 64 if rows <= 16 else 32  # few rows are cheap: one table for texts of many lengths
-            table = Fixed(model, policy, rows=rows, longest=round_up(longest, room))
+            table = StaticBatch(model, policy, rows=rows, longest=round_up(longest, room))
             table.widths = widths
-            model.tables[:] = [each for each in model.tables if not table.replaces(each)]
+            model.tables[:] = [other for other in model.tables if not table.replaces(other)]
         _put_back(model, table)
     return table
 
 
 @contextmanager
-def away(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]) -> Iterator[Fixed]:
+def exclusive_table(
+    model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]
+) -> Iterator[StaticBatch]:
     """A borrowed table that no other search can find meanwhile: whoever holds it may pause for as long as they like."""
-    table = borrow(model, policy, rows=rows, longest=longest, widths=widths)
+    table = borrow_table(model, policy, rows=rows, longest=longest, widths=widths)
     with table.lock:
         with TABLES:
-            model.tables[:] = [each for each in model.tables if each is not table]
+            model.tables[:] = [other for other in model.tables if other is not table]
         try:
             yield table
         finally:
@@ -358,12 +360,12 @@ def away(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: 
                 _put_back(model, table)
 
 
-def _put_back(model: Replayable, table: Fixed) -> None:
+def _put_back(model: Replayable, table: StaticBatch) -> None:
     """Let other searches find a table, the latest of which the model keeps."""
-    model.tables[:] = [*(each for each in model.tables if each is not table), table][-KEPT:]
+    model.tables[:] = [*(other for other in model.tables if other is not table), table][-MAX_TABLES:]
 
 
-def few(rows: int) -> int:
+def round_row_count(rows: int) -> int:
     """Few different numbers of rows, none much larger than asked."""
     return 1 << (rows - 1).bit_length() if rows <= 64 else -(-rows // 64) * 64
 
@@ -374,14 +376,14 @@ def check(policy: Policy, examples: int, vocab: int) -> None:
         constraint.check(examples, vocab)
 
 
-def encoded(ranked: Ranked) -> Int[Tensor, "1 row 5 choice"]:
+def encode_ranking(ranked: Ranked) -> Int[Tensor, "1 row 5 choice"]:
     """What was ranked as one tensor of whole numbers, to be brought over at once."""
     stuck = F.pad(ranked.stuck.int(), (0, ranked.score.shape[1] - ranked.stuck.shape[1]))
     score = ranked.score.float().contiguous().view(torch.int32)
     return torch.stack([score, ranked.parent.int(), ranked.token.int(), ranked.progress.int(), stuck], 1)[None]
 
 
-def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
+def _weak_method(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that does not keep its owner alive."""
     weak = WeakMethod(method)
 

@@ -136,8 +136,10 @@ class TargetScorer:
 
     def scores(self) -> list[list[list[float]]]:
         """The log-probability of each token of every continuation."""
-        found = torch.stack(self._columns, -1).tolist()
-        return [[found[n][m][: len(ids)] for m, ids in enumerate(some)] for n, some in enumerate(self.written)]
+        log_probabilities = torch.stack(self._columns, -1).tolist()
+        return [
+            [log_probabilities[n][m][: len(ids)] for m, ids in enumerate(some)] for n, some in enumerate(self.written)
+        ]
 
     def choices(self, example: int, beam: int) -> list[list[tuple[int, float]]]:
         """Return the likeliest tokens at each place of one continuation."""

@@ -13,14 +13,14 @@ from torch import Tensor
 from regard.checkpoint import WEIGHTS
 from regard.config.paths import real_path
 from regard.config.registry import Registry
-from regard.config.words import nearest, shown
+from regard.config.words import quote, suggest_name
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.interop import adapters, peft, sentence_transformers, tokenizers
 from regard.interop import folder as folders
 from regard.interop.family import Family
 from regard.interop.fields import Fields
-from regard.interop.heads import ENCODERS, body_of, outlined, stripped
+from regard.interop.heads import ENCODERS, body_of, outline_model, strip_heads
 
 UNITS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "bpe", "Unigram": "unigram", "WordLevel": "words"}
 
@@ -43,7 +43,7 @@ FAMILIES: Mapping[str, type[Family]] = Registry(
 
 
 @dataclass(frozen=True)
-class Found:
+class ImportedModel:
     """Somebody else's model in our terms."""
 
     kind: str
@@ -62,18 +62,18 @@ class Found:
     """What an adapter of ours says beside its weights: the task, how texts are read."""
 
 
-def read(place: str | Path, *, kind: str | None = None) -> Found:
+def read(place: str | Path, *, kind: str | None = None) -> ImportedModel:
     """The model in a folder of Hugging Face's or a file of llama2.c; `kind` is its type where config.json is silent."""
     path = Path(place)
-    if (file := folders.lone(path)) is not None:
+    if (file := folders.find_llama2c_file(path)) is not None:
         return _read_llama2c(file, kind)
     embedding = sentence_transformers.read(path)
     body = path if embedding is None else embedding.body
-    found = folders.settings(body)
-    family = _family(found, kind, body)
+    config = folders.read_config(body)
+    family = _choose_family(config, kind, body)
     origin = f"Imported from `{real_path(path).name}`, a folder of Hugging Face's of type {family.kind}."
-    model = _found(family, Fields(found, folders.CONFIG), lambda: folders.tensors(body), body, origin)
-    return model if embedding is None else replace(model, embedding=_held(embedding, model.shape))
+    model = _assemble_model(family, Fields(config, folders.CONFIG), lambda: folders.read_tensors(body), body, origin)
+    return model if embedding is None else replace(model, embedding=_embedding_settings(embedding, model.shape))
 
 
 def is_adapter(place: str | Path) -> bool:
@@ -81,7 +81,7 @@ def is_adapter(place: str | Path) -> bool:
     return folders.is_there(Path(place) / peft.CONFIG)
 
 
-def beside(place: str | Path, base: Found) -> Found:
+def add_adapter(place: str | Path, base: ImportedModel) -> ImportedModel:
     """A base with the adapter in a folder beside it, and under its head."""
     folder = Path(place)
     if not folder.is_dir():
@@ -89,60 +89,60 @@ def beside(place: str | Path, base: Found) -> Found:
     try:
         shape, tensors = adapters.read(folder, base.shape, FAMILIES[base.kind], base.tensors)
     except ValueError as error:
-        raise ValueError(_placed(folder, error)) from None
-    own = folders.is_there(folder / "tokenizer.json")
-    tokenizer = _tokenizer(tokenizers.read(folder, kind=base.kind)) if own else base.tokenizer
+        raise ValueError(_prefix_error(folder, error)) from None
+    has_tokenizer = folders.is_there(folder / "tokenizer.json")
+    tokenizer = _parse_tokenizer(tokenizers.read(folder, kind=base.kind)) if has_tokenizer else base.tokenizer
     if tokenizer.vocab > shape.vocab:
         amounts = f"{tokenizer.vocab:,} tokens and the base only {shape.vocab:,}"
         raise ValueError(f"{folder}: the tokenizer has {amounts}: the adapter belongs to another base")
-    known = folder / peft.OURS
-    settings = folders.mapping(known, folders.LARGEST) if folders.is_there(known) else None
+    settings_file = folder / peft.OURS
+    settings = folders.read_json_object(settings_file, folders.LARGEST) if folders.is_there(settings_file) else None
     notes = (*base.notes, f"The adapter `{real_path(folder).name}` of peft's lies beside its matrices.")
     return replace(base, shape=shape, tensors=tensors, tokenizer=tokenizer, notes=notes, settings=settings)
 
 
 def labels(folder: Path) -> tuple[str, ...] | None:
     """The names of labels that a config.json has, in their order."""
-    found = folders.settings(folder).get("id2label") if folders.is_there(folder / folders.CONFIG) else None
-    numbered = {str(number) for number in range(len(found))} if isinstance(found, dict) else set()
+    label_names = folders.read_config(folder).get("id2label") if folders.is_there(folder / folders.CONFIG) else None
+    numbered = {str(number) for number in range(len(label_names))} if isinstance(label_names, dict) else set()
     if (
-        not isinstance(found, dict)
-        or set(found) != numbered
-        or not all(isinstance(each, str) for each in found.values())
+        not isinstance(label_names, dict)
+        or set(label_names) != numbered
+        or not all(isinstance(name, str) for name in label_names.values())
     ):
         return None
-    return tuple(found[str(number)] for number in range(len(found)))
+    return tuple(label_names[str(number)] for number in range(len(label_names)))
 
 
-def _read_llama2c(path: Path, kind: str | None) -> Found:
+def _read_llama2c(path: Path, kind: str | None) -> ImportedModel:
     from regard.interop import llama2c
 
     if kind not in (None, "llama"):
         raise ValueError(f"{path}: a file of llama2.c is of type llama, not {kind}: leave out --type")
     fields, tensors = llama2c.weights(path)
     origin = f"Imported from `{path.name}`, a file of llama2.c."
-    return _found(FAMILIES["llama"], Fields(fields, path.name), lambda: tensors, path.parent, origin)
+    return _assemble_model(FAMILIES["llama"], Fields(fields, path.name), lambda: tensors, path.parent, origin)
 
 
-def _found(
+def _assemble_model(
     family: type[Family], fields: Fields, tensors: Callable[[], dict[str, Tensor]], folder: Path, origin: str
-) -> Found:
+) -> ImportedModel:
     """Everything checked against everything else."""
     try:
-        named = family.named(tensors())
-        shape = family.understood(fields, named)
-        ours = family.taken(shape, named)
-        tokenizer = _tokenizer(tokenizers.read(folder, kind=family.kind))
-        target = _tokenizer(tokenizers.read(folder, kind=family.kind, target=True)) if family.sides else None
+        their_tensors = family.normalise_names(tensors())
+        shape = family.build_config(fields, their_tensors)
+        ours = family.import_tensors(shape, their_tensors)
+        tokenizer = _parse_tokenizer(tokenizers.read(folder, kind=family.kind))
+        target = _parse_tokenizer(tokenizers.read(folder, kind=family.kind, target=True)) if family.sides else None
     except ValueError as error:
-        raise ValueError(_placed(folder, error)) from None
+        raise ValueError(_prefix_error(folder, error)) from None
     if tokenizer.vocab > shape.vocab:
         amounts = f"{tokenizer.vocab:,} tokens and the model only {shape.vocab:,}"
         raise ValueError(f"{folder}: the tokenizer has {amounts}: it belongs to another model")
-    return Found(family.kind, shape, ours, tokenizer, (origin, *_spare(tokenizer.vocab, shape.vocab)), target)
+    return ImportedModel(family.kind, shape, ours, tokenizer, (origin, *_spare(tokenizer.vocab, shape.vocab)), target)
 
 
-def _held(embedding: sentence_transformers.Embedding, shape: Any) -> dict[str, Any]:
+def _embedding_settings(embedding: sentence_transformers.Embedding, shape: Any) -> dict[str, Any]:
     """What a folder of sentence-transformers says, if the model can hold it."""
     settings = dict(embedding.settings)
     if (most := settings.pop("most", None)) is not None:
@@ -155,17 +155,17 @@ def _held(embedding: sentence_transformers.Embedding, shape: Any) -> dict[str, A
 
 def family_for(shape: Any, kind: str | None = None) -> type[Family]:
     """The first family that can hold a model of ours, or the body of one that labels; or the one that was said."""
-    shape = stripped(body_of(shape)) if type(shape) in ENCODERS.values() else shape
+    shape = strip_heads(body_of(shape)) if type(shape) in ENCODERS.values() else shape
     if kind is not None and kind not in FAMILIES:
-        raise ValueError(f"unknown type {kind!r}{nearest(kind, FAMILIES)}")
+        raise ValueError(f"unknown type {kind!r}{suggest_name(kind, FAMILIES)}")
     reasons = []
     for family in (FAMILIES[name] for name in FAMILIES if kind in (None, name)):
         if isinstance(shape, family.model):
-            if (reason := family.lacking(shape)) is None:
+            if (reason := family.unsupported_reason(shape)) is None:
                 return family
             reasons.append(f"{family.kind} cannot hold it, {reason}")
-    told = "; ".join(reasons) or f"no {kind or 'family of theirs'} has a place for it"
-    raise ValueError(f"a model of kind {shape.name} cannot be written for others: {told}")
+    explanation = "; ".join(reasons) or f"no {kind or 'family of theirs'} has a place for it"
+    raise ValueError(f"a model of kind {shape.name} cannot be written for others: {explanation}")
 
 
 def written(
@@ -176,28 +176,28 @@ def written(
     labels: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The files of a folder that `transformers` loads, for a model of ours; `labels` are those of one that labels."""
-    outline = outlined(shape, family)
+    outline = outline_model(shape, family)
     ids = {f"{name}_id": _roles(tokenizer).get(name) for name in ("bos_token", "eos_token", "pad_token")}
     fields = family.fields(outline.body)
     if fields.get("is_encoder_decoder"):
         ids["decoder_start_token_id"] = tokenizer.role("pad")  # whatever begins a text elsewhere
     if (pad := fields.get("pad_token_id")) not in (None, tokenizer.pad):
         raise ValueError(f"{family.kind} counts places from its pad token on, which must have id {pad}")
-    theirs = outline.given(tensors)
+    theirs = outline.export_tensors(tensors)
     kinds = {str(tensor.dtype).removeprefix("torch.") for tensor in theirs.values()}
     precision = {"torch_dtype": kinds.pop()} if len(kinds) == 1 else {}
-    head: dict[str, Any] = {"architectures": [outline.called], "model_type": family.kind, **precision}
+    head: dict[str, Any] = {"architectures": [outline.architecture_name], "model_type": family.kind, **precision}
     if labels is not None:
         head |= {"id2label": dict(enumerate(labels)), "label2id": {name: id for id, name in enumerate(labels)}}
     return {
         folders.CONFIG: {**head, **fields, **ids},
         WEIGHTS: theirs,
-        **_tokens(tokenizer, shape.context),
+        **_tokenizer_files(tokenizer, shape.context),
         "generation_config.json": {"_from_model_config": True, **ids},
     }
 
 
-def written_adapter(
+def adapter_files(
     shape: Any,
     tensors: Mapping[str, Tensor],
     tokenizer: Tokenizer,
@@ -208,9 +208,9 @@ def written_adapter(
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The files of a folder that `peft` loads beside a base, for a model of ours with LoRA."""
-    family = family_for(stripped(body_of(shape)), kind)
-    files = peft.written(shape, family, tensors, base=base, added=added)
-    return {**files, peft.OURS: dict(settings), **_tokens(tokenizer, shape.context)}
+    family = family_for(strip_heads(body_of(shape)), kind)
+    files = peft.adapter_files(shape, family, tensors, base=base, added=added)
+    return {**files, peft.OURS: dict(settings), **_tokenizer_files(tokenizer, shape.context)}
 
 
 def _roles(tokenizer: Tokenizer) -> dict[str, int]:
@@ -227,45 +227,47 @@ def _roles(tokenizer: Tokenizer) -> dict[str, int]:
     return {name: id for name, id in roles.items() if id is not None}
 
 
-def _tokens(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
+def _tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
     """The files of a tokenizer."""
-    known = _roles(tokenizer)
+    special_tokens = _roles(tokenizer)
     return {
         "tokenizer.json": tokenizer.json(),
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "clean_up_tokenization_spaces": False,
             "model_max_length": context,
-            **dict(zip(known, tokenizer.pieces(list(known.values())), strict=True)),
+            **dict(zip(special_tokens, tokenizer.pieces(list(special_tokens.values())), strict=True)),
         },
     }
 
 
-def _family(found: Mapping[str, Any], kind: str | None, folder: Path) -> type[Family]:
+def _choose_family(config: Mapping[str, Any], kind: str | None, folder: Path) -> type[Family]:
     """The family that config.json names, or the one that was said."""
-    own = found.get("model_type")
-    if kind is not None and own is not None and own != kind:
-        raise ValueError(f"{folder}: config.json has model_type {shown(own)}, not {shown(kind)}: leave out --type")
-    name = own if kind is None else kind
+    model_type = config.get("model_type")
+    if kind is not None and model_type is not None and model_type != kind:
+        raise ValueError(
+            f"{folder}: config.json has model_type {quote(model_type)}, not {quote(kind)}: leave out --type"
+        )
+    name = model_type if kind is None else kind
     if name is None:
-        known = ", ".join(FAMILIES)
-        raise ValueError(f"{folder}: config.json has no model_type, say it by --type: one of {known}")
+        families = ", ".join(FAMILIES)
+        raise ValueError(f"{folder}: config.json has no model_type, say it by --type: one of {families}")
     if not isinstance(name, str) or name not in FAMILIES:
-        raise ValueError(f"{folder}: model_type {shown(name)} cannot be read{nearest('', FAMILIES)}")
+        raise ValueError(f"{folder}: model_type {quote(name)} cannot be read{suggest_name('', FAMILIES)}")
     return FAMILIES[name]
 
 
-def _tokenizer(text: str) -> Tokenizer:
+def _parse_tokenizer(text: str) -> Tokenizer:
     """A tokenizer of somebody else's, who prepares texts in it and not before."""
-    found = Tokenizer.parse(text)
+    tokenizer = Tokenizer.parse(text)
     unit = UNITS.get(json.loads(text)["model"].get("type", "BPE"), "bpe")
-    return found.prepared(UnitsConfig(kind=unit))
+    return tokenizer.with_text_config(UnitsConfig(kind=unit))
 
 
 def _spare(tokens: int, rows: int) -> Sequence[str]:
     return [] if tokens == rows else [f"{rows - tokens:,} of its {rows:,} rows stand for no token."]
 
 
-def _placed(folder: Path, error: ValueError) -> str:
+def _prefix_error(folder: Path, error: ValueError) -> str:
     """An error with its place in front, once."""
     return str(error) if str(error).startswith(str(folder)) else f"{folder}: {error}"

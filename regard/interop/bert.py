@@ -7,8 +7,8 @@ from typing import Any
 
 from regard.interop.family import Family
 from regard.interop.fields import Fields
-from regard.interop.gpt import ACTIVATIONS, word
-from regard.interop.links import Link, same
+from regard.interop.gpt import ACTIVATIONS, activation_name
+from regard.interop.links import Link, identity_link
 from regard.models.bert import BERTConfig
 
 GELU = {"gelu": "gelu"}  # the only function that the head of RoBERTa has
@@ -41,16 +41,19 @@ class Bert(Family):
     @staticmethod
     def fields(shape: BERTConfig) -> dict[str, Any]:
         """As `transformers` writes it."""
-        act = word(shape.activation, ACTIVATIONS)
-        return {**_told(shape), "max_position_embeddings": shape.context, "hidden_act": act}
+        act = activation_name(shape.activation, ACTIVATIONS)
+        return {**_size_fields(shape), "max_position_embeddings": shape.context, "hidden_act": act}
 
     @staticmethod
     def links(shape: BERTConfig) -> list[Link]:
         """Names by block."""
         head = {"cls.predictions.transform.dense": "head.dense", "cls.predictions.transform.LayerNorm": "head.norm"}
-        found = [*_body(shape, "bert"), *(_both(head) if shape.masked else [])]
-        found += [same("cls.predictions.bias", "bias")] if shape.masked else []
-        return [*found, *(_both({"cls.seq_relationship": "next_sentence"}) if shape.next_sentence else [])]
+        name_links = [*_body_links(shape, "bert"), *(_weight_and_bias(head) if shape.masked else [])]
+        name_links += [identity_link("cls.predictions.bias", "bias")] if shape.masked else []
+        return [
+            *name_links,
+            *(_weight_and_bias({"cls.seq_relationship": "next_sentence"}) if shape.next_sentence else []),
+        ]
 
     @staticmethod
     def twins(shape: BERTConfig) -> Mapping[str, str]:
@@ -69,7 +72,7 @@ class Bert(Family):
         return name.startswith("cls.")
 
     @classmethod
-    def called(cls, shape: BERTConfig) -> str:
+    def architecture_name(cls, shape: BERTConfig) -> str:
         """By its heads."""
         if shape.next_sentence and shape.masked:
             return cls.architecture
@@ -78,13 +81,13 @@ class Bert(Family):
         return "BertForMaskedLM" if shape.masked and not shape.pooler else "BertModel"
 
     @classmethod
-    def lacking(cls, shape: BERTConfig) -> str | None:
+    def unsupported_reason(cls, shape: BERTConfig) -> str | None:
         """A class of theirs must have these heads and no others, and segments."""
         if not shape.segments:
             return "segments is 0 and would be 1 or more"
         if shape.masked and shape.pooler and not shape.next_sentence:
             return "a pooler beside the masked head needs next_sentence"
-        return super().lacking(shape)
+        return super().unsupported_reason(shape)
 
 
 class DistilBert(Family):
@@ -127,7 +130,7 @@ class DistilBert(Family):
             "n_layers": shape.depth,
             "n_heads": shape.heads,
             "max_position_embeddings": shape.context,
-            "activation": word(shape.activation, ACTIVATIONS),
+            "activation": activation_name(shape.activation, ACTIVATIONS),
             "dropout": shape.dropout,
             "attention_dropout": shape.attention_dropout,
         }
@@ -135,7 +138,7 @@ class DistilBert(Family):
     @staticmethod
     def links(shape: BERTConfig) -> list[Link]:
         """Names by block."""
-        found = _embeddings("distilbert")
+        name_links = _embedding_links("distilbert")
         inside = {
             **{f"attention.{name[0]}_lin": f"attention.{name}" for name in ("query", "key", "value")},
             "attention.out_lin": "attention.output",
@@ -145,9 +148,15 @@ class DistilBert(Family):
             "output_layer_norm": "after_mlp.norm",
         }
         for n in range(shape.depth):
-            found += _both({f"distilbert.transformer.layer.{n}.{a}": f"blocks.{n}.{b}" for a, b in inside.items()})
+            name_links += _weight_and_bias(
+                {f"distilbert.transformer.layer.{n}.{a}": f"blocks.{n}.{b}" for a, b in inside.items()}
+            )
         head = {"vocab_transform": "head.dense", "vocab_layer_norm": "head.norm"}
-        return [*found, *_both(head), same("vocab_projector.bias", "bias")] if shape.masked else found
+        return (
+            [*name_links, *_weight_and_bias(head), identity_link("vocab_projector.bias", "bias")]
+            if shape.masked
+            else name_links
+        )
 
     @staticmethod
     def twins(shape: BERTConfig) -> Mapping[str, str]:
@@ -161,7 +170,7 @@ class DistilBert(Family):
         return name.startswith("vocab_")
 
     @classmethod
-    def called(cls, shape: BERTConfig) -> str:
+    def architecture_name(cls, shape: BERTConfig) -> str:
         """By its head."""
         return cls.architecture if shape.masked else "DistilBertModel"
 
@@ -196,18 +205,23 @@ class Roberta(Family):
     @staticmethod
     def fields(shape: BERTConfig) -> dict[str, Any]:
         """As `transformers` writes it."""
-        act = word(shape.activation, GELU if shape.masked else ACTIVATIONS)
+        act = activation_name(shape.activation, GELU if shape.masked else ACTIVATIONS)
         rows = shape.context + shape.offset
-        return {**_told(shape), "max_position_embeddings": rows, "hidden_act": act, "pad_token_id": shape.offset - 1}
+        return {
+            **_size_fields(shape),
+            "max_position_embeddings": rows,
+            "hidden_act": act,
+            "pad_token_id": shape.offset - 1,
+        }
 
     @staticmethod
     def links(shape: BERTConfig) -> list[Link]:
         """Names by block."""
         head = [
-            *_both({"lm_head.dense": "head.dense", "lm_head.layer_norm": "head.norm"}),
-            same("lm_head.bias", "bias"),
+            *_weight_and_bias({"lm_head.dense": "head.dense", "lm_head.layer_norm": "head.norm"}),
+            identity_link("lm_head.bias", "bias"),
         ]
-        return [*_body(shape, "roberta"), *(head if shape.masked else [])]
+        return [*_body_links(shape, "roberta"), *(head if shape.masked else [])]
 
     @staticmethod
     def twins(shape: BERTConfig) -> Mapping[str, str]:
@@ -221,16 +235,16 @@ class Roberta(Family):
         return Bert.modern(name)
 
     @classmethod
-    def called(cls, shape: BERTConfig) -> str:
+    def architecture_name(cls, shape: BERTConfig) -> str:
         """By its head."""
         return cls.architecture if shape.masked else cls.architecture.replace("ForMaskedLM", "Model")
 
     @classmethod
-    def lacking(cls, shape: BERTConfig) -> str | None:
+    def unsupported_reason(cls, shape: BERTConfig) -> str | None:
         """Places before the first, and segments, there must be."""
         if not shape.offset or not shape.segments:
             return f"{'segments' if shape.offset else 'offset'} is 0 and would be 1 or more"
-        return super().lacking(shape)
+        return super().unsupported_reason(shape)
 
 
 class Camembert(Roberta):
@@ -255,7 +269,7 @@ def _sizes(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _told(shape: BERTConfig) -> dict[str, Any]:
+def _size_fields(shape: BERTConfig) -> dict[str, Any]:
     """The fields that `_sizes` reads."""
     return {
         "vocab_size": shape.vocab,
@@ -270,10 +284,14 @@ def _told(shape: BERTConfig) -> dict[str, Any]:
     }
 
 
-def _body(shape: BERTConfig, prefix: str) -> list[Link]:
+def _body_links(shape: BERTConfig, prefix: str) -> list[Link]:
     """The table of BERT and RoBERTa but for their heads."""
-    found = _embeddings(prefix)
-    found += [same(f"{prefix}.embeddings.token_type_embeddings.weight", "segments.weight")] if shape.segments else []
+    name_links = _embedding_links(prefix)
+    name_links += (
+        [identity_link(f"{prefix}.embeddings.token_type_embeddings.weight", "segments.weight")]
+        if shape.segments
+        else []
+    )
     inside = {
         **{f"attention.self.{name}": f"attention.{name}" for name in ("query", "key", "value")},
         "attention.output.dense": "attention.output",
@@ -283,18 +301,20 @@ def _body(shape: BERTConfig, prefix: str) -> list[Link]:
         "output.LayerNorm": "after_mlp.norm",
     }
     for n in range(shape.depth):
-        found += _both({f"{prefix}.encoder.layer.{n}.{a}": f"blocks.{n}.{b}" for a, b in inside.items()})
-    return [*found, *(_both({f"{prefix}.pooler.dense": "pooler"}) if shape.pooler else [])]
+        name_links += _weight_and_bias(
+            {f"{prefix}.encoder.layer.{n}.{a}": f"blocks.{n}.{b}" for a, b in inside.items()}
+        )
+    return [*name_links, *(_weight_and_bias({f"{prefix}.pooler.dense": "pooler"}) if shape.pooler else [])]
 
 
-def _embeddings(prefix: str) -> list[Link]:
+def _embedding_links(prefix: str) -> list[Link]:
     return [
-        same(f"{prefix}.embeddings.word_embeddings.weight", "embedding.weight"),
-        same(f"{prefix}.embeddings.position_embeddings.weight", "positions.table.weight"),
-        *_both({f"{prefix}.embeddings.LayerNorm": "embedding_norm"}),
+        identity_link(f"{prefix}.embeddings.word_embeddings.weight", "embedding.weight"),
+        identity_link(f"{prefix}.embeddings.position_embeddings.weight", "positions.table.weight"),
+        *_weight_and_bias({f"{prefix}.embeddings.LayerNorm": "embedding_norm"}),
     ]
 
 
-def _both(names: Mapping[str, str]) -> list[Link]:
+def _weight_and_bias(names: Mapping[str, str]) -> list[Link]:
     """Weight and bias of these parts."""
-    return [same(f"{a}.{part}", f"{b}.{part}") for a, b in names.items() for part in ("weight", "bias")]
+    return [identity_link(f"{a}.{part}", f"{b}.{part}") for a, b in names.items() for part in ("weight", "bias")]

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard import config
 from regard.interop.family import Family
 from regard.interop.fields import Fields
-from regard.interop.links import Link, same
+from regard.interop.links import Link, identity_link
 from regard.models.efficientnet import EfficientNetConfig
 from regard.models.resnet import GROWTH, ResNetConfig
 from regard.models.vgg import VGGConfig
@@ -23,7 +23,7 @@ BYTES = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # (byte - 127) / 12
 USUAL = 224  # pixels that such models are mostly trained with
 
 
-class Nameless(Family):
+class WeightsOnlyFamily(Family):
     """Weights alone: names and shapes of tensors say what the model is."""
 
     scales: ClassVar[Mapping[str, tuple[float, ...]]] = IMAGENET
@@ -34,7 +34,7 @@ class Nameless(Family):
     idle = r".*\.num_batches_tracked"
 
     @classmethod
-    def understood(cls, fields: Fields, names: Collection[str] = ()) -> Any:
+    def build_config(cls, fields: Fields, names: Collection[str] = ()) -> Any:
         """The config of our model, from its tensors."""
         assert isinstance(names, Mapping)
         return config.build(cls.model, cls.sizes(names))
@@ -55,12 +55,12 @@ class Nameless(Family):
         return {}
 
     @classmethod
-    def lacking(cls, shape: Any) -> str | None:
+    def unsupported_reason(cls, shape: Any) -> str | None:
         """Names are there for all sizes."""
         return None
 
 
-class Vgg(Nameless):
+class Vgg(WeightsOnlyFamily):
     """VGG: all of it, or its convolutions alone."""
 
     kind, architecture, model, spelling = "vgg", "vgg", VGGConfig, "torchvision"
@@ -69,20 +69,20 @@ class Vgg(Nameless):
     @classmethod
     def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """A convolution two places after another is of the same stage, one three places after it follows a pooling."""
-        found = {int(n): name for name in tensors for n in re.findall(r"^features\.(\d+)\.weight$", name)}
-        if odd := next((name for name in found.values() if tensors[name].dim() != 4), None):
+        convolutions = {int(n): name for name in tensors for n in re.findall(r"^features\.(\d+)\.weight$", name)}
+        if odd := next((name for name in convolutions.values() if tensors[name].dim() != 4), None):
             raise ValueError(f"{odd} belongs to a norm, and only a VGG without norms can be read")
         depths: list[int] = []
         widths: list[int] = []
-        for before, place in itertools.pairwise([-3, *sorted(found)]):
+        for before, place in itertools.pairwise([-3, *sorted(convolutions)]):
             if place - before == 2:
                 depths[-1] += 1
             else:
                 depths.append(1)
-                widths.append(len(tensors[found[place]]))
+                widths.append(len(tensors[convolutions[place]]))
         hidden = len(tensors["classifier.0.weight"]) if "classifier.0.weight" in tensors else 0
         head = "classifier.6.weight" if hidden else "classifier.weight"
-        channels = tensors[found[min(found)]].shape[1]
+        channels = tensors[convolutions[min(convolutions)]].shape[1]
         shape = {"channels": channels, "size": USUAL, "depths": depths, "widths": widths, "hidden": hidden}
         return {**shape, "classes": len(tensors[head]) if head in tensors else 0}
 
@@ -98,10 +98,10 @@ class Vgg(Nameless):
         if shape.hidden:
             names |= {"classifier.0": "hidden.0", "classifier.3": "hidden.1"}
         names |= {"classifier.6" if shape.hidden else "classifier": "head"} if shape.classes else {}
-        return [same(f"{a}.{part}", f"{b}.{part}") for a, b in names.items() for part in ("weight", "bias")]
+        return [identity_link(f"{a}.{part}", f"{b}.{part}") for a, b in names.items() for part in ("weight", "bias")]
 
 
-class Resnet(Nameless):
+class Resnet(WeightsOnlyFamily):
     """ResNet of basic blocks or bottlenecks."""
 
     kind, architecture, model, spelling = "resnet", "resnet", ResNetConfig, "torchvision"
@@ -110,16 +110,16 @@ class Resnet(Nameless):
     @classmethod
     def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Stages and blocks by number, widths by their first convolutions."""
-        blocks = {tuple(map(int, each)) for name in tensors for each in re.findall(r"^layer(\d+)\.(\d+)\.", name)}
+        blocks = {tuple(map(int, key)) for name in tensors for key in re.findall(r"^layer(\d+)\.(\d+)\.", name)}
         stages = sorted({stage for stage, _ in blocks})
-        widths = [len(_held(tensors, f"layer{stage}.0.conv1.weight")) for stage in stages]
-        first = _held(tensors, "conv1.weight")
+        widths = [len(_require_tensor(tensors, f"layer{stage}.0.conv1.weight")) for stage in stages]
+        first = _require_tensor(tensors, "conv1.weight")
         shape = {
             "channels": first.shape[1],
             "size": USUAL,
             "stem": "large" if first.shape[-1] == 7 else "small",
             "block": "bottleneck" if "layer1.0.conv3.weight" in tensors else "basic",
-            "depths": [len([number for stage, number in blocks if stage == each]) for each in stages],
+            "depths": [len([number for stage, number in blocks if stage == key]) for key in stages],
             "widths": widths,
         }
         return {**shape, "classes": len(tensors["fc.weight"]) if "fc.weight" in tensors else 0}
@@ -127,22 +127,29 @@ class Resnet(Nameless):
     @staticmethod
     def links(shape: ResNetConfig) -> list[Link]:
         """Layers by stage and block."""
-        found = _convolved("conv1", "bn1", "stem")
+        name_links = _convolution_links("conv1", "bn1", "stem")
         inside = 3 if shape.block == "bottleneck" else 2
         before = shape.widths[0]
         for stage, (depth, width) in enumerate(zip(shape.depths, shape.widths, strict=True)):
             for number in range(depth):
                 theirs, ours = f"layer{stage + 1}.{number}", f"stages.{stage}.{number}"
                 for n in range(inside):
-                    found += _convolved(f"{theirs}.conv{n + 1}", f"{theirs}.bn{n + 1}", f"{ours}.layers.{n}")
+                    name_links += _convolution_links(
+                        f"{theirs}.conv{n + 1}", f"{theirs}.bn{n + 1}", f"{ours}.layers.{n}"
+                    )
                 after = width * GROWTH[shape.block]
                 if (stage and not number) or before != after:
-                    found += _convolved(f"{theirs}.downsample.0", f"{theirs}.downsample.1", f"{ours}.shortcut")
+                    name_links += _convolution_links(
+                        f"{theirs}.downsample.0", f"{theirs}.downsample.1", f"{ours}.shortcut"
+                    )
                 before = after
-        return [*found, *([same(f"fc.{part}", f"head.{part}") for part in ("weight", "bias")] if shape.classes else [])]
+        return [
+            *name_links,
+            *([identity_link(f"fc.{part}", f"head.{part}") for part in ("weight", "bias")] if shape.classes else []),
+        ]
 
 
-class EfficientNetLite(Nameless):
+class EfficientNetLite(WeightsOnlyFamily):
     """EfficientNet-Lite 0 to 4, as TensorFlow trained them."""
 
     kind, architecture, model, spelling = "efficientnet", "efficientnet", EfficientNetConfig, "timm"
@@ -157,45 +164,51 @@ class EfficientNetLite(Nameless):
         for preset in EfficientNetConfig.PRESETS.values():
             shape = {**preset, "classes": classes, "channels": stem.shape[1]}
             names = {name: tensor.shape for name, tensor in tensors.items() if name.endswith("bn1.weight")}
-            if names == _expected(shape):
+            if names == _first_norm_shapes(shape):
                 return shape
-        known = ", ".join(EfficientNetConfig.PRESETS)
-        raise ValueError(f"the weights have the sizes of none of {known}")
+        preset_names = ", ".join(EfficientNetConfig.PRESETS)
+        raise ValueError(f"the weights have the sizes of none of {preset_names}")
 
     @staticmethod
     def links(shape: EfficientNetConfig) -> list[Link]:
         """Layers by stage and block; the first block has no layer that widens."""
-        found = _convolved("conv_stem", "bn1", "stem")
+        name_links = _convolution_links("conv_stem", "bn1", "stem")
         for stage, blocks in enumerate(shape.stages):
             for number, (inputs, inside, *_) in enumerate(blocks):
                 names = ["conv_dw", "conv_pw"] if inputs == inside else ["conv_pw", "conv_dw", "conv_pwl"]
                 at = f"{stage}.{number}"
                 for n, name in enumerate(names):
-                    found += _convolved(f"blocks.{at}.{name}", f"blocks.{at}.bn{n + 1}", f"stages.{at}.layers.{n}")
-        head = [same(f"classifier.{part}", f"head.{part}") for part in ("weight", "bias")] if shape.classes else []
-        return [*found, *_convolved("conv_head", "bn2", "last"), *head]
+                    name_links += _convolution_links(
+                        f"blocks.{at}.{name}", f"blocks.{at}.bn{n + 1}", f"stages.{at}.layers.{n}"
+                    )
+        head = (
+            [identity_link(f"classifier.{part}", f"head.{part}") for part in ("weight", "bias")]
+            if shape.classes
+            else []
+        )
+        return [*name_links, *_convolution_links("conv_head", "bn2", "last"), *head]
 
 
-FAMILIES: tuple[type[Nameless], ...] = (Resnet, EfficientNetLite, Vgg)
+FAMILIES: tuple[type[WeightsOnlyFamily], ...] = (Resnet, EfficientNetLite, Vgg)
 
 
-def _expected(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _first_norm_shapes(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The shapes of the first norm of every block, by their names."""
     from regard.interop.family import blank
 
     shape = config.build(EfficientNetConfig, settings)
     mine = blank(shape)
-    named = {link.theirs: mine[link.ours[0]].shape for link in EfficientNetLite.links(shape)}
-    return {name: each for name, each in named.items() if name.endswith("bn1.weight")}
+    shapes = {link.theirs: mine[link.ours[0]].shape for link in EfficientNetLite.links(shape)}
+    return {name: norm_shape for name, norm_shape in shapes.items() if name.endswith("bn1.weight")}
 
 
-def _convolved(convolution: str, norm: str, ours: str) -> list[Link]:
+def _convolution_links(convolution: str, norm: str, ours: str) -> list[Link]:
     """A convolution and the norm after it."""
-    both = [same(f"{norm}.{part}", f"{ours}.norm.{part}") for part in NORM]
-    return [same(f"{convolution}.weight", f"{ours}.convolution.weight"), *both]
+    both = [identity_link(f"{norm}.{part}", f"{ours}.norm.{part}") for part in NORM]
+    return [identity_link(f"{convolution}.weight", f"{ours}.convolution.weight"), *both]
 
 
-def _held(tensors: Mapping[str, Tensor], name: str) -> Tensor:
+def _require_tensor(tensors: Mapping[str, Tensor], name: str) -> Tensor:
     """A tensor that must be there."""
     if name not in tensors:
         raise ValueError(f"{name} is missing from the weights")

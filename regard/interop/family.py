@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard import config, models
 from regard.interop import links
-from regard.interop.fields import CONSTANT, HARMLESS, Fields, quoted
+from regard.interop.fields import CONSTANT, HARMLESS, Fields, quote_name
 from regard.interop.links import Link
 from regard.models.weights import Unfilled, weights
 
@@ -67,12 +67,12 @@ class Family(ABC):
         return name
 
     @classmethod
-    def called(cls, shape: Any) -> str:
+    def architecture_name(cls, shape: Any) -> str:
         """The class of `transformers` that a folder with a model of this shape is for."""
         return cls.architecture
 
     @classmethod
-    def understood(cls, fields: Fields, names: Collection[str] = ()) -> Any:
+    def build_config(cls, fields: Fields, names: Collection[str] = ()) -> Any:
         """The config of our model; a field that is not understood is an error."""
         fields.constant({**CONSTANT, **cls.constant})
         settings = cls.shape(fields, names)
@@ -83,19 +83,19 @@ class Family(ABC):
             raise ValueError(f"{fields.place}: {error}") from None
 
     @classmethod
-    def named(cls, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def normalise_names(cls, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Their tensors under today's full names, without those that the model computes by itself."""
-        found: dict[str, Tensor] = {}
+        renamed: dict[str, Tensor] = {}
         bare = not any(cls.modern(name).startswith(cls.prefix) for name in tensors)
         for name, tensor in tensors.items():
             full = cls.modern(name)
             full = cls.prefix + full if bare and not cls.head(full) else full
             if cls.idle and re.fullmatch(cls.idle, full):
                 continue
-            if full in found:
-                raise ValueError(f"{quoted(full)} is in the weights twice, under an old and a new name")
-            found[full] = tensor
-        return found
+            if full in renamed:
+                raise ValueError(f"{quote_name(full)} is in the weights twice, under an old and a new name")
+            renamed[full] = tensor
+        return renamed
 
     @staticmethod
     def head(name: str) -> bool:
@@ -103,24 +103,24 @@ class Family(ABC):
         return name.startswith("lm_head.")
 
     @classmethod
-    def taken(cls, shape: Any, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def import_tensors(cls, shape: Any, their_tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Our tensors for a model of this shape, from theirs under full names."""
-        return links.ours(cls.links(shape), named, blank(shape), cls.twins(shape), cls.doubt)
+        return links.ours(cls.links(shape), their_tensors, blank(shape), cls.twins(shape), cls.doubt)
 
     @classmethod
-    def given(cls, shape: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def export_tensors(cls, shape: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Their tensors, from ours."""
         return links.theirs(cls.links(shape), tensors)
 
     @classmethod
-    def lacking(cls, shape: Any) -> str | None:
+    def unsupported_reason(cls, shape: Any) -> str | None:
         """Why this family cannot hold a model of ours: the first setting that would come back as another."""
         try:
-            back = cls.understood(Fields(cls.fields(shape)), [link.theirs for link in cls.links(shape)])
+            back = cls.build_config(Fields(cls.fields(shape)), [link.theirs for link in cls.links(shape)])
         except ValueError as error:
             return str(error)
-        for name, value in settled(shape).items():
-            if value != (other := settled(back)[name]):
+        for name, value in inference_settings(shape).items():
+            if value != (other := inference_settings(back)[name]):
                 return f"{name} is {value} and would be {other}"
         return None
 
@@ -131,8 +131,8 @@ def blank(shape: Any) -> dict[str, Tensor]:
         return weights(models.MODELS[shape.name][0](shape))
 
 
-def settled(shape: Any) -> dict[str, Any]:
+def inference_settings(shape: Any) -> dict[str, Any]:
     """What decides the numbers of a model in use: its settings but for dropout, in one way of saying them."""
     training = ("dropout", "stochastic_depth")
-    found = {name: value for name, value in dataclasses.asdict(shape).items() if not name.endswith(training)}
-    return {**found, "groups": None} if found.get("groups") == found.get("heads") else found
+    settings = {name: value for name, value in dataclasses.asdict(shape).items() if not name.endswith(training)}
+    return {**settings, "groups": None} if settings.get("groups") == settings.get("heads") else settings

@@ -43,8 +43,8 @@ CONSTANT: Mapping[str, tuple[Any, ...]] = {
 class Fields:
     """The fields of a config.json; each is asked for, has a value that changes nothing, or is an error in the end."""
 
-    def __init__(self, found: Mapping[str, Any], place: str | Path = "config.json") -> None:
-        self._found, self.place = found, place
+    def __init__(self, values: Mapping[str, Any], place: str | Path = "config.json") -> None:
+        self._found, self.place = values, place
         self._asked: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
@@ -94,19 +94,21 @@ class Fields:
         for name, allowed in values.items():
             if name in self._found:
                 value = self._value((name,), None)
-                if not any(type(value) is type(each) and value == each for each in allowed):
+                if not any(type(value) is type(option) and value == option for option in allowed):
                     raise self.wrong(name, value, " or ".join(map(as_json, allowed)))
 
     def rest(self, harmless: Collection[str] = ()) -> None:
         """Whatever nobody asked for must be harmless."""
         for name, value in self._found.items():
             if name not in self._asked and name not in harmless:
-                unknown = f"{quoted(name)} is {as_json(value)}, a field that is not understood and may change numbers"
+                unknown = (
+                    f"{quote_name(name)} is {as_json(value)}, a field that is not understood and may change numbers"
+                )
                 raise ValueError(f"{self.place}: {unknown}: remove it only if you know that it changes none")
 
-    def wrong(self, name: str, value: Any, wanted: str) -> ValueError:
+    def wrong(self, name: str, value: Any, expected: str) -> ValueError:
         """What to say of a value that cannot be used."""
-        return ValueError(f"{self.place}: {name} must be {wanted}, not {as_json(value)}")
+        return ValueError(f"{self.place}: {name} must be {expected}, not {as_json(value)}")
 
     def _value(self, names: tuple[str, ...], default: Any) -> Any:
         self._asked.update(names)
@@ -118,6 +120,6 @@ class Fields:
         return self._found[there[0]] if there else default
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name that somebody else chose, fit for a line."""
     return name if name.isprintable() and len(name) <= SHOWN else as_json(name)

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from regard import checkpoint
 from regard.checkpoint import INDEX, WEIGHTS
-from regard.checkpoint.files import explained
-from regard.checkpoint.tensors import mapped
+from regard.checkpoint.files import explain_errors
+from regard.checkpoint.tensors import map_file
 from regard.config.words import as_json
-from regard.interop.fields import quoted
+from regard.interop.fields import quote_name
 
 CONFIG = "config.json"
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")  # names by which models are fetched
@@ -32,7 +32,7 @@ POINTER = b"version https://git-lfs"
 POINTED = "it is a pointer of Git LFS and not the file itself: run `git lfs pull` there, or copy the file"
 
 
-def settings(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> dict[str, Any]:
     """What config.json says, if it is plain JSON of a reasonable size and asks for no code of its own."""
     place = folder / CONFIG
     if not folder.is_dir():
@@ -40,11 +40,11 @@ def settings(folder: Path) -> dict[str, Any]:
     if not is_there(place):
         remedy = "name one, or safetensors of a VGG, ResNet or EfficientNet-Lite"
         raise ValueError(f"{folder}: {CONFIG} is missing, so this is no folder of Hugging Face's: {remedy}")
-    found = mapping(place, LARGEST)
-    if "auto_map" in found:
-        code = as_json(found["auto_map"])
+    config = read_json_object(place, LARGEST)
+    if "auto_map" in config:
+        code = as_json(config["auto_map"])
         raise ValueError(f"{place}: auto_map is {code}, code of the model's own, which is never run: it cannot be read")
-    return found
+    return config
 
 
 def _absent(folder: Path) -> str:
@@ -54,10 +54,10 @@ def _absent(folder: Path) -> str:
     return f"check the path, or fetch the model first, for instance by `hf download {folder} --local-dir {folder}`"
 
 
-def tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
+def read_tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     """The weights, mapped from the disk; pickled ones are refused with the command that converts them."""
     if not is_there(folder / name) and not (name == WEIGHTS and is_there(folder / INDEX)):
-        raise ValueError(weightless(folder, name))
+        raise ValueError(explain_missing_weights(folder, name))
     for path in sorted(folder.glob("*.safetensors*")):
         used = path.name == INDEX or path.suffix == ".safetensors"
         if used and read_start(path, len(POINTER)) == POINTER:
@@ -65,14 +65,14 @@ def tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     try:
         if name == WEIGHTS:
             return checkpoint.gather(folder)
-        return explained(folder / name, lambda: mapped(folder / name))
+        return explain_errors(folder / name, lambda: map_file(folder / name))
     except checkpoint.CheckpointError as error:
         if isinstance(error.__cause__, SafetensorError):
             raise ValueError(f"{error}: it is incomplete or damaged, copy it again") from None
         raise
 
 
-def lone(place: Path) -> Path | None:
+def find_llama2c_file(place: Path) -> Path | None:
     """The file of llama2.c that is meant: the place itself, or the only one in a folder without config.json."""
     if place.is_file():
         if place.suffix.lower() not in (*PICKLES, *STRANGE, ".safetensors", ".json", ".model"):
@@ -82,8 +82,8 @@ def lone(place: Path) -> Path | None:
         return place
     if is_there(place / CONFIG) or not is_there(place / VOCABULARY):
         return None
-    found = [path for path in place.glob("*.bin") if path.name != VOCABULARY and not path.name.startswith(PICKLED)]
-    return found[0] if len(found) == 1 else None
+    binaries = [path for path in place.glob("*.bin") if path.name != VOCABULARY and not path.name.startswith(PICKLED)]
+    return binaries[0] if len(binaries) == 1 else None
 
 
 def is_there(place: Path) -> bool:
@@ -130,50 +130,50 @@ def parse_json(place: Path, largest: int) -> Any:
     try:
         if data.startswith(POINTER):
             raise ValueError(POINTED)
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_finite)
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_refuse_duplicates, parse_constant=_finite)
     except RecursionError:
         raise ValueError(f"{place}: nested too deeply") from None
     except ValueError as error:  # bad UTF-8, bad JSON, endless digits
         raise ValueError(f"{place}: cannot be read, {' '.join(str(error).split())}") from None
 
 
-def mapping(place: Path, largest: int) -> dict[str, Any]:
+def read_json_object(place: Path, largest: int) -> dict[str, Any]:
     """The object that a JSON file holds; whatever else it holds is an error in one line."""
-    found = parse_json(place, largest)
-    if not isinstance(found, dict):
-        raise ValueError(f"{place}: expected a JSON object, not {as_json(found)}")
-    return found
+    document = parse_json(place, largest)
+    if not isinstance(document, dict):
+        raise ValueError(f"{place}: expected a JSON object, not {as_json(document)}")
+    return document
 
 
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _refuse_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    object_fields: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{quoted(name)} is given twice")
-        found[name] = value
-    return found
+        if name in object_fields:
+            raise ValueError(f"{quote_name(name)} is given twice")
+        object_fields[name] = value
+    return object_fields
 
 
 def _finite(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def conversion(pickled: Path, made: Path) -> str:
+def conversion(pickled: Path, target: Path) -> str:
     """The command that reads the tensors of a pickled file, and nothing else, and writes them as safetensors."""
     script = (
         "import sys, torch, safetensors.torch as s; "
         "t = torch.load(sys.argv[1], map_location='cpu', weights_only=True); "
         "s.save_file({name: x.contiguous().clone() for name, x in t.items() if torch.is_tensor(x)}, sys.argv[2])"
     )
-    return f'python -c "{script}" {shlex.quote(str(pickled))} {shlex.quote(str(made))}'
+    return f'python -c "{script}" {shlex.quote(str(pickled))} {shlex.quote(str(target))}'
 
 
-def weightless(folder: Path, wanted: str) -> str:
+def explain_missing_weights(folder: Path, expected_name: str) -> str:
     """Why there are no weights to read, and what to do."""
     names = sorted(path.name for path in folder.iterdir())
     if pickled := [name for name in names if name.endswith(PICKLES)]:
         convert = conversion(folder / pickled[0], folder / WEIGHTS)
         return f"{folder}: {pickled[0]} is pickled, and a pickle can run code: convert it first with {convert}"
     if others := [name for name in names if name.endswith(STRANGE)]:
-        return f"{folder}: {others[0]} cannot be read, only {wanted} can"
-    return f"{folder}: {wanted} is missing"
+        return f"{folder}: {others[0]} cannot be read, only {expected_name} can"
+    return f"{folder}: {expected_name} is missing"

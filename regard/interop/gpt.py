@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from regard.interop.family import Family
 from regard.interop.fields import Fields
-from regard.interop.links import Link, interleaved, same, stacked, turned
+from regard.interop.links import Link, identity_link, interleaved_link, stacked_link, transposed_link
 from regard.models.gpt import GPTConfig
 
 ACTIVATIONS = {
@@ -26,7 +26,7 @@ PROJECTIONS = ("query", "key", "value")
 HEAD = "lm_head.weight"
 
 
-class Writer(Family):
+class CausalFamily(Family):
     """What they share: the head is a matrix of its own, or the table of tokens."""
 
     model = GPTConfig
@@ -40,7 +40,7 @@ class Writer(Family):
         return {HEAD: cls.tokens} if shape.tied else {}
 
 
-class GPT2(Writer):
+class GPT2(CausalFamily):
     """GPT-2 (Radford et al. 2019), whose matrices lie transposed and whose query, key and value are one."""
 
     kind = "gpt2"
@@ -56,25 +56,25 @@ class GPT2(Writer):
         shape = _sizes(fields, vocab=50257, context=1024) | _dropouts(fields)
         hidden = fields.whole("n_inner", default=None)
         activation = fields.choice("activation_function", among=ACTIVATIONS, default="gelu_new")
-        return shape | {"hidden": _else(hidden, 4 * shape["width"]), "activation": activation, "norm": "pre"}
+        return shape | {"hidden": _or_default(hidden, 4 * shape["width"]), "activation": activation, "norm": "pre"}
 
     @staticmethod
     def fields(shape: GPTConfig) -> dict[str, Any]:
         """As `transformers` writes it."""
         return {
-            **_told(shape),
+            **_size_fields(shape),
             "n_inner": shape.hidden,
-            "activation_function": word(shape.activation, ACTIVATIONS),
+            "activation_function": activation_name(shape.activation, ACTIVATIONS),
         }
 
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
         """Names by block."""
-        last = [same(f"transformer.ln_f.{part}", f"norm.{part}") for part in ("weight", "bias")]
-        return [*_openai(shape, "wte", "wpe"), *last, *_head(shape)]
+        last = [identity_link(f"transformer.ln_f.{part}", f"norm.{part}") for part in ("weight", "bias")]
+        return [*_openai_links(shape, "wte", "wpe"), *last, *_head_links(shape)]
 
 
-class GPT1(Writer):
+class GPT1(CausalFamily):
     """GPT (Radford et al. 2018): norms after the steps, none at the end."""
 
     kind = "openai-gpt"
@@ -93,15 +93,15 @@ class GPT1(Writer):
     @staticmethod
     def fields(shape: GPTConfig) -> dict[str, Any]:
         """As `transformers` writes it."""
-        return {**_told(shape), "afn": word(shape.activation, FIRST_ACTIVATIONS)}
+        return {**_size_fields(shape), "afn": activation_name(shape.activation, FIRST_ACTIVATIONS)}
 
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
         """Names by block."""
-        return [*_openai(shape, "tokens_embed", "positions_embed"), *_head(shape)]
+        return [*_openai_links(shape, "tokens_embed", "positions_embed"), *_head_links(shape)]
 
 
-class Bloom(Writer):
+class Bloom(CausalFamily):
     """BLOOM (BigScience 2022): ALiBi, a norm of the vectors of tokens, query, key and value interleaved by head."""
 
     kind = "bloom"
@@ -159,7 +159,7 @@ class Bloom(Writer):
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
         """Names by block."""
-        found = [same("transformer.word_embeddings.weight", "embedding.weight"), *_head(shape)]
+        name_links = [identity_link("transformer.word_embeddings.weight", "embedding.weight"), *_head_links(shape)]
         outside = {"word_embeddings_layernorm": "embedding_norm", "ln_f": "norm"}
         inside = {
             "input_layernorm": "after_attention.norm",
@@ -169,17 +169,19 @@ class Bloom(Writer):
             "mlp.dense_4h_to_h": "mlp.outer",
         }
         for part in ("weight", "bias"):
-            found += [same(f"transformer.{theirs}.{part}", f"{ours}.{part}") for theirs, ours in outside.items()]
+            name_links += [
+                identity_link(f"transformer.{theirs}.{part}", f"{ours}.{part}") for theirs, ours in outside.items()
+            ]
             for n in range(shape.depth):
                 theirs, ours = f"transformer.h.{n}", f"blocks.{n}"
-                found += [same(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b in inside.items()]
+                name_links += [identity_link(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b in inside.items()]
                 projections = [f"{ours}.attention.{name}.{part}" for name in PROJECTIONS]
-                joined = f"{theirs}.self_attention.query_key_value.{part}"
-                found.append(interleaved(joined, projections, heads=shape.heads))
-        return found
+                fused = f"{theirs}.self_attention.query_key_value.{part}"
+                name_links.append(interleaved_link(fused, projections, heads=shape.heads))
+        return name_links
 
 
-class Llama(Writer):
+class Llama(CausalFamily):
     """Llama (Touvron et al. 2023): rotary places, RMSNorm, gated feed-forward, keys shared by groups of heads."""
 
     kind = "llama"
@@ -213,7 +215,7 @@ class Llama(Writer):
             "tied": fields.flag("tie_word_embeddings", default=False),
             "attention_bias": fields.flag("attention_bias", default=False),
             "mlp_bias": fields.flag("mlp_bias", default=False),
-            "rotary_base": _base(fields),
+            "rotary_base": _rotary_base(fields),
             "attention_dropout": dropout,
             "dropout": 0.0,
             "positions": "rotary",
@@ -235,7 +237,7 @@ class Llama(Writer):
             "num_hidden_layers": shape.depth,
             "rms_norm_eps": shape.eps,
             "max_position_embeddings": shape.context,
-            "hidden_act": word(shape.activation, ACTIVATIONS),
+            "hidden_act": activation_name(shape.activation, ACTIVATIONS),
             "tie_word_embeddings": shape.tied,
             "attention_bias": shape.attention_bias,
             "mlp_bias": shape.mlp_bias,
@@ -248,7 +250,7 @@ class Llama(Writer):
     def links(shape: GPTConfig) -> list[Link]:
         """Names by block."""
         tables = {"model.embed_tokens": "embedding", "model.norm": "norm"}
-        found = [*(same(f"{a}.weight", f"{b}.weight") for a, b in tables.items()), *_head(shape)]
+        name_links = [*(identity_link(f"{a}.weight", f"{b}.weight") for a, b in tables.items()), *_head_links(shape)]
         norms = {"input_layernorm": "after_attention.norm", "post_attention_layernorm": "after_mlp.norm"}
         attention = {
             f"self_attn.{name[0]}_proj": f"attention.{name}" for name in (*PROJECTIONS, "output")
@@ -258,16 +260,18 @@ class Llama(Writer):
             pairs = [(names, "weight") for names in (norms, attention, mlp)]
             pairs += [(attention, "bias")] * shape.attention_bias + [(mlp, "bias")] * shape.mlp_bias
             for names, part in pairs:
-                found += [same(f"model.layers.{n}.{a}.{part}", f"blocks.{n}.{b}.{part}") for a, b in names.items()]
-        return found
+                name_links += [
+                    identity_link(f"model.layers.{n}.{a}.{part}", f"blocks.{n}.{b}.{part}") for a, b in names.items()
+                ]
+        return name_links
 
 
-def word(ours: str, words: Mapping[str, str]) -> str:
+def activation_name(ours: str, words: Mapping[str, str]) -> str:
     """The first of their words for one of ours."""
-    found = next((theirs for theirs, meant in words.items() if meant == ours), None)
-    if found is None:
+    name = next((theirs for theirs, meaning in words.items() if meaning == ours), None)
+    if name is None:
         raise ValueError(f"{ours} is not among {', '.join(words.values())}")
-    return found
+    return name
 
 
 def _sizes(fields: Fields, *, vocab: int, context: int) -> dict[str, Any]:
@@ -292,7 +296,7 @@ def _dropouts(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _told(shape: GPTConfig) -> dict[str, Any]:
+def _size_fields(shape: GPTConfig) -> dict[str, Any]:
     """The fields that `_sizes` and `_dropouts` read."""
     return {
         "vocab_size": shape.vocab,
@@ -303,36 +307,36 @@ def _told(shape: GPTConfig) -> dict[str, Any]:
         "layer_norm_epsilon": shape.eps,
         "tie_word_embeddings": shape.tied,
         "resid_pdrop": shape.dropout,
-        "embd_pdrop": _else(shape.embedding_dropout, shape.dropout),
+        "embd_pdrop": _or_default(shape.embedding_dropout, shape.dropout),
         "attn_pdrop": shape.attention_dropout,
     }
 
 
-def _head(shape: GPTConfig) -> list[Link]:
+def _head_links(shape: GPTConfig) -> list[Link]:
     """The output matrix, if it is not the table of tokens."""
-    return [] if shape.tied else [same(HEAD, "output.weight")]
+    return [] if shape.tied else [identity_link(HEAD, "output.weight")]
 
 
-def _openai(shape: GPTConfig, tokens: str, places: str) -> list[Link]:
+def _openai_links(shape: GPTConfig, tokens: str, places: str) -> list[Link]:
     """The table of GPT-1 and GPT-2 but for the end of the stack."""
-    found = [
-        same(f"transformer.{tokens}.weight", "embedding.weight"),
-        same(f"transformer.{places}.weight", "positions.table.weight"),
+    name_links = [
+        identity_link(f"transformer.{tokens}.weight", "embedding.weight"),
+        identity_link(f"transformer.{places}.weight", "positions.table.weight"),
     ]
     inside = {"attn.c_proj": "attention.output", "mlp.c_fc": "mlp.inner", "mlp.c_proj": "mlp.outer"}
     norms = {"ln_1": "after_attention.norm", "ln_2": "after_mlp.norm"}
     for n in range(shape.depth):
         theirs, ours = f"transformer.h.{n}", f"blocks.{n}"
         for part in ("weight", "bias"):
-            link = turned if part == "weight" else same
-            found += [link(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b in inside.items()]
-            found += [same(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b in norms.items()]
+            link = transposed_link if part == "weight" else identity_link
+            name_links += [link(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b in inside.items()]
+            name_links += [identity_link(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b in norms.items()]
             projections = [f"{ours}.attention.{name}.{part}" for name in PROJECTIONS]
-            found.append(stacked(f"{theirs}.attn.c_attn.{part}", projections, transposed=part == "weight"))
-    return found
+            name_links.append(stacked_link(f"{theirs}.attn.c_attn.{part}", projections, transposed=part == "weight"))
+    return name_links
 
 
-def _base(fields: Fields) -> float:
+def _rotary_base(fields: Fields) -> float:
     """The slowest wavelength of rotary places, which older and newer folders keep in two places."""
     inner = fields.section("rope_parameters")
     outer = fields.number("rope_theta", default=10000.0)
@@ -344,5 +348,5 @@ def _base(fields: Fields) -> float:
     return base
 
 
-def _else(value: Any, otherwise: Any) -> Any:
+def _or_default(value: Any, otherwise: Any) -> Any:
     return otherwise if value is None else value

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.interop import links
 from regard.interop.family import Family
-from regard.interop.links import Link, same
+from regard.interop.links import Link, identity_link
 from regard.models.bert import BERTConfig
 from regard.models.gpt import GPTConfig
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
@@ -67,17 +67,17 @@ class Outline:
     head: Head | None = None
 
     @property
-    def called(self) -> str:
+    def architecture_name(self) -> str:
         """The class of `transformers` that it is."""
         if self.head is None:
-            return self.family.called(self.body)
+            return self.family.architecture_name(self.body)
         name = re.sub(r"(For[A-Z]\w*|LMHeadModel)$", "", self.family.architecture)
         return f"{name}For{'Token' if self.task == TOKENS else 'Sequence'}Classification"
 
-    def given(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def export_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """All of their tensors, from ours."""
         if self.head is None:
-            return self.family.given(self.body, tensors)
+            return self.family.export_tensors(self.body, tensors)
         return links.theirs(self.links, tensors if self.head.biased else without_bias(self.body, tensors))
 
     @cached_property
@@ -88,37 +88,37 @@ class Outline:
     @cached_property
     def links(self) -> list[Link]:
         """The table of names, of body and head."""
-        found = [
+        name_links = [
             replace(link, ours=tuple(f"{self.prefix}{name}" for name in link.ours))
             for link in self.family.links(self.body)
         ]
         for theirs, ours in self.head.modules.items() if self.head is not None else ():
             parts = ("weight", "bias") if ours != "output" or self.head.biased else ("weight",)  # type: ignore[union-attr]
-            found += [same(f"{theirs}.{part}", f"{ours}.{part}") for part in parts]
-        return found
+            name_links += [identity_link(f"{theirs}.{part}", f"{ours}.{part}") for part in parts]
+        return name_links
 
     @cached_property
     def tokens(self) -> str:
         """Their module with a vector for each token."""
-        return module(next(link.theirs for link in self.links if link.ours == (f"{self.prefix}embedding.weight",)))
+        return module_of(next(link.theirs for link in self.links if link.ours == (f"{self.prefix}embedding.weight",)))
 
     @cached_property
     def modules(self) -> list[str]:
         """All modules of theirs that have weights."""
-        return list(dict.fromkeys(module(link.theirs) for link in self.links))
+        return list(dict.fromkeys(module_of(link.theirs) for link in self.links))
 
     @cached_property
     def matrices(self) -> dict[str, Link]:
         """The modules that may have thin matrices beside them: all that multiply."""
         tables = ("embedding.weight", "segments.weight", "table.weight", "norm.weight")
         return {
-            module(link.theirs): link
+            module_of(link.theirs): link
             for link in self.links
             if link.theirs.endswith(".weight") and not link.ours[0].endswith(tables)
         }
 
 
-def module(name: str) -> str:
+def module_of(name: str) -> str:
     """The module that a tensor belongs to."""
     return name.rpartition(".")[0]
 
@@ -130,17 +130,19 @@ def body_of(shape: Any) -> Any:
         raise ValueError(f"a model of kind {shape.name} has no body that others know")
     if type(shape) is kind:
         return shape
-    return stripped(kind(**{each.name: getattr(shape, each.name) for each in fields(kind) if each.name != "name"}))
+    return strip_heads(
+        kind(**{field.name: getattr(shape, field.name) for field in fields(kind) if field.name != "name"})
+    )
 
 
-def stripped(shape: Any) -> Any:
+def strip_heads(shape: Any) -> Any:
     """The config of a language model without its heads."""
     if isinstance(shape, BERTConfig):
         return replace(shape, pooler=False, masked=False, next_sentence=False)
     return replace(shape, tied=True)
 
 
-def outlined(shape: Any, family: type[Family]) -> Outline:
+def outline_model(shape: Any, family: type[Family]) -> Outline:
     """A model of ours as a class of theirs, or why there is none."""
     body = body_of(shape)
     if body is shape:
@@ -156,13 +158,13 @@ def outlined(shape: Any, family: type[Family]) -> Outline:
     return Outline(task, body, family, head)
 
 
-def encoder(body: Any, *, classes: int, per_token: bool, head: Head) -> Any:
+def encoder_config(body: Any, *, classes: int, per_token: bool, head: Head) -> Any:
     """The config of the model of ours that has this body under a head of theirs."""
     kind = ENCODERS[type(body)]
-    own = {each.name for each in fields(kind)} - {"name", "pooler"}
-    kept = {each.name: getattr(body, each.name) for each in fields(body) if each.name in own}
+    names = {field.name for field in fields(kind)} - {"name", "pooler"}
+    settings = {field.name: getattr(body, field.name) for field in fields(body) if field.name in names}
     pooler = {"pooler": f"{READER}pooler" in head.modules.values()} if isinstance(body, BERTConfig) else {}
-    return kind(**kept, **pooler, classes=classes, per_token=per_token)
+    return kind(**settings, **pooler, classes=classes, per_token=per_token)
 
 
 def without_bias(body: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.checkpoint.tensors import is_finite
-from regard.interop.fields import quoted
+from regard.interop.fields import quote_name
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -28,22 +28,22 @@ class Link:
     """Whether a matrix of theirs has a row for each input."""
 
 
-def same(theirs: str, ours: str) -> Link:
+def identity_link(theirs: str, ours: str) -> Link:
     """The same tensor under two names."""
     return Link(theirs, (ours,), lambda tensor: [tensor], lambda parts: parts[0])
 
 
-def turned(theirs: str, ours: str) -> Link:
+def transposed_link(theirs: str, ours: str) -> Link:
     """A matrix that they keep transposed."""
     return Link(theirs, (ours,), lambda tensor: [tensor.t()], lambda parts: parts[0].t(), transposed=True)
 
 
-def reshaped(theirs: str, ours: str, there: tuple[int, ...], here: tuple[int, ...]) -> Link:
+def reshaped_link(theirs: str, ours: str, there: tuple[int, ...], here: tuple[int, ...]) -> Link:
     """The same numbers in the same order, along other axes."""
     return Link(theirs, (ours,), lambda tensor: [tensor.reshape(here)], lambda parts: parts[0].reshape(there))
 
 
-def stacked(theirs: str, ours: Sequence[str], *, transposed: bool = False) -> Link:
+def stacked_link(theirs: str, ours: Sequence[str], *, transposed: bool = False) -> Link:
     """Several of ours, of one size, that they keep below one another, or, transposed, beside one another."""
     axis = -1 if transposed else 0
 
@@ -56,7 +56,7 @@ def stacked(theirs: str, ours: Sequence[str], *, transposed: bool = False) -> Li
     return Link(theirs, tuple(ours), split, join, transposed=transposed)
 
 
-def interleaved(theirs: str, ours: Sequence[str], *, heads: int) -> Link:
+def interleaved_link(theirs: str, ours: Sequence[str], *, heads: int) -> Link:
     """Several of ours, of one size, that they keep head by head: the first head of each, then the second of each."""
 
     def split(tensor: Tensor) -> list[Tensor]:
@@ -88,10 +88,10 @@ def ours(
         raise ValueError(f"{missing[0]} is missing from the weights ({len(missing):,} in all): {why}")
     if superfluous := [name for name in theirs if name not in shapes and name not in twins]:
         why = f"it has a head or blocks that are not known here, or {doubt}"
-        which = f"{quoted(superfluous[0])}, for which the model has no place ({len(superfluous):,} in all)"
+        which = f"{quote_name(superfluous[0])}, for which the model has no place ({len(superfluous):,} in all)"
         raise ValueError(f"the weights have {which}: {why}")
     for name, shape in shapes.items():
-        fitting(name, theirs[name], shape)
+        check_tensor(name, theirs[name], shape)
     for name, original in twins.items():
         if name in theirs and not _equal(theirs[name], theirs[original]):
             raise ValueError(f"{name} must repeat {original}, which config.json says is the same, and differs from it")
@@ -103,11 +103,11 @@ def theirs(links: Iterable[Link], ours: Mapping[str, Tensor]) -> dict[str, Tenso
     return {link.theirs: link.join([ours[name] for name in link.ours]) for link in links}
 
 
-def fitting(name: str, tensor: Tensor, shape: torch.Size) -> None:
+def check_tensor(name: str, tensor: Tensor, shape: torch.Size) -> None:
     """Refuse a tensor of theirs that has another shape, is not of floats, or holds some that are not finite."""
     if tensor.shape != shape:
-        wanted = f"should be {tuple(shape)} by the sizes of the model"
-        raise ValueError(f"{name} is {tuple(tensor.shape)} and {wanted}: it is damaged, or another model's")
+        expectation = f"should be {tuple(shape)} by the sizes of the model"
+        raise ValueError(f"{name} is {tuple(tensor.shape)} and {expectation}: it is damaged, or another model's")
     if tensor.dtype not in FLOATS:
         kind = str(tensor.dtype).removeprefix("torch.")
         raise ValueError(f"{name} is of {kind}, and only floats can be read: save it as float32")
@@ -115,5 +115,5 @@ def fitting(name: str, tensor: Tensor, shape: torch.Size) -> None:
         raise ValueError(f"{name} holds numbers that are not finite: it is damaged, or its training failed")
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+def _equal(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and first.dtype == second.dtype and torch.equal(first, second)

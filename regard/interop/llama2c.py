@@ -61,23 +61,23 @@ def _tensors(path: Path, fields: dict[str, Any]) -> dict[str, Tensor]:
     if size != expected:
         raise ValueError(f"{path}: has {size:,} bytes and should have {expected:,} by its first seven numbers")
     depth = fields["num_hidden_layers"]
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     place = HEADER.size // 4
     numbers = torch.from_file(str(path), shared=False, size=size // 4, dtype=torch.float32)
     for name, shape in layout:
         whole = numbers[place : place + prod(shape)].view(shape)
         place += prod(shape)
         if name in ("cosine", "sine"):
-            _usual(path, name, whole)
+            _check_rotary_table(path, name, whole)
         elif "{}" in name:
-            found |= {name.format(n): whole[n] for n in range(depth)}
+            tensors |= {name.format(n): whole[n] for n in range(depth)}
         else:
-            found[name] = whole
+            tensors[name] = whole
     for n in range(depth):
         for letter, heads in (("q", fields["num_attention_heads"]), ("k", fields["num_key_value_heads"])):
             name = f"model.layers.{n}.self_attn.{letter}_proj.weight"
-            found[name] = found[name].unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
-    return found
+            tensors[name] = tensors[name].unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+    return tensors
 
 
 def _layout(fields: dict[str, Any]) -> list[tuple[str, tuple[int, ...]]]:
@@ -105,7 +105,7 @@ def _layout(fields: dict[str, Any]) -> list[tuple[str, tuple[int, ...]]]:
     return layout if fields["tie_word_embeddings"] else [*layout, ("lm_head.weight", (vocab, width))]
 
 
-def _usual(path: Path, name: str, table: Tensor) -> None:
+def _check_rotary_table(path: Path, name: str, table: Tensor) -> None:
     """The tables of rotary places must be those that everybody computes, for they are not kept."""
     for start, rows in _pieces(table):
         places = torch.arange(start, start + len(rows), dtype=torch.float64)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.interop.family import Family
 from regard.interop.fields import Fields
-from regard.interop.links import Link, same
+from regard.interop.links import Link, identity_link
 from regard.models.transformer import TransformerConfig
 
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
@@ -56,8 +56,8 @@ class Marian(Family):
         return {
             "vocab": vocab,
             "width": fields.whole("d_model", "hidden_size", default=1024),
-            "heads": _alike(fields, "attention_heads", 16),
-            "hidden": _alike(fields, "ffn_dim", 4096),
+            "heads": _shared_size(fields, "attention_heads", 16),
+            "hidden": _shared_size(fields, "ffn_dim", 4096),
             "encoder": fields.whole("encoder_layers", default=12),
             "decoder": fields.whole("decoder_layers", default=12),
             "activation": fields.choice("activation_function", among=ACTIVATIONS, default="gelu"),
@@ -78,8 +78,8 @@ class Marian(Family):
     @staticmethod
     def links(shape: TransformerConfig) -> list[Link]:
         """Names by stack and block."""
-        found = [same("model.shared.weight", "embedding.weight")]
-        found.append(Link(BIAS, ("bias",), lambda tensor: [tensor[0]], lambda parts: parts[0][None]))
+        name_links = [identity_link("model.shared.weight", "embedding.weight")]
+        name_links.append(Link(BIAS, ("bias",), lambda tensor: [tensor[0]], lambda parts: parts[0][None]))
         for stack, depth in (("encoder", shape.encoder), ("decoder", shape.decoder)):
             steps = {"self_attn": "attention", **({"encoder_attn": "cross"} if stack == "decoder" else {})}
             inside = {f"{a}.{c}": f"{b}.{d}" for a, b in steps.items() for c, d in ATTENTION.items()}
@@ -88,8 +88,8 @@ class Marian(Family):
             for n in range(depth):
                 theirs, ours = f"model.{stack}.layers.{n}", f"{stack}.{n}"
                 pairs = [(a, b, part) for a, b in inside.items() for part in ("weight", "bias")]
-                found += [same(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b, part in pairs]
-        return found
+                name_links += [identity_link(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b, part in pairs]
+        return name_links
 
     @staticmethod
     def twins(shape: TransformerConfig) -> Mapping[str, str]:
@@ -103,26 +103,26 @@ class Marian(Family):
         return name.startswith(("lm_head.", BIAS))
 
     @classmethod
-    def named(cls, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def normalise_names(cls, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Older folders may leave out one of the names of the table of tokens, or a bias of zeros."""
-        found = super().named(tensors)
+        named_tensors = super().normalise_names(tensors)
         table = "model.shared.weight"
-        other = next((name for name in cls.twins(None) if name in found), None)  # type: ignore[arg-type]
-        if table not in found and other is not None:
-            found[table] = found[other]
-        if table in found and found[table].dim() == 2:
-            found.setdefault(BIAS, found[table].new_zeros(1, len(found[table])))
-        return found
+        other = next((name for name in cls.twins(None) if name in named_tensors), None)  # type: ignore[arg-type]
+        if table not in named_tensors and other is not None:
+            named_tensors[table] = named_tensors[other]
+        if table in named_tensors and named_tensors[table].dim() == 2:
+            named_tensors.setdefault(BIAS, named_tensors[table].new_zeros(1, len(named_tensors[table])))
+        return named_tensors
 
     @classmethod
-    def lacking(cls, shape: TransformerConfig) -> str | None:
+    def unsupported_reason(cls, shape: TransformerConfig) -> str | None:
         """None is written."""
         return "it is only read"
 
 
-def _alike(fields: Fields, name: str, default: int) -> int:
+def _shared_size(fields: Fields, name: str, default: int) -> int:
     """A size that encoder and decoder must share."""
-    one, other = (fields.whole(f"{stack}_{name}", default=default) for stack in ("encoder", "decoder"))
-    if one != other:
-        raise fields.wrong(f"decoder_{name}", other, f"{one} as encoder_{name}")
-    return one
+    encoder_size, decoder_size = (fields.whole(f"{stack}_{name}", default=default) for stack in ("encoder", "decoder"))
+    if encoder_size != decoder_size:
+        raise fields.wrong(f"decoder_{name}", decoder_size, f"{encoder_size} as encoder_{name}")
+    return encoder_size

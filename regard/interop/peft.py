@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.interop import links
 from regard.interop.family import Family
-from regard.interop.heads import Outline, module, outlined, without_bias
+from regard.interop.heads import Outline, module_of, outline_model, without_bias
 from regard.interop.links import Link
 from regard.models.lora import DOWN, SCALE, UP
 
@@ -49,7 +49,7 @@ class Thin:
         return round(alpha) if math.isclose(alpha, round(alpha), rel_tol=1e-6) else alpha
 
 
-def written(
+def adapter_files(
     shape: Any,
     family: type[Family],
     tensors: Mapping[str, Tensor],
@@ -58,20 +58,26 @@ def written(
     added: Sequence[int] = (),
 ) -> dict[str, Any]:
     """The files of an adapter that `peft` loads, for a model of ours with LoRA; `added` are tokens a base may lack."""
-    outline = outlined(shape, family)
+    outline = outline_model(shape, family)
     head = outline.head
     bare = head is not None and not head.biased
     after = without_bias(shape, tensors) if bare else tensors
-    found = {name: thin for name, link in outline.matrices.items() if (thin := _joined(link, tensors)) is not None}
-    if len(found) == 0:
+    thin_pairs = {
+        name: thin
+        for name, link in outline.matrices.items()
+        if (thin := _join_thin_matrices(link, tensors)) is not None
+    }
+    if len(thin_pairs) == 0:
         raise ValueError("it holds no LoRA adapter: train with tuning.way=lora, or write all of it with --to hf")
-    saved = _saved(outline, shape, tensors) if head is None else list(head.saved)
-    saved += [module(link.theirs) for link in outline.links if any(after[n] is not tensors[n] for n in link.ours)]
-    kept = {name: tensor for name, tensor in links.theirs(outline.links, after).items() if among(module(name), saved)}
-    files = {PREFIX + name: tensor.contiguous().clone() for name, tensor in kept.items()}
-    for name, thin in found.items():
+    saved = _modules_outside_body(outline, shape, tensors) if head is None else list(head.saved)
+    saved += [module_of(link.theirs) for link in outline.links if any(after[n] is not tensors[n] for n in link.ours)]
+    saved_tensors = {
+        name: tensor for name, tensor in links.theirs(outline.links, after).items() if is_among(module_of(name), saved)
+    }
+    files = {PREFIX + name: tensor.contiguous().clone() for name, tensor in saved_tensors.items()}
+    for name, thin in thin_pairs.items():
         files |= {f"{PREFIX}{name}{A}": thin.down, f"{PREFIX}{name}{B}": thin.up}
-    settings = _settings(outline, found, saved, base)
+    settings = _settings(outline, thin_pairs, saved, base)
     if added:
         rows = tensors[f"{outline.prefix}embedding.weight"][list(added)]
         files[f"{PREFIX}{outline.tokens}{ROWS}"] = rows
@@ -79,11 +85,13 @@ def written(
     return {CONFIG: settings, WEIGHTS: files}
 
 
-def _settings(outline: Outline, found: Mapping[str, Thin], saved: Sequence[str], base: str | None) -> dict[str, Any]:
+def _settings(
+    outline: Outline, thin_pairs: Mapping[str, Thin], saved: Sequence[str], base: str | None
+) -> dict[str, Any]:
     """The fields of adapter_config.json: a rank and an alpha for most, others by name."""
-    [((rank, alpha), _)] = Counter((thin.rank, thin.alpha) for thin in found.values()).most_common(1)
-    ranks = {name: thin.rank for name, thin in found.items() if thin.rank != rank}
-    alphas = {name: thin.alpha for name, thin in found.items() if thin.alpha != alpha}
+    [((rank, alpha), _)] = Counter((thin.rank, thin.alpha) for thin in thin_pairs.values()).most_common(1)
+    ranks = {name: thin.rank for name, thin in thin_pairs.items() if thin.rank != rank}
+    alphas = {name: thin.alpha for name, thin in thin_pairs.items() if thin.alpha != alpha}
     return {
         "peft_type": "LORA",
         "task_type": outline.task,
@@ -92,9 +100,9 @@ def _settings(outline: Outline, found: Mapping[str, Thin], saved: Sequence[str],
         "lora_alpha": alpha,
         "rank_pattern": _patterns(ranks, outline.modules),
         "alpha_pattern": _patterns(alphas, outline.modules),
-        "target_modules": short(found, outline.modules),
+        "target_modules": shortest_endings(thin_pairs, outline.modules),
         "modules_to_save": list(saved) or None,
-        "fan_in_fan_out": any(outline.matrices[name].transposed for name in found),
+        "fan_in_fan_out": any(outline.matrices[name].transposed for name in thin_pairs),
         "lora_dropout": 0.0,
         "bias": "none",
         "init_lora_weights": True,
@@ -104,7 +112,7 @@ def _settings(outline: Outline, found: Mapping[str, Thin], saved: Sequence[str],
     }
 
 
-def _joined(link: Link, tensors: Mapping[str, Tensor]) -> Thin | None:
+def _join_thin_matrices(link: Link, tensors: Mapping[str, Tensor]) -> Thin | None:
     """Our thin matrices beside those that are one of theirs, as one pair."""
     places = [name.removesuffix("weight") for name in link.ours]
     there = [place for place in places if place + DOWN in tensors]
@@ -116,51 +124,57 @@ def _joined(link: Link, tensors: Mapping[str, Tensor]) -> Thin | None:
     for place in places:
         up = down.new_zeros(len(tensors[place + "weight"]), len(down))
         if place in there:
-            own = tensors[place + UP] * (float(tensors[place + SCALE]) / scale)
-            up[:, start : start + own.shape[1]] = own
-            start += own.shape[1]
+            up_part = tensors[place + UP] * (float(tensors[place + SCALE]) / scale)
+            up[:, start : start + up_part.shape[1]] = up_part
+            start += up_part.shape[1]
         ups.append(up)
-    joined = link.join(ups)
-    return Thin(down.clone(), (joined.t() if link.transposed else joined).contiguous().clone(), scale)
+    merged = link.join(ups)
+    return Thin(down.clone(), (merged.t() if link.transposed else merged).contiguous().clone(), scale)
 
 
-def _saved(outline: Outline, shape: Any, tensors: Mapping[str, Tensor]) -> list[str]:
+def _modules_outside_body(outline: Outline, shape: Any, tensors: Mapping[str, Tensor]) -> list[str]:
     """Modules of theirs outside the body, which have learnt as well."""
-    within = tuple(f"{own}." for own in shape.backbone.weights.values())
+    within = tuple(f"{prefix}." for prefix in shape.backbone.weights.values())
     outside = [link for link in outline.links if not any(name.startswith(within) for name in link.ours)]
     for link in outside:
         if not link.ours[0].endswith((".weight", ".bias")):
             raise ValueError(
                 f"{link.theirs} has learnt too, which an adapter there cannot hold: write all of it with --to hf"
             )
-    return list(dict.fromkeys(module(link.theirs) for link in outside))
+    return list(dict.fromkeys(module_of(link.theirs) for link in outside))
 
 
 def _patterns(values: Mapping[str, Any], every: Collection[str]) -> dict[str, Any]:
     """Values by the shortest names that say of which modules they are."""
-    found: dict[str, Any] = {}
+    patterns: dict[str, Any] = {}
     for value in dict.fromkeys(values.values()):
-        some = [name for name, own in values.items() if own == value]
-        found |= dict.fromkeys(short(some, every), value)
-    return found
+        names = [name for name, other in values.items() if other == value]
+        patterns |= dict.fromkeys(shortest_endings(names, every), value)
+    return patterns
 
 
-def short(names: Iterable[str], every: Collection[str]) -> list[str]:
+def shortest_endings(names: Iterable[str], every: Collection[str]) -> list[str]:
     """The shortest endings of these names that none of the others has."""
-    meant = set(names)
-    found: dict[str, None] = {}
-    for name in sorted(meant, key=list(every).index):
+    selected = set(names)
+    shortest: dict[str, None] = {}
+    for name in sorted(selected, key=list(every).index):
         parts = name.split(".")
         endings = (".".join(parts[start:]) for start in range(len(parts) - 1, -1, -1))
-        found[next(end for end in endings if all(own in meant for own in every if ends(own, end)))] = None
-    return list(found)
+        shortest[
+            next(
+                end
+                for end in endings
+                if all(module_name in selected for module_name in every if ends_with(module_name, end))
+            )
+        ] = None
+    return list(shortest)
 
 
-def ends(name: str, ending: str) -> bool:
+def ends_with(name: str, ending: str) -> bool:
     """Whether a dotted name ends with these parts."""
     return name == ending or name.endswith(f".{ending}")
 
 
-def among(name: str, saved: Iterable[str]) -> bool:
+def is_among(name: str, saved: Iterable[str]) -> bool:
     """Whether a module is one of those saved as they are, or inside one."""
-    return any(ends(name, each) or f".{name}".find(f".{each}.") >= 0 for each in saved)
+    return any(ends_with(name, saved_name) or f".{name}".find(f".{saved_name}.") >= 0 for saved_name in saved)

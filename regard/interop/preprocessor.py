@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.words import as_json
-from regard.interop.fields import Fields, quoted
-from regard.interop.folder import LARGEST, is_there, mapping
+from regard.interop.fields import Fields, quote_name
+from regard.interop.folder import LARGEST, is_there, read_json_object
 
 PREPROCESSOR = "preprocessor_config.json"
 RESAMPLE = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
@@ -43,7 +43,7 @@ MODES = ("center", "squash")
 def read_preparation(folder: Path, channels: int, size: int) -> dict[str, Any]:
     """Return how a folder of Hugging Face's prepares pictures for a model of this size, in our settings."""
     place = folder / PREPROCESSOR
-    fields = Fields(mapping(place, LARGEST) if is_there(place) else {}, place)
+    fields = Fields(read_json_object(place, LARGEST) if is_there(place) else {}, place)
     if fields.raw("auto_map") is not None:
         raise ValueError(f"{place}: auto_map is code of the model's own, which is never run: it cannot be read")
     _check_defaults(fields)
@@ -75,7 +75,7 @@ def _check_defaults(fields: Fields) -> None:
     lacking = next((name for name in DECISIVE if name not in fields), None)
     if lacking and not kind.startswith("ViT"):
         raise ValueError(
-            f"{fields.place}: {lacking} is missing, and what {quoted(kind)} takes then is not known: add it"
+            f"{fields.place}: {lacking} is missing, and what {quote_name(kind)} takes then is not known: add it"
         )
 
 
@@ -109,7 +109,7 @@ def _sides(fields: Fields, name: str) -> tuple[int, ...] | None:
     numbers = value if isinstance(value, dict) else {}
     if set(numbers) == {"shortest_edge"} and type(numbers["shortest_edge"]) is int:
         return (numbers["shortest_edge"],)
-    if set(numbers) == {"height", "width"} and all(type(each) is int for each in numbers.values()):
+    if set(numbers) == {"height", "width"} and all(type(number) is int for number in numbers.values()):
         return numbers["height"], numbers["width"]
     raise fields.wrong(name, value, 'a number, or an object with "height" and "width" or "shortest_edge"')
 
@@ -128,19 +128,19 @@ def read_scale(values: Any, name: str, channels: int, place: str | Path) -> list
     return [float(value) for value in values]
 
 
-def read_timm(told: Mapping[str, Any], channels: int, size: int, place: str | Path) -> dict[str, Any]:
+def read_timm(pretrained: Mapping[str, Any], channels: int, size: int, place: str | Path) -> dict[str, Any]:
     """Return how timm's pretrained_cfg prepares pictures, in our settings."""
     data: dict[str, Any] = {}
     for name in ("mean", "std"):
-        if name in told:
-            data[name] = read_scale(told[name], name, channels, place)
-    mode, share = told.get("crop_mode", "center"), told.get("crop_pct", 1.0)
+        if name in pretrained:
+            data[name] = read_scale(pretrained[name], name, channels, place)
+    mode, share = pretrained.get("crop_mode", "center"), pretrained.get("crop_pct", 1.0)
     if mode not in MODES:
         raise ValueError(f"{place}: crop_mode must be one of {', '.join(MODES)}, not {as_json(mode)}")
     if type(share) not in (int, float) or not 1 / WIDEST <= share <= 1 or (mode == "squash" and share != 1):
-        wanted = "1 where crop_mode is squash" if mode == "squash" else f"from {1 / WIDEST} to 1"
-        raise ValueError(f"{place}: crop_pct must be {wanted}, not {as_json(share)}")
-    way = told.get("interpolation", "bicubic")
+        allowed = "1 where crop_mode is squash" if mode == "squash" else f"from {1 / WIDEST} to 1"
+        raise ValueError(f"{place}: crop_pct must be {allowed}, not {as_json(share)}")
+    way = pretrained.get("interpolation", "bicubic")
     if way not in RESAMPLE.values():
         raise ValueError(f"{place}: interpolation must be one of {', '.join(RESAMPLE.values())}, not {as_json(way)}")
     if mode == "squash":

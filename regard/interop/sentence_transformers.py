@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.words import as_json
-from regard.interop.fields import Fields, quoted
-from regard.interop.folder import LARGEST, is_there, mapping, parse_json
+from regard.interop.fields import Fields, quote_name
+from regard.interop.folder import LARGEST, is_there, parse_json, read_json_object
 from regard.interop.special import LARGEST as LARGEST_SETTINGS
 from regard.interop.special import SETTINGS
 
@@ -49,34 +49,38 @@ def read(folder: Path) -> Embedding | None:
     """What modules.json and the files that it names say; None where there is no such file."""
     if not is_there(folder / MODULES):
         return None
-    modules = [_module(each, folder / MODULES) for each in _listed(folder / MODULES)]
+    modules = [_parse_module(entry, folder / MODULES) for entry in _read_modules(folder / MODULES)]
     kinds = [kind for kind, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        strange = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
-        why = f"the module {strange} cannot be read" if strange else f"modules {', '.join(kinds) or 'none'} in a row"
+        unsupported = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
+        why = (
+            f"the module {unsupported} cannot be read"
+            if unsupported
+            else f"modules {', '.join(kinds) or 'none'} in a row"
+        )
         raise ValueError(f"{folder / MODULES}: {why}: Transformer, Pooling and maybe Normalize can be")
     body = _inside(folder, modules[0][1])
     if is_there(folder / WHOLE):
-        fields = Fields(mapping(folder / WHOLE, LARGEST), folder / WHOLE)
+        fields = Fields(read_json_object(folder / WHOLE, LARGEST), folder / WHOLE)
         fields.constant({"default_prompt_name": (None,)})  # it would stand before every text
         fields.rest(HARMLESS)
     pool = _pool(_inside(folder, modules[1][1]) / "config.json")
-    return Embedding(body, {"pool": pool, "normalise": "Normalize" in kinds, **_length(body)})
+    return Embedding(body, {"pool": pool, "normalise": "Normalize" in kinds, **_length_settings(body)})
 
 
-def _listed(place: Path) -> list[Any]:
-    found = parse_json(place, LARGEST)
-    if not isinstance(found, list):
-        raise ValueError(f"{place}: expected a list of modules, not {as_json(found)}")
-    return found
+def _read_modules(place: Path) -> list[Any]:
+    modules = parse_json(place, LARGEST)
+    if not isinstance(modules, list):
+        raise ValueError(f"{place}: expected a list of modules, not {as_json(modules)}")
+    return modules
 
 
-def _module(found: Any, place: Path) -> tuple[str, str]:
+def _parse_module(entry: Any, place: Path) -> tuple[str, str]:
     """The kind of a module, which is the last part of its type, and its folder."""
-    kind, path = (found.get(name) for name in ("type", "path")) if isinstance(found, dict) else (None, None)
+    kind, path = (entry.get(name) for name in ("type", "path")) if isinstance(entry, dict) else (None, None)
     if not isinstance(kind, str) or not isinstance(path, str):
-        raise ValueError(f"{place}: a module must have a type and a path, not be {as_json(found)}")
-    return quoted(kind.rsplit(".", 1)[-1]), path
+        raise ValueError(f"{place}: a module must have a type and a path, not be {as_json(entry)}")
+    return quote_name(kind.rsplit(".", 1)[-1]), path
 
 
 def _inside(folder: Path, path: str) -> Path:
@@ -89,7 +93,7 @@ def _pool(place: Path) -> str:
     """The one way in which vectors of tokens become one."""
     if not is_there(place):
         raise ValueError(f"{place}: is missing, which says how vectors of tokens become one: copy it too")
-    fields = Fields(mapping(place, LARGEST), place)
+    fields = Fields(read_json_object(place, LARGEST), place)
     fields.whole("word_embedding_dimension", "embedding_dimension", default=1)
     fields.flag("include_prompt", default=True)  # without prompts it changes nothing
     if "pooling_mode" in fields:
@@ -103,26 +107,26 @@ def _pool(place: Path) -> str:
     return chosen[0]
 
 
-def _length(body: Path) -> dict[str, Any]:
+def _length_settings(body: Path) -> dict[str, Any]:
     """Most tokens of a text, and whether capitals count as small letters.
 
     Where no max_seq_length is said, as version 6 writes none, it is what the tokenizer says.
     """
     there = sorted(body.glob(LENGTH))
-    fields = Fields(mapping(there[0], LARGEST), there[0]) if there else Fields({})
+    fields = Fields(read_json_object(there[0], LARGEST), there[0]) if there else Fields({})
     longest = fields.whole("max_seq_length", default=None)
     lowercase = fields.flag("do_lower_case", default=False)
     fields.constant(EMPTY)
     fields.rest(HARMLESS)
-    found = {"most": _tokenizer_length(body)} if longest is None else {"longest": longest}
-    found = {name: value for name, value in found.items() if value is not None}
-    return {**found, **({"lowercase": True} if lowercase else {})}
+    limits = {"most": _tokenizer_length(body)} if longest is None else {"longest": longest}
+    limits = {name: value for name, value in limits.items() if value is not None}
+    return {**limits, **({"lowercase": True} if lowercase else {})}
 
 
 def _tokenizer_length(body: Path) -> int | None:
     """Most tokens of a text by tokenizer_config.json; None where that says nothing, or a number that means none."""
     place = body / SETTINGS
-    value = mapping(place, LARGEST_SETTINGS).get("model_max_length") if is_there(place) else None
+    value = read_json_object(place, LARGEST_SETTINGS).get("model_max_length") if is_there(place) else None
     if value is not None and (type(value) not in (int, float) or value < 1):
         raise ValueError(f"{place}: model_max_length must be a number of tokens, not {as_json(value)}")
     return None if value is None or value >= ENDLESS else int(value)

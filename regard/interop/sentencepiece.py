@@ -61,7 +61,7 @@ class Pieces:
     """Whether the sign of a blank belongs to the word before it."""
 
     @property
-    def unknown(self) -> int:
+    def unknown_id(self) -> int:
         """The piece of what has none."""
         return next(id for id, piece in enumerate(self.pieces) if piece.type is Type.UNKNOWN)
 
@@ -73,27 +73,27 @@ def parse(data: bytes) -> Pieces:
     normaliser: dict[int, Any] = {}
     for number, value in _fields(data):
         if number == 1:
-            pieces.append(_piece(_message(value)))
+            pieces.append(_parse_piece(_message(value)))
             if len(pieces) > MOST:
                 raise ValueError(f"more than {MOST:,} pieces")
         elif number in (2, 3):
             (trainer if number == 2 else normaliser).update(_fields(_message(value)))
-    algorithm = _whole(trainer, 3, 1)
+    algorithm = _whole_number(trainer, 3, 1)
     if algorithm not in ALGORITHMS:
         raise ValueError(f"its algorithm is number {algorithm}, and only unigram (1) and byte pairs (2) can be read")
-    if not _whole(normaliser, 5, 1):
+    if not _whole_number(normaliser, 5, 1):
         raise ValueError("blanks are not escaped in it, which cannot be read")
     charsmap = normaliser.get(2, b"")
     check_charsmap(_message(charsmap))
-    return checked(
+    return check_pieces(
         Pieces(
             pieces,
             ALGORITHMS[algorithm],
-            spelling=bool(_whole(trainer, 35, 0)),
+            spelling=bool(_whole_number(trainer, 35, 0)),
             charsmap=charsmap,
-            prefix=bool(_whole(normaliser, 3, 1)),
-            squeeze=bool(_whole(normaliser, 4, 1)),
-            suffix=bool(_whole(trainer, 24, 0)),
+            prefix=bool(_whole_number(normaliser, 3, 1)),
+            squeeze=bool(_whole_number(normaliser, 4, 1)),
+            suffix=bool(_whole_number(trainer, 24, 0)),
         )
     )
 
@@ -109,34 +109,34 @@ def parse_llama2c(data: bytes) -> Pieces:
         place += 8
         if not 0 <= length <= min(LONGEST, len(data) - place):
             raise ValueError(f"piece {len(pieces):,} has a length of {length:,} bytes")
-        pieces.append(_known(_name(data[place : place + length]), score, len(pieces)))
+        pieces.append(_llama2c_piece(_name(data[place : place + length]), score, len(pieces)))
         place += length
         if len(pieces) > MOST:
             raise ValueError(f"more than {MOST:,} pieces")
-    return checked(Pieces(pieces, "bpe", spelling=True, squeeze=False))
+    return check_pieces(Pieces(pieces, "bpe", spelling=True, squeeze=False))
 
 
-def checked(found: Pieces) -> Pieces:
+def check_pieces(vocabulary: Pieces) -> Pieces:
     """The vocabulary, if it has one piece for the unknown, none twice, and all bytes where it spells with them."""
-    names = {piece.name for piece in found.pieces}
-    if len(names) < len(found.pieces):
-        seen: set[str] = set()
-        twice = next(piece.name for piece in found.pieces if piece.name in seen or seen.add(piece.name))  # type: ignore[func-returns-value]
+    names = {piece.name for piece in vocabulary.pieces}
+    if len(names) < len(vocabulary.pieces):
+        earlier: set[str] = set()
+        twice = next(piece.name for piece in vocabulary.pieces if piece.name in earlier or earlier.add(piece.name))  # type: ignore[func-returns-value]
         raise ValueError(f"the piece {twice[:60]!r} is there twice")
-    unknown = [piece for piece in found.pieces if piece.type is Type.UNKNOWN]
+    unknown = [piece for piece in vocabulary.pieces if piece.type is Type.UNKNOWN]
     if len(unknown) != 1:
         raise ValueError(f"{len(unknown)} pieces stand for the unknown, and one must")
     spelled = {f"<0x{byte:02X}>" for byte in range(256)}
-    if found.spelling and not spelled <= names:
+    if vocabulary.spelling and not spelled <= names:
         raise ValueError(f"the piece {min(spelled - names)} is missing, and it spells with bytes")
-    return found
+    return vocabulary
 
 
-def _piece(data: bytes) -> Piece:
-    found = dict(_fields(data))
-    score = found.get(2, 0.0)
-    kind = _whole(found, 3, 1)
-    name = _name(_message(found.get(1, b"")))
+def _parse_piece(data: bytes) -> Piece:
+    values = dict(_fields(data))
+    score = values.get(2, 0.0)
+    kind = _whole_number(values, 3, 1)
+    name = _name(_message(values.get(1, b"")))
     if not isinstance(score, float) or not math.isfinite(score):
         raise ValueError(f"the score of {name[:60]!r} is no finite number")
     if kind not in set(Type):
@@ -144,7 +144,7 @@ def _piece(data: bytes) -> Piece:
     return Piece(name, score, Type(kind))
 
 
-def _known(name: str, score: float, number: int) -> Piece:
+def _llama2c_piece(name: str, score: float, number: int) -> Piece:
     """A piece of llama2.c, which keeps no types: the first three are unknown, begin and end, then come the bytes.
 
     Its models learnt from texts with a begin and no end before the next begin, which is therefore where one ends.
@@ -214,8 +214,8 @@ def _message(value: Any) -> bytes:
     return value
 
 
-def _whole(found: dict[int, Any], number: int, default: int) -> int:
-    value = found.get(number, default)
+def _whole_number(message: dict[int, Any], number: int, default: int) -> int:
+    value = message.get(number, default)
     if not isinstance(value, int):
         raise ValueError("it is no SentencePiece model: a field is of another kind than it should be")
     return value

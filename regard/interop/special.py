@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.words import as_json
-from regard.interop.folder import is_there, mapping
+from regard.interop.folder import is_there, read_json_object
 from regard.interop.sentencepiece import MOST
 
 LARGEST = 1 << 24  # bytes of a file that says how a tokenizer is used
@@ -50,17 +50,17 @@ class Notes:
 def notes(folder: Path) -> Notes:
     """What tokenizer_config.json and its older fellows say, as far as they are there."""
     there = [folder / name for name in (OLDER, SETTINGS) if is_there(folder / name)]
-    settings = {name: value for place in there for name, value in mapping(place, LARGEST).items()}
-    added = dict(_later(folder / ADDED)) if is_there(folder / ADDED) else {}
+    settings = {name: value for place in there for name, value in read_json_object(place, LARGEST).items()}
+    added = dict(_read_added_tokens(folder / ADDED)) if is_there(folder / ADDED) else {}
     added |= _by_id(settings.get("added_tokens_decoder"), folder / SETTINGS)
-    named = [settings.get(role) for role in ROLES]
+    tokens = [settings.get(role) for role in ROLES]
     for name in MORE:
         more = settings.get(name) or []
         if not isinstance(more, list | dict):
             raise ValueError(f"{folder / SETTINGS}: {name} must be a list, not {as_json(more)}")
-        named += more.values() if isinstance(more, dict) else more
-    found = [content(each, folder / SETTINGS) for each in named if each is not None]
-    return Notes(settings, tuple(dict.fromkeys(found)), added)
+        tokens += more.values() if isinstance(more, dict) else more
+    names = [content(token, folder / SETTINGS) for token in tokens if token is not None]
+    return Notes(settings, tuple(dict.fromkeys(names)), added)
 
 
 def content(token: Any, place: str | Path) -> str:
@@ -71,18 +71,18 @@ def content(token: Any, place: str | Path) -> str:
     return text
 
 
-def mark(document: dict[str, Any], notes: Notes, usual: tuple[str, ...]) -> None:
+def list_special_tokens(document: dict[str, Any], notes: Notes, usual: tuple[str, ...]) -> None:
     """List the special tokens of a tokenizer.json, and put those that came later into its vocabulary, at their ids."""
     ids = vocabulary(document)
     vocab = document["model"]["vocab"]
-    taken = set(ids.values())
-    listed = {token["content"]: token for token in _listed(document)}
+    used_ids = set(ids.values())
+    listed = {token["content"]: token for token in _added_tokens(document)}
     later = {token["content"]: token for token in notes.added.values()}
     for id, token in sorted(notes.added.items()):
         name = token["content"]
         if ids.get(name, listed.get(name, {}).get("id")) == id:
             continue
-        if name in ids or name in listed or id in taken or (isinstance(vocab, list) and id != len(vocab)):
+        if name in ids or name in listed or id in used_ids or (isinstance(vocab, list) and id != len(vocab)):
             raise ValueError(f"the added token {as_json(name)} should have id {id}, where there is no place for it")
         ids[name] = id
         if isinstance(vocab, list):
@@ -124,13 +124,13 @@ def vocabulary(document: Mapping[str, Any]) -> dict[str, int]:
     model = document.get("model")
     vocab = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(vocab, dict):
-        return numbered(vocab)
-    if not isinstance(vocab, list) or not all(isinstance(each, list) and len(each) == 2 for each in vocab):
+        return check_ids(vocab)
+    if not isinstance(vocab, list) or not all(isinstance(entry, list) and len(entry) == 2 for entry in vocab):
         raise ValueError("the tokenizer has no vocabulary")
-    return numbered({str(name): id for id, (name, _) in enumerate(vocab)})
+    return check_ids({str(name): id for id, (name, _) in enumerate(vocab)})
 
 
-def numbered(vocab: Mapping[str, Any]) -> dict[str, int]:
+def check_ids(vocab: Mapping[str, Any]) -> dict[str, int]:
     """Ids by name, if they are whole numbers of a reasonable size, none of them twice."""
     for name, id in vocab.items():
         if type(id) is not int or not 0 <= id < MOST:
@@ -140,22 +140,22 @@ def numbered(vocab: Mapping[str, Any]) -> dict[str, int]:
     return dict(vocab)
 
 
-def _listed(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _added_tokens(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     listed = document.get("added_tokens") or []
-    numbered({content(token, WHOLE): token.get("id") for token in listed})
+    check_ids({content(token, WHOLE): token.get("id") for token in listed})
     return listed
 
 
-def _later(place: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for name, id in numbered(mapping(place, LARGEST)).items():
+def _read_added_tokens(place: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for name, id in check_ids(read_json_object(place, LARGEST)).items():
         yield id, {"content": name}
 
 
-def _by_id(found: Any, place: Path) -> dict[int, dict[str, Any]]:
-    if not isinstance(found or {}, dict):
-        raise ValueError(f"{place}: added_tokens_decoder must be an object, not {as_json(found)}")
+def _by_id(tokens_by_id: Any, place: Path) -> dict[int, dict[str, Any]]:
+    if not isinstance(tokens_by_id or {}, dict):
+        raise ValueError(f"{place}: added_tokens_decoder must be an object, not {as_json(tokens_by_id)}")
     added: dict[int, dict[str, Any]] = {}
-    for id, token in (found or {}).items():
+    for id, token in (tokens_by_id or {}).items():
         if not (id.isascii() and id.isdigit() and len(id) < 8):
             raise ValueError(f"{place}: {as_json(id)} in added_tokens_decoder is no id")
         flags = token if isinstance(token, dict) else {}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.interop.family import Family
 from regard.interop.fields import Fields
-from regard.interop.links import Link, same
+from regard.interop.links import Link, identity_link
 from regard.models.t5 import T5Config
 
 PROJECTIONS = {
@@ -75,8 +75,8 @@ class T5(Family):
     @staticmethod
     def fields(shape: T5Config) -> dict[str, Any]:
         """As `transformers` writes it."""
-        wanted = (shape.activation, shape.gated)
-        projection = next((name for name, found in PROJECTIONS.items() if found == wanted), None)
+        gating = (shape.activation, shape.gated)
+        projection = next((name for name, function in PROJECTIONS.items() if function == gating), None)
         if projection is None:
             raise ValueError(f"{shape.activation} is not among the gated functions")
         return {
@@ -100,18 +100,18 @@ class T5(Family):
     @staticmethod
     def links(shape: T5Config) -> list[Link]:
         """Names by stack and block."""
-        found = [same("shared.weight", "embedding.weight")]
-        found += [] if shape.tied else [same("lm_head.weight", "output.weight")]
+        name_links = [identity_link("shared.weight", "embedding.weight")]
+        name_links += [] if shape.tied else [identity_link("lm_head.weight", "output.weight")]
         for stack, depth in (("encoder", shape.encoder), ("decoder", shape.decoder)):
-            found += [
-                same(f"{stack}.{TABLE}", f"{stack}_positions.table.weight"),
-                same(f"{stack}.final_layer_norm.weight", f"{stack}_norm.weight"),
+            name_links += [
+                identity_link(f"{stack}.{TABLE}", f"{stack}_positions.table.weight"),
+                identity_link(f"{stack}.final_layer_norm.weight", f"{stack}_norm.weight"),
             ]
             for n in range(depth):
                 inside = _inside(decoder=stack == "decoder", gated=shape.gated)
                 theirs, ours = f"{stack}.block.{n}.layer", f"{stack}.{n}"
-                found += [same(f"{theirs}.{a}.weight", f"{ours}.{b}.weight") for a, b in inside.items()]
-        return found
+                name_links += [identity_link(f"{theirs}.{a}.weight", f"{ours}.{b}.weight") for a, b in inside.items()]
+        return name_links
 
     @staticmethod
     def twins(shape: T5Config) -> Mapping[str, str]:
@@ -120,18 +120,20 @@ class T5(Family):
         return dict.fromkeys([*names, "lm_head.weight"] if shape.tied else names, "shared.weight")
 
     @classmethod
-    def taken(cls, shape: T5Config, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def import_tensors(cls, shape: T5Config, their_tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """T5 1.1 may share its matrix and not scale; ours has one of its own then, which begins as the same."""
-        if not shape.tied and "lm_head.weight" not in named and "shared.weight" in named:
-            named = {**named, "lm_head.weight": named["shared.weight"].clone()}
-        return super().taken(shape, named)
+        if not shape.tied and "lm_head.weight" not in their_tensors and "shared.weight" in their_tensors:
+            their_tensors = {**their_tensors, "lm_head.weight": their_tensors["shared.weight"].clone()}
+        return super().import_tensors(shape, their_tensors)
 
 
 def _inside(*, decoder: bool, gated: bool) -> dict[str, str]:
     """The parts of a block, which they number."""
     steps = [("SelfAttention", "attention"), *([("EncDecAttention", "cross")] if decoder else [])]
-    found = {f"{n}.{theirs}.{a}": f"{ours}.{b}" for n, (theirs, ours) in enumerate(steps) for a, b in ATTENTION.items()}
+    attentions = {
+        f"{n}.{theirs}.{a}": f"{ours}.{b}" for n, (theirs, ours) in enumerate(steps) for a, b in ATTENTION.items()
+    }
     inner = {"wi_0": "gate", "wi_1": "inner"} if gated else {"wi": "inner"}
     mlp = {f"{len(steps)}.DenseReluDense.{a}": f"mlp.{b}" for a, b in {**inner, "wo": "outer"}.items()}
     norms = [*(ours for _, ours in steps), "mlp"]
-    return {**found, **mlp, **{f"{n}.layer_norm": f"after_{ours}.norm" for n, ours in enumerate(norms)}}
+    return {**attentions, **mlp, **{f"{n}.layer_norm": f"after_{ours}.norm" for n, ours in enumerate(norms)}}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.words import as_json
-from regard.interop.fields import quoted
+from regard.interop.fields import quote_name
 from regard.interop.folder import is_there
 from regard.interop.special import MORE, ROLES, SETTINGS, WHOLE, Notes, content, vocabulary
 
@@ -76,18 +76,18 @@ def follow_settings(document: dict[str, Any], notes: Notes, kind: str, folder: P
         if name in settings and not any(
             type(settings[name]) is type(value) and settings[name] == value for value in allowed
         ):
-            wanted = " or ".join(map(as_json, allowed))
-            raise ValueError(f"{place}: {name} must be {wanted}, not {as_json(settings[name])}")
-    named = settings.get("tokenizer_class") or CLASSES.get(kind, "")
-    if not isinstance(named, str):
-        raise ValueError(f"{place}: tokenizer_class must be a name, not {as_json(named)}")
-    reader = _Settings(settings, named if named in GENERIC else named.removesuffix("Fast"), place)
+            expected = " or ".join(map(as_json, allowed))
+            raise ValueError(f"{place}: {name} must be {expected}, not {as_json(settings[name])}")
+    class_name = settings.get("tokenizer_class") or CLASSES.get(kind, "")
+    if not isinstance(class_name, str):
+        raise ValueError(f"{place}: tokenizer_class must be a name, not {as_json(class_name)}")
+    reader = _Settings(settings, class_name if class_name in GENERIC else class_name.removesuffix("Fast"), place)
     reader.has_defaults = is_there(place) and is_there(folder / WHOLE)
     _follow_letters(document, reader)
     _follow_prefix(document, reader)
     if kind in WRITERS:
         _follow_frame(document, reader, whole=is_there(folder / WHOLE))
-    if unknown := sorted(quoted(name) for name in settings if name not in HARMLESS):
+    if unknown := sorted(quote_name(name) for name in settings if name not in HARMLESS):
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         warnings.warn(
             f"{place}: {', '.join(unknown[:5])}{more}: not known here, so not followed: check that no token needs it",
@@ -110,10 +110,10 @@ class _Settings:
 
     def disagree(self, name: str, here: Any, there: Any) -> ValueError:
         """Return the error for a setting that tokenizer.json contradicts."""
-        said = f"{name} is {as_json(here)}" if name in self.settings else f"{name} is not said, so {as_json(here)}"
+        statement = f"{name} is {as_json(here)}" if name in self.settings else f"{name} is not said, so {as_json(here)}"
         remedy = f"set {name} to {as_json(there)} if the tokenizer is right"
-        reader = f" for {quoted(self.name)}" if self.name else ""
-        return ValueError(f"{self.place}: {said}{reader}, and {as_json(there)} in the tokenizer itself: {remedy}")
+        reader = f" for {quote_name(self.name)}" if self.name else ""
+        return ValueError(f"{self.place}: {statement}{reader}, and {as_json(there)} in the tokenizer itself: {remedy}")
 
     def settle(self, name: str, here: Any, there: Any) -> Any:
         """Return the value that counts: the one that is said, unless the class passes it over or nobody says it."""
@@ -125,15 +125,15 @@ class _Settings:
 def _follow_letters(document: dict[str, Any], settings: _Settings) -> None:
     """Follow what is said of capitals, accents and Chinese characters."""
     normalisers = list(_steps(document.get("normalizer")))
-    found = [step for step in normalisers if step.get("type") == "BertNormalizer"]
+    bert_steps = [step for step in normalisers if step.get("type") == "BertNormalizer"]
     for name, (inner, default) in LETTERS.items():
-        said = name in settings.settings and (settings.flag(name) is not None or name == "strip_accents")
-        if said or (settings.name in BERT and settings.has_defaults):
-            value = settings.flag(name) if said else default
-            for step in found:
+        is_set = name in settings.settings and (settings.flag(name) is not None or name == "strip_accents")
+        if is_set or (settings.name in BERT and settings.has_defaults):
+            value = settings.flag(name) if is_set else default
+            for step in bert_steps:
                 step[inner] = settings.settle(name, value, step.get(inner, default))
     small = any(step.get("type") == "Lowercase" for step in normalisers)
-    if not found and settings.flag("do_lower_case") not in (None, small):
+    if not bert_steps and settings.flag("do_lower_case") not in (None, small):
         raise settings.disagree("do_lower_case", not small, small)
 
 
@@ -155,26 +155,26 @@ def _follow_prefix(document: dict[str, Any], settings: _Settings) -> None:
 
 def _follow_frame(document: dict[str, Any], settings: _Settings, *, whole: bool) -> None:
     """Follow whether a begin token stands before a text; where there is a tokenizer.json, that one counts."""
-    asked, token = settings.flag("add_bos_token"), settings.settings.get("bos_token")
+    add_begin, token = settings.flag("add_bos_token"), settings.settings.get("bos_token")
     if settings.flag("add_eos_token") and not whole:
         remedy = "set it to false if texts are to be continued"
         raise ValueError(f"{settings.place}: add_eos_token is true, and nothing is put after a text here: {remedy}")
-    if asked is None or token is None:
+    if add_begin is None or token is None:
         return
     name = content(token, settings.place)
-    ids = {**vocabulary(document), **{each["content"]: each["id"] for each in document["added_tokens"]}}
-    wanted, there = asked and name in ids, _first(document.get("post_processor")) == name
-    if wanted == there:
+    ids = {**vocabulary(document), **{added["content"]: added["id"] for added in document["added_tokens"]}}
+    needs_begin, there = add_begin and name in ids, _first(document.get("post_processor")) == name
+    if needs_begin == there:
         return
     if whole:
         what = "puts that token before a text" if there else "does not put that token before a text"
         warnings.warn(
-            f"{settings.place}: add_bos_token is {as_json(asked)}, and {WHOLE}, which counts, {what}", stacklevel=1
+            f"{settings.place}: add_bos_token is {as_json(add_begin)}, and {WHOLE}, which counts, {what}", stacklevel=1
         )
         return
     texts = [{"Sequence": {"id": side, "type_id": number}} for number, side in enumerate("AB")]
-    begin = [{"SpecialToken": {"id": name, "type_id": 0}}] if wanted else []
-    special = {name: {"id": name, "ids": [ids[name]], "tokens": [name]}} if wanted else {}
+    begin = [{"SpecialToken": {"id": name, "type_id": 0}}] if needs_begin else []
+    special = {name: {"id": name, "ids": [ids[name]], "tokens": [name]}} if needs_begin else {}
     template = {"single": [*begin, texts[0]], "pair": [*begin, texts[0], *begin, texts[1]]}
     document["post_processor"] = {"type": "TemplateProcessing", **template, "special_tokens": special}
 

@@ -37,7 +37,7 @@ def try_tokenizer(text: str) -> None:
     environment = os.environ | {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
     command = [sys.executable, "-P", __file__]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             input=b"%d %d\n" % (memory, seconds) + data,
             stdout=subprocess.PIPE,
@@ -49,11 +49,11 @@ def try_tokenizer(text: str) -> None:
     except subprocess.TimeoutExpired:
         raise ValueError(f"the tokenizer takes more than {seconds} seconds for a few short texts") from None
     try:
-        answer = json.loads(done.stdout) if done.returncode == 0 else None
+        answer = json.loads(process.stdout) if process.returncode == 0 else None
     except ValueError:
         answer = None
     if answer is None:
-        raise ValueError(_explain_death(done.returncode, memory, seconds))
+        raise ValueError(_explain_death(process.returncode, memory, seconds))
     if "error" in answer:
         raise ValueError(f"the tokenizer cannot be used: {answer['error'][:500]}")
 

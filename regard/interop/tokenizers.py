@@ -13,10 +13,10 @@ from regard.data.tokenizers import Tokenizer, refuse_explosive
 from regard.data.tokenizers.charsmap import check_charsmaps
 from regard.data.tokenizers.limits import check_added_tokens, check_merges
 from regard.interop import sentencepiece
-from regard.interop.folder import VOCABULARY, is_there, mapping, read_file
-from regard.interop.pieces import for_camembert, for_marian, for_t5, parts
+from regard.interop.folder import VOCABULARY, is_there, read_file, read_json_object
+from regard.interop.pieces import add_camembert_tokens, add_t5_sentinels, reorder_for_marian, tokenizer_parts
 from regard.interop.sentencepiece import Pieces
-from regard.interop.special import WHOLE, Notes, frame, mark, notes, numbered
+from regard.interop.special import WHOLE, Notes, check_ids, frame, list_special_tokens, notes
 from regard.interop.tokenizer_settings import follow_settings
 from regard.interop.tokenizer_trial import try_tokenizer
 
@@ -42,15 +42,15 @@ def read(folder: Path, *, kind: str, target: bool = False) -> str:
     `target` asks for the side that is written, where it has pieces of its own (Marian).
     """
     try:
-        said = notes(folder)
-        document = _document(folder, kind, said, target=target)
+        token_notes = notes(folder)
+        document = _document(folder, kind, token_notes, target=target)
         check_added_tokens(document)
-        mark(document, said, SPECIAL.get(kind, ()))
+        list_special_tokens(document, token_notes, SPECIAL.get(kind, ()))
         document.setdefault("post_processor", frame(document, kind))
-        follow_settings(document, said, kind, folder)
+        follow_settings(document, token_notes, kind, folder)
         text = json.dumps(document, ensure_ascii=False)
-        made = folder / WHOLE if is_there(folder / WHOLE) else folder
-        _placed(made, lambda: _check_whole(document, text))
+        origin = folder / WHOLE if is_there(folder / WHOLE) else folder
+        _prefix_errors(origin, lambda: _check_whole(document, text))
     except RecursionError:
         raise ValueError(f"{folder}: its tokenizer is nested too deeply") from None
     except ValueError as error:
@@ -68,73 +68,78 @@ def _check_whole(document: dict[str, Any], text: str) -> None:
     Tokenizer.parse(text)
 
 
-def _document(folder: Path, kind: str, said: Notes, *, target: bool) -> dict[str, Any]:
+def _document(folder: Path, kind: str, token_notes: Notes, *, target: bool) -> dict[str, Any]:
     """A tokenizer.json from whatever files there are, the most exact first; texts are never cut or filled up."""
     empty = {"version": "1.0", "truncation": None, "padding": None}
     if is_there(folder / WHOLE):
-        return {**mapping(folder / WHOLE, LARGEST), **empty}
+        return {**read_json_object(folder / WHOLE, LARGEST), **empty}
     if is_there(folder / SOURCE):
         return {**empty, **_one_side(folder, TARGET if target else SOURCE)}
     for name in MODELS:
         if is_there(folder / name):
-            return {**empty, **_pieces(folder / name, kind, said)}
+            return {**empty, **_sentencepiece_parts(folder / name, kind, token_notes)}
     if is_there(folder / "vocab.json"):
         vocab, merges = _vocabulary(folder / "vocab.json"), _merges(folder / "merges.txt")
-        return {**empty, **(_first_pairs(vocab, merges) if kind == "openai-gpt" else _byte_pairs(vocab, merges, said))}
+        return {
+            **empty,
+            **(_first_pairs(vocab, merges) if kind == "openai-gpt" else _byte_pairs(vocab, merges, token_notes)),
+        }
     if is_there(folder / "vocab.txt"):
-        return {**empty, **_word_pieces(folder / "vocab.txt", said)}
-    known = ", ".join((WHOLE, "vocab.json with merges.txt", "vocab.txt", SOURCE, *MODELS[:-1]))
-    raise ValueError(f"{folder}: has no tokenizer; known are {known} and llama2.c's {VOCABULARY}")
+        return {**empty, **_word_pieces(folder / "vocab.txt", token_notes)}
+    readable = ", ".join((WHOLE, "vocab.json with merges.txt", "vocab.txt", SOURCE, *MODELS[:-1]))
+    raise ValueError(f"{folder}: has no tokenizer; known are {readable} and llama2.c's {VOCABULARY}")
 
 
-def _pieces(path: Path, kind: str, said: Notes) -> dict[str, Any]:
+def _sentencepiece_parts(path: Path, kind: str, token_notes: Notes) -> dict[str, Any]:
     """Parts from SentencePiece, or from llama2.c's vocabulary."""
-    found = _model(path)
+    vocabulary = _read_pieces(path)
     if kind == "t5":
-        extra = said.settings.get("extra_ids", 100)
+        extra = token_notes.settings.get("extra_ids", 100)
         if type(extra) is not int or not 0 <= extra <= 10_000:
             raise ValueError(f"extra_ids must be a number of sentinels, not {as_json(extra)}")
-        found = for_t5(found, extra)
+        vocabulary = add_t5_sentinels(vocabulary, extra)
     elif kind == "camembert":
-        found = for_camembert(found)
-    return _placed(path, lambda: parts(found))
+        vocabulary = add_camembert_tokens(vocabulary)
+    return _prefix_errors(path, lambda: tokenizer_parts(vocabulary))
 
 
 def _one_side(folder: Path, name: str) -> dict[str, Any]:
     """Parts from Marian's pieces of one language and the ids of both."""
-    found, ids = _model(folder / name), _vocabulary(folder / "vocab.json")
-    return _placed(folder / name, lambda: parts(for_marian(found, ids, SPECIAL["marian"])))
+    vocabulary, ids = _read_pieces(folder / name), _vocabulary(folder / "vocab.json")
+    return _prefix_errors(
+        folder / name, lambda: tokenizer_parts(reorder_for_marian(vocabulary, ids, SPECIAL["marian"]))
+    )
 
 
-def _model(path: Path) -> Pieces:
+def _read_pieces(path: Path) -> Pieces:
     parse = sentencepiece.parse_llama2c if path.name == VOCABULARY else sentencepiece.parse
-    return _placed(path, lambda: parse(read_file(path, LARGEST_MODEL)))
+    return _prefix_errors(path, lambda: parse(read_file(path, LARGEST_MODEL)))
 
 
-def _byte_pairs(vocab: dict[str, int], merges: list[list[str]], said: Notes) -> dict[str, Any]:
+def _byte_pairs(vocab: dict[str, int], merges: list[list[str]], token_notes: Notes) -> dict[str, Any]:
     """Parts of GPT-2 and RoBERTa: byte pairs over a sign for every byte."""
-    prefix = said.flag("add_prefix_space", False)
+    prefix = token_notes.flag("add_prefix_space", False)
     level = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": False, "use_regex": True}
-    return {"normalizer": None, "pre_tokenizer": level, "decoder": level, "model": _joining(vocab, merges)}
+    return {"normalizer": None, "pre_tokenizer": level, "decoder": level, "model": _byte_pair_model(vocab, merges)}
 
 
 def _first_pairs(vocab: dict[str, int], merges: list[list[str]]) -> dict[str, Any]:
     """Parts of GPT-1: byte pairs over small letters, a sign at the end of every word."""
     return {
-        "normalizer": _plain(lowercase=True, accents=None, chinese=True),
+        "normalizer": _bert_normaliser(lowercase=True, accents=None, chinese=True),
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "decoder": {"type": "BPEDecoder", "suffix": "</w>"},
-        "model": {**_joining(vocab, merges), "unk_token": "<unk>", "end_of_word_suffix": "</w>"},
+        "model": {**_byte_pair_model(vocab, merges), "unk_token": "<unk>", "end_of_word_suffix": "</w>"},
     }
 
 
-def _joining(vocab: dict[str, int], merges: list[list[str]]) -> dict[str, Any]:
+def _byte_pair_model(vocab: dict[str, int], merges: list[list[str]]) -> dict[str, Any]:
     affixes = {"continuing_subword_prefix": "", "end_of_word_suffix": ""}
     settings = {"dropout": None, "unk_token": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False}
     return {"type": "BPE", **settings, **affixes, "vocab": vocab, "merges": merges}
 
 
-def _word_pieces(path: Path, said: Notes) -> dict[str, Any]:
+def _word_pieces(path: Path, token_notes: Notes) -> dict[str, Any]:
     """Parts of BERT: words cut into the longest pieces.
 
     Where nothing says whether letters are made small, a vocabulary with a capital outside [CLS] and its like says no.
@@ -145,12 +150,14 @@ def _word_pieces(path: Path, said: Notes) -> dict[str, Any]:
         twice = next(name for id, name in enumerate(lines) if vocab[name] != id)
         raise ValueError(f"{path}: {as_json(twice)} is there twice")
     capitals = any(name != name.lower() for name in lines if not re.fullmatch(r"\[.+\]", name))
-    unknown = said.settings.get("unk_token") or "[UNK]"
+    unknown = token_notes.settings.get("unk_token") or "[UNK]"
     return {
-        "normalizer": _plain(
-            lowercase=said.flag("do_lower_case", not capitals),
-            accents=None if said.settings.get("strip_accents") is None else said.flag("strip_accents", False),
-            chinese=said.flag("tokenize_chinese_chars", True),
+        "normalizer": _bert_normaliser(
+            lowercase=token_notes.flag("do_lower_case", not capitals),
+            accents=None
+            if token_notes.settings.get("strip_accents") is None
+            else token_notes.flag("strip_accents", False),
+            chinese=token_notes.flag("tokenize_chinese_chars", True),
         ),
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
@@ -164,15 +171,15 @@ def _word_pieces(path: Path, said: Notes) -> dict[str, Any]:
     }
 
 
-def _plain(*, lowercase: bool, accents: bool | None, chinese: bool) -> dict[str, Any]:
+def _bert_normaliser(*, lowercase: bool, accents: bool | None, chinese: bool) -> dict[str, Any]:
     """BERT's normaliser: no control characters, blanks around Chinese ones; small letters lose accents unless told."""
-    kept = {"clean_text": True, "handle_chinese_chars": chinese, "strip_accents": accents, "lowercase": lowercase}
-    return {"type": "BertNormalizer", **kept}
+    flags = {"clean_text": True, "handle_chinese_chars": chinese, "strip_accents": accents, "lowercase": lowercase}
+    return {"type": "BertNormalizer", **flags}
 
 
 def _vocabulary(path: Path) -> dict[str, int]:
-    found = mapping(path, LARGEST)
-    return _placed(path, lambda: numbered(found))
+    ids = read_json_object(path, LARGEST)
+    return _prefix_errors(path, lambda: check_ids(ids))
 
 
 def _merges(path: Path) -> list[list[str]]:
@@ -198,7 +205,7 @@ def _lines(path: Path) -> list[str]:
     return lines[:-1] if not lines[-1] else lines
 
 
-def _placed(path: Path, action: Callable[[], T]) -> T:
+def _prefix_errors(path: Path, action: Callable[[], T]) -> T:
     """A result whose errors say where they come from."""
     try:
         return action()

@@ -7,8 +7,8 @@ from typing import Any
 
 from regard.interop.family import Family
 from regard.interop.fields import Fields
-from regard.interop.gpt import ACTIVATIONS, word
-from regard.interop.links import Link, reshaped, same
+from regard.interop.gpt import ACTIVATIONS, activation_name
+from regard.interop.links import Link, identity_link, reshaped_link
 from regard.models.vit import ViTConfig
 
 HEAD, POOLER = "classifier", "vit.pooler.dense"
@@ -60,7 +60,7 @@ class Vit(Family):
             "intermediate_size": shape.hidden,
             "num_hidden_layers": shape.depth,
             "layer_norm_eps": shape.eps,
-            "hidden_act": word(shape.activation, ACTIVATIONS),
+            "hidden_act": activation_name(shape.activation, ACTIVATIONS),
             "hidden_dropout_prob": shape.dropout,
             "attention_probs_dropout_prob": shape.attention_dropout,
             "qkv_bias": True,
@@ -88,13 +88,15 @@ class Vit(Family):
         parts |= {"vit.layernorm": "norm"}
         parts |= {POOLER: "pooler"} if shape.pooler else {}
         parts |= {HEAD: "head"} if shape.classes else {}
-        token = [reshaped(f"{first}.cls_token", "token", (1, 1, width), (width,))] if shape.before else []
+        token = [reshaped_link(f"{first}.cls_token", "token", (1, 1, width), (width,))] if shape.before else []
         return [
             *token,
-            reshaped(f"{first}.position_embeddings", "positions.table.weight", (1, places, width), (places, width)),
-            reshaped(f"{first}.patch_embeddings.projection.weight", "patches.weight", sides, (width, -1)),
-            same(f"{first}.patch_embeddings.projection.bias", "patches.bias"),
-            *(same(f"{a}.{part}", f"{b}.{part}") for a, b in parts.items() for part in ("weight", "bias")),
+            reshaped_link(
+                f"{first}.position_embeddings", "positions.table.weight", (1, places, width), (places, width)
+            ),
+            reshaped_link(f"{first}.patch_embeddings.projection.weight", "patches.weight", sides, (width, -1)),
+            identity_link(f"{first}.patch_embeddings.projection.bias", "patches.bias"),
+            *(identity_link(f"{a}.{part}", f"{b}.{part}") for a, b in parts.items() for part in ("weight", "bias")),
         ]
 
     @staticmethod
@@ -103,16 +105,16 @@ class Vit(Family):
         return name.startswith(f"{HEAD}.")
 
     @classmethod
-    def called(cls, shape: ViTConfig) -> str:
+    def architecture_name(cls, shape: ViTConfig) -> str:
         """By its head."""
         return cls.architecture if shape.classes else "ViTModel"
 
     @classmethod
-    def lacking(cls, shape: ViTConfig) -> str | None:
+    def unsupported_reason(cls, shape: ViTConfig) -> str | None:
         """A class of theirs reads a token of the picture and a table, and has a pooler or a classifier."""
         for name, only in {"pooling": "class", "positions": "learned"}.items():
             if (value := getattr(shape, name)) != only:
                 return f"{name} is {value} and would be {only}"
         if shape.pooler and shape.classes:
             return "a pooler below the classifier has no place there"
-        return super().lacking(shape)
+        return super().unsupported_reason(shape)

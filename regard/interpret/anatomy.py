@@ -45,10 +45,10 @@ class Anatomy:
         return {
             "pictures": self.pictures,
             "grid": list(self.grid),
-            "distances": _rounded(self.distances),
+            "distances": _round_nested(self.distances),
             "even": round(self.even, 4),
-            "explained": _rounded(self.explained),
-            "likeness": None if self.likeness is None else _rounded(self.likeness),
+            "explained": _round_nested(self.explained),
+            "likeness": None if self.likeness is None else _round_nested(self.likeness),
         }
 
 
@@ -58,17 +58,19 @@ def anatomy(model: Any, pixels: Float[Tensor, "picture channels height width"]) 
     if not isinstance(model, ViT):
         raise ValueError(f"{model.config.name} reads no patches, and this is the anatomy of a ViT: choose such a model")
     shape, (rows, columns) = model.config, model.grid
-    seen = model.patches.weight.float().cpu().unflatten(1, (shape.channels, shape.patch, shape.patch))
+    filters = model.patches.weight.float().cpu().unflatten(1, (shape.channels, shape.patch, shape.patch))
     added = model.positions.embed(torch.arange(shape.before + rows * columns, device=device_of(model)))
     apart = shape.patch * steps(model.grid)
     total = torch.zeros(shape.depth, shape.heads)
-    for some in pixels.split(CHUNK):
-        with watch(model) as found:
-            model(some)
-        blocks = [torch.stack(found[name]).float().cpu() for name in found if name.startswith("blocks.")]
-        total += torch.stack([distance(each[..., shape.before :, shape.before :], apart).sum(0) for each in blocks])
+    for chunk in pixels.split(CHUNK):
+        with watch(model) as record:
+            model(chunk)
+        blocks = [torch.stack(record[name]).float().cpu() for name in record if name.startswith("blocks.")]
+        total += torch.stack(
+            [distance(block_weights[..., shape.before :, shape.before :], apart).sum(0) for block_weights in blocks]
+        )
     return Anatomy(
-        *components(seen),
+        *components(filters),
         None if added is None else likeness(added[shape.before :].float().cpu()),
         total / len(pixels),
         float(apart.mean()),
@@ -82,10 +84,10 @@ def components(
 ) -> tuple[Float[Tensor, "filter channels y x"], Float[Tensor, "filter"]]:
     """The principal components of filters, brightest where they are strongest, and the variance each accounts for."""
     flat = filters.flatten(1)
-    _, sizes, found = torch.linalg.svd(flat - flat.mean(0), full_matrices=False)
-    strongest = found.gather(1, found.abs().argmax(1, keepdim=True))
+    _, sizes, directions = torch.linalg.svd(flat - flat.mean(0), full_matrices=False)
+    strongest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
     shares = sizes.square() / sizes.square().sum().clamp(min=torch.finfo(sizes.dtype).tiny)
-    return (found * strongest.sign()).unflatten(1, filters.shape[1:])[:count], shares[:count]
+    return (directions * strongest.sign()).unflatten(1, filters.shape[1:])[:count], shares[:count]
 
 
 def likeness(positions: Float[Tensor, "place width"]) -> Float[Tensor, "place other"]:
@@ -108,11 +110,16 @@ def distance(
     return (shares * apart).sum(-1).mean(-1)
 
 
-def lines(found: Anatomy) -> list[list[str]]:
+def lines(vit_anatomy: Anatomy) -> list[list[str]]:
     """A line for each block: its heads, the nearest first."""
-    ordered: Sequence[Sequence[float]] = found.distances.sort(1).values.tolist()
-    return [[f"{block}", " ".join(f"{each:.1f}" for each in own)] for block, own in enumerate(ordered)]
+    ordered: Sequence[Sequence[float]] = vit_anatomy.distances.sort(1).values.tolist()
+    return [
+        [f"{block}", " ".join(f"{pixels:.1f}" for pixels in row_distances)]
+        for block, row_distances in enumerate(ordered)
+    ]
 
 
-def _rounded(values: Tensor) -> Any:
-    return [_rounded(each) for each in values] if values.dim() > 1 else [round(each, 4) for each in values.tolist()]
+def _round_nested(values: Tensor) -> Any:
+    return (
+        [_round_nested(part) for part in values] if values.dim() > 1 else [round(part, 4) for part in values.tolist()]
+    )

@@ -31,14 +31,14 @@ def by_length(systems: Mapping[str, Sequence[Bucket]], *, score: str = "BLEU", t
     """The score of each system against source length, with 95 % intervals, and how many sentences there are."""
     from matplotlib.figure import Figure
 
-    order = _order(systems)
+    order = _collect_buckets(systems)
     figure = Figure(figsize=(max(5.0, 0.9 * len(order) + 2), 4.4), layout="constrained")
     upper, lower = figure.subplots(2, sharex=True, height_ratios=(4, 1))
-    _lengths(upper, lower, systems, order, looks(systems))
+    _plot_lengths(upper, lower, systems, order, looks(systems))
     upper.set_ylabel(score)
     if len(systems) > 1:
         figure.legend(frameon=False, ncols=min(3, len(systems)), loc="outside upper center", fontsize="small")
-    _titled(figure, title)
+    _set_title(figure, title)
     return figure
 
 
@@ -48,11 +48,11 @@ def by_time(systems: Mapping[str, Times], *, score: str = "BLEU", title: str = "
 
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.add_subplot()
-    _times(axes, systems, looks(systems))
+    _plot_times(axes, systems, looks(systems))
     axes.set_ylabel(score)
     if len(systems) > 1:
         axes.legend(frameon=False)
-    _titled(figure, title)
+    _set_title(figure, title)
     return figure
 
 
@@ -62,23 +62,23 @@ def by_length_and_time(
     """Left the score of each system against source length, right that of each run against seconds of training."""
     from matplotlib.figure import Figure
 
-    order, own = _order(lengths), looks([*lengths, *times])
+    order, styles = _collect_buckets(lengths), looks([*lengths, *times])
     wide = max(4.6, 0.9 * len(order) + 1)
     figure = Figure(figsize=(wide + 5.2, 4.6), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=(4, 1), width_ratios=(wide, 5.2))
     upper = figure.add_subplot(grid[0, 0])
-    _lengths(upper, figure.add_subplot(grid[1, 0], sharex=upper), lengths, order, own)
+    _plot_lengths(upper, figure.add_subplot(grid[1, 0], sharex=upper), lengths, order, styles)
     upper.tick_params(labelbottom=False)
     upper.set_ylabel(f"{score}, test")
     beside = figure.add_subplot(grid[:, 1])
-    _times(beside, times, own)
+    _plot_times(beside, times, styles)
     beside.set_ylabel(f"{score}, held-out pairs")
     handles, labels = upper.get_legend_handles_labels()
-    more = [each for each in zip(*beside.get_legend_handles_labels(), strict=True) if each[1] not in labels]
+    more = [pair for pair in zip(*beside.get_legend_handles_labels(), strict=True) if pair[1] not in labels]
     drawn = [*zip(handles, labels, strict=True), *more]
     if len(drawn) > 1:
         figure.legend(*zip(*drawn, strict=True), frameon=False, ncols=min(4, len(drawn)), loc="outside lower center")
-    _titled(figure, title)
+    _set_title(figure, title)
     return figure
 
 
@@ -100,7 +100,7 @@ def by_distance(layers: Mapping[str, Float[Tensor, "distance"]], *, title: str =
     axes.set_ylabel("norm of the gradient")
     axes.legend(frameon=False)
     tidy(axes)
-    _titled(figure, title)
+    _set_title(figure, title)
     return figure
 
 
@@ -112,13 +112,13 @@ def by_words_between(
 
     figure = Figure(figsize=(4.6 * len(panels), 4.0), layout="constrained")
     every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    own = looks([name for systems in panels.values() for name in systems])
+    styles = looks([name for systems in panels.values() for name in systems])
     for axes, (title, systems) in zip(every, panels.items(), strict=True):
         for name, points in systems.items():
             if points:
                 distances, means, least, most = zip(*points, strict=True)
-                axes.plot(distances, means, **own[name], linewidth=1.6, markersize=5)
-                axes.fill_between(distances, least, most, color=own[name]["color"], alpha=0.15, linewidth=0)
+                axes.plot(distances, means, **styles[name], linewidth=1.6, markersize=5)
+                axes.fill_between(distances, least, most, color=styles[name]["color"], alpha=0.15, linewidth=0)
         axes.axhline(50, color="#999999", linewidth=0.8)
         axes.axvline(longest, color="#999999", linewidth=0.8, linestyle=":")
         axes.text(longest, 97, " longest met in training", fontsize=8, color="#555555", va="top")
@@ -141,21 +141,21 @@ def by_vocabulary(cuts: Sequence[Cut]) -> Figure:
     from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
     figure = Figure(figsize=(9.2, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for kind, look in looks([cut.kind for cut in cuts]).items():
-        own = [cut for cut in cuts if cut.kind == kind]
-        sizes = [cut.vocab for cut in own]
-        left.plot(sizes, [cut.per_line for cut in own], **look)
-        right.plot(sizes, [100 * cut.unknown for cut in own], **look, clip_on=False)
-    for axes, label in ((left, "tokens of a line"), (right, "unknown, of the tokens")):
+    tokens_axes, unknown_axes = figure.subplots(1, 2)
+    for kind, style in looks([cut.kind for cut in cuts]).items():
+        kind_cuts = [cut for cut in cuts if cut.kind == kind]
+        sizes = [cut.vocab for cut in kind_cuts]
+        tokens_axes.plot(sizes, [cut.per_line for cut in kind_cuts], **style)
+        unknown_axes.plot(sizes, [100 * cut.unknown for cut in kind_cuts], **style, clip_on=False)
+    for axes, label in ((tokens_axes, "tokens of a line"), (unknown_axes, "unknown, of the tokens")):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(ScalarFormatter())
         axes.set_ylim(bottom=0)
         axes.set_xlabel("tokens of the vocabulary")
         axes.set_ylabel(label)
         tidy(axes)
-    right.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-    left.legend(frameon=False)
+    unknown_axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    tokens_axes.legend(frameon=False)
     return figure
 
 
@@ -178,36 +178,36 @@ def tidy(axes: Axes, *, across: bool = True) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _order(systems: Mapping[str, Sequence[Bucket]]) -> dict[Bounds, Bucket]:
+def _collect_buckets(systems: Mapping[str, Sequence[Bucket]]) -> dict[Bounds, Bucket]:
     """Every bucket that some system has, from short to long."""
     if not systems or not all(systems.values()):
         raise ValueError("no scores to draw: give at least one system with at least one bucket of sentences")
-    every = {(one.low, one.high): one for buckets in systems.values() for one in buckets}
-    return {bounds: every[bounds] for bounds in sorted(every, key=lambda each: (each[0], each[1] or float("inf")))}
+    every = {(bucket.low, bucket.high): bucket for buckets in systems.values() for bucket in buckets}
+    return {bounds: every[bounds] for bounds in sorted(every, key=lambda span: (span[0], span[1] or float("inf")))}
 
 
-def _lengths(
+def _plot_lengths(
     upper: Axes,
     lower: Axes,
     systems: Mapping[str, Sequence[Bucket]],
     order: Mapping[Bounds, Bucket],
-    looks: Mapping[str, dict[str, Any]],
+    styles: Mapping[str, dict[str, Any]],
 ) -> None:
     """Scores by length into the upper axes, numbers of sentences into the lower ones."""
     places = {bounds: place for place, bounds in enumerate(order)}
     for number, (name, buckets) in enumerate(systems.items()):
         across = (number - (len(systems) - 1) / 2) * min(0.12, 0.6 / len(systems))  # bars side by side stay readable
         for few in (False, True):
-            chosen = [one for one in buckets if (len(one.members) < FEW) is few]
+            chosen = [length_bucket for length_bucket in buckets if (len(length_bucket.members) < FEW) is few]
             hollow = {"linestyle": "none", "markerfacecolor": "white", "label": None} if few else {}
             upper.errorbar(
-                [places[one.low, one.high] + across for one in chosen],
-                [one.score for one in chosen],
+                [places[length_bucket.low, length_bucket.high] + across for length_bucket in chosen],
+                [length_bucket.score for length_bucket in chosen],
                 yerr=[
-                    [max(0.0, one.score - one.interval.low) for one in chosen],
-                    [max(0.0, one.interval.high - one.score) for one in chosen],
+                    [max(0.0, length_bucket.score - length_bucket.interval.low) for length_bucket in chosen],
+                    [max(0.0, length_bucket.interval.high - length_bucket.score) for length_bucket in chosen],
                 ],
-                **{**looks[name], **hollow},
+                **{**styles[name], **hollow},
                 capsize=3,
                 linewidth=1.6,
                 elinewidth=1.0,
@@ -225,19 +225,19 @@ def _lengths(
     lower.spines[["top", "right"]].set_visible(False)
 
 
-def _times(axes: Axes, systems: Mapping[str, Times], looks: Mapping[str, dict[str, Any]]) -> None:
+def _plot_times(axes: Axes, systems: Mapping[str, Times], styles: Mapping[str, dict[str, Any]]) -> None:
     """Scores against seconds."""
     if not systems or not all(systems.values()):
         raise ValueError("no scores over time to draw: give at least one run with at least one evaluation")
     for name, points in systems.items():
         seconds, scores = zip(*points, strict=True)
-        axes.plot(seconds, scores, **looks[name], linewidth=1.6, markersize=4)
+        axes.plot(seconds, scores, **styles[name], linewidth=1.6, markersize=4)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds of training")
     tidy(axes)
 
 
-def _titled(figure: Figure, title: str) -> None:
+def _set_title(figure: Figure, title: str) -> None:
     if title:
         figure.suptitle(title.replace("$", r"\$"), fontsize=10)

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
 from regard.attention.singlehead import SingleHead
-from regard.interpret.alignment.forced import Reader
+from regard.interpret.alignment.forced import ForcedReader
 from regard.interpret.patterns import rollout
 from regard.interpret.trace import Trace
-from regard.interpret.words import merge, units
+from regard.interpret.words import group_items, merge
 
 SHUFFLES = 20
 
@@ -47,19 +47,25 @@ class Agreement:
 
 
 @contextmanager
-def ablated(model: nn.Module, where: str, head: int, *, way: Literal["silent", "even"] = "silent") -> Iterator[None]:
+def ablate_head(
+    model: nn.Module, where: str, head: int, *, way: Literal["silent", "even"] = "silent"
+) -> Iterator[None]:
     """Inside the block, one head of one attention has weights of zero, or the same for all it may see."""
     module = dict(model.named_modules()).get(where)
     if not isinstance(module, MultiHead | SingleHead):
-        names = [name for name, each in model.named_modules() if isinstance(each, MultiHead | SingleHead)]
+        names = [name for name, child in model.named_modules() if isinstance(child, MultiHead | SingleHead)]
         raise ValueError(f"no attention called {where}; there are {', '.join(names)}")
     if not 0 <= head < module.heads:
         raise ValueError(f"{where} has heads 0 to {module.heads - 1}, not {head}")
 
     def edit(_: nn.Module, __: tuple[Any, ...], weights: Tensor) -> Tensor:
-        own = weights.select(-3, head)
-        seen = (own > 0).to(own)
-        instead = torch.zeros_like(own) if way == "silent" else seen / seen.sum(-1, keepdim=True).clamp(min=1.0)
+        head_weights = weights.select(-3, head)
+        visible = (head_weights > 0).to(head_weights)
+        instead = (
+            torch.zeros_like(head_weights)
+            if way == "silent"
+            else visible / visible.sum(-1, keepdim=True).clamp(min=1.0)
+        )
         return torch.cat([weights.narrow(-3, 0, head), instead.unsqueeze(-3), weights[..., head + 1 :, :, :]], dim=-3)
 
     # compiled code would not run the hook
@@ -72,81 +78,89 @@ def ablated(model: nn.Module, where: str, head: int, *, way: Literal["silent", "
         handle.remove()
 
 
-def ablation(model: nn.Module, loss: Callable[[], float]) -> list[Ablation]:
+def ablate_heads(model: nn.Module, loss: Callable[[], float]) -> list[Ablation]:
     """Each head's effect on `loss`, any number that the model's answers have and that is better when smaller."""
     before = loss()
-    found = []
+    ablations = []
     for where, module in model.named_modules():
         if not isinstance(module, MultiHead | SingleHead):
             continue
         for head in range(module.heads):
-            with ablated(model, where, head):
+            with ablate_head(model, where, head):
                 silent = loss() - before
-            with ablated(model, where, head, way="even"):
+            with ablate_head(model, where, head, way="even"):
                 even = loss() - before
-            found.append(Ablation(where, head, silent, even))
-    return found
+            ablations.append(Ablation(where, head, silent, even))
+    return ablations
 
 
-def loss_of(reader: Reader, pairs: Sequence[tuple[str, str]]) -> Callable[[], float]:
+def answer_loss(reader: ForcedReader, pairs: Sequence[tuple[str, str]]) -> Callable[[], float]:
     """The cross-entropy per token of these answers, computed anew at each call."""
     coded = [reader.encode(*pair) for pair in pairs]
-    read, written = [one for one, _ in coded], [other for _, other in coded]
+    read, written = [source_ids for source_ids, _ in coded], [target_ids for _, target_ids in coded]
     tokens = sum(len(ids) + 1 for ids in written)
     return lambda: -sum(reader.scores(read, written)) / tokens
 
 
-def deletions(reader: Reader, source: str, target: str) -> list[float]:
+def deletions(reader: ForcedReader, source: str, target: str) -> list[float]:
     """By how much the log-probability of the answer falls without each word of the source."""
     read, written = reader.encode(source, target)
     words = reader.trained.source.words(read)
     count = 1 + max((word for word in words if word is not None), default=-1)
-    without = [[id for id, own in zip(read, words, strict=True) if own != word] for word in range(count)]
+    without = [[id for id, token_word in zip(read, words, strict=True) if token_word != word] for word in range(count)]
     whole, *parts = reader.scores([read, *without], [written] * (count + 1))
     return [whole - part for part in parts]
 
 
-def agreement(reader: Reader, traces: Sequence[Trace], *, seed: int = 0) -> list[Agreement]:
+def agreement(reader: ForcedReader, traces: Sequence[Trace], *, seed: int = 0) -> list[Agreement]:
     """How well attention ranks the words of the source by what their deletion costs, sentence by sentence."""
     shuffle = random.Random(seed)
-    kept: dict[str, list[tuple[float, float, float]]] = {}
+    correlations: dict[str, list[tuple[float, float, float]]] = {}
     for trace in traces:
         effects = deletions(reader, trace.facts["text"], trace.facts["answer"])
-        letters = [float(len(unit.text)) for unit in units(trace.items["source"])]
-        for method, given in attributions(trace).items():
-            assert len(given) == len(effects), "a word without a token of its own"
-            tau = kendall(given, effects)
+        letters = [float(len(unit.text)) for unit in group_items(trace.items["source"])]
+        for method, word_weights in attributions(trace).items():
+            assert len(word_weights) == len(effects), "a word without a token of its own"
+            tau = kendall(word_weights, effects)
             if tau is None:
                 continue
-            dealt = [kendall(shuffle.sample(given, len(given)), effects) or 0.0 for _ in range(SHUFFLES)]
-            kept.setdefault(method, []).append((tau, sum(dealt) / SHUFFLES, kendall(letters, effects) or 0.0))
-    found = []
-    for method, rows in kept.items():
+            permuted_taus = [
+                kendall(shuffle.sample(word_weights, len(word_weights)), effects) or 0.0 for _ in range(SHUFFLES)
+            ]
+            correlations.setdefault(method, []).append(
+                (tau, sum(permuted_taus) / SHUFFLES, kendall(letters, effects) or 0.0)
+            )
+    agreements = []
+    for method, rows in correlations.items():
         tau, mixed, longer = (sum(column) / len(rows) for column in zip(*rows, strict=True))
-        found.append(Agreement(method, tau, mixed, longer, len(rows)))
-    return found
+        agreements.append(Agreement(method, tau, mixed, longer, len(rows)))
+    return agreements
 
 
 def attributions(trace: Trace) -> dict[str, list[float]]:
     """What each source word gets from the whole answer: of each cross-attention, of their mean, and through rollout."""
-    source, target = units(trace.items["source"]), units(trace.items["target"], specials=True)
-    crosses = {one.name: one.values.float().cpu().mean(0) for one in trace.weights if one.name.endswith("cross")}
+    source, target = group_items(trace.items["source"]), group_items(trace.items["target"], specials=True)
+    crosses = {
+        attention.name: attention.values.float().cpu().mean(0)
+        for attention in trace.weights
+        if attention.name.endswith("cross")
+    }
     mean = torch.stack(list(crosses.values())).mean(0)
-    given = {**crosses, "mean of all": mean}
-    if any(one.name.startswith("encoder") for one in trace.weights):
-        given["mean of all, rolled out"] = mean @ rollout(trace)
-    return {method: merge(weights, target, source).sum(0).tolist() for method, weights in given.items()}
+    by_method = {**crosses, "mean of all": mean}
+    if any(attention.name.startswith("encoder") for attention in trace.weights):
+        by_method["mean of all, rolled out"] = mean @ rollout(trace)
+    return {method: merge(weights, target, source).sum(0).tolist() for method, weights in by_method.items()}
 
 
 def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Kendall's rank correlation, ties considered (tau-b); None where one side never differs."""
     agree = ties_first = ties_second = 0
     pairs = len(first) * (len(first) - 1) // 2
-    for one in range(len(first)):
-        for other in range(one):
-            left, right = first[one] - first[other], second[one] - second[other]
-            ties_first += left == 0
-            ties_second += right == 0
-            agree += (left * right > 0) - (left * right < 0)
+    for i in range(len(first)):
+        for j in range(i):
+            first_difference, second_difference = first[i] - first[j], second[i] - second[j]
+            ties_first += first_difference == 0
+            ties_second += second_difference == 0
+            agree += (first_difference * second_difference > 0) - (first_difference * second_difference < 0)
     scale = ((pairs - ties_first) * (pairs - ties_second)) ** 0.5
     return agree / scale if scale else None

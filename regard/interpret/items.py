@@ -44,19 +44,19 @@ def tokens(
     Those that are to be `shown`, such as gaps, are words of their own.
     """
     pieces, words = tokenizer.pieces(ids), tokenizer.words(ids, text)
-    found, number, before = list[Item](), -1, None
+    items, number, previous = list[Item](), -1, None
     for place, (id, piece, word) in enumerate(zip(ids, pieces, words, strict=True)):
-        own = ("shown", place) if id in shown else word
-        if own is None:
-            found.append(Item(piece, special=True))
+        word_key = ("shown", place) if id in shown else word
+        if word_key is None:
+            items.append(Item(piece, special=True))
             continue
-        number += own != before if shown else 0
-        before = own
-        found.append(Item(piece, word=number if shown else word))
-    return found
+        number += word_key != previous if shown else 0
+        previous = word_key
+        items.append(Item(piece, word=number if shown else word))
+    return items
 
 
-def axes(name: str) -> tuple[str, str]:
+def attention_axes(name: str) -> tuple[str, str]:
     """Which items the queries and keys of an attention are, in a model that reads a source and writes a target."""
     if name.startswith("encoder"):
         return "source", "source"

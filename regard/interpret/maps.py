@@ -18,17 +18,17 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.tap import Tap
-from regard.interpret.patterns import rolled
+from regard.interpret.patterns import rollout_layers
 from regard.models.spatial_transformer import SpatialTransformer
 
 Maps = Float[Tensor, "picture rows columns"]
 Pixels = Float[Tensor, "picture channels height width"]
 Labels = Int[Tensor, "picture"]
-HEADED = 4  # axes of weights: pictures, heads, queries, keys
+HEAD_AXES = 4  # axes of weights: pictures, heads, queries, keys
 
 
 @runtime_checkable
-class Mapped(Protocol):
+class RegionClassifier(Protocol):
     """A picture classifier that can be taken apart at the last features of all regions."""
 
     @property
@@ -51,7 +51,7 @@ class AveragesRegions(Protocol):
         """True if it does."""
 
 
-def mapped(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") -> Maps:
+def evidence_maps(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") -> Maps:
     """How much of the evidence for its label lies in each region of a picture: shares of 1."""
     if method not in METHODS:
         raise ValueError(f"{method!r} is no method: choose one of {', '.join(METHODS)}")
@@ -61,12 +61,12 @@ def mapped(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") 
     training = model.training
     model.eval()
     try:
-        found = METHODS[method](model, pixels, labels).detach().float().unflatten(1, model.grid)
+        maps = METHODS[method](model, pixels, labels).detach().float().unflatten(1, model.grid)
         if isinstance(model, SpatialTransformer):  # it reads crops, and a map is to lie on the picture
-            found = model.laid(found, pixels)
+            maps = model.laid(maps, pixels)
     finally:
         model.train(training)
-    return shares(found)
+    return shares(maps)
 
 
 def field(model: Any) -> tuple[int, int]:
@@ -95,7 +95,7 @@ def cam(model: Any, pixels: Pixels, labels: Labels) -> Float[Tensor, "picture re
         return torch.einsum("brw,bw->br", model.regions(pixels), model.head.weight[labels])
 
 
-def gradcam(model: Mapped, pixels: Pixels, labels: Labels) -> Float[Tensor, "picture region"]:
+def gradcam(model: RegionClassifier, pixels: Pixels, labels: Labels) -> Float[Tensor, "picture region"]:
     """The last features, each weighed by the mean gradient of the label's logit over the regions."""
     with torch.no_grad():
         tokens = model.early(pixels)
@@ -118,8 +118,8 @@ def rollout(model: Any, pixels: Pixels, labels: Labels) -> Float[Tensor, "pictur
     """Attention multiplied through all blocks, half of each what a token keeps of itself; the same for every label."""
     with torch.no_grad():
         weights, _ = _weights(model, pixels)
-    blocks = [each.mean(1) for each in weights if each.shape[-1] == each.shape[-2]]
-    return _from_answer(model, weights, rolled(blocks))
+    blocks = [block_weights.mean(1) for block_weights in weights if block_weights.shape[-1] == block_weights.shape[-2]]
+    return _from_answer(model, weights, rollout_layers(blocks))
 
 
 def gradient(model: Any, pixels: Pixels, labels: Labels) -> Float[Tensor, "picture region"]:
@@ -128,12 +128,12 @@ def gradient(model: Any, pixels: Pixels, labels: Labels) -> Float[Tensor, "pictu
         weights, logits = _weights(model, pixels)
         slopes = torch.autograd.grad(_logits(logits, labels), weights)
     weighed = [(slope * weight).clamp(min=0).mean(1).detach() for slope, weight in zip(slopes, weights, strict=True)]
-    blocks = [each for each in weighed if each.shape[-1] == each.shape[-2]]
-    one = torch.eye(blocks[0].shape[-1], dtype=blocks[0].dtype, device=blocks[0].device)
-    total = one.expand_as(blocks[0])
+    blocks = [layer for layer in weighed if layer.shape[-1] == layer.shape[-2]]
+    identity = torch.eye(blocks[0].shape[-1], dtype=blocks[0].dtype, device=blocks[0].device)
+    total = identity.expand_as(blocks[0])
     for block in blocks:
         total = total + block @ total
-    return _from_answer(model, weighed, total - one)
+    return _from_answer(model, weighed, total - identity)
 
 
 METHODS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
@@ -151,7 +151,7 @@ MISSING = {"cam": "no mean of regions under its head"} | dict.fromkeys(
 def _from_answer(model: Any, weights: Sequence[Tensor], total: Tensor | None) -> Tensor:
     """The row of what stands for the picture: its token, a learned query, or the mean of all; without other tokens."""
     regions = model.grid[0] * model.grid[1]
-    last = weights[-1].mean(1) if weights[-1].dim() == HEADED else weights[-1]
+    last = weights[-1].mean(1) if weights[-1].dim() == HEAD_AXES else weights[-1]
     if last.shape[-2] != last.shape[-1]:  # a learned query has looked at the tokens
         return (last if total is None else last @ total)[:, 0, -regions:]
     total = last if total is None else total
@@ -160,26 +160,26 @@ def _from_answer(model: Any, weights: Sequence[Tensor], total: Tensor | None) ->
 
 def _weights(model: nn.Module, pixels: Tensor) -> tuple[list[Tensor], Tensor]:
     """The weights of every attention, (picture, heads, query, key), in the order they were made, and the logits."""
-    with _collected(model) as found:
+    with _capture_weights(model) as weights:
         logits = model(pixels)
-    return found, logits
+    return weights, logits
 
 
 @contextmanager
-def _collected(model: nn.Module) -> Iterator[list[Tensor]]:
+def _capture_weights(model: nn.Module) -> Iterator[list[Tensor]]:
     """Weights as they are made, not cut off from what they were made of."""
-    found: list[Tensor] = []
-    handles = [tap.register_forward_hook(lambda _, __, weights: found.append(weights)) for tap in _taps(model)]
+    captured: list[Tensor] = []
+    handles = [tap.register_forward_hook(lambda _, __, weights: captured.append(weights)) for tap in _taps(model)]
     try:
         with torch.compiler.set_stance("force_eager"):
-            yield found
+            yield captured
     finally:
         for handle in handles:
             handle.remove()
 
 
 def _taps(model: nn.Module) -> list[Tap]:
-    return [each for each in model.modules() if isinstance(each, Tap)]
+    return [module for module in model.modules() if isinstance(module, Tap)]
 
 
 def _logits(logits: Tensor, labels: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ def heads_over_time(
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    used = max([_used(values) for values in heads.values()], default=0)
+    used = max([_places_in_use(values) for values in heads.values()], default=0)
     panels = [(name, values, "bit") for name, values in vectors.items()]
     for kind, values in heads.items():
         several = len(values) > 1
@@ -58,8 +58,8 @@ def heads_over_time(
     return figure
 
 
-def _used(weights: Float[Tensor, "heads step place"]) -> int:
+def _places_in_use(weights: Float[Tensor, "heads step place"]) -> int:
     """Places from the first to the last that a head looked at, and a few more."""
     places = weights.amax((0, 1))
-    seen = (places > FAINT).nonzero()
-    return min(len(places), int(seen[-1]) + 1 + SPARE if len(seen) else SPARE)
+    looked_at = (places > FAINT).nonzero()
+    return min(len(places), int(looked_at[-1]) + 1 + SPARE if len(looked_at) else SPARE)

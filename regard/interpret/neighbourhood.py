@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.interpret.trace import Trace
 
 FIRST, SECOND = 20, 4  # neighbours that are drawn, and of each of them as many of its own
-NAMED = 12  # signs of a name that a picture has room for
+NAME_LENGTH = 12  # signs of a name that a picture has room for
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c6bb1", "#999999")
 """Of classes, told apart by readers who see colours otherwise (Okabe and Ito); the last is for all beyond."""
 
@@ -44,67 +44,70 @@ class Edge:
     """What it would have taken if it weighed all its edges alike."""
 
 
-def edges(seen: Weights, trace: Trace, *, head: int | None = None) -> list[Edge]:
+def edges(attention: Weights, trace: Trace, *, head: int | None = None) -> list[Edge]:
     """The edges of one attention, those of each node that looks together, the strongest first."""
-    values = (seen.values.mean(0) if head is None else seen.values[head]).float()
+    values = (attention.values.mean(0) if head is None else attention.values[head]).float()
     return [
-        Edge(one.text, trace.items[seen.key][place].text, float(line[place]), 1 / int((line > 0).sum()))
-        for one, line in zip(trace.items[seen.query], values, strict=True)
+        Edge(item.text, trace.items[attention.key][place].text, float(line[place]), 1 / int((line > 0).sum()))
+        for item, line in zip(trace.items[attention.query], values, strict=True)
         for place in line.argsort(descending=True, stable=True).tolist()
         if line[place] > 0
     ]
 
 
-def places(trace: Trace) -> list[Place]:
+def place_nodes(trace: Trace) -> list[Place]:
     """Where nodes are drawn: in the middle, on a ring around it, and on another around that."""
     layers = list(reversed(trace.weights))
     middle = trace.items["asked"][0].text
-    taken = {middle}
-    first = [edge.looked for edge in edges(layers[0], trace) if edge.looked not in taken][:FIRST]
-    taken |= set(first)
+    placed = {middle}
+    first = [edge.looked for edge in edges(layers[0], trace) if edge.looked not in placed][:FIRST]
+    placed |= set(first)
     further: dict[str, list[str]] = {name: [] for name in first}
     for edge in edges(layers[1], trace) if len(layers) > 1 else ():
-        own = further.get(edge.looking)
-        if own is not None and edge.looked not in taken and len(own) < SECOND:
-            own.append(edge.looked)
-            taken.add(edge.looked)
-    found, sector = [Place(middle, 0, 0.0, 0.0)], 1 / max(1, len(first))
-    for number, (name, own) in enumerate(further.items()):
-        found.append(_at(name, 1, (number + 0.5) * sector))
-        found += [_at(other, 2, (number + (n + 0.5) / len(own)) * sector) for n, other in enumerate(own)]
-    return found
+        children = further.get(edge.looking)
+        if children is not None and edge.looked not in placed and len(children) < SECOND:
+            children.append(edge.looked)
+            placed.add(edge.looked)
+    nodes, sector = [Place(middle, 0, 0.0, 0.0)], 1 / max(1, len(first))
+    for number, (name, children) in enumerate(further.items()):
+        nodes.append(_place_on_ring(name, 1, (number + 0.5) * sector))
+        nodes += [
+            _place_on_ring(other, 2, (number + (n + 0.5) / len(children)) * sector) for n, other in enumerate(children)
+        ]
+    return nodes
 
 
 def colours(trace: Trace) -> dict[str, str]:
     """A colour for each class that is answered around here, the commonest first."""
-    answers = [told["answer"] for told in trace.facts["graph"].values()]
+    answers = [node_facts["answer"] for node_facts in trace.facts["graph"].values()]
     ranked = sorted(set(answers), key=lambda name: (-answers.count(name), name))
     return {name: COLOURS[min(number, len(COLOURS) - 1)] for number, name in enumerate(ranked)}
 
 
 def table(trace: Trace, name: str | None = None, *, head: int | None = None) -> list[tuple[str, ...]]:
     """Every edge of one attention: who looked at whom, how much, what an equal look gives, and what that node is."""
-    told = trace.facts["graph"]
+    node_facts = trace.facts["graph"]
     rows: list[tuple[str, ...]] = []
     for edge in edges(trace.find(name), trace, head=head):
-        other = told.get(edge.looked, {})
-        known = other.get("label", "")
+        other = node_facts.get(edge.looked, {})
+        label = other.get("label", "")
         numbers = f"{edge.weight:.4f}", f"{edge.equal:.4f}"
-        rows.append((edge.looking, edge.looked, *numbers, other.get("answer", ""), known))
+        rows.append((edge.looking, edge.looked, *numbers, other.get("answer", ""), label))
     return rows
 
 
 HEAD = ("node", "looked at", "weight", "if equal", "answered", "label")
 
 
-def for_page(trace: Any) -> dict[str, Any]:
+def graph_for_page(trace: Any) -> dict[str, Any]:
     """What the page draws: nodes in their places, with classes and colours."""
-    shades, told = colours(trace), trace.facts["graph"]
+    shades, node_facts = colours(trace), trace.facts["graph"]
     drawn = [
-        {"text": one.name, "ring": one.ring, "x": round(one.x, 4), "y": round(one.y, 4)} | _known(told, shades, one)
-        for one in places(trace)
+        {"text": node.name, "ring": node.ring, "x": round(node.x, 4), "y": round(node.y, 4)}
+        | _answer_and_colour(node_facts, shades, node)
+        for node in place_nodes(trace)
     ]
-    listed = {name: {key: value for key, value in one.items() if value} for name, one in told.items()}
+    listed = {name: {key: value for key, value in node.items() if value} for name, node in node_facts.items()}
     return {"nodes": drawn, "classes": shades, "told": listed}
 
 
@@ -113,33 +116,35 @@ def picture(trace: Trace, *, head: int | None = None, title: str = "") -> Figure
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.5, 8), layout="constrained")
-    draw(figure.add_subplot(), trace, head=head)
+    plot_neighbourhood(figure.add_subplot(), trace, head=head)
     if title:
         figure.suptitle(title, fontsize=10)
     return figure
 
 
-def draw(axes: Any, trace: Trace, *, head: int | None = None) -> None:
+def plot_neighbourhood(axes: Any, trace: Trace, *, head: int | None = None) -> None:
     """The neighbourhood with a line for every edge, the thicker the more was taken along it, and its share in words."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
 
-    found, shades, told = places(trace), colours(trace), trace.facts["graph"]
-    where = {one.name: one for one in found}
-    for ring, seen in enumerate(reversed(trace.weights[-2:])):
-        for edge in edges(seen, trace, head=head):
-            ends = where.get(edge.looking), where.get(edge.looked)
+    nodes, shades, node_facts = place_nodes(trace), colours(trace), trace.facts["graph"]
+    node_by_name = {node.name: node for node in nodes}
+    for ring, attention in enumerate(reversed(trace.weights[-2:])):
+        for edge in edges(attention, trace, head=head):
+            ends = node_by_name.get(edge.looking), node_by_name.get(edge.looked)
             if ends[0] is not None and ends[1] is not None and ends[0].ring == ring < ends[1].ring:
-                _line(axes, ends[0], ends[1], edge.weight, named=ring == 0)
-    for one in found:
-        shade = shades.get(told.get(one.name, {}).get("answer", ""), COLOURS[-1])
-        axes.plot(one.x, one.y, "o", color=shade, markersize=(26, 19, 12)[one.ring], markeredgecolor="white", zorder=2)
-        away, size = (1.0, 8) if one.ring < 2 else (1.12, 7)
+                _draw_edge(axes, ends[0], ends[1], edge.weight, labelled=ring == 0)
+    for node in nodes:
+        shade = shades.get(node_facts.get(node.name, {}).get("answer", ""), COLOURS[-1])
+        axes.plot(
+            node.x, node.y, "o", color=shade, markersize=(26, 19, 12)[node.ring], markeredgecolor="white", zorder=2
+        )
+        away, size = (1.0, 8) if node.ring < 2 else (1.12, 7)
         text = axes.annotate(
-            _short(one.name), (away * one.x, away * one.y), ha="center", va="center", fontsize=size, zorder=3
+            _short(node.name), (away * node.x, away * node.y), ha="center", va="center", fontsize=size, zorder=3
         )
         text.set_path_effects([withStroke(linewidth=2, foreground="white")])
-    answers = {told.get(one.name, {}).get("answer", "") for one in found}
+    answers = {node_facts.get(node.name, {}).get("answer", "") for node in nodes}
     handles = [
         Line2D([], [], marker="o", linestyle="", color=shade, label=name)
         for name, shade in shades.items()
@@ -148,39 +153,43 @@ def draw(axes: Any, trace: Trace, *, head: int | None = None) -> None:
     axes.legend(handles=handles, title="answered", loc="upper right", fontsize=8, title_fontsize=8)
     axes.set(aspect="equal", xlim=(-2.35, 2.35), ylim=(-2.6, 2.35))
     axes.axis("off")
-    axes.text(0, -2.55, _note(trace, head, drawn=sum(one.ring == 1 for one in found)), ha="center", fontsize=8)
+    axes.text(0, -2.55, _note(trace, head, drawn=sum(node.ring == 1 for node in nodes)), ha="center", fontsize=8)
 
 
-def _line(axes: Any, one: Place, other: Place, weight: float, *, named: bool) -> None:
-    axes.plot([one.x, other.x], [one.y, other.y], color="#52606d", linewidth=0.4 + 9 * weight, alpha=0.75, zorder=1,
+def _draw_edge(axes: Any, start: Place, end: Place, weight: float, *, labelled: bool) -> None:
+    axes.plot([start.x, end.x], [start.y, end.y], color="#52606d", linewidth=0.4 + 9 * weight, alpha=0.75, zorder=1,
               solid_capstyle="round")  # fmt: skip
-    if named:
-        middle = 0.68 * other.x + 0.32 * one.x, 0.68 * other.y + 0.32 * one.y
+    if labelled:
+        middle = 0.68 * end.x + 0.32 * start.x, 0.68 * end.y + 0.32 * start.y
         box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
         axes.annotate(f"{weight:.1%}", middle, ha="center", va="center", fontsize=7, bbox=box, zorder=2)
 
 
 def _note(trace: Trace, head: int | None, *, drawn: int) -> str:
     """Whose weights they are, what the node kept for itself, what equal ones would be, what is not drawn."""
-    seen, asked = trace.weights[-1], trace.items["asked"][0].text
-    found = edges(seen, trace, head=head)
-    own = next((edge.weight for edge in found if edge.looked == asked), 0.0)
-    heads = "its only head" if len(seen.values) == 1 else "mean of its heads" if head is None else f"head {head}"
-    parts = [f"Weights of {seen.name}, {heads}", f"{own:.1%} on itself", f"equal weights: {found[0].equal:.1%} each"]
-    left = len(found) - 1 - drawn
-    return "; ".join([*parts, *([f"{left} more neighbours, with less"] if left > 0 else [])])
+    attention, centre = trace.weights[-1], trace.items["asked"][0].text
+    all_edges = edges(attention, trace, head=head)
+    self_weight = next((edge.weight for edge in all_edges if edge.looked == centre), 0.0)
+    heads = "its only head" if len(attention.values) == 1 else "mean of its heads" if head is None else f"head {head}"
+    parts = [
+        f"Weights of {attention.name}, {heads}",
+        f"{self_weight:.1%} on itself",
+        f"equal weights: {all_edges[0].equal:.1%} each",
+    ]
+    omitted = len(all_edges) - 1 - drawn
+    return "; ".join([*parts, *([f"{omitted} more neighbours, with less"] if omitted > 0 else [])])
 
 
 def _short(name: str) -> str:
     """A name that has room; names often begin alike, so that a long one keeps its end."""
-    return name if len(name) <= NAMED else f"{name[:5]}…{name[6 - NAMED :]}"
+    return name if len(name) <= NAME_LENGTH else f"{name[:5]}…{name[6 - NAME_LENGTH :]}"
 
 
-def _known(told: Any, shades: dict[str, str], one: Place) -> dict[str, Any]:
-    answer = told.get(one.name, {}).get("answer", "")
+def _answer_and_colour(node_facts: Any, shades: dict[str, str], node: Place) -> dict[str, Any]:
+    answer = node_facts.get(node.name, {}).get("answer", "")
     return {"answer": answer, "colour": shades.get(answer, COLOURS[-1])}
 
 
-def _at(name: str, ring: int, share: float) -> Place:
+def _place_on_ring(name: str, ring: int, share: float) -> Place:
     angle = 2 * math.pi * share + math.pi / 2
     return Place(name, ring, ring * math.cos(angle), ring * math.sin(angle))

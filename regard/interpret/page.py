@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from regard.interpret.items import Item, Weights
-from regard.interpret.neighbourhood import for_page
+from regard.interpret.neighbourhood import graph_for_page
 from regard.interpret.spread import diagonality, entropy
 from regard.interpret.steps import Inside, Steps
-from regard.interpret.words import merge, units
-from regard.metrics.alignment import parse
+from regard.interpret.words import group_items, merge
+from regard.metrics.alignment import parse_links
 
 WEB = Path(__file__).parent.parent / "web"
 MODULES = (
@@ -53,7 +53,7 @@ Gold = str | tuple[Iterable[tuple[int, int]], Iterable[tuple[int, int]]]
 
 
 @runtime_checkable
-class Traced(Protocol):
+class TraceLike(Protocol):
     """What a page needs of a trace, which shows itself as one."""
 
     @property
@@ -100,7 +100,7 @@ class Blobs:
 
 
 def render(
-    trace: Traced,
+    trace: TraceLike,
     *,
     steps: Steps | None = None,
     measures: Measures | None = None,
@@ -127,18 +127,18 @@ def render(
         "facts": {name: trace.facts[name] for name in FACTS if name in trace.facts},
         "items": {name: [_item(item) for item in items] for name, items in trace.items.items()},
         "pictures": {name: _picture(pixels) for name, pixels in trace.pictures.items()},
-        "graph": for_page(trace) if "graph" in trace.facts else None,
+        "graph": graph_for_page(trace) if "graph" in trace.facts else None,
         "level": "word"
         if any(item.word is not None for items in trace.items.values() for item in items)
         else "subword",
-        "first": [one.name for one in trace.weights].index(trace.find().name),
-        "rounded": _rounded(trace),
-        "attentions": [_attention(one, blobs, rounded=_rounded(trace)) for one in trace.weights],
-        "measures": {**_built_in(trace), **_per_head(measures or {})},
+        "first": [entry.name for entry in trace.weights].index(trace.find().name),
+        "rounded": _uses_half_precision(trace),
+        "attentions": [_attention(entry, blobs, half=_uses_half_precision(trace)) for entry in trace.weights],
+        "measures": {**_weight_measures(trace), **_per_head(measures or {})},
         "numbers": {name: value for name, value in (measures or {}).items() if not isinstance(value, Mapping)},
-        "gold": _gold(gold),
-        "steps": {name: _inside(one, blobs) for name, one in steps.attentions.items()} if steps else {},
-        "predictions": [_prediction(one) for one in steps.predictions] if steps else [],
+        "gold": _gold_links(gold),
+        "steps": {name: _inside(entry, blobs) for name, entry in steps.attentions.items()} if steps else {},
+        "predictions": [_prediction(entry) for entry in steps.predictions] if steps else [],
         "predicted": steps.of if steps else "",
         "colours": COLOURS,
     }
@@ -146,7 +146,7 @@ def render(
 
 
 def save(
-    trace: Traced,
+    trace: TraceLike,
     path: Path,
     *,
     steps: Steps | None = None,
@@ -160,7 +160,7 @@ def save(
     path.write_text(text, encoding="utf-8")
 
 
-def frame(trace: Traced, *, height: int = 720) -> str:
+def frame(trace: TraceLike, *, height: int = 720) -> str:
     """The page inside a frame of its own, for notebooks."""
     inner = html.escape(render(trace), quote=True)
     return (
@@ -205,7 +205,7 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _title(trace: Traced) -> str:
+def _title(trace: TraceLike) -> str:
     return str(trace.facts.get("answer") or trace.facts.get("text") or trace.model)
 
 
@@ -219,36 +219,36 @@ def _picture(pixels: Tensor) -> dict[str, Any]:
     """A picture as the page shows it: its own bytes, since no request leaves the page."""
     from PIL import Image
 
-    held, (height, width, _) = io.BytesIO(), pixels.shape
-    Image.fromarray(pixels.cpu().numpy().squeeze()).save(held, "PNG", optimize=True)
-    text = base64.b64encode(held.getvalue()).decode()
+    buffer, (height, width, _) = io.BytesIO(), pixels.shape
+    Image.fromarray(pixels.cpu().numpy().squeeze()).save(buffer, "PNG", optimize=True)
+    text = base64.b64encode(buffer.getvalue()).decode()
     return {"source": f"data:image/png;base64,{text}", "width": width, "height": height}
 
 
-def _rounded(trace: Traced) -> bool:
+def _uses_half_precision(trace: TraceLike) -> bool:
     """Whether there are so many weights that 16 bits must do."""
-    return sum(one.values.numel() for one in trace.weights) > MOST
+    return sum(attention.values.numel() for attention in trace.weights) > MOST
 
 
-def _attention(one: Weights, blobs: Blobs, *, rounded: bool) -> dict[str, Any]:
+def _attention(attention: Weights, blobs: Blobs, *, half: bool) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "query": one.query,
-        "key": one.key,
-        "shape": list(one.values.shape[1:]),
-        "heads": [blobs.add(values, "f2" if rounded else "f4") for values in one.values],
+        "name": attention.name,
+        "query": attention.query,
+        "key": attention.key,
+        "shape": list(attention.values.shape[1:]),
+        "heads": [blobs.add(values, "f2" if half else "f4") for values in attention.values],
     }
 
 
-def _built_in(trace: Traced) -> dict[str, dict[str, list[float]]]:
+def _weight_measures(trace: TraceLike) -> dict[str, dict[str, list[float]]]:
     """What can be measured without knowing the right answer: how spread each head looks, how near the diagonal."""
     spread, straight = {}, {}
-    for one in trace.weights:
-        values = one.values.detach().float().cpu()
-        spread[one.name] = [round(value, 4) for value in entropy(values).mean(-1).tolist()]
-        words = merge(values, units(trace.items[one.query]), units(trace.items[one.key]))
+    for attention in trace.weights:
+        values = attention.values.detach().float().cpu()
+        spread[attention.name] = [round(value, 4) for value in entropy(values).mean(-1).tolist()]
+        words = merge(values, group_items(trace.items[attention.query]), group_items(trace.items[attention.key]))
         if min(words.shape[1:]) > 1:
-            straight[one.name] = [round(value, 4) for value in diagonality(words).tolist()]
+            straight[attention.name] = [round(value, 4) for value in diagonality(words).tolist()]
     return {"entropy": spread, "diagonality": straight}
 
 
@@ -260,51 +260,55 @@ def _per_head(measures: Measures) -> dict[str, dict[str, list[float]]]:
     }
 
 
-def _gold(gold: Gold | None) -> list[tuple[int, int, bool]]:
+def _gold_links(gold: Gold | None) -> list[tuple[int, int, bool]]:
     """(word read, word written, whether it is sure)."""
     if gold is None:
         return []
-    sure, possible = parse(gold) if isinstance(gold, str) else (set(gold[0]), set(gold[1]))
+    sure, possible = parse_links(gold) if isinstance(gold, str) else (set(gold[0]), set(gold[1]))
     return [(read, written, (read, written) in sure) for read, written in sorted({*sure, *possible})]
 
 
-def _inside(one: Inside, blobs: Blobs) -> dict[str, Any]:
+def _inside(attention: Inside, blobs: Blobs) -> dict[str, Any]:
     """The vectors of one attention, head by head; left and right only where they are not query and key themselves."""
-    form = one.form
-    own = form.left is one.queries and form.right is one.keys
-    contributions = one.contributions()
+    form = attention.form
+    same_vectors = form.left is attention.queries and form.right is attention.keys
+    contributions = attention.contributions()
     heads = []
-    for head in range(len(one.queries)):
-        kept = {"q": blobs.add(one.queries[head]), "k": blobs.add(one.keys[head]), "v": blobs.add(one.values[head])}
-        kept["output"] = blobs.add(contributions[head], "f2")
-        if not own:
-            kept |= {"left": blobs.add(form.left[head]), "right": blobs.add(form.right[head])}
+    for head in range(len(attention.queries)):
+        head_blobs = {
+            "q": blobs.add(attention.queries[head]),
+            "k": blobs.add(attention.keys[head]),
+            "v": blobs.add(attention.values[head]),
+        }
+        head_blobs["output"] = blobs.add(contributions[head], "f2")
+        if not same_vectors:
+            head_blobs |= {"left": blobs.add(form.left[head]), "right": blobs.add(form.right[head])}
         if form.vector is not None:
-            kept["vector"] = blobs.add(form.vector[head])
-        if one.bias is not None:
-            kept["bias"] = blobs.add(one.bias[head])
+            head_blobs["vector"] = blobs.add(form.vector[head])
+        if attention.bias is not None:
+            head_blobs["bias"] = blobs.add(attention.bias[head])
         if form.kind == "given":
-            kept["raw"] = blobs.add(one.raw[head])
-        heads.append(kept)
+            head_blobs["raw"] = blobs.add(attention.raw[head])
+        heads.append(head_blobs)
     return {
         "kind": form.kind,
         "formula": form.formula,
         "scale": form.scale,
         "slope": form.slope,
-        "depth": one.queries.shape[-1],
-        "other": one.keys.shape[-1],
+        "depth": attention.queries.shape[-1],
+        "other": attention.keys.shape[-1],
         "hidden": form.left.shape[-1],
-        "features": one.values.shape[-1],
-        "width": one.output.shape[-1],
-        "visible": blobs.add(one.visible, "u1"),
+        "features": attention.values.shape[-1],
+        "width": attention.output.shape[-1],
+        "visible": blobs.add(attention.visible, "u1"),
         "heads": heads,
     }
 
 
-def _prediction(one: Any) -> dict[str, Any]:
+def _prediction(prediction: Any) -> dict[str, Any]:
     return {
-        "top": [(text, round(share, 6)) for text, share in one.top],
-        "written": one.written,
-        "probability": round(one.probability, 6),
-        "rank": one.rank,
+        "top": [(text, round(share, 6)) for text, share in prediction.top],
+        "written": prediction.written,
+        "probability": round(prediction.probability, 6),
+        "rank": prediction.rank,
     }

@@ -15,11 +15,11 @@ from torch import Tensor
 from regard.interpret.items import Item, Weights
 from regard.interpret.spread import diagonality, entropy
 from regard.interpret.trace import Trace
-from regard.interpret.words import merge, units
+from regard.interpret.words import group_items, merge
 
-LEAST = 0.3
+MIN_SHARE = 0.3
 """Share of its weight that a head must give to a relation to be named after it."""
-TIMES = 2.0
+MIN_RATIO = 2.0
 """How many times the control it must give."""
 
 
@@ -45,7 +45,9 @@ class Pattern:
     @property
     def role(self) -> str | None:
         """The relation it favours most over an even look, if it gives much to it and many times the control."""
-        clear = {name: mean for name, mean in self.relations.items() if mean.value >= max(LEAST, TIMES * mean.even)}
+        clear = {
+            name: mean for name, mean in self.relations.items() if mean.value >= max(MIN_SHARE, MIN_RATIO * mean.even)
+        }
         return max(clear, key=lambda name: clear[name].value - clear[name].even, default=None)
 
 
@@ -67,24 +69,26 @@ class _Sum:
         return Mean(float(self.value[head]) / self.places, self.even / self.places, self.places)
 
 
-def patterns(traces: Sequence[Trace]) -> list[Pattern]:
+def measure_heads(traces: Sequence[Trace]) -> list[Pattern]:
     """Every head of every attention over many traces of one model."""
-    found = []
-    for name in [one.name for one in traces[0].weights]:
+    head_patterns = []
+    for name in [attention.name for attention in traces[0].weights]:
         entropies, relations, diagonals = _Sum(), dict[str, _Sum](), []
         for trace in traces:
-            one = trace.find(name)
-            visible = _visible(one)
-            entropies.add(entropy(one.values), visible.log2())
-            if one.name.endswith("cross"):
-                diagonals.append(diagonality(_words(trace, one)))
-            for relation, rows, keys in _related(trace, one):
-                relations.setdefault(relation, _Sum()).add(_given(one.values, rows, keys), _even(visible, rows, keys))
+            attention = trace.find(name)
+            visible = _visible_counts(attention)
+            entropies.add(entropy(attention.values), visible.log2())
+            if attention.name.endswith("cross"):
+                diagonals.append(diagonality(_word_weights(trace, attention)))
+            for relation, rows, keys in _find_relations(trace, attention):
+                relations.setdefault(relation, _Sum()).add(
+                    _relation_weights(attention.values, rows, keys), _even_weights(visible, rows, keys)
+                )
         for head in range(traces[0].find(name).values.shape[0]):
-            known = {relation: total.of(head) for relation, total in relations.items()}
+            head_relations = {relation: total.of(head) for relation, total in relations.items()}
             straight = float(torch.stack(diagonals)[:, head].mean()) if diagonals else None
-            found.append(Pattern(name, head, entropies.of(head), known, straight))
-    return found
+            head_patterns.append(Pattern(name, head, entropies.of(head), head_relations, straight))
+    return head_patterns
 
 
 def rollout(trace: Trace, stack: str = "encoder") -> Float[Tensor, "query key"]:
@@ -92,52 +96,58 @@ def rollout(trace: Trace, stack: str = "encoder") -> Float[Tensor, "query key"]:
 
     The mean head of a layer mixed half and half with the identity, for the residual path, and the layers multiplied.
     """
-    layers = [one for one in trace.weights if one.name.startswith(f"{stack}.") and one.name.endswith(".attention")]
+    layers = [
+        attention
+        for attention in trace.weights
+        if attention.name.startswith(f"{stack}.") and attention.name.endswith(".attention")
+    ]
     if not layers:
         raise ValueError(f"no self-attention of a stack called {stack} in this trace: look at encoder or decoder")
-    layers = sorted(layers, key=lambda each: int(each.name.split(".")[1]))
-    return rolled([one.values.float().cpu().mean(0) for one in layers])
+    layers = sorted(layers, key=lambda layer: int(layer.name.split(".")[1]))
+    return rollout_layers([attention.values.float().cpu().mean(0) for attention in layers])
 
 
-def rolled(layers: Sequence[Float[Tensor, "*batch token token"]]) -> Float[Tensor, "*batch token token"]:
+def rollout_layers(layers: Sequence[Float[Tensor, "*batch token token"]]) -> Float[Tensor, "*batch token token"]:
     """Layers of attention, the first one first, each mixed half and half with the identity, multiplied."""
-    own = torch.eye(layers[0].shape[-1], dtype=layers[0].dtype, device=layers[0].device)
-    total = own.expand_as(layers[0])
+    identity = torch.eye(layers[0].shape[-1], dtype=layers[0].dtype, device=layers[0].device)
+    total = identity.expand_as(layers[0])
     for layer in layers:
-        total = (0.5 * layer + 0.5 * own) @ total
+        total = (0.5 * layer + 0.5 * identity) @ total
     return total
 
 
-def _words(trace: Trace, one: Weights) -> Tensor:
+def _word_weights(trace: Trace, attention: Weights) -> Tensor:
     """The weights between words."""
-    return merge(one.values.float(), units(trace.items[one.query]), units(trace.items[one.key]))
+    return merge(
+        attention.values.float(), group_items(trace.items[attention.query]), group_items(trace.items[attention.key])
+    )
 
 
-def _visible(one: Weights) -> Float[Tensor, "query"]:
+def _visible_counts(attention: Weights) -> Float[Tensor, "query"]:
     """How many keys each query may see: in a decoder those up to itself."""
-    _, queries, keys = one.values.shape
-    if one.query == "target" and one.key == "fed":
+    _, queries, keys = attention.values.shape
+    if attention.query == "target" and attention.key == "fed":
         return torch.arange(1.0, queries + 1)
     return torch.full((queries,), float(keys))
 
 
-def _given(weights: Tensor, rows: list[int], keys: list[list[int]]) -> Float[Tensor, "heads place"]:
+def _relation_weights(weights: Tensor, rows: list[int], keys: list[list[int]]) -> Float[Tensor, "heads place"]:
     """What each of these rows gives to its keys."""
-    return torch.stack([weights[:, row, own].sum(-1) for row, own in zip(rows, keys, strict=True)], dim=-1)
+    return torch.stack([weights[:, row, row_keys].sum(-1) for row, row_keys in zip(rows, keys, strict=True)], dim=-1)
 
 
-def _even(visible: Tensor, rows: list[int], keys: list[list[int]]) -> Float[Tensor, "place"]:
+def _even_weights(visible: Tensor, rows: list[int], keys: list[list[int]]) -> Float[Tensor, "place"]:
     """What an even look would give."""
-    return torch.tensor([len(own) for own in keys]) / visible[rows]
+    return torch.tensor([len(row_keys) for row_keys in keys]) / visible[rows]
 
 
-def _related(trace: Trace, one: Weights) -> Iterator[tuple[str, list[int], list[list[int]]]]:
+def _find_relations(trace: Trace, attention: Weights) -> Iterator[tuple[str, list[int], list[list[int]]]]:
     """Each relation of a self-attention: which rows have it, and to which keys."""
-    if one.name.endswith("cross"):
+    if attention.name.endswith("cross"):
         return
-    items = trace.items[one.key]  # row r stands at key r: in a decoder it was fed that token
-    size, backward = len(items), one.key == "fed"
-    offered = {
+    items = trace.items[attention.key]  # row r stands at key r: in a decoder it was fed that token
+    size, backward = len(items), attention.key == "fed"
+    keys_by_relation = {
         "itself": [[row] for row in range(size)],
         "previous token": [[row - 1] if row else [] for row in range(size)],
         "next token": [[row + 1] if row + 1 < size and not backward else [] for row in range(size)],
@@ -145,7 +155,7 @@ def _related(trace: Trace, one: Weights) -> Iterator[tuple[str, list[int], list[
         "last token": [[size - 1] if row < size - 2 and not backward else [] for row in range(size)],
         "rest of its word": _siblings(items, backward=backward),
     }
-    for relation, keys in offered.items():
+    for relation, keys in keys_by_relation.items():
         rows = [row for row in range(size) if keys[row]]
         if rows:
             yield relation, rows, [keys[row] for row in rows]

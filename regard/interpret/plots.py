@@ -63,13 +63,17 @@ def alignment(
     return figure
 
 
-def pictured(trace: Trace, *, name: str | None = None, head: int | None = None, title: str = "") -> Figure:
+def plot_on_picture(trace: Trace, *, name: str | None = None, head: int | None = None, title: str = "") -> Figure:
     """The picture, and for each that looked at it a line of how each attention or method, or one, lights it."""
     from matplotlib.figure import Figure
 
     [(side, picture)] = trace.pictures.items()
-    looks = [one for one in trace.weights if one.key == side and one.query != side]
-    looks = [one for one in looks if (one.query == looks[-1].query if name is None else one.name == name)]
+    looks = [attention for attention in trace.weights if attention.key == side and attention.query != side]
+    looks = [
+        attention
+        for attention in looks
+        if (attention.query == looks[-1].query if name is None else attention.name == name)
+    ]
     if not looks:
         raise ValueError(f"{name}: a picture has no room for every region that looks: give a page, -o page.html")
     items = trace.items[looks[-1].query]
@@ -85,16 +89,16 @@ def pictured(trace: Trace, *, name: str | None = None, head: int | None = None, 
     for row, number in enumerate(queries):
         grid[row][0].imshow(shades.squeeze(), cmap="gray", vmin=0, vmax=1)
         grid[row][0].set_ylabel("\n".join(textwrap.wrap(_visible(items[number].text), SIDEWAYS, max_lines=3)))
-        for axes, one in zip(grid[row][1:], looks, strict=True):
-            weights = one.values.float()
+        for axes, attention in zip(grid[row][1:], looks, strict=True):
+            weights = attention.values.float()
             values = (weights.mean(0) if head is None else weights[head])[number]
-            axes.imshow((shades * _light(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
-            axes.set_title(one.name if row == 0 else "", fontsize=9)
+            axes.imshow((shades * _light_mask(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
+            axes.set_title(attention.name if row == 0 else "", fontsize=9)
             most = max(float(values[place]) for place, _ in regions)
             axes.set_xlabel(f"highest {most:.1%}", fontsize=8)
         grid[row][0].set_xlabel(f"all alike: {1 / len(regions):.1%}", fontsize=8)
     for axes in grid.flat:
-        _outline(axes, trace.facts.get("crops", ()), picture.shape)
+        _outline_crops(axes, trace.facts.get("crops", ()), picture.shape)
         axes.set(xticks=[], yticks=[])
     _entitle(figure, title)
     return figure
@@ -107,7 +111,7 @@ def captions(traces: Mapping[str, Trace]) -> Figure:
     rows = []
     for name, trace in traces.items():
         [(side, picture)] = trace.pictures.items()
-        looks = [one for one in trace.weights if one.key == side][-1]
+        looks = [attention for attention in trace.weights if attention.key == side][-1]
         regions = [(number, item.box) for number, item in enumerate(trace.items[side]) if item.box is not None]
         words = [(item.text, n) for n, item in enumerate(trace.items[looks.query]) if not item.special][:WORDS]
         rows.append((name, picture, looks.values.float().mean(0), regions, words))
@@ -117,7 +121,7 @@ def captions(traces: Mapping[str, Trace]) -> Figure:
     for line, (name, picture, weights, regions, words) in zip(grid, rows, strict=True):
         shades = picture.float().numpy() / 255
         for axes, (text, number) in zip(line, words, strict=False):
-            light = _light(weights[number], regions, picture.shape)
+            light = _light_mask(weights[number], regions, picture.shape)
             axes.imshow((shades * light).squeeze(), cmap="gray", vmin=0, vmax=1)
             axes.set_title(_visible(text), fontsize=10)
         for axes in line[len(words) :]:
@@ -130,7 +134,7 @@ def captions(traces: Mapping[str, Trace]) -> Figure:
 
 def maps(
     pictures: UInt8[Tensor, "picture channels y x"],
-    found: Mapping[str, Float[Tensor, "picture rows columns"]],
+    maps_by_method: Mapping[str, Float[Tensor, "picture rows columns"]],
     *,
     names: Sequence[str],
     boxes: Sequence[Sequence[float]] = (),
@@ -138,21 +142,21 @@ def maps(
     """A row for each picture: as it is, with a box if there are any, and lit by each of several maps."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(1.25 * (len(found) + 1), 1.3 * len(pictures) + 0.3), layout="constrained")
-    grid = figure.subplots(len(pictures), len(found) + 1, squeeze=False)
+    figure = Figure(figsize=(1.25 * (len(maps_by_method) + 1), 1.3 * len(pictures) + 0.3), layout="constrained")
+    grid = figure.subplots(len(pictures), len(maps_by_method) + 1, squeeze=False)
     for row, (line, picture) in enumerate(zip(grid, pictures, strict=True)):
         shades = picture.permute(1, 2, 0).float() / 255
-        lights = [values[row] / values[row].max().clamp(min=1e-9) for values in found.values()]
+        lights = [values[row] / values[row].max().clamp(min=1e-9) for values in maps_by_method.values()]
         fine = [interpolate(light[None, None].float(), picture.shape[-2:])[0, 0, :, :, None] for light in lights]
         shown = [shades, *(shades * (DARK + (1 - DARK) * light) for light in fine)]
-        for axes, title, image in zip(line, ["", *found], shown, strict=True):
+        for axes, title, image in zip(line, ["", *maps_by_method], shown, strict=True):
             axes.imshow(image.numpy().squeeze(), cmap="gray", vmin=0, vmax=1)
             axes.set(xticks=[], yticks=[])
             axes.set_title(title if row == 0 else "", fontsize=9)
         line[0].set_ylabel(_visible(names[row]), fontsize=9)
         for left, top, right, bottom in boxes[row : row + 1]:
             corners = [[(left, top), (right, top), (right, bottom), (left, bottom)]]
-            _outline(line[0], corners, (*picture.shape[1:], 1))
+            _outline_crops(line[0], corners, (*picture.shape[1:], 1))
     return figure
 
 
@@ -161,14 +165,14 @@ def places(trace: Trace, *, title: str = "") -> Figure:
     from matplotlib.figure import Figure
 
     [(side, picture)] = trace.pictures.items()
-    [one] = [each for each in trace.weights if each.key == side and each.query != side][-1:]
-    items, rows = trace.items[one.query], len({item.box[1] for item in trace.items[side] if item.box is not None})
+    [attention] = [candidate for candidate in trace.weights if candidate.key == side and candidate.query != side][-1:]
+    items, rows = trace.items[attention.query], len({item.box[1] for item in trace.items[side] if item.box is not None})
     across, bands = min(len(items), PLACES), -(-len(items) // PLACES)
     figure = Figure(figsize=(1.8 * across, 4.4 * bands), layout="constrained")
     whole = figure.subplots(2 * bands, across, squeeze=False)
     for axes in whole.flat:
         axes.set_visible(False)
-    for number, (item, values) in enumerate(zip(items, one.values.float().mean(0), strict=True)):
+    for number, (item, values) in enumerate(zip(items, attention.values.float().mean(0), strict=True)):
         assert item.box is not None
         band, column = divmod(number, across)
         grid = whole[2 * band : 2 * band + 2]
@@ -179,24 +183,27 @@ def places(trace: Trace, *, title: str = "") -> Figure:
         looked = values.unflatten(0, (rows, -1)).numpy()
         height, width = looked.shape
         grid[0][column].imshow(picture.numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
-        _outline(grid[0][column], corners, picture.shape)
+        _outline_crops(grid[0][column], corners, picture.shape)
         grid[1][column].imshow(looked, cmap="cividis", vmin=0)
-        _outline(grid[1][column], corners, (height, width, 1))
+        _outline_crops(grid[1][column], corners, (height, width, 1))
         grid[0][column].set_title(_visible(item.text), fontsize=9)
-        told = f"highest {float(values.max()):.1%} (all alike: {1 / len(values):.1%})"
-        grid[1][column].set_xlabel(told, fontsize=8)
+        caption = f"highest {float(values.max()):.1%} (all alike: {1 / len(values):.1%})"
+        grid[1][column].set_xlabel(caption, fontsize=8)
     for axes in whole.flat:
         axes.set(xticks=[], yticks=[])
-    _entitle(figure, title or one.name)
+    _entitle(figure, title or attention.name)
     return figure
 
 
-def _outline(axes: Any, crops: Sequence[Sequence[Sequence[float]]], shape: Sequence[int]) -> None:
+def _outline_crops(axes: Any, crops: Sequence[Sequence[Sequence[float]]], shape: Sequence[int]) -> None:
     """The crops that a model has cut out, as boxes; a dot where the top left of each lies."""
     height, width, _ = shape
     axes.autoscale(enable=False)  # a crop may reach beyond the picture
     for number, corners in enumerate(crops):
-        x, y = [width * each - 0.5 for each, _ in corners], [height * each - 0.5 for _, each in corners]
+        x, y = (
+            [width * coordinate - 0.5 for coordinate, _ in corners],
+            [height * coordinate - 0.5 for _, coordinate in corners],
+        )
         colour = COLOURS[number % len(COLOURS)]
         axes.plot([*x, x[0]], [*y, y[0]], color=colour, linewidth=1.5)
         axes.plot(x[:1], y[:1], "o", color=colour, markersize=3)
@@ -218,11 +225,11 @@ def crops(
     for column in range(count):
         shades = pictures[column].permute(1, 2, 0)
         grid[0][column].imshow(shades.numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
-        _outline(grid[0][column], corners[column].tolist(), shades.shape)
+        _outline_crops(grid[0][column], corners[column].tolist(), shades.shape)
         grid[0][column].set_title(titles[column] if titles else "", fontsize=9)
         for row in range(several):
-            own = cut[column, row] - cut[column, row].min()  # shades as a model reads them: the least is black
-            light = (own / own.max().clamp(min=1e-6)).permute(1, 2, 0).numpy().squeeze()
+            crop = cut[column, row] - cut[column, row].min()  # shades as a model reads them: the least is black
+            light = (crop / crop.max().clamp(min=1e-6)).permute(1, 2, 0).numpy().squeeze()
             grid[1 + row][column].imshow(light, cmap="gray", vmin=0, vmax=1)
             for edge in grid[1 + row][column].spines.values():
                 edge.set(color=COLOURS[row % len(COLOURS)], linewidth=2)
@@ -231,46 +238,56 @@ def crops(
     return figure
 
 
-def anatomy(found: Anatomy, *, title: str = "") -> Figure:
+def anatomy(vit_anatomy: Anatomy, *, title: str = "") -> Figure:
     """Inside a ViT: patch filters, likeness of positions, and how far each head of each block looks."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(16, 4.6), layout="constrained")
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1.3, 1, 1.2))
-    left.imshow(_tiled(_shades(found.filters), across=ACROSS), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    left.set_title(f"patch filters: {found.explained.sum():.0%} of their variance in {len(found.filters)} components")
-    if found.likeness is None:
-        middle.text(0.5, 0.5, "no positional encoding\nis added to patches", ha="center", va="center")
-        middle.set_title("likeness of positions")
+    filter_axes, likeness_axes, distance_axes = figure.subplots(1, 3, width_ratios=(1.3, 1, 1.2))
+    filter_axes.imshow(
+        _tile_pictures(_filter_images(vit_anatomy.filters), across=ACROSS),
+        cmap="gray",
+        vmin=0,
+        vmax=1,
+        interpolation="nearest",
+    )
+    filter_axes.set_title(
+        f"patch filters: {vit_anatomy.explained.sum():.0%} of their variance in {len(vit_anatomy.filters)} components"
+    )
+    if vit_anatomy.likeness is None:
+        likeness_axes.text(0.5, 0.5, "no positional encoding\nis added to patches", ha="center", va="center")
+        likeness_axes.set_title("likeness of positions")
     else:
-        maps = found.likeness.unflatten(1, found.grid)[..., None].numpy()
-        shown = middle.imshow(
-            _tiled(maps, across=found.grid[1]), cmap="viridis", vmin=-1, vmax=1, interpolation="nearest"
+        maps = vit_anatomy.likeness.unflatten(1, vit_anatomy.grid)[..., None].numpy()
+        shown = likeness_axes.imshow(
+            _tile_pictures(maps, across=vit_anatomy.grid[1]), cmap="viridis", vmin=-1, vmax=1, interpolation="nearest"
         )
-        middle.set_title("likeness of positions: each patch with all others")
-        figure.colorbar(shown, ax=middle, shrink=0.8, label="cosine")
-    for axes in (left, middle):
+        likeness_axes.set_title("likeness of positions: each patch with all others")
+        figure.colorbar(shown, ax=likeness_axes, shrink=0.8, label="cosine")
+    for axes in (filter_axes, likeness_axes):
         axes.set(xticks=[], yticks=[], facecolor=GROUND)
         axes.spines[:].set_visible(False)
-    for block, heads in enumerate(found.distances.tolist()):
-        right.scatter([block] * len(heads), heads, s=18, color="C0", alpha=0.7)
-    right.axhline(found.even, color="0.4", linestyle="--", linewidth=1, label="all patches alike")
-    highest = 1.1 * max(found.even, float(found.distances.max()))
-    right.set(xlabel="block", ylabel="mean distance, pixels", ylim=(0, highest), xticks=range(len(found.distances)))
-    right.legend(loc="lower right", frameon=False)
-    right.set_title("attention distance, each head a dot")
+    for block, heads in enumerate(vit_anatomy.distances.tolist()):
+        distance_axes.scatter([block] * len(heads), heads, s=18, color="C0", alpha=0.7)
+    distance_axes.axhline(vit_anatomy.even, color="0.4", linestyle="--", linewidth=1, label="all patches alike")
+    highest = 1.1 * max(vit_anatomy.even, float(vit_anatomy.distances.max()))
+    distance_axes.set(
+        xlabel="block", ylabel="mean distance, pixels", ylim=(0, highest), xticks=range(len(vit_anatomy.distances))
+    )
+    distance_axes.legend(loc="lower right", frameon=False)
+    distance_axes.set_title("attention distance, each head a dot")
     _entitle(figure, title)
     return figure
 
 
-def _shades(filters: Float[Tensor, "filter channels y x"]) -> Any:
+def _filter_images(filters: Float[Tensor, "filter channels y x"]) -> Any:
     """Filters as pictures: 0 is grey, each as strong as it can be; channels other than one or three are averaged."""
-    seen = filters if filters.shape[1] in (1, 3) else filters.mean(1, keepdim=True)
-    most = seen.abs().amax((1, 2, 3), keepdim=True).clamp(min=1e-12)
-    return (0.5 + 0.5 * seen / most).permute(0, 2, 3, 1).numpy()
+    images = filters if filters.shape[1] in (1, 3) else filters.mean(1, keepdim=True)
+    most = images.abs().amax((1, 2, 3), keepdim=True).clamp(min=1e-12)
+    return (0.5 + 0.5 * images / most).permute(0, 2, 3, 1).numpy()
 
 
-def _tiled(tiles: Any, *, across: int) -> Any:
+def _tile_pictures(tiles: Any, *, across: int) -> Any:
     """Small pictures, channels last, side by side in rows, with gaps between them."""
     import numpy as np
     from matplotlib.colors import to_rgb
@@ -285,7 +302,7 @@ def _tiled(tiles: Any, *, across: int) -> Any:
     return whole.squeeze(-1) if channels == 1 else whole
 
 
-def _light(
+def _light_mask(
     values: Tensor, regions: Sequence[tuple[int, tuple[float, float, float, float]]], shape: Sequence[int]
 ) -> Any:
     """How bright each pixel is: all of it in the highest region, a little where nothing is."""
@@ -318,9 +335,9 @@ def positions(table: Float[Tensor, "place width"], *, title: str = "") -> Figure
 
 def save(figure: Figure, path: Path) -> None:
     """Write a picture in the format its name asks for."""
-    known = figure.canvas.get_supported_filetypes()
+    formats = figure.canvas.get_supported_filetypes()
     kind = path.suffix.lstrip(".").lower()
-    if kind not in known:
+    if kind not in formats:
         raise ValueError(f"{path}: cannot draw a {kind or 'nameless'} file, choose png, svg or pdf")
     figure.savefig(path, dpi=150)
 

@@ -47,14 +47,14 @@ def page(
     most: int = 2000,
 ) -> str:
     """The page; `summary` is a table under its head, and beyond `most` rows those that differ least are left out."""
-    kept = sorted(rows, key=ORDERS["difference"][1])[:most]
-    ranks = {name: _ranks(kept, key) for name, (_, key) in ORDERS.items()}
+    shown_rows = sorted(rows, key=ORDERS["difference"][1])[:most]
+    ranks = {name: _ranks(shown_rows, key) for name, (_, key) in ORDERS.items()}
     cards = "\n".join(
-        _card(row, names, score, {name: rank[i] for name, rank in ranks.items()}) for i, row in enumerate(kept)
+        _card(row, names, score, {name: rank[i] for name, rank in ranks.items()}) for i, row in enumerate(shown_rows)
     )
     title = escape(f"{names[0]} and {names[1]}")
-    left_out = len(rows) - len(kept)
-    told = f"{len(rows):,} sentences" + (f", of which the {left_out:,} most alike are left out" if left_out else "")
+    left_out = len(rows) - len(shown_rows)
+    caption = f"{len(rows):,} sentences" + (f", of which the {left_out:,} most alike are left out" if left_out else "")
     controls = "\n".join(
         f'<input type="radio" name="order" id="by-{name}"{" checked" if name == "difference" else ""}>'
         f'<label for="by-{name}">{escape(label.format(*names))}</label>'
@@ -65,23 +65,23 @@ def page(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>\n{STYLE}{_orders()}</style>\n</head>\n<body>\n"
-        f"<h1>{title}</h1>\n<p>{told}. {LEGEND}</p>\n{_table(summary)}"
+        f"<h1>{title}</h1>\n<p>{caption}. {LEGEND}</p>\n{_table(summary)}"
         f'<span class="legend">Order:</span>\n{controls}\n'
         '<input type="checkbox" id="only"><label for="only">only where they differ</label>\n'
         f'<main class="rows">\n{cards}\n</main>\n</body>\n</html>\n'
     )
 
 
-def differences(answer: str, other: str, reference: str) -> str:
+def mark_differences(answer: str, other: str, reference: str) -> str:
     """The answer as HTML, words that the other one has not marked: `right` if the reference has them, else `wrong`."""
-    own = list(WORD.finditer(answer))
-    words = [match[0] for match in own]
-    beside, wanted = WORD.findall(other), WORD.findall(reference)
-    if max(len(words), len(beside), len(wanted)) > LONGEST:
+    tokens = list(WORD.finditer(answer))
+    words = [match[0] for match in tokens]
+    other_words, reference_words = WORD.findall(other), WORD.findall(reference)
+    if max(len(words), len(other_words), len(reference_words)) > LONGEST:
         return escape(answer)
-    shared, right = _common(words, beside), _common(words, wanted)
+    shared, right = _common(words, other_words), _common(words, reference_words)
     parts, place = [], 0
-    for kind, group in groupby(enumerate(own), lambda pair: None if pair[0] in shared else pair[0] in right):
+    for kind, group in groupby(enumerate(tokens), lambda pair: None if pair[0] in shared else pair[0] in right):
         matches = [match for _, match in group]
         begin, end = matches[0].start(), matches[-1].end()
         parts.append(escape(answer[place:begin]))
@@ -106,16 +106,16 @@ def _ranks(rows: Sequence[Row], key: Callable[[Row], float]) -> list[int]:
 
 
 def _card(row: Row, names: tuple[str, str], score: str, ranks: dict[str, int]) -> str:
-    one, other = row.answers
+    first, second = row.answers
     style = ";".join(f"--{name}:{rank}" for name, rank in ranks.items())
     lines = [("source", escape(row.source)), ("reference", escape(row.reference))]
     for name, text, value in (
-        (names[0], differences(one, other, row.reference), row.scores[0]),
-        (names[1], differences(other, one, row.reference), row.scores[1]),
+        (names[0], mark_differences(first, second, row.reference), row.scores[0]),
+        (names[1], mark_differences(second, first, row.reference), row.scores[1]),
     ):
         lines.append((f"{escape(name)} <b>{value:.1f}</b>", text))
     listed = "".join(f'<dt>{label}</dt><dd dir="auto">{text}</dd>' for label, text in lines)
-    same = ' class="same"' if one == other else ""
+    same = ' class="same"' if first == second else ""
     head = f"<h2>{row.number} <small>{escape(score)} {row.gain:+.1f}</small></h2>"
     return f'<article{same} style="{style}">{head}<dl>{listed}</dl></article>'
 

@@ -20,7 +20,7 @@ from regard.attention.masks import EVERYONE, Mask, Padded, Turn
 from regard.attention.multihead import MultiHead
 from regard.attention.scores import Additive, Bilinear, Graph, Score, cosine, dot, scaled_dot
 from regard.attention.singlehead import SingleHead
-from regard.interpret.watch import Look, Seen
+from regard.interpret.watch import AttentionRecord, Look
 
 
 @dataclass(frozen=True)
@@ -103,18 +103,18 @@ class Inside:
         scaled = self.raw * self.form.scale
         return scaled if self.bias is None else scaled + self.bias
 
-    def recomputed(self) -> Float[Tensor, "heads query key"]:
+    def recompute_weights(self) -> Float[Tensor, "heads query key"]:
         """The weights, made again from queries and keys."""
         return weigh(self.scores(), self.visible)
 
     def contributions(self) -> Float[Tensor, "heads query width"]:
         """What each head adds to the vector of each query, before the projection's bias."""
-        return self.recomputed() @ self.values @ self.output
+        return self.recompute_weights() @ self.values @ self.output
 
     @property
     def difference(self) -> float:
         """Largest difference between the weights made again and the model's own."""
-        return float((self.recomputed() - self.weights).abs().max())
+        return float((self.recompute_weights() - self.weights).abs().max())
 
     def step(self, head: int, place: int) -> Step:
         """One head at one query."""
@@ -123,7 +123,7 @@ class Inside:
             raise ValueError(
                 f"{self.name} has heads 0 to {heads - 1} and tokens 0 to {queries - 1}: no head {head} at token {place}"
             )
-        weights = self.recomputed()[head, place]
+        weights = self.recompute_weights()[head, place]
         mixed = weights @ self.values[head]
         return Step(
             attention=self.name,
@@ -178,15 +178,15 @@ def inside(
     `read` must send one example through the model in one go: an answer found by a search is read again from beginning
     to end, which gives the same numbers as its writing did.
     """
-    known = {name: module for name, module in model.named_modules() if isinstance(module, MultiHead | SingleHead)}
-    found = {name: module for name, module in known.items() if names is None or name in names}
-    missing = sorted(set(names or ()) - set(found))
+    attentions = {name: module for name, module in model.named_modules() if isinstance(module, MultiHead | SingleHead)}
+    selected = {name: module for name, module in attentions.items() if names is None or name in names}
+    missing = sorted(set(names or ()) - set(selected))
     if missing:
-        raise ValueError(f"no attention called {missing[0]}; there are {', '.join(known)}")
-    inputs: dict[str, list[tuple[Any, ...]]] = {name: [] for name in found}
-    looks: dict[str, list[Look]] = {name: [] for name in found}
+        raise ValueError(f"no attention called {missing[0]}; there are {', '.join(attentions)}")
+    inputs: dict[str, list[tuple[Any, ...]]] = {name: [] for name in selected}
+    looks: dict[str, list[Look]] = {name: [] for name in selected}
     handles = []
-    for name, module in found.items():
+    for name, module in selected.items():
         handles.append(module.register_forward_pre_hook(_catcher(inputs, name), with_kwargs=True))
         handles.append(module.weights.register_forward_hook(_keeper(looks, name)))
     try:
@@ -194,12 +194,12 @@ def inside(
     finally:
         for handle in handles:
             handle.remove()
-    idle = sorted(name for name, each in looks.items() if not each)
+    idle = sorted(name for name, weights in looks.items() if not weights)
     if idle:
         raise ValueError(f"{idle[0]} did not run: leave it out of the names")
     return {
-        name: _open(name, module, inputs[name], [each.to_dense() for each in Seen(looks)[name]])
-        for name, module in found.items()
+        name: _recompute(name, module, inputs[name], [weights.to_dense() for weights in AttentionRecord(looks)[name]])
+        for name, module in selected.items()
     }, answer
 
 
@@ -207,14 +207,14 @@ def predictions(
     logits: Float[Tensor, "query vocab"], written: Sequence[int], text: Callable[[int], str], *, top: int = 10
 ) -> list[Prediction]:
     """The likeliest tokens at every place beside the one that was written."""
-    found = []
+    likeliest = []
     for line, token in zip(logits.float(), written, strict=True):
         shares = line.softmax(-1)
         best = shares.topk(min(top, len(shares)))
         candidates = [(text(id), value) for id, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
         rank = int((shares > shares[token]).sum())
-        found.append(Prediction(candidates, text(token), float(shares[token]), rank))
-    return found
+        likeliest.append(Prediction(candidates, text(token), float(shares[token]), rank))
+    return likeliest
 
 
 def _catcher(inputs: dict[str, list[tuple[Any, ...]]], name: str) -> Any:
@@ -241,55 +241,61 @@ def _keeper(looks: dict[str, list[Look]], name: str) -> Any:
     return keep
 
 
-def _open(name: str, module: MultiHead | SingleHead, given: Sequence[tuple[Any, ...]], weights: list[Tensor]) -> Inside:
+def _recompute(
+    name: str, module: MultiHead | SingleHead, inputs: Sequence[tuple[Any, ...]], weights: list[Tensor]
+) -> Inside:
     """Queries, keys, values and scores of one attention, made again from its inputs."""
     if len(weights) != 1:
         raise ValueError(f"a batch of {len(weights)}: look inside one example at a time")
-    opened = _single(module, given) if isinstance(module, SingleHead) else _multiple(module, *given[0])
-    return Inside(name=name, weights=weights[0], **opened)
+    vectors = (
+        _single_head_vectors(module, inputs)
+        if isinstance(module, SingleHead)
+        else _multi_head_vectors(module, *inputs[0])
+    )
+    return Inside(name=name, weights=weights[0], **vectors)
 
 
-def _single(module: SingleHead, given: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+def _single_head_vectors(module: SingleHead, inputs: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
     """What a single head had in hand, of all its turns."""
-    query = _alone(torch.cat([x for x, *_ in given], dim=-2), 2)[None]
-    _, memory, mask, _ = given[0]
-    keys, values = (_alone(part, 3) for part in memory)
+    query = _drop_batch_axis(torch.cat([x for x, *_ in inputs], dim=-2), 2)[None]
+    _, memory, mask, _ = inputs[0]
+    keys, values = (_drop_batch_axis(part, 3) for part in memory)
     if isinstance(module.score, Additive):  # its keys are projected already
-        left, vector = query @ module.score.query, module.score.vector
-        form = Form("additive", "v . tanh(W q + U k)", left, keys, vector=vector)
+        projected, vector = query @ module.score.query, module.score.vector
+        form = Form("additive", "v . tanh(W q + U k)", projected, keys, vector=vector)
     else:
         form = _form(module.score, query, keys)
     visible = _visible(mask, query[:, :1], keys).expand(query.shape[1], -1)
     output = torch.eye(values.shape[-1], device=values.device)[None]
-    return _held(form, query, keys, values, visible) | {"bias": None, "output": output}
+    return _inside_fields(form, query, keys, values, visible) | {"bias": None, "output": output}
 
 
-def _multiple(module: MultiHead, x: Tensor, memory: Any, mask: Mask, positions: Any) -> dict[str, Any]:
+def _multi_head_vectors(module: MultiHead, x: Tensor, memory: Any, mask: Mask, positions: Any) -> dict[str, Any]:
     """What many heads had in hand."""
     query = _split(module.query(x), module.heads)
-    held = memory if isinstance(memory, KeyValues) else module.remember(x if memory is None else memory)
-    keys, values = held
+    key_values = memory if isinstance(memory, KeyValues) else module.remember(x if memory is None else memory)
+    keys, values = key_values
     if positions is not None:
         places, _ = mask.places(query.shape[-2], keys.shape[-2], x.device)
         query, keys = positions.turn(query, places), positions.turn(keys, places)
     bias = None
     if positions is not None and positions.biased:
-        bias = _alone(positions.bias(mask.distance(query.shape[-2], keys.shape[-2], x.device)), 3)
+        bias = _drop_batch_axis(positions.bias(mask.distance(query.shape[-2], keys.shape[-2], x.device)), 3)
     repeats = module.heads // module.groups
-    query = _alone(query, 3)
-    keys, values = (_alone(part, 3).repeat_interleave(repeats, dim=0) for part in (keys, values))
+    query = _drop_batch_axis(query, 3)
+    keys, values = (_drop_batch_axis(part, 3).repeat_interleave(repeats, dim=0) for part in (keys, values))
     form = _form(module.score, query, keys)
     raw = {"raw": module.score(query, keys)} if form.kind == "given" else {}
     output = module.output.weight.detach().T.unflatten(0, (module.heads, -1))
     visible = _visible(mask, query, keys)
-    return _held(form, query, keys, values, visible, **raw) | {"bias": bias, "output": output}
+    return _inside_fields(form, query, keys, values, visible, **raw) | {"bias": bias, "output": output}
 
 
-def _held(
+def _inside_fields(
     form: Form, query: Tensor, keys: Tensor, values: Tensor, visible: Tensor, raw: Tensor | None = None
 ) -> dict[str, Any]:
-    own = {"form": form, "queries": query, "keys": keys, "values": values, "visible": visible}
-    return own | {"raw": form.raw() if raw is None else raw}
+    fields = {"form": form, "queries": query, "keys": keys, "values": values, "visible": visible}
+    return fields | {"raw": form.raw() if raw is None else raw}
 
 
 def _form(score: Score, query: Tensor, keys: Tensor) -> Form:
@@ -300,16 +306,18 @@ def _form(score: Score, query: Tensor, keys: Tensor) -> Form:
     if score is dot:
         return Form("dot", "q . k", query, keys)
     if score is cosine:
-        left, right = (nn.functional.normalize(part, dim=-1) for part in (query, keys))
-        return Form("dot", "q . k / (|q| |k|)", left, right)
+        left_vectors, right_vectors = (nn.functional.normalize(part, dim=-1) for part in (query, keys))
+        return Form("dot", "q . k / (|q| |k|)", left_vectors, right_vectors)
     if isinstance(score, Bilinear):
         return Form("dot", "q W k", query @ score.weight, keys)
     if isinstance(score, Additive):
         vector = score.vector.expand(len(query), -1)
         return Form("additive", "v . tanh(W q + U k)", query @ score.query, keys @ score.key, vector=vector)
     if isinstance(score, Graph):
-        left, right = query @ score.query, keys @ score.key
-        return Form("graph", f"LeakyReLU(a . q + b . k), slope {score.slope}", left, right, slope=score.slope)
+        left_vectors, right_vectors = query @ score.query, keys @ score.key
+        return Form(
+            "graph", f"LeakyReLU(a . q + b . k), slope {score.slope}", left_vectors, right_vectors, slope=score.slope
+        )
     return Form("given", getattr(score, "__name__", type(score).__name__), query, keys)
 
 
@@ -318,7 +326,7 @@ def _split(vectors: Tensor, heads: int) -> Tensor:
     return vectors.unflatten(-1, (heads, -1)).transpose(-3, -2)
 
 
-def _alone(tensor: Tensor, dimensions: int) -> Tensor:
+def _drop_batch_axis(tensor: Tensor, dimensions: int) -> Tensor:
     """Without the axis of a batch of one."""
     while tensor.dim() > dimensions:
         if len(tensor) != 1:
@@ -332,4 +340,4 @@ def _visible(mask: Mask, query: Tensor, keys: Tensor) -> Tensor:
     queries, places = query.shape[-2], keys.shape[-2]
     dense = mask.dense(queries, places, query.device)
     whole = torch.ones(queries, places, dtype=torch.bool, device=query.device)
-    return whole if dense is None else whole & _alone(dense, 2)
+    return whole if dense is None else whole & _drop_batch_axis(dense, 2)

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Prediction, Step
 from regard.interpret.trace import Trace
-from regard.interpret.words import Unit, merge, normalise, units
+from regard.interpret.words import Unit, group_items, merge, normalise
 
 BOUNDS = (0.05, 0.25, 0.5, 0.75)
 SHADES = " ░▒▓█"
@@ -63,50 +63,50 @@ def alignment(
     style: Style = STYLE,
 ) -> str:
     """Where one attention of a trace looked (the last cross-attention, all heads' mean, unless told otherwise)."""
-    seen = trace.find(name)
-    weights, single = seen.values, _single(seen, head)
-    rows = units(trace.items[seen.query], level=level, specials=specials)
-    keys = units(trace.items[seen.key], level=level, specials=specials)
-    merged = merge(single, rows, keys)
+    attention = trace.find(name)
+    weights, head_weights = attention.values, _select_head(attention, head)
+    rows = group_items(trace.items[attention.query], level=level, specials=specials)
+    keys = group_items(trace.items[attention.key], level=level, specials=specials)
+    merged = merge(head_weights, rows, keys)
     mean = "the only head" if len(weights) == 1 else f"mean of {len(weights)} heads"
     heads = mean if head is None else f"head {head}"
-    title = f"{seen.name}, {heads}: where each line looked, not why"
+    title = f"{attention.name}, {heads}: where each line looked, not why"
     shown = normalise(merged) if renormalise else merged
     return f"{title}\n{matrix(shown, rows, keys, style=style)}"
 
 
-def _single(seen: Weights, head: int | None) -> Float[Tensor, "query key"]:
+def _select_head(attention: Weights, head: int | None) -> Float[Tensor, "query key"]:
     """The weights of one head, or the mean of all."""
-    if head is not None and not 0 <= head < len(seen.values):
-        raise ValueError(f"{seen.name} has heads 0 to {len(seen.values) - 1}, not {head}")
-    weights = seen.values.float()
+    if head is not None and not 0 <= head < len(attention.values):
+        raise ValueError(f"{attention.name} has heads 0 to {len(attention.values) - 1}, not {head}")
+    weights = attention.values.float()
     return weights.mean(0) if head is None else weights[head]
 
 
 def regions(trace: Trace, name: str | None = None, *, head: int | None = None, style: Style = STYLE) -> str:
     """Where in a picture each of those that look did: regions as they lie, as shares of the highest."""
-    seen = trace.find(name)
-    weights = _single(seen, head)
-    places = [(number, item.box) for number, item in enumerate(trace.items[seen.key]) if item.box is not None]
+    attention = trace.find(name)
+    weights = _select_head(attention, head)
+    places = [(number, item.box) for number, item in enumerate(trace.items[attention.key]) if item.box is not None]
     tops = sorted({box[1] for _, box in places})
     gain = [f"gain of this attention: {trace.facts['gain']}"] if "gain" in trace.facts else []
-    found = [f"{seen.name}: where in the picture, not why", *_crops(trace), *gain]
-    chances = dict(trace.facts.get("answers", ())) if seen.query == "asked" else {}
-    for item, row in zip(trace.items[seen.query], weights, strict=True):
+    lines = [f"{attention.name}: where in the picture, not why", *_crops(trace), *gain]
+    chances = dict(trace.facts.get("answers", ())) if attention.query == "asked" else {}
+    for item, row in zip(trace.items[attention.query], weights, strict=True):
         if item.special:
             continue
         most = max(float(row[number]) for number, _ in places)
         chance = f" {chances[item.text]:.3f}" if item.text in chances else ""
         share = f"highest {most:.1%}, an equal share {1 / len(places):.1%}"
-        found.append(f"{_printable(item.text, ascii=style.ascii)}{chance}  ({share})")
+        lines.append(f"{_printable(item.text, ascii=style.ascii)}{chance}  ({share})")
         for top in tops:
             line = [float(row[number]) for number, box in places if box[1] == top]
             shown = [
-                _cell(each if style.numbers else each / max(most, 1e-9), 4 if style.numbers else 2, style)
-                for each in line
+                _cell(value if style.numbers else value / max(most, 1e-9), 4 if style.numbers else 2, style)
+                for value in line
             ]
-            found.append(style.cut("".join(shown).rstrip(), style.width))
-    return "\n".join(found if style.numbers else [*found, legend(style, of="the highest")])
+            lines.append(style.cut("".join(shown).rstrip(), style.width))
+    return "\n".join(lines if style.numbers else [*lines, legend(style, of="the highest")])
 
 
 def _crops(trace: Trace) -> list[str]:
@@ -133,7 +133,11 @@ def matrix(
     bands = []
     for first, last in _bands(sizes, room):
         columns_of_band = slice(first, last)
-        heading = _across(headings, sizes, columns_of_band) if upright else _down(headings, sizes, columns_of_band)
+        heading = (
+            _horizontal_heading(headings, sizes, columns_of_band)
+            if upright
+            else _vertical_headings(headings, sizes, columns_of_band)
+        )
         lines = [" " * (side + 1) + line for line in heading]
         for unit, row in zip(queries, weights.tolist(), strict=True):
             cells = "".join(
@@ -154,27 +158,27 @@ def links(
     weights: Float[Tensor, "query key"], queries: Sequence[Item], keys: Sequence[Item], *, threshold: float = 0.0
 ) -> list[tuple[int, int]]:
     """(word read, word written) for every written word that gave one read word more than the threshold."""
-    rows, read = units(queries), units(keys)
+    rows, read = group_items(queries), group_items(keys)
     if not rows or not read:
         return []
     best = merge(weights.float(), rows, read).max(-1)
-    found = []
+    pairs = []
     for row, (value, place) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True)):
         if value > threshold:
-            found.append((_number(read, place), _number(rows, row)))
-    return sorted(found)
+            pairs.append((_number(read, place), _number(rows, row)))
+    return sorted(pairs)
 
 
 def pharaoh(
     weights: Float[Tensor, "query key"], queries: Sequence[Item], keys: Sequence[Item], *, threshold: float = 0.0
 ) -> str:
     """Links as alignment tools exchange them: `0-0 1-2`, the word read before the word written."""
-    found = links(weights, queries, keys, threshold=threshold)
-    return " ".join(f"{read}-{written}" for read, written in found)
+    pairs = links(weights, queries, keys, threshold=threshold)
+    return " ".join(f"{read}-{written}" for read, written in pairs)
 
 
 def step(
-    one: Step,
+    shown: Step,
     keys: Sequence[Item],
     *,
     token: str = "",
@@ -185,22 +189,22 @@ def step(
     """One head at one query, line by line in the order in which the model computes; `answered` is what is predicted."""
     token = _printable(token, ascii=style.ascii)
     lines = [
-        f"{one.attention}, head {one.head}, token {one.place} {token}".rstrip(),
-        f"query    q = {_vector(one.query)}",
-        f"score    {_printable(one.formula, ascii=style.ascii)}",
+        f"{shown.attention}, head {shown.head}, token {shown.place} {token}".rstrip(),
+        f"query    q = {_vector(shown.query)}",
+        f"score    {_printable(shown.formula, ascii=style.ascii)}",
         "",
-        *_ledger(one, keys, style),
+        *_key_lines(shown, keys, style),
         "",
-        f"sum      weights x values = {_vector(one.mixed)}",
-        f"output   projected: {_vector(one.contribution)}",
-        f"         length {float(one.contribution.norm()):.4f} of what this head adds to the token's vector",
-        f"check    recomputed = the model's weights {f'to {one.difference:.0e}' if one.difference else 'exactly'}",
+        f"sum      weights x values = {_vector(shown.mixed)}",
+        f"output   projected: {_vector(shown.contribution)}",
+        f"         length {float(shown.contribution.norm()):.4f} of what this head adds to the token's vector",
+        f"check    recomputed = the model's weights {f'to {shown.difference:.0e}' if shown.difference else 'exactly'}",
     ]
     if prediction is not None:
         heading = "next     written" if answered == "target" else f"{answered:<8} chosen"
-        lines += ["", f"{heading}: {_quoted(prediction.written, style)}"]
+        lines += ["", f"{heading}: {_quote_token(prediction.written, style)}"]
         lines += [
-            f"         {_bar(share, style)} {share:6.1%}  {_quoted(text, style)}" for text, share in prediction.top
+            f"         {_bar(share, style)} {share:6.1%}  {_quote_token(text, style)}" for text, share in prediction.top
         ]
     return "\n".join(style.cut(line, style.width) for line in lines)
 
@@ -214,18 +218,18 @@ def columns(text: str) -> int:
     )
 
 
-def _ledger(one: Step, keys: Sequence[Item], style: Style) -> list[str]:
+def _key_lines(head_step: Step, keys: Sequence[Item], style: Style) -> list[str]:
     """A line per key: raw score, scaled, bias, whether it is in sight, and its share."""
     side = max(4, *(columns(style.label(item.text, LABEL)) for item in keys))
-    biased = "     bias" if one.bias is not None else ""
+    biased = "     bias" if head_step.bias is not None else ""
     lines = [f"{_fill('key', side)}      raw   scaled{biased}  mask  softmax"]
     for place, item in enumerate(keys):
-        raw = float(one.raw[place])
-        bias = f" {float(one.bias[place]):8.3f}" if one.bias is not None else ""
-        sight = "    -" if one.visible[place] else "  hid"
-        share = float(one.weights[place])
+        raw = float(head_step.raw[place])
+        bias = f" {float(head_step.bias[place]):8.3f}" if head_step.bias is not None else ""
+        sight = "    -" if head_step.visible[place] else "  hid"
+        share = float(head_step.weights[place])
         lines.append(
-            f"{_fill(style.label(item.text, LABEL), side)} {raw:8.3f} {raw * one.scale:8.3f}{bias} {sight}"
+            f"{_fill(style.label(item.text, LABEL), side)} {raw:8.3f} {raw * head_step.scale:8.3f}{bias} {sight}"
             f"  {share:7.4f}  {_bar(share, style)}".rstrip()
         )
     return lines
@@ -244,7 +248,7 @@ def _vector(numbers: Tensor, shown: int = 5) -> str:
     return f"[{listed}{more}]"
 
 
-def _quoted(text: str, style: Style) -> str:
+def _quote_token(text: str, style: Style) -> str:
     """A token between quotes, since its leading space matters."""
     space = " " if text.startswith(" ") and text.strip() else ""
     return f'"{space}{_printable(text, ascii=style.ascii)}"'
@@ -276,12 +280,12 @@ def _bands(sizes: Sequence[int], room: int) -> list[tuple[int, int]]:
     return [*bands, (first, len(sizes))]
 
 
-def _across(headings: Sequence[str], sizes: Sequence[int], band: slice) -> list[str]:
+def _horizontal_heading(headings: Sequence[str], sizes: Sequence[int], band: slice) -> list[str]:
     """Column headings as one line."""
     return ["".join(_fill(text, size) for text, size in zip(headings[band], sizes[band], strict=True))]
 
 
-def _down(headings: Sequence[str], sizes: Sequence[int], band: slice) -> list[str]:
+def _vertical_headings(headings: Sequence[str], sizes: Sequence[int], band: slice) -> list[str]:
     """Column headings written downwards, ending right above the matrix."""
     shown = [text if len(text) <= UPRIGHT else text[: UPRIGHT - 1] + "." for text in headings[band]]
     height = max(map(len, shown))

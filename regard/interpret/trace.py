@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Steps
-from regard.interpret.words import merge, units
+from regard.interpret.words import group_items, merge
 
 FORMAT = 1
 PICTURE = "picture: "  # before the name of a list whose picture lies among the tensors
@@ -37,40 +37,43 @@ class Trace:
     """What items with a box are parts of, by the name of their list."""
 
     def __post_init__(self) -> None:
-        for one in self.weights:
-            _, queries, keys = one.values.shape
-            named = len(self.items[one.query]), len(self.items[one.key])
-            if (queries, keys) != named:
-                raise ValueError(f"{one.name} has weights of {queries} x {keys} for {named[0]} x {named[1]} items")
+        for attention in self.weights:
+            _, queries, keys = attention.values.shape
+            item_counts = len(self.items[attention.query]), len(self.items[attention.key])
+            if (queries, keys) != item_counts:
+                raise ValueError(
+                    f"{attention.name} has weights of {queries} x {keys} for {item_counts[0]} x {item_counts[1]} items"
+                )
 
     def find(self, name: str | None = None) -> Weights:
         """The weights of that name; without one the last attention from one text to another, or the last of all."""
         if not self.weights:
             raise ValueError("this trace holds no weights: nothing was watched")
-        for one in self.weights:
-            if one.name == name:
-                return one
+        for attention in self.weights:
+            if attention.name == name:
+                return attention
         if name is not None:
-            raise unknown_weights(name, [one.name for one in self.weights])
-        across = [one for one in self.weights if one.name.endswith("cross")]
+            raise unknown_weights(name, [attention.name for attention in self.weights])
+        across = [attention for attention in self.weights if attention.name.endswith("cross")]
         return (across or list(self.weights))[-1]
 
     def by_words(self) -> Trace:
         """The same with words in place of their pieces, where it is words that look at a picture or at one another."""
         lists = {
-            name: units(items, level="subword" if name in self.pictures else "word", specials=True)
+            name: group_items(items, level="subword" if name in self.pictures else "word", specials=True)
             for name, items in self.items.items()
         }
         if all(len(lists[name]) == len(items) for name, items in self.items.items()):
             return self
         items = {
             name: [Item(unit.text, word=unit.word, special=unit.special) for unit in lists[name]]
-            if len(lists[name]) < len(own)
-            else own
-            for name, own in self.items.items()
+            if len(lists[name]) < len(original)
+            else original
+            for name, original in self.items.items()
         }
         weights = [
-            replace(one, values=merge(one.values.float(), lists[one.query], lists[one.key])) for one in self.weights
+            replace(attention, values=merge(attention.values.float(), lists[attention.query], lists[attention.key]))
+            for attention in self.weights
         ]
         return replace(self, items=items, weights=weights, again=None)
 
@@ -86,15 +89,19 @@ class Trace:
             "format": FORMAT,
             "model": self.model,
             "task": self.task,
-            "items": {name: [_spare(asdict(item)) for item in items] for name, items in self.items.items()},
+            "items": {name: [_drop_empty(asdict(item)) for item in items] for name, items in self.items.items()},
             "weights": [
-                {"name": one.name, "axes": ["head", one.query, one.key], "shape": list(one.values.shape)}
-                for one in self.weights
+                {
+                    "name": attention.name,
+                    "axes": ["head", attention.query, attention.key],
+                    "shape": list(attention.values.shape),
+                }
+                for attention in self.weights
             ],
             "facts": dict(self.facts),
             "pictures": list(self.pictures),
         }
-        tensors = {one.name: one.values.detach().cpu().contiguous() for one in self.weights}
+        tensors = {attention.name: attention.values.detach().cpu().contiguous() for attention in self.weights}
         tensors |= {f"{PICTURE}{name}": pixels.cpu().contiguous() for name, pixels in self.pictures.items()}
         save_file(tensors, path.with_suffix(".safetensors"))
         path.write_text(json.dumps(head, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -106,9 +113,9 @@ class Trace:
         return page.frame(self)
 
 
-def unknown_weights(name: str, known: Sequence[str]) -> ValueError:
+def unknown_weights(name: str, names: Sequence[str]) -> ValueError:
     """Return the error for a name that no weights have."""
-    return ValueError(f"no weights called {name}; there are {', '.join(known)}")
+    return ValueError(f"no weights called {name}; there are {', '.join(names)}")
 
 
 def load(path: Path) -> Trace:
@@ -123,11 +130,14 @@ def load(path: Path) -> Trace:
         name: [Item(**{**item, "box": tuple(item["box"])} if "box" in item else item) for item in listed]
         for name, listed in head["items"].items()
     }
-    weights = [Weights(one["name"], one["axes"][1], one["axes"][2], tensors[one["name"]]) for one in head["weights"]]
+    weights = [
+        Weights(record["name"], record["axes"][1], record["axes"][2], tensors[record["name"]])
+        for record in head["weights"]
+    ]
     pictures = {name: tensors[f"{PICTURE}{name}"] for name in head.get("pictures", [])}
     return Trace(head["model"], head["task"], items, weights, head["facts"], pictures=pictures)
 
 
-def _spare(fields: dict[str, Any]) -> dict[str, Any]:
+def _drop_empty(fields: dict[str, Any]) -> dict[str, Any]:
     """Without what is not there."""
     return {name: value for name, value in fields.items() if value is not None and value is not False}

@@ -20,7 +20,7 @@ from regard.attention.tap import Tap
 
 
 @runtime_checkable
-class Walked(Protocol):
+class HypothesisPath(Protocol):
     """A hypothesis of a search: which beam it was at each token that was fed."""
 
     @property
@@ -37,7 +37,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Seen:
+class AttentionRecord:
     """What was watched: `seen["decoder.0.cross"]` has one (heads, query, key) per example."""
 
     looks: dict[str, list[Look]] = field(default_factory=dict)
@@ -49,17 +49,19 @@ class Seen:
         """
         if name not in self.looks:
             raise KeyError(f"no attention called {name} was seen; there are {', '.join(self.looks)}")
-        return [weights for look in _whole(self.looks[name]) for weights in _by_example(look)]
+        return [weights for look in _join_looks(self.looks[name]) for weights in _by_example(look)]
 
     def average_heads(self, name: str) -> Float[Tensor, "example query key"]:
         """Return the weights of one attention averaged over its heads; shorter examples are padded."""
         means = [replace(look, weights=look.weights.float().mean(-3, keepdim=True)) for look in self.looks[name]]
-        looks = _whole(means)
+        looks = _join_looks(means)
         if len(looks) == 1 and isinstance(looks[0].mask.where, Padded):
             return looks[0].weights[: _count(looks[0].mask.where), 0]
-        weights = [each[0] for look in looks for each in _by_example(look)]
-        height, width = (max(each.shape[axis] for each in weights) for axis in (0, 1))
-        return torch.stack([F.pad(each, (0, width - each.shape[1], 0, height - each.shape[0])) for each in weights])
+        weights = [example[0] for look in looks for example in _by_example(look)]
+        height, width = (max(example.shape[axis] for example in weights) for axis in (0, 1))
+        return torch.stack(
+            [F.pad(example, (0, width - example.shape[1], 0, height - example.shape[0])) for example in weights]
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.looks)
@@ -67,28 +69,28 @@ class Seen:
     def __len__(self) -> int:
         return len(self.looks)
 
-    def along(self, hypotheses: Sequence[Walked]) -> dict[str, list[Float[Tensor, "heads query key"]]]:
+    def along(self, hypotheses: Sequence[HypothesisPath]) -> dict[str, list[Float[Tensor, "heads query key"]]]:
         """The weights along the path of one hypothesis per example, as if its sentence had been read at once.
 
         Several searches in a row must be watched one by one: examples are known by their number within a search.
         """
-        return {name: _along(_whole(looks), hypotheses) for name, looks in self.looks.items()}
+        return {name: _follow_paths(_join_looks(looks), hypotheses) for name, looks in self.looks.items()}
 
 
 @contextmanager
-def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[Seen]:
+def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[AttentionRecord]:
     """Collect the weights of every attention that runs inside the block, or only of those named; none is an error.
 
     Only this thread is watched: others may use the model, and nothing is seen of what they do. Watched attention takes
     the explicit path, and compiled models run eagerly meanwhile in every thread of the process.
     """
-    seen = Seen()
+    record = AttentionRecord()
     watched = _taps(model, only)
-    with _collect(seen, watched):
-        yield seen
+    with _collect(record, watched):
+        yield record
     if not watched:
         raise ValueError("nothing was seen: this model has no attention")
-    if not seen.looks:
+    if not record.looks:
         raise ValueError("nothing was seen: no attention of this model ran while it was watched")
 
 
@@ -100,16 +102,16 @@ class SearchWatcher:
 
     def __init__(self, model: Any, only: Collection[str] | None = None) -> None:
         self.model = model
-        self.seen = Seen()
+        self.seen = AttentionRecord()
         self._watched = _taps(model, only)
 
     def collect(self) -> AbstractContextManager[None]:
         """Collect what runs inside the block."""
         return _collect(self.seen, self._watched)
 
-    def weights(self, hypothesis: Walked) -> dict[str, Float[Tensor, "heads query key"]]:
+    def weights(self, hypothesis: HypothesisPath) -> dict[str, Float[Tensor, "heads query key"]]:
         """Return the weights along the path of an answer to the only example, by the names of attentions."""
-        return {name: found[0] for name, found in self.seen.along([hypothesis]).items()}
+        return {name: example_weights[0] for name, example_weights in self.seen.along([hypothesis]).items()}
 
     def split_examples(self) -> dict[str, list[Float[Tensor, "heads query key"]]]:
         """Return the weights of one pass over several examples, by the names of attentions."""
@@ -130,8 +132,8 @@ def _taps(model: nn.Module, only: Collection[str] | None = None) -> dict[str, Ta
 
 
 @contextmanager
-def _collect(seen: Seen, taps: Mapping[str, Tap]) -> Iterator[None]:
-    handles = [tap.register_forward_hook(_collector(seen, name)) for name, tap in taps.items()]
+def _collect(record: AttentionRecord, taps: Mapping[str, Tap]) -> Iterator[None]:
+    handles = [tap.register_forward_hook(_collector(record, name)) for name, tap in taps.items()]
     try:
         with _eager():
             yield
@@ -140,12 +142,12 @@ def _collect(seen: Seen, taps: Mapping[str, Tap]) -> Iterator[None]:
             handle.remove()
 
 
-def _collector(seen: Seen, name: str) -> Any:
+def _collector(record: AttentionRecord, name: str) -> Any:
     watching = threading.get_ident()
 
     def collect(_: nn.Module, arguments: tuple[Any, ...], weights: Tensor) -> None:
         if threading.get_ident() == watching:
-            seen.looks.setdefault(name, []).append(Look(weights.detach(), arguments[1]))
+            record.looks.setdefault(name, []).append(Look(weights.detach(), arguments[1]))
 
     return collect
 
@@ -155,7 +157,7 @@ def _eager() -> Any:
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
-def _whole(looks: Sequence[Look]) -> list[Look]:
+def _join_looks(looks: Sequence[Look]) -> list[Look]:
     """Looks that were taken column by column put together, as if the text had been read in one go."""
     groups: list[list[Look]] = []
     for look in looks:
@@ -165,10 +167,10 @@ def _whole(looks: Sequence[Look]) -> list[Look]:
             groups[-1].append(look)
         else:
             groups.append([look])
-    return [_together(group) for group in groups]
+    return [_join_turns(group) for group in groups]
 
 
-def _together(turns: list[Look]) -> Look:
+def _join_turns(turns: list[Look]) -> Look:
     mask = turns[0].mask
     if not (isinstance(mask.where, Padded) and isinstance(mask.where.query, Turn)):
         return turns[0]
@@ -181,7 +183,7 @@ def _by_example(look: Look) -> list[Tensor]:
     weights, where = look.weights, look.mask.where
     if isinstance(where, Stepping):
         rows = range(len(weights))
-        return [torch.stack([_own(look, row, beam) for beam in range(where.beams)], dim=1) for row in rows]
+        return [torch.stack([_beam_weights(look, row, beam) for beam in range(where.beams)], dim=1) for row in rows]
     if isinstance(where, Edges):
         return [_sparse(weights, where)]
     if isinstance(where, Padded):
@@ -208,18 +210,18 @@ def _count(where: Padded) -> int:
     return len(where.key.lengths)
 
 
-def _own(look: Look, row: int, beam: int) -> Float[Tensor, "heads key"]:
+def _beam_weights(look: Look, row: int, beam: int) -> Float[Tensor, "heads key"]:
     """The weights of one beam over the prompt and its own past, in order."""
     where = look.mask.where
     assert isinstance(where, Stepping)
-    taken = int(where.taken[row])
-    steps = torch.arange(taken, device=where.slots.device)
-    past = where.room + steps * where.beams + where.slots[row, beam, :taken]
+    step_count = int(where.taken[row])
+    steps = torch.arange(step_count, device=where.slots.device)
+    past = where.room + steps * where.beams + where.slots[row, beam, :step_count]
     prompt = torch.arange(int(where.prompt[row]), device=past.device)
     return look.weights[row, :, beam, torch.cat([prompt, past])]
 
 
-def _along(looks: list[Look], hypotheses: Sequence[Walked]) -> list[Tensor]:
+def _follow_paths(looks: list[Look], hypotheses: Sequence[HypothesisPath]) -> list[Tensor]:
     """Rows of the reading pass, then one row per step along each path."""
     first = _by_example(looks[0])
     lines = [list(weights.unbind(1)) for weights in first]
@@ -227,19 +229,19 @@ def _along(looks: list[Look], hypotheses: Sequence[Walked]) -> list[Tensor]:
         where = look.mask.where
         steps = where.query if isinstance(where, Padded) else where
         assert isinstance(steps, Stepping), "watch one search at a time"
-        for row, (example, taken) in enumerate(zip(steps.example.tolist(), steps.taken.tolist(), strict=True)):
+        for row, (example, step_count) in enumerate(zip(steps.example.tolist(), steps.taken.tolist(), strict=True)):
             path = hypotheses[example].path
-            if taken > len(path):
+            if step_count > len(path):
                 continue
-            beam = path[taken - 1]
+            beam = path[step_count - 1]
             if isinstance(where, Padded):
                 lines[example].append(look.weights[row, :, beam, : int(where.key.lengths[row])])
             else:
-                lines[example].append(_own(look, row, beam))
-    return [_square(rows) for rows in lines]
+                lines[example].append(_beam_weights(look, row, beam))
+    return [_pad_rows(rows) for rows in lines]
 
 
-def _square(rows: list[Tensor]) -> Float[Tensor, "heads query key"]:
+def _pad_rows(rows: list[Tensor]) -> Float[Tensor, "heads query key"]:
     """Rows of growing length as one matrix, the future filled with zeros."""
     keys = max(row.shape[-1] for row in rows)
     return torch.stack([nn.functional.pad(row, (0, keys - row.shape[-1])) for row in rows], dim=1)

@@ -29,25 +29,27 @@ def project(vectors: Float[np.ndarray, "word width"], *, method: str = "pca", se
     if method == "tsne":
         return _tsne(vectors, seed)
     centred = (vectors - vectors.mean(axis=0)).astype(np.float64)
-    left, sizes, right = np.linalg.svd(centred, full_matrices=False)
-    signs = np.sign(right[:2][np.arange(2), np.abs(right[:2]).argmax(axis=1)])  # which way round is arbitrary
-    return left[:, :2] * sizes[:2] * signs
+    left_vectors, singular_values, right_vectors = np.linalg.svd(centred, full_matrices=False)
+    signs = np.sign(
+        right_vectors[:2][np.arange(2), np.abs(right_vectors[:2]).argmax(axis=1)]
+    )  # which way round is arbitrary
+    return left_vectors[:, :2] * singular_values[:2] * signs
 
 
-def explained(vectors: Float[np.ndarray, "word width"]) -> float:
+def explained_variance(vectors: Float[np.ndarray, "word width"]) -> float:
     """The share of all differences between the words that two principal directions show."""
     sizes = np.linalg.svd((vectors - vectors.mean(axis=0)).astype(np.float64), compute_uv=False) ** 2
     return float(sizes[:2].sum() / max(sizes.sum(), np.finfo(np.float64).tiny))
 
 
-def draw(places: Places, words: Sequence[str], groups: Sequence[int], *, title: str = "") -> Figure:
+def plot_words(places: Places, words: Sequence[str], groups: Sequence[int], *, title: str = "") -> Figure:
     """The map: a point and a label for every word, words of a group in one colour and shape."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 7), layout="constrained")
     axes = figure.add_subplot()
     for group in sorted(set(groups)):
-        chosen = [place for place, each in enumerate(groups) if each == group]
+        chosen = [place for place, word_group in enumerate(groups) if word_group == group]
         colour, marker = COLOURS[group % len(COLOURS)], MARKERS[group % len(MARKERS)]
         axes.scatter(places[chosen, 0], places[chosen, 1], s=22, color=colour, marker=marker)
     axes.set_xticks([])
@@ -59,31 +61,31 @@ def draw(places: Places, words: Sequence[str], groups: Sequence[int], *, title: 
         figure.suptitle(title.replace("$", r"\$"), fontsize=10)
     figure.draw_without_rendering()  # settles where on the page the points are
     points = axes.transData.transform(places) * 72 / figure.dpi
-    for word, place, offset in zip(words, places, _labels(points, words), strict=True):
+    for word, place, offset in zip(words, places, _place_labels(points, words), strict=True):
         spot = (float(place[0]), float(place[1]))
         axes.annotate(word.replace("$", r"\$"), spot, offset, textcoords="offset points", fontsize=SIZE)
     return figure
 
 
-def _labels(points: Places, words: Sequence[str]) -> list[tuple[float, float]]:
+def _place_labels(points: Places, words: Sequence[str]) -> list[tuple[float, float]]:
     """Where beside its point each word is written, in points: the first place that is free, or the freest."""
-    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
+    occupied = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
     chosen = []
     for (x, y), word in zip(points, words, strict=True):
         wide, high = 0.58 * SIZE * len(word), 1.1 * SIZE
         sides = [(5.0, -high / 3), (-5 - wide, -high / 3), (-wide / 2, 5.0), (-wide / 2, -3 - high)]
         corners = [(4.0, 3.0), (-4 - wide, 3.0), (4.0, -high), (-4 - wide, -high)]
         boxes = [(x + right, y + up, x + right + wide, y + up + high) for right, up in (*sides, *corners)]
-        covered = [sum(_shared(box, other) for other in taken) for box in boxes]
+        covered = [sum(_overlap_area(box, other) for other in occupied) for box in boxes]
         best = int(np.argmin(covered))
-        taken.append(boxes[best])
+        occupied.append(boxes[best])
         chosen.append((*sides, *corners)[best])
     return chosen
 
 
-def _shared(one: Box, other: Box) -> float:
+def _overlap_area(first: Box, second: Box) -> float:
     """The area that two boxes have in common."""
-    wide, high = (min(one[side + 2], other[side + 2]) - max(one[side], other[side]) for side in (0, 1))
+    wide, high = (min(first[side + 2], second[side + 2]) - max(first[side], second[side]) for side in (0, 1))
     return max(0.0, wide) * max(0.0, high)
 
 
@@ -93,5 +95,5 @@ def _tsne(vectors: Float[np.ndarray, "word width"], seed: int) -> Places:
     except ImportError:
         raise ValueError("t-SNE needs scikit-learn: pip install scikit-learn, or take --method pca") from None
     around = min(30.0, (len(vectors) - 1) / 3)
-    found = TSNE(2, perplexity=around, metric="cosine", init="random", random_state=seed).fit_transform(vectors)
-    return np.asarray(found, np.float64)
+    coordinates = TSNE(2, perplexity=around, metric="cosine", init="random", random_state=seed).fit_transform(vectors)
+    return np.asarray(coordinates, np.float64)

@@ -28,19 +28,19 @@ class Unit:
     special: bool = False
 
 
-def units(items: Sequence[Item], *, level: str = "word", specials: bool = False) -> list[Unit]:
+def group_items(items: Sequence[Item], *, level: str = "word", specials: bool = False) -> list[Unit]:
     """The items as words in order of first appearance, or one by one (`level="subword"`); special ones are left out."""
     if level not in ("word", "subword"):
         raise ValueError(f"unknown level {level}: choose word or subword")
-    found: dict[object, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for place, item in enumerate(items):
         if item.special and not specials:
             continue
         alone = level == "subword" or item.special or item.word is None
-        found.setdefault(("place", place) if alone else ("word", item.word), []).append(place)
+        groups.setdefault(("place", place) if alone else ("word", item.word), []).append(place)
     return [
-        Unit(_text(items, places), tuple(places), items[places[0]].word, items[places[0]].special)
-        for places in found.values()
+        Unit(_unit_text(items, places), tuple(places), items[places[0]].word, items[places[0]].special)
+        for places in groups.values()
     ]
 
 
@@ -67,10 +67,10 @@ def _membership(listed: Sequence[Unit], size: int) -> Float[Tensor, "unit place"
     return table
 
 
-def _text(items: Sequence[Item], places: Sequence[int]) -> str:
+def _unit_text(items: Sequence[Item], places: Sequence[int]) -> str:
     """The pieces as the reader knows them, letters spelled in bytes put together again."""
-    joined = "".join(items[place].text for place in places)
-    return SPELLED.sub(_letters, joined).strip() or joined or "·"
+    text = "".join(items[place].text for place in places)
+    return SPELLED.sub(_letters, text).strip() or text or "·"
 
 
 def _letters(spelled: re.Match[str]) -> str:

@@ -68,7 +68,7 @@ def backward(weights: Weights, tokens: Sequence[int], targets: Sequence[int], re
     Each state is blamed twice: by the prediction made from it, and by all states after it.
     """
     _, V, _, U, _ = weights
-    gradient = Weights(*(np.zeros_like(each) for each in weights))
+    gradient = Weights(*(np.zeros_like(weight) for weight in weights))
     later = np.zeros(V.shape[0])  # dE/dh_t by what comes after t
     for t in reversed(range(len(tokens))):
         y, h, before = read.y[t], read.h[t + 1], read.h[t]
@@ -99,7 +99,7 @@ def softmax_jacobian(y: Float[ndarray, "vocab"]) -> Float[ndarray, "vocab vocab"
 
 def clip(gradient: Weights, bound: float = CLIP) -> Weights:
     """Every number cut off at the bound: once in a while a product of many Jacobians explodes."""
-    return Weights(*(np.clip(each, -bound, bound) for each in gradient))
+    return Weights(*(np.clip(part, -bound, bound) for part in gradient))
 
 
 def step(weights: Weights, tokens: Sequence[int], targets: Sequence[int], *, rate: float) -> tuple[float, Weights]:

@@ -33,25 +33,25 @@ def learn(text: str, *, width: int = 16, steps: int = 200, rate: float = 0.1, se
     numbers = [letters.index(letter) for letter in text]
     tokens, targets = numbers[:-1], numbers[1:]
     weights = Weights.draw(len(letters), width, np.random.default_rng(seed))
-    differences = compared(weights, tokens, targets)
+    differences = compare_gradients(weights, tokens, targets)
     losses = []
     for _ in range(steps):
-        found, weights = bptt.step(weights, tokens, targets, rate=rate / len(tokens))
-        losses.append(found / len(tokens))
+        step_loss, weights = bptt.step(weights, tokens, targets, rate=rate / len(tokens))
+        losses.append(step_loss / len(tokens))
     losses.append(bptt.loss(bptt.forward(weights, tokens).y, targets) / len(tokens))
-    return Lesson(losses, differences, "".join(letters[each] for each in write(weights, tokens[0], len(text))))
+    return Lesson(losses, differences, "".join(letters[index] for index in write(weights, tokens[0], len(text))))
 
 
-def compared(weights: Weights, tokens: list[int], targets: list[int]) -> dict[str, float]:
+def compare_gradients(weights: Weights, tokens: list[int], targets: list[int]) -> dict[str, float]:
     """How far the derivatives by hand are from those of autograd."""
     by_hand = bptt.backward(weights, tokens, targets, bptt.forward(weights, tokens))
-    leaves = [torch.from_numpy(each.copy()).requires_grad_() for each in weights]
+    leaves = [torch.from_numpy(tensor.copy()).requires_grad_() for tensor in weights]
     W, V, b, U, c = leaves
     h, total = torch.zeros_like(b), torch.zeros((), dtype=torch.float64)
     for token, target in zip(tokens, targets, strict=True):
         h = torch.tanh(W[:, token] + V @ h + b)
         total = total - torch.log_softmax(U @ h + c, -1)[target]
-    theirs = [each.numpy() for each in torch.autograd.grad(total, leaves)]
+    theirs = [tensor.numpy() for tensor in torch.autograd.grad(total, leaves)]
     pairs = zip(Weights._fields, by_hand, theirs, strict=True)
     return {name: float(np.abs(a - b).max() / max(np.abs(b).max(), LEAST)) for name, a, b in pairs}
 

@@ -40,9 +40,9 @@ def read(name: str, *, stress: bool = False) -> Dictionary:
             others.add(word)
             continue
         text = " ".join(sounds if stress else (sound.rstrip("012") for sound in sounds))
-        known = words.setdefault(word, [])
-        if text not in known:
-            known.append(text)
+        pronunciations = words.setdefault(word, [])
+        if text not in pronunciations:
+            pronunciations.append(text)
     if not words:
         raise ValueError(f"{name} has no words: give the file of the CMU Pronouncing Dictionary")
     return Dictionary(words, len(others))
@@ -66,13 +66,13 @@ def write(dictionary: Dictionary, folder: Path) -> dict[str, tuple[int, int]]:
     folder.mkdir(parents=True, exist_ok=True)
     counts = {}
     for name in ("train", *SHARES):
-        own = {word: sounds for word, sounds in sorted(dictionary.words.items()) if part(word) == name}
-        rows = [f"{word}\t{one}\n" for word, sounds in own.items() for one in sounds]
+        entries = {word: sounds for word, sounds in sorted(dictionary.words.items()) if part(word) == name}
+        rows = [f"{word}\t{pronunciation}\n" for word, sounds in entries.items() for pronunciation in sounds]
         path = folder / f"{name}.tsv.gz"
         aside = path.with_name(f".{path.name}.part")
         aside.write_bytes(gzip.compress("".join(rows).encode(), mtime=0))  # the same bytes for the same words
         aside.replace(path)
-        counts[name] = len(own), len(rows)
+        counts[name] = len(entries), len(rows)
     return counts
 
 

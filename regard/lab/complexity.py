@@ -65,7 +65,7 @@ def table(length: int, width: int, *, kernel: int = 3, window: int = 65, keys: i
         if value < least:
             raise ValueError(f"{name} is {value}: choose {least} or more")
     keys = length if keys is None else keys
-    seen = min(window, keys)
+    visible_keys = min(window, keys)
     pair = 4 * width  # a score and a share of the mean, each a product of two vectors
     return [
         Layer("self-attention", "O(n² d)", pair * length * keys, 1, 1, length * keys, 0),
@@ -80,7 +80,13 @@ def table(length: int, width: int, *, kernel: int = 3, window: int = 65, keys: i
             kernel * width**2,
         ),
         Layer(
-            "windowed", "O(r n d)", pair * length * seen, 1, max(1, -(-(length - 1) // (window - 1))), length * seen, 0
+            "windowed",
+            "O(r n d)",
+            pair * length * visible_keys,
+            1,
+            max(1, -(-(length - 1) // (window - 1))),
+            length * visible_keys,
+            0,
         ),
     ]
 
@@ -132,7 +138,7 @@ class Timing:
 
 def growth(lengths: Sequence[int] | Sequence[float], values: Sequence[float]) -> float:
     """The exponent of the power law through the points: the slope of a least-squares line through their logarithms."""
-    x, y = ([math.log(value) for value in each] for each in (lengths, values))
+    x, y = ([math.log(value) for value in series] for series in (lengths, values))
     middle, level = sum(x) / len(x), sum(y) / len(y)
     return sum((a - middle) * (b - level) for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
 
@@ -159,13 +165,13 @@ def measure(
     prepared = layers(width, kernel=kernel, window=window, device=device)
     times: dict[tuple[str, int], list[float]] = {(name, length): [] for name in prepared for length in lengths}
     for _ in range(rounds):
-        for (name, length), found in times.items():
-            found.append(best(prepared[name](length), repeats=repeats, device=device))
+        for (name, length), durations in times.items():
+            durations.append(best(prepared[name](length), repeats=repeats, device=device))
     timings = []
     for place, name in enumerate(prepared):
         ranked = [sorted(times[name, length]) for length in lengths]
-        seconds = tuple(found[0] for found in ranked)
-        spreads = tuple(found[min(1, rounds - 1)] / found[0] - 1 for found in ranked)
+        seconds = tuple(durations[0] for durations in ranked)
+        spreads = tuple(durations[min(1, rounds - 1)] / durations[0] - 1 for durations in ranked)
         operations = tuple(rows[place].operations for rows in counted)
         timings.append(Timing(name, tuple(lengths), operations, seconds, spreads))
     return timings
@@ -202,15 +208,15 @@ def local(
     length, blocks = query.shape[-2], -(-query.shape[-2] // reach)
     after = blocks * reach - length
 
-    def around(x: Tensor) -> Tensor:
+    def with_neighbours(x: Tensor) -> Tensor:
         return F.pad(x, (0, 0, reach, after + reach)).unfold(-2, 3 * reach, reach).mT.transpose(0, 1)
 
     starts = torch.arange(blocks, device=query.device)[:, None, None] * reach
     queries = starts + torch.arange(reach, device=query.device)[:, None]
     keys = starts + torch.arange(-reach, 2 * reach, device=query.device)
     near = ((keys - queries).abs() <= reach) & (keys >= 0) & (keys < length)  # (block, query, key)
-    own = F.pad(query, (0, 0, 0, after)).unflatten(-2, (blocks, reach)).transpose(0, 1)
-    mixed = attend(own, around(key), around(value), mask=allow(near))
+    query_blocks = F.pad(query, (0, 0, 0, after)).unflatten(-2, (blocks, reach)).transpose(0, 1)
+    mixed = attend(query_blocks, with_neighbours(key), with_neighbours(value), mask=allow(near))
     return mixed.transpose(0, 1).flatten(1, 2)[:, :length]
 
 

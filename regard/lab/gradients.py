@@ -38,9 +38,9 @@ def compare(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         x = torch.randn(inputs, length, width, dtype=torch.float64)  # what is left after many steps is tiny
-        found = {kind.upper(): reach(_recurrent(kind, width), x) for kind in KINDS}
+        reaches = {kind.upper(): reach(_recurrent(kind, width), x) for kind in KINDS}
         attention = MultiHead(width, HEADS).double()
-        return found | {"self-attention": reach(lambda some: attention(some, mask=causal()), x)}
+        return reaches | {"self-attention": reach(lambda some: attention(some, mask=causal()), x)}
 
 
 def _recurrent(kind: str, width: int) -> Callable[[Tensor], Tensor]:

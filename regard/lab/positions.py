@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.positions import binary, integer, normalised, sinusoidal
+from regard.attention.positions import binary_table, integer_table, normalised_table, sinusoidal_table
 from regard.interpret import plots
 
 SCHEMES: dict[str, Callable[[int], Tensor]] = {
-    "normalised": normalised,
-    "integer": integer,
-    "binary": lambda length: binary(length, 16),
-    "sinusoidal": lambda length: sinusoidal(length, 64),
+    "normalised": normalised_table,
+    "integer": integer_table,
+    "binary": lambda length: binary_table(length, 16),
+    "sinusoidal": lambda length: sinusoidal_table(length, 64),
 }
 DRAWN = 128  # positions of a picture
 
@@ -36,7 +36,7 @@ class Properties(NamedTuple):
 
 def properties() -> list[Properties]:
     """Those of every scheme."""
-    return [Properties(name, *_checked(code)) for name, code in SCHEMES.items()]
+    return [Properties(name, *_check_properties(code)) for name, code in SCHEMES.items()]
 
 
 def encode(scheme: str, length: int = DRAWN) -> Float[Tensor, "length features"]:
@@ -51,9 +51,9 @@ def draw(scheme: str, path: Path) -> None:
     plots.save(plots.positions(encode(scheme), title=f"{scheme}: one line per position"), path)
 
 
-def _checked(code: Callable[[int], Tensor]) -> tuple[bool, bool, bool]:
+def _check_properties(code: Callable[[int], Tensor]) -> tuple[bool, bool, bool]:
     short, long = code(20), code(200)
     unique = len(torch.unique(long, dim=0)) == len(long)
-    bounded = bool(code(2000).abs().max() <= 1.0)
+    is_bounded = bool(code(2000).abs().max() <= 1.0)
     steady = torch.allclose(short[1] - short[0], long[1] - long[0])
-    return unique, bounded, steady
+    return unique, is_bounded, steady

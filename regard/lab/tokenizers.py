@@ -41,14 +41,14 @@ class Cut:
 
 def read(name: str, *, column: int | None = None) -> list[str]:
     """The texts in the lines of a file, or in a column of them between tabs; empty ones are left out."""
-    found = []
-    for number, line in testset.numbered(name):
+    texts = []
+    for number, line in testset.read_numbered_lines(name):
         cells = [line] if column is None else line.split("\t")
         if column is not None and len(cells) < column:
             raise ValueError(f"{name}:{number}: {quantity(len(cells), 'column')}, wanted column {column}")
         if text := cells[(column or 1) - 1].strip():
-            found.append(text)
-    return found
+            texts.append(text)
+    return texts
 
 
 def hold_out(lines: Sequence[str], share: float = HELD) -> tuple[list[str], list[str]]:
@@ -63,33 +63,40 @@ def hold_out(lines: Sequence[str], share: float = HELD) -> tuple[list[str], list
 
 
 def compare(
-    train: Sequence[str], held: Sequence[str], *, sizes: Iterable[int] = SIZES, words: Sequence[str] = WORDS
+    train: Sequence[str], held_out: Sequence[str], *, sizes: Iterable[int] = SIZES, words: Sequence[str] = WORDS
 ) -> list[Cut]:
     """Every kind of unit, those that can have several sizes in each of them and, if words, in full."""
     characters = sum(map(len, train))
-    found: list[Cut] = []
+    cuts: list[Cut] = []
     for kind in KINDS:
-        asked: list[int | None] = [] if kind == "characters" else [*sizes]
-        for size in [*asked, *([None] if kind in CLOSED else [])]:
-            made = units.train(train, UnitsConfig(kind=kind, vocab=size), characters=characters)
-            cut = measure(made, held, words)
-            if not found or (found[-1].kind, found[-1].vocab) != (kind, cut.vocab):  # the text has no more to give
-                found.append(cut)
-    return found
+        vocab_sizes: list[int | None] = [] if kind == "characters" else [*sizes]
+        for size in [*vocab_sizes, *([None] if kind in CLOSED else [])]:
+            tokenizer = units.train(train, UnitsConfig(kind=kind, vocab=size), characters=characters)
+            cut = measure(tokenizer, held_out, words)
+            if not cuts or (cuts[-1].kind, cuts[-1].vocab) != (kind, cut.vocab):  # the text has no more to give
+                cuts.append(cut)
+    return cuts
 
 
-def measure(own: Tokenizer, held: Sequence[str], words: Sequence[str]) -> Cut:
+def measure(tokenizer: Tokenizer, held_out: Sequence[str], words: Sequence[str]) -> Cut:
     """How these tokens cut a text and single words."""
-    assert isinstance(own.how, UnitsConfig)
-    lines = own.encode_many(held)
+    assert isinstance(tokenizer.how, UnitsConfig)
+    lines = tokenizer.encode_many(held_out)
     tokens = sum(map(len, lines))
     if not tokens:
         raise ValueError("the held-out text is empty: give some lines to measure on")
-    unknown = sum(token == own.unknown for line in lines for token in line)
-    pieces = {word: tuple(own.pieces(ids)) for word, ids in zip(words, own.encode_many(words), strict=True)}
-    if not own.closed:  # the blank in front of a word is part of its first piece
+    unknown = sum(token == tokenizer.unknown for line in lines for token in line)
+    pieces = {word: tuple(tokenizer.pieces(ids)) for word, ids in zip(words, tokenizer.encode_many(words), strict=True)}
+    if not tokenizer.closed:  # the blank in front of a word is part of its first piece
         pieces = {word: _bare(cut) for word, cut in pieces.items()}
-    return Cut(own.how.kind, own.vocab, tokens / len(held), sum(map(len, held)) / tokens, unknown / tokens, pieces)
+    return Cut(
+        tokenizer.how.kind,
+        tokenizer.vocab,
+        tokens / len(held_out),
+        sum(map(len, held_out)) / tokens,
+        unknown / tokens,
+        pieces,
+    )
 
 
 def _bare(pieces: tuple[str, ...]) -> tuple[str, ...]:

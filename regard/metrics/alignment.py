@@ -78,7 +78,7 @@ class Gold:
     articles: tuple[Phrase, ...] = ()
     """Articles that are words of their own on both sides, with the noun they announce."""
 
-    def turned(self) -> Gold:
+    def swap_languages(self) -> Gold:
         """The same pair in the other direction."""
         return replace(
             self,
@@ -86,48 +86,48 @@ class Gold:
             target_text=self.source_text,
             source=self.target,
             target=self.source,
-            sure=_turn(self.sure),
-            possible=_turn(self.possible),
-            adjectives=tuple(Phrase(each.word[::-1], each.noun[::-1]) for each in self.adjectives),
-            articles=tuple(Phrase(each.word[::-1], each.noun[::-1]) for each in self.articles),
+            sure=_transpose(self.sure),
+            possible=_transpose(self.possible),
+            adjectives=tuple(Phrase(phrase.word[::-1], phrase.noun[::-1]) for phrase in self.adjectives),
+            articles=tuple(Phrase(phrase.word[::-1], phrase.noun[::-1]) for phrase in self.articles),
         )
 
 
-def parse(text: str) -> tuple[Links, Links]:
+def parse_links(text: str) -> tuple[Links, Links]:
     """The sure links of `0-0 1p2`, and those at least possible."""
     sure, possible = set(), set()
-    for written in text.split():
-        found = WRITTEN.fullmatch(written)
-        if not found:
-            raise ValueError(f"{written!r} is no link: write 3-4 for a sure one, 3p4 for a possible one")
-        link = int(found[1]), int(found[3])
+    for token in text.split():
+        match = WRITTEN.fullmatch(token)
+        if not match:
+            raise ValueError(f"{token!r} is no link: write 3-4 for a sure one, 3p4 for a possible one")
+        link = int(match[1]), int(match[3])
         if link in possible:
-            raise ValueError(f"{written!r} is linked twice: once is enough")
+            raise ValueError(f"{token!r} is linked twice: once is enough")
         possible.add(link)
-        if found[2] == "-":
+        if match[2] == "-":
             sure.add(link)
     return frozenset(sure), frozenset(possible)
 
 
-def count(links: Iterable[Link], sure: Links, possible: Links) -> Counts:
+def count_links(links: Iterable[Link], sure: Links, possible: Links) -> Counts:
     """The counts of one sentence; sure links count as possible, whether repeated there or not."""
-    given = frozenset(links)
-    return Counts(len(given), len(sure), len(given & sure), len(given & (possible | sure)))
+    predicted = frozenset(links)
+    return Counts(len(predicted), len(sure), len(predicted & sure), len(predicted & (possible | sure)))
 
 
 def aer(links: Iterable[Link], sure: Links, possible: Links) -> float:
     """The alignment error rate of one sentence."""
-    return count(links, sure, possible).aer
+    return count_links(links, sure, possible).aer
 
 
 def precision(links: Iterable[Link], sure: Links, possible: Links) -> float:
     """How many links are at least possible."""
-    return count(links, sure, possible).precision
+    return count_links(links, sure, possible).precision
 
 
 def recall(links: Iterable[Link], sure: Links, possible: Links) -> float:
     """How many of the sure links are there."""
-    return count(links, sure, possible).recall
+    return count_links(links, sure, possible).recall
 
 
 def corpus(counts: Iterable[Counts]) -> Counts:
@@ -137,25 +137,29 @@ def corpus(counts: Iterable[Counts]) -> Counts:
 
 def diagonal(sources: int, targets: int) -> Links:
     """Each target word linked with the source word at the same height: what needs no looking at all."""
-    return frozenset((min(sources - 1, (2 * place + 1) * sources // (2 * targets)), place) for place in range(targets))
+    return frozenset(
+        (min(sources - 1, (2 * target + 1) * sources // (2 * targets)), target) for target in range(targets)
+    )
 
 
-def uniform(gold: Gold) -> Counts:
+def uniform_baseline(gold: Gold) -> Counts:
     """What one random link per target word scores on average; exact, since the scores are linear in what is found."""
     sources = len(gold.source)
     return Counts(len(gold.target), len(gold.sure), len(gold.sure) / sources, len(gold.possible) / sources)
 
 
-def permuted(links: Iterable[Link], gold: Gold) -> Counts:
+def permutation_baseline(links: Iterable[Link], gold: Gold) -> Counts:
     """What these links score on average when dealt to other target words: same source words, no knowledge of whom.
 
     Exact as well: a source word linked a times, with s sure partners among n target words, finds a * s / n of them.
     """
-    given = list(links)
+    predicted = list(links)
     partners = len(gold.target)
-    found_sure = sum(1 for source, _ in given for own, _ in gold.sure if own == source) / partners
-    found_possible = sum(1 for source, _ in given for own, _ in gold.possible if own == source) / partners
-    return Counts(len(given), len(gold.sure), found_sure, found_possible)
+    found_sure = sum(1 for source, _ in predicted for gold_source, _ in gold.sure if gold_source == source) / partners
+    found_possible = (
+        sum(1 for source, _ in predicted for gold_source, _ in gold.possible if gold_source == source) / partners
+    )
+    return Counts(len(predicted), len(gold.sure), found_sure, found_possible)
 
 
 def read(path: Path = SHIPPED) -> list[Gold]:
@@ -165,25 +169,29 @@ def read(path: Path = SHIPPED) -> list[Gold]:
     adjectives that change sides with their nouns, articles with theirs.
     """
     lines = path.read_text(encoding="utf-8").splitlines()
-    return [_gold(line.split("\t"), f"{path.name}:{number}") for number, line in enumerate(lines, start=1)]
+    return [_parse_line(line.split("\t"), f"{path.name}:{number}") for number, line in enumerate(lines, start=1)]
 
 
-def _gold(columns: Sequence[str], place: str) -> Gold:
+def _parse_line(columns: Sequence[str], location: str) -> Gold:
     if len(columns) != 8:
-        raise ValueError(f"{place}: {len(columns)} columns, hand alignments have 8: separate them by tabs")
+        raise ValueError(f"{location}: {len(columns)} columns, hand alignments have 8: separate them by tabs")
     source_text, target_text, links, attribution, source, target, adjectives, articles = columns
     words = tuple(source.split(" ")), tuple(target.split(" "))
-    for text, own in zip((source_text, target_text), words, strict=True):
-        if "".join(text.split()) != "".join(own):
-            raise ValueError(f"{place}: the words {' '.join(own)!r} are not those of {text!r}: correct one of them")
+    for text, tokens in zip((source_text, target_text), words, strict=True):
+        if "".join(text.split()) != "".join(tokens):
+            raise ValueError(
+                f"{location}: the words {' '.join(tokens)!r} are not those of {text!r}: correct one of them"
+            )
     try:
-        sure, possible = parse(links)
+        sure, possible = parse_links(links)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
-    for one, other in sorted(possible):
-        if one >= len(words[0]) or other >= len(words[1]):
+        raise ValueError(f"{location}: {error}") from None
+    for source_word, target_word in sorted(possible):
+        if source_word >= len(words[0]) or target_word >= len(words[1]):
             sizes = f"{len(words[0])} and {len(words[1])}"
-            raise ValueError(f"{place}: no link {one}-{other} between {sizes} words: they are counted from 0")
+            raise ValueError(
+                f"{location}: no link {source_word}-{target_word} between {sizes} words: they are counted from 0"
+            )
     return Gold(
         source_text,
         target_text,
@@ -191,20 +199,26 @@ def _gold(columns: Sequence[str], place: str) -> Gold:
         sure,
         possible,
         attribution,
-        tuple(_phrase(pair, sure, place) for pair in adjectives.split()),
-        tuple(_phrase(pair, sure, place) for pair in articles.split()),
+        tuple(_find_phrase(pair, sure, location) for pair in adjectives.split()),
+        tuple(_find_phrase(pair, sure, location) for pair in articles.split()),
     )
 
 
-def _phrase(written: str, sure: Links, place: str) -> Phrase:
+def _find_phrase(text: str, sure: Links, location: str) -> Phrase:
     """Two source words and those of their sure partners that stand nearest each other."""
-    found = WRITTEN.fullmatch(written)
-    word, noun = (int(found[1]), int(found[3])) if found else (-1, -1)
-    pairs = [(one, other) for one in sorted(sure) if one[0] == word for other in sorted(sure) if other[0] == noun]
+    match = WRITTEN.fullmatch(text)
+    word, noun = (int(match[1]), int(match[3])) if match else (-1, -1)
+    pairs = [
+        (word_link, noun_link)
+        for word_link in sorted(sure)
+        if word_link[0] == word
+        for noun_link in sorted(sure)
+        if noun_link[0] == noun
+    ]
     if not pairs:
-        raise ValueError(f"{place}: {written!r} names two source words, both with sure links, such as 3-4")
+        raise ValueError(f"{location}: {text!r} names two source words, both with sure links, such as 3-4")
     return Phrase(*min(pairs, key=lambda pair: abs(pair[0][1] - pair[1][1])))
 
 
-def _turn(links: Links) -> Links:
+def _transpose(links: Links) -> Links:
     return frozenset((target, source) for source, target in links)

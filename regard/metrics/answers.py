@@ -15,29 +15,31 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalised(answer: str) -> str:
+def normalise(answer: str) -> str:
     """An answer without what does not count."""
     return " ".join(ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split())
 
 
-def exact(answer: str, right: Sequence[str]) -> float:
+def exact_match(answer: str, references: Sequence[str]) -> float:
     """1 if the answer is one of the right ones, else 0; without any right one, the right answer is none."""
-    return _best(answer, right, lambda one, other: float(one == other))
+    return _best_score(answer, references, lambda first, second: float(first == second))
 
 
-def overlap(answer: str, right: Sequence[str]) -> float:
+def token_f1(answer: str, references: Sequence[str]) -> float:
     """F1 over the words that the answer shares with that right one with which it shares most."""
-    return _best(answer, right, _f1)
+    return _best_score(answer, references, _f1)
 
 
-def _best(answer: str, right: Sequence[str], score: Callable[[str, str], float]) -> float:
-    telling = [each for one in right if (each := normalised(one)) or not one]  # an answer of articles alone tells none
-    return max(score(normalised(answer), each) for each in telling or [""])
+def _best_score(answer: str, references: Sequence[str], score: Callable[[str, str], float]) -> float:
+    accepted = [
+        text for reference in references if (text := normalise(reference)) or not reference
+    ]  # an answer of articles alone tells none
+    return max(score(normalise(answer), text) for text in accepted or [""])
 
 
-def _f1(answer: str, right: str) -> float:
-    one, other = answer.split(), right.split()
-    if not one or not other:
-        return float(one == other)
-    shared = sum((Counter(one) & Counter(other)).values())
-    return 2 * shared / (len(one) + len(other))
+def _f1(answer: str, reference: str) -> float:
+    answer_words, reference_words = answer.split(), reference.split()
+    if not answer_words or not reference_words:
+        return float(answer_words == reference_words)
+    shared = sum((Counter(answer_words) & Counter(reference_words)).values())
+    return 2 * shared / (len(answer_words) + len(reference_words))

@@ -15,8 +15,8 @@ def auc(scores: Float[np.ndarray, "samples"], truths: np.ndarray) -> float:
     pairs = int(positive.sum()) * int((~positive).sum())
     if not pairs:
         return float("nan")
-    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]  # from 1, the mean of ties
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]  # from 1, the mean of ties
     count = int(positive.sum())
     return float((ranks[positive].sum() - count * (count + 1) / 2) / pairs)
 
@@ -25,6 +25,6 @@ def mean_auc(probabilities: Float[np.ndarray, "samples classes"], truths: Int[np
     """Of two classes that of the second; of several the mean of each against all others, over those that occur."""
     if probabilities.shape[1] == 2:
         return auc(probabilities[:, 1], truths == 1)
-    each = [auc(column, truths == label) for label, column in enumerate(probabilities.T)]
-    known = [value for value in each if value == value]
-    return float(np.mean(known)) if known else float("nan")
+    aucs = [auc(column, truths == label) for label, column in enumerate(probabilities.T)]
+    defined = [value for value in aucs if value == value]
+    return float(np.mean(defined)) if defined else float("nan")

@@ -9,8 +9,8 @@ from torch import Tensor
 
 def iou(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch"]:
     """Intersection over union: 1 for equal boxes, 0 for boxes apart; a box turned inside out covers nothing."""
-    both, either, _ = _areas(box, other)
-    return both / either.clamp(min=torch.finfo(box.dtype).tiny)
+    intersection, union, _ = _overlap_areas(box, other)
+    return intersection / union.clamp(min=torch.finfo(box.dtype).tiny)
 
 
 def giou_loss(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch"]:
@@ -18,18 +18,18 @@ def giou_loss(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) 
 
     The generalised overlap is intersection over union less the empty share of the rectangle around both.
     """
-    both, either, around = _areas(box, other)
+    intersection, union, enclosing = _overlap_areas(box, other)
     smallest = torch.finfo(box.dtype).tiny
-    return 1 - both / either.clamp(min=smallest) + (around - either) / around.clamp(min=smallest)
+    return 1 - intersection / union.clamp(min=smallest) + (enclosing - union) / enclosing.clamp(min=smallest)
 
 
-def _areas(box: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _overlap_areas(box: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What both cover, what either covers, and the rectangle around the two."""
 
     def area(start: Tensor, end: Tensor) -> Tensor:
         return (end - start).clamp(min=0).prod(-1)
 
-    (start, end), (begin, finish) = (each.split(2, -1) for each in (box, other))
-    both = area(torch.maximum(start, begin), torch.minimum(end, finish))
-    around = area(torch.minimum(start, begin), torch.maximum(end, finish))
-    return both, area(start, end) + area(begin, finish) - both, around
+    (start, end), (other_start, other_end) = (corners.split(2, -1) for corners in (box, other))
+    intersection = area(torch.maximum(start, other_start), torch.minimum(end, other_end))
+    enclosing = area(torch.minimum(start, other_start), torch.maximum(end, other_end))
+    return intersection, area(start, end) + area(other_start, other_end) - intersection, enclosing

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 BINS = 15
 COLDEST, HOTTEST = 0.05, 20.0
-HALVINGS = 60
+BISECTION_STEPS = 60
 FEWEST = 200
 """Examples below which no temperature is fitted.
 
@@ -32,17 +32,19 @@ def calibration_error(chances: Float[np.ndarray, "text label"], truth: Int[np.nd
     """How far confidence and accuracy lie apart, in the mean over bins of like confidence, each by its share."""
     confidence, right = chances.max(-1), chances.argmax(-1) == truth
     bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
-    sums = [np.bincount(bins, weights=each, minlength=BINS) for each in (confidence, right.astype(np.float64))]
+    sums = [np.bincount(bins, weights=values, minlength=BINS) for values in (confidence, right.astype(np.float64))]
     return float(np.abs(sums[0] - sums[1]).sum() / max(len(truth), 1))
 
 
-def surprise(logits: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "text"], temperature: float) -> float:
+def negative_log_likelihood(
+    logits: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "text"], temperature: float
+) -> float:
     """The mean of -log p(label)."""
     chances = probabilities(logits, temperature)[np.arange(len(truth)), truth]
     return float(-np.log(np.maximum(chances, 1e-300)).mean())
 
 
-def fitted_temperature(logits: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "text"]) -> float:
+def fit_temperature(logits: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "text"]) -> float:
     """The temperature under which these labels surprise least; 1 where examples are few, or all right, or all wrong.
 
     The surprise is convex in one over the temperature, so its slope tells on which side of the best one lies.
@@ -51,11 +53,11 @@ def fitted_temperature(logits: Float[np.ndarray, "text label"], truth: Int[np.nd
     if len(truth) < FEWEST or not 0 < right < len(truth):
         return 1.0
     exact = logits.astype(np.float64)
-    own = exact[np.arange(len(truth)), truth]
+    label_logits = exact[np.arange(len(truth)), truth]
     low, high = 1 / HOTTEST, 1 / COLDEST
-    for _ in range(HALVINGS):
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
-        slope = float(((probabilities(exact, 1 / middle) * exact).sum(-1) - own).mean())
+        slope = float(((probabilities(exact, 1 / middle) * exact).sum(-1) - label_logits).mean())
         low, high = (low, middle) if slope > 0 else (middle, high)
     return 2 / (low + high)
 

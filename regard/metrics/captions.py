@@ -14,11 +14,11 @@ from functools import cache
 import numpy as np
 from jaxtyping import Float
 
-from regard.metrics.significance import Statistics, averaged, statistics
+from regard.metrics.significance import Statistics, mean_statistics, statistics
 
 ORDERS = 4
-SPREAD = 6.0  # of the penalty on other lengths, in words
-LEFT_OUT = frozenset("'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ; ( ) [ ] { } \" / *".lower().split())
+LENGTH_SIGMA = 6.0  # of the penalty on other lengths, in words
+PUNCTUATION = frozenset("'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ; ( ) [ ] { } \" / *".lower().split())
 NOTE = "captions in lower case without punctuation; CIDEr-D weighs words by the references of this test set"
 
 Gram = tuple[str, ...]
@@ -27,18 +27,18 @@ Vector = Mapping[Gram, float]
 
 def words(text: str) -> list[str]:
     """The words of a caption as they are compared: sacreBLEU's 13a, in lower case, without punctuation."""
-    return [word for word in _cutter()(text.lower()).split() if word not in LEFT_OUT]
+    return [word for word in _tokenizer()(text.lower()).split() if word not in PUNCTUATION]
 
 
-def judged(answers: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Statistics]:
+def score_captions(answers: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Statistics]:
     """Every score of captions, from which intervals and paired tests follow; each has several references."""
-    said = [" ".join(words(answer)) for answer in answers]
-    right = [[" ".join(words(one)) for one in own] for own in references]
-    counts = statistics("bleu", said, right, tokenize="none")
+    answer_texts = [" ".join(words(answer)) for answer in answers]
+    reference_texts = [[" ".join(words(reference)) for reference in alternatives] for alternatives in references]
+    counts = statistics("bleu", answer_texts, reference_texts, tokenize="none")
     orders = range(1, ORDERS + 1)
     whole = {f"BLEU-{n}": replace(counts, metric=f"bleu-{n}") for n in orders}
     free = {f"BLEU-{n} without penalty": replace(counts, metric=f"bleu-{n} without penalty") for n in orders}
-    return {**whole, **free, "CIDEr-D": averaged(cider(said, right))}
+    return {**whole, **free, "CIDEr-D": mean_statistics(cider(answer_texts, reference_texts))}
 
 
 def cider(answers: Sequence[str], references: Sequence[Sequence[str]]) -> Float[np.ndarray, "caption"]:
@@ -47,47 +47,53 @@ def cider(answers: Sequence[str], references: Sequence[Sequence[str]]) -> Float[
     The cosine of counts of 1- to 4-grams, each weighed by how few pictures have it in their references, clipped so
     that saying a word twice does not pay, less for another length, and averaged over references and orders.
     """
-    known = [[_grams(one) for one in own] for own in references]
-    pictures: Counter[Gram] = Counter(gram for own in known for gram in {gram for one in own for gram in one})
-    total = math.log(max(len(known), 1))
-    rarity = {gram: total - math.log(count) for gram, count in pictures.items()}
-    found = np.zeros(len(answers))
-    for number, (answer, own) in enumerate(zip(answers, known, strict=True)):
-        mine = _Weighed(_grams(answer), rarity, total)
-        found[number] = 10 * np.mean([mine.likeness(_Weighed(one, rarity, total)) for one in own])
-    return found
+    reference_grams = [[_grams(reference) for reference in alternatives] for alternatives in references]
+    document_counts: Counter[Gram] = Counter(
+        gram for alternatives in reference_grams for gram in {gram for reference in alternatives for gram in reference}
+    )
+    log_pictures = math.log(max(len(reference_grams), 1))
+    idf = {gram: log_pictures - math.log(count) for gram, count in document_counts.items()}
+    scores = np.zeros(len(answers))
+    for number, (answer, alternatives) in enumerate(zip(answers, reference_grams, strict=True)):
+        candidate = _TfIdfVector(_grams(answer), idf, log_pictures)
+        scores[number] = 10 * np.mean(
+            [candidate.likeness(_TfIdfVector(reference, idf, log_pictures)) for reference in alternatives]
+        )
+    return scores
 
 
 @cache
-def _cutter() -> Callable[[str], str]:
+def _tokenizer() -> Callable[[str], str]:
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
     return Tokenizer13a()
 
 
-class _Weighed:
+class _TfIdfVector:
     """The n-grams of a caption with their weights, and the norm of each order."""
 
-    def __init__(self, counts: Counter[Gram], rarity: Vector, unseen: float) -> None:
-        self.weights = {gram: count * rarity.get(gram, unseen) for gram, count in counts.items()}
+    def __init__(self, counts: Counter[Gram], idf: Vector, unseen: float) -> None:
+        self.weights = {gram: count * idf.get(gram, unseen) for gram, count in counts.items()}
         self.length = sum(count for gram, count in counts.items() if len(gram) == 2)
         squares = [0.0] * ORDERS
         for gram, weight in self.weights.items():
             squares[len(gram) - 1] += weight**2
-        self.norms = [math.sqrt(each) for each in squares]
+        self.norms = [math.sqrt(square) for square in squares]
 
-    def likeness(self, other: _Weighed) -> float:
+    def likeness(self, other: _TfIdfVector) -> float:
         """To a reference, averaged over the orders."""
-        shared = [0.0] * ORDERS
+        products = [0.0] * ORDERS
         for gram, weight in self.weights.items():
-            wanted = other.weights.get(gram, 0.0)
-            shared[len(gram) - 1] += min(weight, wanted) * wanted
+            reference_weight = other.weights.get(gram, 0.0)
+            products[len(gram) - 1] += min(weight, reference_weight) * reference_weight
         scale = [a * b for a, b in zip(self.norms, other.norms, strict=True)]
-        cosines = [part / size if size else part for part, size in zip(shared, scale, strict=True)]
-        return math.exp(-((self.length - other.length) ** 2) / (2 * SPREAD**2)) * sum(cosines) / ORDERS
+        cosines = [part / size if size else part for part, size in zip(products, scale, strict=True)]
+        return math.exp(-((self.length - other.length) ** 2) / (2 * LENGTH_SIGMA**2)) * sum(cosines) / ORDERS
 
 
 def _grams(text: str) -> Counter[Gram]:
     """How often each run of one to four words occurs."""
-    own = text.split()
-    return Counter(tuple(own[at : at + n]) for n in range(1, ORDERS + 1) for at in range(len(own) - n + 1))
+    tokens = text.split()
+    return Counter(
+        tuple(tokens[start : start + n]) for n in range(1, ORDERS + 1) for start in range(len(tokens) - n + 1)
+    )

@@ -10,7 +10,7 @@ from regard.metrics.significance import Statistics
 
 def pearson(answers: ArrayLike, truth: ArrayLike) -> Statistics:
     """The linear correlation, from sums over examples."""
-    x, y = (np.asarray(each, dtype=np.float64) for each in (answers, truth))
+    x, y = (np.asarray(values, dtype=np.float64) for values in (answers, truth))
     x, y = x - x.mean(), y - y.mean()  # or sums of squares would lose digits
     return Statistics("correlation", np.column_stack([np.ones(len(x)), x, y, x * x, y * y, x * y]))
 
@@ -22,7 +22,7 @@ def spearman(answers: ArrayLike, truth: ArrayLike) -> Statistics:
 
 def ranks(values: ArrayLike) -> np.ndarray:
     """The rank of each number; equal ones share the mean of theirs."""
-    given = np.asarray(values, dtype=np.float64)
-    _, where, counts = np.unique(given, return_inverse=True, return_counts=True)
+    numbers = np.asarray(values, dtype=np.float64)
+    _, inverse, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2)[where]
+    return (ends - (counts - 1) / 2)[inverse]

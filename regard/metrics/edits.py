@@ -46,25 +46,28 @@ class Errors:
 
 def edits(answer: Sequence[Hashable], reference: Sequence[Hashable]) -> Edits:
     """The fewest edits between two sequences, by kind."""
-    row = [Edits(place, 0, 0, place) for place in range(len(reference) + 1)]
-    for number, own in enumerate(answer, start=1):
+    row = [Edits(column, 0, 0, column) for column in range(len(reference) + 1)]
+    for number, answer_unit in enumerate(answer, start=1):
         corner, row[0] = row[0], Edits(number, 0, number, 0)
-        for place, other in enumerate(reference, start=1):
-            same = own == other
+        for column, reference_unit in enumerate(reference, start=1):
+            same = answer_unit == reference_unit
             cheapest = min(
                 corner if same else corner._replace(total=corner.total + 1, replaced=corner.replaced + 1),
-                row[place]._replace(total=row[place].total + 1, surplus=row[place].surplus + 1),
-                row[place - 1]._replace(total=row[place - 1].total + 1, missing=row[place - 1].missing + 1),
+                row[column]._replace(total=row[column].total + 1, surplus=row[column].surplus + 1),
+                row[column - 1]._replace(total=row[column - 1].total + 1, missing=row[column - 1].missing + 1),
             )
-            corner, row[place] = row[place], cheapest
+            corner, row[column] = row[column], cheapest
     return row[-1]
 
 
-def nearest(answer: Sequence[Hashable], references: Sequence[Sequence[Hashable]]) -> tuple[Edits, int]:
+def nearest_reference(answer: Sequence[Hashable], references: Sequence[Sequence[Hashable]]) -> tuple[Edits, int]:
     """The edits to the nearest of several references, and how many units that one has; the first of equally near."""
     if not references:
         raise ValueError("an answer without a reference cannot be judged: give it at least one")
-    return min(((edits(answer, own), len(own)) for own in references), key=lambda found: found[0].total)
+    return min(
+        ((edits(answer, reference), len(reference)) for reference in references),
+        key=lambda candidate: candidate[0].total,
+    )
 
 
 def errors(answers: Sequence[str], references: Sequence[Sequence[str]]) -> Errors:
@@ -73,9 +76,14 @@ def errors(answers: Sequence[str], references: Sequence[Sequence[str]]) -> Error
         raise ValueError(f"{len(answers)} answers but references for {len(references)}: there must be as many")
     if not answers:
         raise ValueError("no answers to judge: give at least one")
-    found = [
-        nearest(answer.split(), [reference.split() for reference in own])
-        for answer, own in zip(answers, references, strict=True)
+    nearest_edits = [
+        nearest_reference(answer.split(), [reference.split() for reference in alternatives])
+        for answer, alternatives in zip(answers, references, strict=True)
     ]
-    sums = Edits(*(sum(kind) for kind in zip(*(each for each, _ in found), strict=True)))
-    return Errors(len(found), sum(each.total > 0 for each, _ in found), sum(units for _, units in found), sums)
+    sums = Edits(*(sum(kind) for kind in zip(*(counts for counts, _ in nearest_edits), strict=True)))
+    return Errors(
+        len(nearest_edits),
+        sum(counts.total > 0 for counts, _ in nearest_edits),
+        sum(units for _, units in nearest_edits),
+        sums,
+    )

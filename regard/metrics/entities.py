@@ -32,28 +32,28 @@ def are_entities(tags: Sequence[str]) -> bool:
     return any(tag.startswith("B-") for tag in tags) and all(TAG.fullmatch(tag) for tag in tags)
 
 
-def broken(before: str | None, tag: str) -> bool:
+def is_orphan_tag(previous: str | None, tag: str) -> bool:
     """Whether a tag continues an entity that did not begin; `before` is the tag of the word before, if there is one."""
-    return tag.startswith("I-") and (before is None or before[:2] not in ("B-", "I-") or before[2:] != tag[2:])
+    return tag.startswith("I-") and (previous is None or previous[:2] not in ("B-", "I-") or previous[2:] != tag[2:])
 
 
-def entities(tags: Sequence[str]) -> list[Entity]:
+def extract_entities(tags: Sequence[str]) -> list[Entity]:
     """The entities of a sentence."""
-    found = list[Entity]()
+    spans = list[Entity]()
     first: int | None = None
-    before: str | None = None
-    for place, tag in enumerate([*tags, "O"]):
-        begins = tag.startswith("B-") or broken(before, tag)
-        if first is not None and before is not None and (begins or tag == "O"):
-            found.append(Entity(before[2:], first, place))
+    previous: str | None = None
+    for position, tag in enumerate([*tags, "O"]):
+        begins = tag.startswith("B-") or is_orphan_tag(previous, tag)
+        if first is not None and previous is not None and (begins or tag == "O"):
+            spans.append(Entity(previous[2:], first, position))
             first = None
-        first = place if begins else first
-        before = tag
-    return found
+        first = position if begins else first
+        previous = tag
+    return spans
 
 
 @dataclass(frozen=True)
-class Found:
+class EntityCounts:
     """Entities of a type: how many there are, how many were said, and how many of these were right."""
 
     type: str
@@ -77,15 +77,15 @@ class Found:
         return 2 * self.right / max(self.said + self.there, 1)
 
 
-def compare(truth: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> tuple[Statistics, list[Found]]:
+def compare(truth: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> tuple[Statistics, list[EntityCounts]]:
     """Counts of every sentence, from which F1 and its interval follow, and each type by itself."""
     counts, types = list[tuple[int, int, int]](), [Counter[str](), Counter[str](), Counter[str]()]
-    for right, said in zip(truth, answers, strict=True):
-        there, told = set(entities(right)), set(entities(said))
-        groups = (there & told, told, there)
+    for true_tags, answer_tags in zip(truth, answers, strict=True):
+        true_entities, answer_entities = set(extract_entities(true_tags)), set(extract_entities(answer_tags))
+        groups = (true_entities & answer_entities, answer_entities, true_entities)
         counts.append((len(groups[0]), len(groups[1]), len(groups[2])))
         for counter, group in zip(types, groups, strict=True):
-            counter.update(one.type for one in group)
+            counter.update(entity.type for entity in group)
     names = sorted({*types[1], *types[2]}, key=lambda name: (-types[2][name], name))
-    each = [Found(name, *(counter[name] for counter in types)) for name in names]
-    return Statistics("f1", np.array(counts, np.float64).reshape(-1, 3)), each
+    by_type = [EntityCounts(name, *(counter[name] for counter in types)) for name in names]
+    return Statistics("f1", np.array(counts, np.float64).reshape(-1, 3)), by_type

@@ -19,9 +19,9 @@ from jaxtyping import Bool
 
 from regard.metrics.captions import words
 from regard.metrics.scores import Table
-from regard.metrics.significance import Statistics, averaged, interval
+from regard.metrics.significance import Statistics, interval, mean_statistics
 
-Told = Literal["man", "woman"] | None
+Gender = Literal["man", "woman"] | None
 MEN = (
     "man men male males boy boys guy guys gentleman gentlemen father fathers dad son sons brother brothers husband "
     "groom businessman fireman policeman sportsman cowboy cowboys"
@@ -37,7 +37,7 @@ THINGS = (  # in -ing, and nothing that somebody does
     "something spring stocking string surrounding swing thing topping wearing wedding wing"
 )
 ENDING = "ing"
-LEAST = 20  # pictures of an activity for which it has a line
+MIN_PICTURES = 20  # pictures of an activity for which it has a line
 SHOWN = 12
 ALL = "all"
 NOTE = (
@@ -59,7 +59,7 @@ class Activity:
     """Share of these that say the one where references say the other alone; None where no caption says either."""
     guessed: Statistics | None
     """Share of these that say one where no reference says either."""
-    common: Told
+    common: Gender
     """Which of the two is commoner in the references; None where both are equally common."""
     references: float
     """Its share of the pictures."""
@@ -68,58 +68,72 @@ class Activity:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        found: dict[str, Any] = {"pictures": self.pictures, "captions": self.captions}
-        found |= {"common": self.common, "references": self.references}
+        report: dict[str, Any] = {"pictures": self.pictures, "captions": self.captions}
+        report |= {"common": self.common, "references": self.references}
         for name in ("wrong", "guessed", "amplified"):
-            one: Statistics | None = getattr(self, name)
-            found[name] = None if one is None else {"score": one.score}
-            if one is not None and len(one) > 1:
-                spread = interval(one)
-                found[name] |= {"low": spread.low, "high": spread.high}
-        return found
+            statistics: Statistics | None = getattr(self, name)
+            report[name] = None if statistics is None else {"score": statistics.score}
+            if statistics is not None and len(statistics) > 1:
+                bounds = interval(statistics)
+                report[name] |= {"low": bounds.low, "high": bounds.high}
+        return report
 
 
-def told(text: str) -> set[str]:
+def mentioned_genders(text: str) -> set[str]:
     """Which of man and woman a text speaks of."""
-    own = set(words(text))
-    return {kind for kind, known in WORDS.items() if own & known}
+    tokens = set(words(text))
+    return {gender for gender, vocabulary in WORDS.items() if tokens & vocabulary}
 
 
-def measured(answers: Sequence[str], references: Sequence[Sequence[str]], *, least: int = LEAST) -> list[Activity]:
+def measure_activities(
+    answers: Sequence[str], references: Sequence[Sequence[str]], *, least: int = MIN_PICTURES
+) -> list[Activity]:
     """All pictures, then the commonest activities that enough of them show; nothing if no reference says either."""
     if len(answers) != len(references):
         raise ValueError(f"{len(answers)} captions but references for {len(references)}: there must be as many")
-    shown, said = [set().union(*map(told, own)) for own in references], [told(answer) for answer in answers]
-    rows = _Rows(
-        shown=np.array([_only(each) for each in shown]),
-        said=np.array([_only(each) for each in said]),
-        says=np.array([bool(each) for each in said]),
-        wrong=np.array([len(own) == 1 and bool(each - own) for each, own in zip(said, shown, strict=True)]),
-        guessed=np.array([bool(each) and not own for each, own in zip(said, shown, strict=True)]),
+    reference_genders, answer_genders = (
+        [set().union(*map(mentioned_genders, truth)) for truth in references],
+        [mentioned_genders(answer) for answer in answers],
     )
-    doing = [activities(own) for own in references]
-    counts = Counter(name for own, kind in zip(doing, rows.shown, strict=True) if kind for name in own)
+    rows = _Rows(
+        shown=np.array([_single_gender(genders) for genders in reference_genders]),
+        said=np.array([_single_gender(genders) for genders in answer_genders]),
+        says=np.array([bool(genders) for genders in answer_genders]),
+        wrong=np.array(
+            [
+                len(truth) == 1 and bool(genders - truth)
+                for genders, truth in zip(answer_genders, reference_genders, strict=True)
+            ]
+        ),
+        guessed=np.array(
+            [bool(genders) and not truth for genders, truth in zip(answer_genders, reference_genders, strict=True)]
+        ),
+    )
+    activity_names = [activities(truth) for truth in references]
+    counts = Counter(name for truth, gender in zip(activity_names, rows.shown, strict=True) if gender for name in truth)
     if not (rows.shown != "").any():
         return []
-    named = [name for name, count in counts.most_common(SHOWN) if count >= least]
-    masks = {ALL: np.ones(len(answers), bool)} | {name: np.array([name in own for own in doing]) for name in named}
-    return [_activity(name, rows, mask) for name, mask in masks.items()]
+    frequent = [name for name, count in counts.most_common(SHOWN) if count >= least]
+    masks = {ALL: np.ones(len(answers), bool)} | {
+        name: np.array([name in truth for truth in activity_names]) for name in frequent
+    }
+    return [_summarise_activity(name, rows, mask) for name, mask in masks.items()]
 
 
 def activities(references: Sequence[str]) -> set[str]:
     """What somebody does by at least a third of these references: words in -ing."""
-    counts = Counter(word for text in references for word in set(words(text)) if _doing(word))
+    counts = Counter(word for text in references for word in set(words(text)) if _is_activity(word))
     return {word for word, count in counts.items() if 3 * count >= len(references)}
 
 
-def table(found: Sequence[Activity]) -> Table:
+def table(summaries: Sequence[Activity]) -> Table:
     """A line for all pictures and for every activity."""
     head = ("activity", "captions", "wrong, %", "guessed, %", "commoner", "in references, %", "amplified, points")
     rows = []
-    for one in found:
-        shares = _percent(one.wrong), _percent(one.guessed)
-        common = one.common or "neither", f"{100 * one.references:.0f}"
-        rows.append((one.name, f"{one.captions:,}", *shares, *common, _percent(one.amplified, sign="+")))
+    for activity in summaries:
+        shares = _percent(activity.wrong), _percent(activity.guessed)
+        common = activity.common or "neither", f"{100 * activity.references:.0f}"
+        rows.append((activity.name, f"{activity.captions:,}", *shares, *common, _percent(activity.amplified, sign="+")))
     return Table("Man or woman, against the references", head, rows)
 
 
@@ -137,40 +151,40 @@ class _Rows:
     guessed: Bool[np.ndarray, "picture"]
 
 
-def _activity(name: str, rows: _Rows, mask: Bool[np.ndarray, "picture"]) -> Activity:
+def _summarise_activity(name: str, rows: _Rows, mask: Bool[np.ndarray, "picture"]) -> Activity:
     """What is counted of the pictures of an activity."""
-    says, known = mask & rows.says, mask & (rows.shown != "")
-    pictures, men = int(known.sum()), int((known & (rows.shown == "man")).sum())
-    common: Told = None if 2 * men == pictures else "man" if 2 * men > pictures else "woman"
+    says, gendered = mask & rows.says, mask & (rows.shown != "")
+    pictures, men = int(gendered.sum()), int((gendered & (rows.shown == "man")).sum())
+    common: Gender = None if 2 * men == pictures else "man" if 2 * men > pictures else "woman"
     share = max(men, pictures - men) / max(pictures, 1)
-    wrong, guessed = (_share(each[says]) for each in (rows.wrong, rows.guessed))
-    amplified = None if common is None else _amplified(rows, known, common)
+    wrong, guessed = (_share(flags[says]) for flags in (rows.wrong, rows.guessed))
+    amplified = None if common is None else _amplification(rows, gendered, common)
     return Activity(name, pictures, int(says.sum()), wrong, guessed, common, share, amplified)
 
 
-def _share(true: Bool[np.ndarray, "caption"]) -> Statistics | None:
-    return averaged(true.astype(float), lower=True) if len(true) else None
+def _share(flags: Bool[np.ndarray, "caption"]) -> Statistics | None:
+    return mean_statistics(flags.astype(float), lower=True) if len(flags) else None
 
 
-def _amplified(rows: _Rows, known: Bool[np.ndarray, "picture"], common: str) -> Statistics | None:
+def _amplification(rows: _Rows, gendered: Bool[np.ndarray, "picture"], common: str) -> Statistics | None:
     """The share of the commoner one in the captions less that in the references, resampled over the pictures."""
-    told = known & (rows.said != "")
-    if not told.any():
+    scored = gendered & (rows.said != "")
+    if not scored.any():
         return None
-    counts = [told & (rows.said == common), told, known & (rows.shown == common), known]
-    return Statistics("difference", np.column_stack(counts)[known].astype(float), lower=True)
+    counts = [scored & (rows.said == common), scored, gendered & (rows.shown == common), gendered]
+    return Statistics("difference", np.column_stack(counts)[gendered].astype(float), lower=True)
 
 
-def _only(kinds: set[str]) -> str:
-    return next(iter(kinds)) if len(kinds) == 1 else ""
+def _single_gender(genders: set[str]) -> str:
+    return next(iter(genders)) if len(genders) == 1 else ""
 
 
-def _doing(word: str) -> bool:
+def _is_activity(word: str) -> bool:
     return word.endswith(ENDING) and len(word) > len(ENDING) + 1 and word.isalpha() and word not in THINGS.split()
 
 
-def _percent(one: Statistics | None, *, sign: str = "") -> str:
-    if one is None:
+def _percent(statistics: Statistics | None, *, sign: str = "") -> str:
+    if statistics is None:
         return ""
-    spread = f" ± {100 * interval(one).half:.1f}" if len(one) > 1 else ""
-    return f"{100 * one.score:{sign}.1f}{spread}"
+    margin = f" ± {100 * interval(statistics).half:.1f}" if len(statistics) > 1 else ""
+    return f"{100 * statistics.score:{sign}.1f}{margin}"

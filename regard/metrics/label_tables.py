@@ -12,7 +12,14 @@ def tables(labels: Labels, judged: str) -> list[Table]:
     """The most frequent labels, each by itself, and the commonest mistakes."""
     ranked = sorted(labels.labels, key=lambda label: -label.count)[:SHOWN]
     rows = [
-        (one.name, f"{one.count:,}", f"{one.precision:.1%}", f"{one.recall:.1%}", f"{one.f1:.1%}") for one in ranked
+        (
+            row_label.name,
+            f"{row_label.count:,}",
+            f"{row_label.precision:.1%}",
+            f"{row_label.recall:.1%}",
+            f"{row_label.f1:.1%}",
+        )
+        for row_label in ranked
     ]
     tables = [Table("By label", ("label", judged, "precision", "recall", "F1"), rows)]
     if mistakes := labels.mistakes[:SHOWN]:
@@ -21,9 +28,9 @@ def tables(labels: Labels, judged: str) -> list[Table]:
     return tables
 
 
-def each(labels: Labels) -> dict[str, dict[str, float | int]]:
+def scores_by_label(labels: Labels) -> dict[str, dict[str, float | int]]:
     """The same of all labels, as JSON."""
     return {
-        one.name: {"count": one.count, "precision": one.precision, "recall": one.recall, "f1": one.f1}
-        for one in labels.labels
+        label.name: {"count": label.count, "precision": label.precision, "recall": label.recall, "f1": label.f1}
+        for label in labels.labels
     }

@@ -42,23 +42,27 @@ class Labels:
     @property
     def f1(self) -> float:
         """The mean of all labels' F1, each counting the same; labels neither met nor said are left out."""
-        met = (self.confusion.sum(0) + self.confusion.sum(1)) > 0
-        return float(np.mean([label.f1 for label, there in zip(self.labels, met, strict=True) if there] or [0.0]))
+        occurring = (self.confusion.sum(0) + self.confusion.sum(1)) > 0
+        return float(
+            np.mean([label.f1 for label, occurs in zip(self.labels, occurring, strict=True) if occurs] or [0.0])
+        )
 
     @property
     def labels(self) -> list[Label]:
         """Each label by itself."""
         right = np.diag(self.confusion)
-        said, true = self.confusion.sum(0), self.confusion.sum(1)
-        columns = zip(self.names, true.tolist(), right / np.maximum(said, 1), right / np.maximum(true, 1), strict=True)
+        predicted, true = self.confusion.sum(0), self.confusion.sum(1)
+        columns = zip(
+            self.names, true.tolist(), right / np.maximum(predicted, 1), right / np.maximum(true, 1), strict=True
+        )
         return [Label(name, count, float(precision), float(recall)) for name, count, precision, recall in columns]
 
     @property
     def mistakes(self) -> list[tuple[str, str, int]]:
         """(truth, answer, how often) of all that was taken for something else, the most frequent first."""
         wrong = self.confusion - np.diag(np.diag(self.confusion))
-        found = [(self.names[i], self.names[j], int(wrong[i, j])) for i, j in np.argwhere(wrong).tolist()]
-        return sorted(found, key=lambda each: (-each[2], each[0], each[1]))
+        pairs = [(self.names[i], self.names[j], int(wrong[i, j])) for i, j in np.argwhere(wrong).tolist()]
+        return sorted(pairs, key=lambda pair: (-pair[2], pair[0], pair[1]))
 
 
 def judge(truth: Int[np.ndarray, "answer"], answers: Int[np.ndarray, "answer"], names: Sequence[str]) -> Labels:

@@ -33,16 +33,16 @@ class Bucket:
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
 
 
-def words(text: str) -> int:
+def count_words(text: str) -> int:
     """How many words a text has."""
     return len(WORD.findall(text))
 
 
-def ratio(bleu: Statistics) -> float:
+def length_ratio(bleu: Statistics) -> float:
     """Tokens written per token of the references, as BLEU counts them; 0 when the references are empty."""
     assert bleu.metric == "bleu", f"{bleu.metric} does not count tokens"
-    written, wanted = bleu.counts[:, :2].sum(0).tolist()
-    return written / wanted if wanted else 0.0
+    answer_tokens, reference_tokens = bleu.counts[:, :2].sum(0).tolist()
+    return answer_tokens / reference_tokens if reference_tokens else 0.0
 
 
 def by_length(
@@ -53,13 +53,17 @@ def by_length(
         raise ValueError(f"{len(sources)} sources but {len(bleu)} answers: there must be as many")
     if list(bounds) != sorted(set(bounds)) or (bounds and bounds[0] < 1):
         raise ValueError(f"bounds of lengths must rise from at least 1, not {list(bounds)}")
-    lengths = [words(source) for source in sources]
+    lengths = [count_words(source) for source in sources]
     edges: list[tuple[int, int | None]] = list(zip([0, *(bound + 1 for bound in bounds)], [*bounds, None], strict=True))
     buckets = []
     for low, high in edges:
         members = [i for i, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
         if members:
-            own = bleu.some(members)
+            subset = bleu.some(members)
             least = min(lengths[i] for i in members) if low == 0 else low  # the first bucket begins with what is there
-            buckets.append(Bucket(least, high, tuple(members), own.score, interval(own, samples=samples), ratio(own)))
+            buckets.append(
+                Bucket(
+                    least, high, tuple(members), subset.score, interval(subset, samples=samples), length_ratio(subset)
+                )
+            )
     return buckets

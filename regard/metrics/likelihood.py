@@ -48,9 +48,12 @@ def linear_cross_entropy(
     if chunk is None or len(labels) <= chunk:
         return cross_entropy(F.linear(features, weight, bias), labels, smoothing=smoothing)
     if torch.is_grad_enabled():
-        return _Chunked.apply(features, weight, bias, labels, smoothing, chunk)
+        return _ChunkedCrossEntropy.apply(features, weight, bias, labels, smoothing, chunk)
     chunks = zip(features.split(chunk), labels.split(chunk), strict=True)
-    losses = [cross_entropy(F.linear(some, weight, bias), own, smoothing=smoothing) for some, own in chunks]
+    losses = [
+        cross_entropy(F.linear(chunk_features, weight, bias), chunk_labels, smoothing=smoothing)
+        for chunk_features, chunk_labels in chunks
+    ]
     return torch.stack(losses).sum()
 
 
@@ -69,16 +72,18 @@ def rdrop(
     The difference is the mean of both Kullback-Leibler divergences, times half the strength (R-Drop, Wu et al. 2021).
     """
     if len(labels) <= chunk:
-        return _agreeing(*features, labels, (weight, bias), smoothing, strength)
-    parts = zip(*(each.split(chunk) for each in features), labels.split(chunk), strict=True)
+        return _rdrop_loss(*features, labels, (weight, bias), smoothing, strength)
+    parts = zip(*(tensor.split(chunk) for tensor in features), labels.split(chunk), strict=True)
     losses = [
-        checkpoint(_agreeing, *part, (weight, bias), smoothing, strength, use_reentrant=False, preserve_rng_state=False)
+        checkpoint(
+            _rdrop_loss, *part, (weight, bias), smoothing, strength, use_reentrant=False, preserve_rng_state=False
+        )
         for part in parts
     ]
     return torch.stack(losses).sum()
 
 
-def _agreeing(
+def _rdrop_loss(
     first: Tensor,
     second: Tensor,
     labels: Tensor,
@@ -86,11 +91,11 @@ def _agreeing(
     smoothing: float,
     strength: float,
 ) -> Tensor:
-    one, other = (F.linear(features, *output) for features in (first, second))
-    surprised = cross_entropy(one, labels, smoothing=smoothing) + cross_entropy(other, labels, smoothing=smoothing)
-    one, other = (logits.float().log_softmax(-1) for logits in (one, other))
-    apart = ((one.exp() - other.exp()) * (one - other)).sum(-1)  # both divergences together
-    return surprised / 2 + strength / 4 * apart.where(labels != IGNORE, 0.0).sum()
+    p, q = (F.linear(features, *output) for features in (first, second))
+    loss = cross_entropy(p, labels, smoothing=smoothing) + cross_entropy(q, labels, smoothing=smoothing)
+    p, q = (logits.float().log_softmax(-1) for logits in (p, q))
+    divergence = ((p.exp() - q.exp()) * (p - q)).sum(-1)  # both divergences together
+    return loss / 2 + strength / 4 * divergence.where(labels != IGNORE, 0.0).sum()
 
 
 def count(labels: Int[Tensor, "..."]) -> Int[Tensor, ""]:
@@ -108,7 +113,7 @@ def perplexity(total: float, tokens: int) -> float:
         return math.inf
 
 
-class _Chunked(torch.autograd.Function):
+class _ChunkedCrossEntropy(torch.autograd.Function):
     """The loss and its gradient, a few tokens at a time."""
 
     @staticmethod
@@ -116,56 +121,60 @@ class _Chunked(torch.autograd.Function):
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, chunk: int
     ) -> Tensor:
         """Keep the gradient instead of the logits."""
-        kind = features.device.type
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else features.dtype
-        inputs, matrix, added = features.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+        device_type = features.device.type
+        dtype = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else features.dtype
+        inputs, matrix, addend = features.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
         if not smoothing:
-            matrix, added = _filled(matrix, added)
-        wide = torch.promote_types(dtype, torch.float32)
-        total = features.new_zeros((), dtype=wide)
-        of_weight = torch.zeros_like(matrix, dtype=wide)
-        of_bias = None if bias is None else torch.zeros_like(matrix[:, 0], dtype=wide)
-        of_features = []
-        for some, own in zip(inputs.split(chunk), labels.split(chunk), strict=True):
-            loss, slope = surprise(F.linear(some, matrix, added), own, smoothing)
+            matrix, addend = _pad_vocabulary(matrix, addend)
+        sum_dtype = torch.promote_types(dtype, torch.float32)
+        total = features.new_zeros((), dtype=sum_dtype)
+        weight_gradient = torch.zeros_like(matrix, dtype=sum_dtype)
+        bias_gradient = None if bias is None else torch.zeros_like(matrix[:, 0], dtype=sum_dtype)
+        feature_gradients = []
+        for chunk_inputs, chunk_labels in zip(inputs.split(chunk), labels.split(chunk), strict=True):
+            loss, logit_gradient = cross_entropy_with_gradient(
+                F.linear(chunk_inputs, matrix, addend), chunk_labels, smoothing
+            )
             total = total + loss
-            of_features.append(slope @ matrix)
-            of_weight = of_weight + slope.T @ some
-            of_bias = None if of_bias is None else of_bias + slope.sum(0)
+            feature_gradients.append(logit_gradient @ matrix)
+            weight_gradient = weight_gradient + logit_gradient.T @ chunk_inputs
+            bias_gradient = None if bias_gradient is None else bias_gradient + logit_gradient.sum(0)
         vocab = len(weight)
-        kept = [torch.cat(of_features).to(features.dtype), of_weight[:vocab].to(weight.dtype)]
-        ctx.save_for_backward(*kept, *([] if bias is None or of_bias is None else [of_bias[:vocab].to(bias.dtype)]))
+        gradients = [torch.cat(feature_gradients).to(features.dtype), weight_gradient[:vocab].to(weight.dtype)]
+        ctx.save_for_backward(
+            *gradients, *([] if bias is None or bias_gradient is None else [bias_gradient[:vocab].to(bias.dtype)])
+        )
         return total
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
         """What was computed on the way, as much of it as is asked for."""
-        found = [each * outer[0].to(each.dtype) for each in ctx.saved_tensors]
-        return (*found, *[None] * (6 - len(found)))
+        gradients = [gradient * outer[0].to(gradient.dtype) for gradient in ctx.saved_tensors]
+        return (*gradients, *[None] * (6 - len(gradients)))
 
 
-def _filled(matrix: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def _pad_vocabulary(matrix: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """The same with tokens that never come, up to a number of them by which matrix units are fast."""
     missing = -len(matrix) % ALIGNED
     if not missing:
         return matrix, bias
-    none = matrix.new_zeros(len(matrix)) if bias is None else bias
-    return F.pad(matrix, (0, 0, 0, missing)), F.pad(none, (0, missing), value=float("-inf"))
+    full_bias = matrix.new_zeros(len(matrix)) if bias is None else bias
+    return F.pad(matrix, (0, 0, 0, missing)), F.pad(full_bias, (0, missing), value=float("-inf"))
 
 
-def surprise(
+def cross_entropy_with_gradient(
     logits: Float[Tensor, "token vocab"], labels: Int[Tensor, "token"], smoothing: float
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "token vocab"]]:
     """`cross_entropy` and its gradient by the logits, which is softmax minus truth, in the type of the logits."""
     wide = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     scored = labels != IGNORE
     truth = labels.where(scored, 0)[:, None]
-    whole = wide.logsumexp(-1, keepdim=True)
-    right = wide.gather(1, truth)
+    log_partition = wide.logsumexp(-1, keepdim=True)
+    label_logits = wide.gather(1, truth)
     if smoothing:  # else a token that never comes would make it infinite
-        right = (1 - smoothing) * right + smoothing * wide.mean(-1, keepdim=True)
-    loss = (whole - right)[:, 0].where(scored, 0.0).sum()
+        label_logits = (1 - smoothing) * label_logits + smoothing * wide.mean(-1, keepdim=True)
+    loss = (log_partition - label_logits)[:, 0].where(scored, 0.0).sum()
     vocabulary = torch.arange(wide.shape[1], device=wide.device)
     target = torch.where(vocabulary == truth, 1 - smoothing, 0.0) + smoothing / wide.shape[1]
-    slope = ((wide - whole).exp() - target).where(scored[:, None], 0.0)
-    return loss, slope.to(logits.dtype)
+    gradient = ((wide - log_partition).exp() - target).where(scored[:, None], 0.0)
+    return loss, gradient.to(logits.dtype)

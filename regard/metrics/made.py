@@ -6,12 +6,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 CHUNK = 64  # made pictures compared with all others at a time
-GROUND = 0.01  # what every vector shares, in shades: pictures of a single shade are alike, not unlike
+SHARED_COMPONENT = 0.01  # what every vector shares, in shades: pictures of a single shade are alike, not unlike
 
 
-def frechet(one: Float[np.ndarray, "some features"], other: Float[np.ndarray, "others features"]) -> float:
+def frechet_distance(first: Float[np.ndarray, "some features"], second: Float[np.ndarray, "others features"]) -> float:
     """`|m - n|^2 + tr(A + B - 2 (A B)^(1/2))` of means and covariances: the distance of two normal distributions."""
-    (m, a), (n, b) = (_moments(each) for each in (one, other))
+    (m, a), (n, b) = (_moments(features) for features in (first, second))
     values, vectors = np.linalg.eigh(a)
     root = (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
     shared = np.sqrt(np.linalg.eigvalsh(root @ b @ root).clip(min=0)).sum()
@@ -23,35 +23,40 @@ def variety(features: Float[np.ndarray, "pictures features"], labels: Int[np.nda
 
     It is 0 where all pictures of each class are the same, whatever their contrast. A class needs two pictures.
     """
-    each = np.asarray(features, np.float64)
-    each = np.column_stack([each - each.mean(1, keepdims=True), np.full(len(each), GROUND * each.shape[1] ** 0.5)])
-    each /= np.linalg.norm(each, axis=1, keepdims=True)
-    found = []
+    unit_features = np.asarray(features, np.float64)
+    unit_features = np.column_stack(
+        [
+            unit_features - unit_features.mean(1, keepdims=True),
+            np.full(len(unit_features), SHARED_COMPONENT * unit_features.shape[1] ** 0.5),
+        ]
+    )
+    unit_features /= np.linalg.norm(unit_features, axis=1, keepdims=True)
+    varieties = []
     for label in np.unique(labels):
-        own = each[labels == label]
-        if (count := len(own)) > 1:
-            alike = (np.square(own.sum(0)).sum() - count) / (count * (count - 1))
-            found.append(1.0 - alike)
-    return float(max(0.0, np.mean(found))) if found else 1.0
+        class_features = unit_features[labels == label]
+        if (count := len(class_features)) > 1:
+            similarity = (np.square(class_features.sum(0)).sum() - count) / (count * (count - 1))
+            varieties.append(1.0 - similarity)
+    return float(max(0.0, np.mean(varieties))) if varieties else 1.0
 
 
-def nearest(
-    some: Float[np.ndarray, "some features"], among: Float[np.ndarray, "others features"]
+def nearest_neighbours(
+    queries: Float[np.ndarray, "some features"], candidates: Float[np.ndarray, "others features"]
 ) -> tuple[Int[np.ndarray, "some"], Float[np.ndarray, "some"]]:
     """Which of the others is nearest to each, and how far: the root of the mean square difference of a feature."""
-    squares, places, distances = np.square(among).sum(1), [], []
-    for first in range(0, len(some), CHUNK):
-        own = some[first : first + CHUNK]
-        far = squares - 2 * own @ among.T
-        place = far.argmin(1)
-        places.append(place)
-        distances.append(np.sqrt(np.square(own - among[place]).mean(1)))
-    return np.concatenate(places), np.concatenate(distances)
+    squares, indices, distances = np.square(candidates).sum(1), [], []
+    for first in range(0, len(queries), CHUNK):
+        block = queries[first : first + CHUNK]
+        relative_distances = squares - 2 * block @ candidates.T
+        index = relative_distances.argmin(1)
+        indices.append(index)
+        distances.append(np.sqrt(np.square(block - candidates[index]).mean(1)))
+    return np.concatenate(indices), np.concatenate(distances)
 
 
 def _moments(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance in double precision."""
     if len(features) < 2:
         raise ValueError(f"a distance between distributions needs two pictures on each side, not {len(features)}")
-    own = np.asarray(features, np.float64)
-    return own.mean(0), np.atleast_2d(np.cov(own, rowvar=False))
+    doubles = np.asarray(features, np.float64)
+    return doubles.mean(0), np.atleast_2d(np.cov(doubles, rowvar=False))

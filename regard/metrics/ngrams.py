@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int, Integer
 
-MIXED = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplying by it loses nothing
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplying by it loses nothing
 SHIFT = np.uint64(29)
-FEW = (0.5, 1.0, 1.5)  # discounts where too few n-grams occur to compute them
-LEAST = 0.1  # of a discount: what never occurred is not impossible
+DEFAULT_DISCOUNTS = (0.5, 1.0, 1.5)  # discounts where too few n-grams occur to compute them
+MIN_DISCOUNT = 0.1  # of a discount: what never occurred is not impossible
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class NGrams:
             raise ValueError(f"{len(tokens)} tokens and an order of {order}: give at least one of each")
         self.vocab, self.order = vocab, order
         windows = self._windows(tokens, starts)
-        grams, contexts = _hashed(windows)
+        grams, contexts = _hash_windows(windows)
         self.orders: list[_Order] = []
         chosen = np.arange(len(windows))
         for length in range(order, 0, -1):
@@ -49,72 +49,76 @@ class NGrams:
                 chosen = np.concatenate([chosen[inside[chosen]], np.flatnonzero(~inside)])
             keys, first, counts = np.unique(grams[length][chosen], return_index=True, return_counts=True)
             chosen = chosen[first]
-            self.orders.insert(0, _order(keys, counts, contexts[length - 1][chosen]))
+            self.orders.insert(0, _discount_counts(keys, counts, contexts[length - 1][chosen]))
 
     def _windows(
         self, tokens: Integer[np.ndarray, "token"], starts: Int[np.ndarray, "bound"]
     ) -> Int[np.ndarray, "token order"]:
         """Every token with those before it; before a document stands a token that no other is."""
         before = self.order - 1
-        places = np.arange(len(tokens)) + before * (np.searchsorted(starts, np.arange(len(tokens)), side="right"))
+        positions = np.arange(len(tokens)) + before * (np.searchsorted(starts, np.arange(len(tokens)), side="right"))
         stream = np.full(len(tokens) + before * (len(starts) - 1), self.vocab, dtype=np.int64)
-        stream[places] = tokens
-        return np.lib.stride_tricks.sliding_window_view(stream, self.order)[places - before]
+        stream[positions] = tokens
+        return np.lib.stride_tricks.sliding_window_view(stream, self.order)[positions - before]
 
     def probabilities(
         self, tokens: Integer[np.ndarray, "token"], starts: Int[np.ndarray, "bound"]
     ) -> Float[np.ndarray, "token"]:
         """Of each token after those before it in its document."""
-        grams, contexts = _hashed(self._windows(tokens, starts))
-        found = np.full(len(tokens), 1 / self.vocab)
+        grams, contexts = _hash_windows(self._windows(tokens, starts))
+        estimates = np.full(len(tokens), 1 / self.vocab)
         for length, order in enumerate(self.orders, 1):
-            at, known = _places(order.contexts, contexts[length - 1])
-            gram, seen = _places(order.grams, grams[length])
-            share = (np.where(seen, order.counts[gram], 0.0) + order.freed[at] * found) / order.totals[at]
-            found = np.where(known, share, found)
-        return found
+            context, context_exists = _find_keys(order.contexts, contexts[length - 1])
+            gram, gram_exists = _find_keys(order.grams, grams[length])
+            share = (np.where(gram_exists, order.counts[gram], 0.0) + order.freed[context] * estimates) / order.totals[
+                context
+            ]
+            estimates = np.where(context_exists, share, estimates)
+        return estimates
 
     def nats(self, tokens: Integer[np.ndarray, "token"], starts: Int[np.ndarray, "bound"]) -> float:
         """How improbable documents are: the sum of the negative logarithms."""
         return float(-np.log(self.probabilities(tokens, starts)).sum())
 
 
-def _hashed(
+def _hash_windows(
     windows: Int[np.ndarray, "token order"],
 ) -> tuple[list[Integer[np.ndarray, "token"]], list[Integer[np.ndarray, "token"]]]:
     """Keys of the last tokens of every window, by how many; and of as many before the last one."""
     words = windows.astype(np.uint64)
     contexts = [np.full(len(words), 1, dtype=np.uint64)]
-    for back in range(2, words.shape[1] + 1):
-        contexts.append(_mixed(contexts[-1], words[:, -back]))
-    return [contexts[0], *(_mixed(context, words[:, -1] + SHIFT) for context in contexts)], contexts
+    for offset in range(2, words.shape[1] + 1):
+        contexts.append(_mix_keys(contexts[-1], words[:, -offset]))
+    return [contexts[0], *(_mix_keys(context, words[:, -1] + SHIFT) for context in contexts)], contexts
 
 
-def _mixed(key: Integer[np.ndarray, "token"], word: Integer[np.ndarray, "token"]) -> Integer[np.ndarray, "token"]:
+def _mix_keys(key: Integer[np.ndarray, "token"], word: Integer[np.ndarray, "token"]) -> Integer[np.ndarray, "token"]:
     """One key of two numbers; among millions two are the same with a chance of one in a hundred thousand."""
-    mixed = (key ^ (word + MIXED)) * MIXED
-    return (mixed ^ (mixed >> SHIFT)) * MIXED
+    mixed = (key ^ (word + MULTIPLIER)) * MULTIPLIER
+    return (mixed ^ (mixed >> SHIFT)) * MULTIPLIER
 
 
-def _order(
+def _discount_counts(
     keys: Integer[np.ndarray, "gram"], counts: Int[np.ndarray, "gram"], contexts: Integer[np.ndarray, "gram"]
 ) -> _Order:
     """The discounts follow from how many n-grams occur once, twice, three and four times."""
     once, twice, thrice, four = (int((counts == number).sum()) for number in (1, 2, 3, 4))
-    taken = np.array([0.0, *FEW])
+    discounts = np.array([0.0, *DEFAULT_DISCOUNTS])
     if min(once, twice, thrice):
         base = once / (once + 2 * twice)
         ratios = (twice / once, thrice / twice, four / thrice)
-        taken[1:] = [max(LEAST, number - (number + 1) * base * ratio) for number, ratio in enumerate(ratios, 1)]
-    discount = np.minimum(taken[np.minimum(counts, 3)], counts)
-    known, where = np.unique(contexts, return_inverse=True)
-    totals, freed = (np.bincount(where, weights) for weights in (counts, discount))
-    return _Order(keys, counts - discount, known, totals, freed)
+        discounts[1:] = [
+            max(MIN_DISCOUNT, number - (number + 1) * base * ratio) for number, ratio in enumerate(ratios, 1)
+        ]
+    discount = np.minimum(discounts[np.minimum(counts, 3)], counts)
+    unique_contexts, inverse = np.unique(contexts, return_inverse=True)
+    totals, freed = (np.bincount(inverse, weights) for weights in (counts, discount))
+    return _Order(keys, counts - discount, unique_contexts, totals, freed)
 
 
-def _places(
-    keys: Integer[np.ndarray, "key"], wanted: Integer[np.ndarray, "token"]
+def _find_keys(
+    keys: Integer[np.ndarray, "key"], queries: Integer[np.ndarray, "token"]
 ) -> tuple[Int[np.ndarray, "token"], np.ndarray]:
     """Where each is among the keys, and whether it is there at all."""
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return at, keys[at] == wanted
+    index = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+    return index, keys[index] == queries

@@ -25,17 +25,17 @@ class Score:
 
 def bleu(answers: Sequence[str], references: References, *, lowercase: bool = False, tokenize: str = "13a") -> Score:
     """BLEU of a whole corpus (Papineni et al. 2002)."""
-    return _corpus(_bleu(lowercase, tokenize), answers, references)
+    return _corpus_score(_bleu(lowercase, tokenize), answers, references)
 
 
 def chrf(answers: Sequence[str], references: References, *, lowercase: bool = False, words: int = 0) -> Score:
     """chrF of a whole corpus (Popovic 2015); `words=2` is chrF++."""
-    return _corpus(_chrf(lowercase, words), answers, references)
+    return _corpus_score(_chrf(lowercase, words), answers, references)
 
 
 def ter(answers: Sequence[str], references: References, *, lowercase: bool = True) -> Score:
     """Translation edit rate of a whole corpus (Snover et al. 2006)."""
-    return _corpus(_ter(lowercase), answers, references)
+    return _corpus_score(_ter(lowercase), answers, references)
 
 
 def _bleu(lowercase: bool, tokenize: str, **more: Any) -> Any:
@@ -58,23 +58,25 @@ def _ter(lowercase: bool) -> Any:
     return TER(case_sensitive=not lowercase)
 
 
-def _corpus(metric: Any, answers: Sequence[str], references: References) -> Score:
-    several = _several(answers, references)
+def _corpus_score(metric: Any, answers: Sequence[str], references: References) -> Score:
+    reference_lists = _split_references(answers, references)
     if not answers:
         raise ValueError("no answers to score: a corpus needs at least one")
-    most = max(map(len, several))
-    streams = [[own[k] if k < len(own) else None for own in several] for k in range(most)]
+    most = max(map(len, reference_lists))
+    streams = [
+        [alternatives[k] if k < len(alternatives) else None for alternatives in reference_lists] for k in range(most)
+    ]
     result = metric.corpus_score(list(answers), streams)
     return Score(result.score, str(metric.get_signature()), str(result))
 
 
-def _several(answers: Sequence[str], references: References) -> list[list[str]]:
+def _split_references(answers: Sequence[str], references: References) -> list[list[str]]:
     """A list of references for each answer."""
     if isinstance(answers, str) or isinstance(references, str):
         raise ValueError("one text given where a list is scored: put it in a list")
     if len(answers) != len(references):
         raise ValueError(f"{len(answers)} answers but references for {len(references)}: there must be as many")
-    several = [[own] if isinstance(own, str) else list(own) for own in references]
-    if not all(several):
-        raise ValueError(f"answer {several.index([])} has no reference: give it one, an empty one if need be")
-    return several
+    reference_lists = [[reference] if isinstance(reference, str) else list(reference) for reference in references]
+    if not all(reference_lists):
+        raise ValueError(f"answer {reference_lists.index([])} has no reference: give it one, an empty one if need be")
+    return reference_lists

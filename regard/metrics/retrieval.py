@@ -18,20 +18,20 @@ def ranks(
     The one in the same row is right, and so are those of rows that share a text with it: `alike` has a number for the
     text of either side, the same for texts that are the same. A wrong candidate as near as the right one comes first.
     """
-    found = np.empty(len(queries), np.int64)
+    positions = np.empty(len(queries), np.int64)
     for start in range(0, len(queries), BLOCK):
-        own = alike[start : start + BLOCK]
+        block_texts = alike[start : start + BLOCK]
         scores = queries[start : start + BLOCK] @ candidates.T
-        right = (own[:, None, 0] == alike[None, :, 0]) | (own[:, None, 1] == alike[None, :, 1])
-        best = np.where(right, scores, -np.inf).max(axis=1, keepdims=True)
-        found[start : start + BLOCK] = 1 + ((scores >= best) & ~right).sum(axis=1)
-    return found
+        matches = (block_texts[:, None, 0] == alike[None, :, 0]) | (block_texts[:, None, 1] == alike[None, :, 1])
+        best = np.where(matches, scores, -np.inf).max(axis=1, keepdims=True)
+        positions[start : start + BLOCK] = 1 + ((scores >= best) & ~matches).sum(axis=1)
+    return positions
 
 
-def retrieval(places: Int[np.ndarray, "pair"]) -> dict[str, float]:
+def retrieval(positions: Int[np.ndarray, "pair"]) -> dict[str, float]:
     """Share of queries whose right text comes first, or among the first ten, and the mean of one over its place."""
     return {
-        "recall_1": float((places <= 1).mean()),
-        "recall_10": float((places <= 10).mean()),
-        "mrr": float((1.0 / places).mean()),
+        "recall_1": float((positions <= 1).mean()),
+        "recall_10": float((positions <= 10).mean()),
+        "mrr": float((1.0 / positions).mean()),
     }

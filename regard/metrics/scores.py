@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from regard.metrics.lengths import Bucket
-from regard.metrics.significance import SEED, Interval, Statistics, Verdict, interval, paired
+from regard.metrics.significance import SEED, Interval, Statistics, Verdict, interval, paired_test
 
 HEAD = ("metric", "system", "score, 95 %", "change", "p, bootstrap", "p, randomised")
 
@@ -71,7 +71,7 @@ class Scores:
         return {name: interval(counts) for name, counts in self.statistics.items() if len(counts) > 1}
 
     def __repr__(self) -> str:
-        return "\n".join([*(f"{what:<20} {measure}" for what, measure in self.lines()), *self.warnings])
+        return "\n".join([*(f"{heading:<20} {measure}" for heading, measure in self.lines()), *self.warnings])
 
     def __len__(self) -> int:
         return max((len(counts) for counts in self.statistics.values()), default=len(self.examples))
@@ -79,7 +79,11 @@ class Scores:
     def worst(self, count: int = 5) -> list[Judged]:
         """The answers that are worth least, the worst first; none that is right."""
         sign = -1 if self.lower_is_better else 1
-        wrong = [one for one in self.examples if one.answer != one.right and (one.score or not self.lower_is_better)]
+        wrong = [
+            judged
+            for judged in self.examples
+            if judged.answer != judged.right and (judged.score or not self.lower_is_better)
+        ]
         return sorted(wrong, key=lambda example: (sign * example.score, example.number))[:count]
 
     def lines(self) -> list[tuple[str, str]]:
@@ -92,10 +96,10 @@ class Scores:
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
         """As JSON."""
-        spans = {name: {"low": one.low, "high": one.high} for name, one in self.intervals.items()}
+        spans = {name: {"low": entry.low, "high": entry.high} for name, entry in self.intervals.items()}
         scores = {name: {"score": score, **spans.get(name, {})} for name, score in self.metrics.items()}
-        told = {"name": self.name, "task": self.task, f"{self.unit}s": len(self), "metrics": scores, **self.details}
-        return {**told, "notes": [*self.notes], "worst": [one._asdict() for one in self.worst(worst)]}
+        summary = {"name": self.name, "task": self.task, f"{self.unit}s": len(self), "metrics": scores, **self.details}
+        return {**summary, "notes": [*self.notes], "worst": [entry._asdict() for entry in self.worst(worst)]}
 
 
 @dataclass(frozen=True)
@@ -111,11 +115,13 @@ class Comparison:
         """A table under its head: each system by each metric, and the probability of the difference by chance."""
         rows: list[tuple[str, ...]] = [HEAD]
         for metric in self.bootstrap:
-            for one, other in zip(self.bootstrap[metric], self.randomisation[metric], strict=True):
-                beside = ("", "", "")
-                if one.p is not None and other.p is not None:
-                    beside = (f"{one.difference:+.3g}", f"{one.p:.4f}", f"{other.p:.4f}")
-                rows.append((metric, one.system, f"{one.score:.4g} ± {one.interval.half:.2g}", *beside))
+            for verdict, randomised in zip(self.bootstrap[metric], self.randomisation[metric], strict=True):
+                test_columns = ("", "", "")
+                if verdict.p is not None and randomised.p is not None:
+                    test_columns = (f"{verdict.difference:+.3g}", f"{verdict.p:.4f}", f"{randomised.p:.4f}")
+                rows.append(
+                    (metric, verdict.system, f"{verdict.score:.4g} ± {verdict.interval.half:.2g}", *test_columns)
+                )
         return rows
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
@@ -124,10 +130,10 @@ class Comparison:
         verdicts = [
             {"test": name, **asdict(verdict), "metric": metric}
             for name, test in tests
-            for metric, told in test.items()
-            for verdict in told
+            for metric, system_verdicts in test.items()
+            for verdict in system_verdicts
         ]
-        return {"systems": [one.plain(worst=worst) for one in self.systems], "tests": verdicts}
+        return {"systems": [system.plain(worst=worst) for system in self.systems], "tests": verdicts}
 
 
 def compare(systems: Sequence[Scores], *, samples: int = 1000, trials: int = 10_000, seed: int = SEED) -> Comparison:
@@ -135,23 +141,34 @@ def compare(systems: Sequence[Scores], *, samples: int = 1000, trials: int = 10_
     if len(systems) < 2:
         raise ValueError(f"{len(systems)} systems to compare: give at least two")
     first = systems[0]
-    if any([each.right for each in one.examples] != [each.right for each in first.examples] for one in systems):
+    if any(
+        [example.right for example in system.examples] != [example.right for example in first.examples]
+        for system in systems
+    ):
         raise ValueError("systems with other references cannot be compared: evaluate all of them on one test set")
-    names = distinct([one.name for one in systems])
-    shared = [metric for metric in first.statistics if all(metric in one.statistics for one in systems)]
+    names = number_duplicates([system.name for system in systems])
+    shared = [metric for metric in first.statistics if all(metric in system.statistics for system in systems)]
     if not shared:
         raise ValueError("these systems have no metric in common: compare models of one task")
-    table = {metric: dict(zip(names, (one.statistics[metric] for one in systems), strict=True)) for metric in shared}
-    drawn = {metric: paired(own, test="bootstrap", samples=samples, seed=seed) for metric, own in table.items()}
-    swapped = {metric: paired(own, test="randomisation", samples=trials, seed=seed) for metric, own in table.items()}
-    return Comparison(list(systems), drawn, swapped)
+    table = {
+        metric: dict(zip(names, (system.statistics[metric] for system in systems), strict=True)) for metric in shared
+    }
+    bootstrap = {
+        metric: paired_test(by_system, test="bootstrap", samples=samples, seed=seed)
+        for metric, by_system in table.items()
+    }
+    randomisation = {
+        metric: paired_test(by_system, test="randomisation", samples=trials, seed=seed)
+        for metric, by_system in table.items()
+    }
+    return Comparison(list(systems), bootstrap, randomisation)
 
 
-def distinct(names: Sequence[str]) -> list[str]:
+def number_duplicates(names: Sequence[str]) -> list[str]:
     """Names with a number where one comes again, so that none is lost."""
-    seen: dict[str, int] = {}
-    result = []
+    counts: dict[str, int] = {}
+    unique_names = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return result
+        counts[name] = counts.get(name, 0) + 1
+        unique_names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return unique_names

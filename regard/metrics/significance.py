@@ -95,14 +95,14 @@ def statistics(metric: str, answers: Sequence[str], references: References, *, t
     scorer = _scorer(metric, tokenize)
     streams = _streams(answers, references)
     counts = np.array(scorer._extract_corpus_statistics(list(answers), streams), dtype=np.float64)
-    return Statistics(metric, counts, str(scorer.get_signature()), lower=metric in LOWER)
+    return Statistics(metric, counts, str(scorer.get_signature()), lower=metric in LOWER_IS_BETTER)
 
 
-def averaged(values: ArrayLike, weights: ArrayLike | None = None, *, lower: bool = False) -> Statistics:
+def mean_statistics(values: ArrayLike, weights: ArrayLike | None = None, *, lower: bool = False) -> Statistics:
     """A metric that is a mean over examples, such as the share of right ones; `weights` say how much each counts."""
-    each = np.asarray(values, dtype=np.float64)
-    heavy = np.ones(len(each)) if weights is None else np.asarray(weights, dtype=np.float64)
-    return Statistics("mean", np.column_stack([each, heavy]), lower=lower)
+    column = np.asarray(values, dtype=np.float64)
+    weight_column = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
+    return Statistics("mean", np.column_stack([column, weight_column]), lower=lower)
 
 
 def corpus(statistics: Statistics) -> Score:
@@ -117,7 +117,7 @@ def interval(statistics: Statistics, *, samples: int = SAMPLES["bootstrap"], see
     return _interval(_bootstrap([statistics], samples, seed)[0])
 
 
-def paired(
+def paired_test(
     systems: Mapping[str, Statistics], *, test: str = "bootstrap", samples: int | None = None, seed: int = SEED
 ) -> list[Verdict]:
     """Each system against the first one, on the same resampled sentences.
@@ -126,10 +126,10 @@ def paired(
     the one observed (Koehn 2004). `randomisation` swaps answers between the two systems at random, as it may if there
     is no difference between them, and asks how often that gives as large a difference (Riezler and Maxwell 2005).
     """
-    _check(systems, test)
+    _check_systems(systems, test)
     names, all_counts = list(systems), list(systems.values())
     drawn = _bootstrap(all_counts, SAMPLES["bootstrap"] if test == "randomisation" else samples, seed)
-    scores = [one.score for one in all_counts]
+    scores = [system.score for system in all_counts]
     verdicts = [Verdict(names[0], all_counts[0].metric, scores[0], _interval(drawn[0]))]
     for number in range(1, len(names)):
         difference = scores[number] - scores[0]
@@ -137,8 +137,8 @@ def paired(
         if test == "bootstrap":
             by_chance = np.abs(shifts) - np.abs(shifts).mean()
         else:
-            by_chance = _swapped(all_counts[0], all_counts[number], samples or SAMPLES[test], seed)
-        reached = int((by_chance >= abs(difference) - TIE).sum())
+            by_chance = _swap_differences(all_counts[0], all_counts[number], samples or SAMPLES[test], seed)
+        as_large = int((by_chance >= abs(difference) - TIE).sum())
         better = shifts < -TIE if all_counts[0].lower else shifts > TIE
         verdicts.append(
             Verdict(
@@ -147,7 +147,7 @@ def paired(
                 score=scores[number],
                 interval=_interval(drawn[number]),
                 difference=difference,
-                p=(reached + 1) / (len(by_chance) + 1),
+                p=(as_large + 1) / (len(by_chance) + 1),
                 wins=float(better.mean()),
             )
         )
@@ -157,33 +157,33 @@ def paired(
 def _bootstrap(systems: Sequence[Statistics], samples: int | None, seed: int) -> list[Float[np.ndarray, "sample"]]:
     """Scores of corpora drawn with replacement, the same sentences for every system."""
     size = len(systems[0])
-    every = np.concatenate([one.counts for one in systems], axis=1)
-    widths = np.cumsum([one.counts.shape[1] for one in systems])[:-1]
+    all_counts = np.concatenate([system.counts for system in systems], axis=1)
+    widths = np.cumsum([system.counts.shape[1] for system in systems])[:-1]
     generator = np.random.default_rng(seed)
     sums = []
     for rows in _blocks(samples or SAMPLES["bootstrap"]):
         drawn = generator.choice(size, size=(rows, size), replace=True) + np.arange(rows)[:, None] * size
-        times = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
-        sums.append(times.astype(np.float64) @ every)
+        repeats = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
+        sums.append(repeats.astype(np.float64) @ all_counts)
     parts = np.split(np.concatenate(sums), widths, axis=1)
-    return [one.of(part) for one, part in zip(systems, parts, strict=True)]
+    return [system.of(part) for system, part in zip(systems, parts, strict=True)]
 
 
-def _swapped(one: Statistics, other: Statistics, trials: int, seed: int) -> Float[np.ndarray, "trial"]:
+def _swap_differences(first: Statistics, second: Statistics, trials: int, seed: int) -> Float[np.ndarray, "trial"]:
     """Differences between two systems after each answer has changed sides, or not, by the toss of a coin."""
     generator = np.random.default_rng(seed)
-    both = one.counts.sum(0) + other.counts.sum(0)
+    both = first.counts.sum(0) + second.counts.sum(0)
     differences = []
     for rows in _blocks(trials):
-        stay = generator.integers(2, size=(rows, len(one)), dtype=bool).astype(np.float64)
-        sums = stay @ (one.counts - other.counts) + other.counts.sum(0)
-        differences.append(np.abs(one.of(sums) - one.of(both - sums)))
+        unswapped = generator.integers(2, size=(rows, len(first)), dtype=bool).astype(np.float64)
+        sums = unswapped @ (first.counts - second.counts) + second.counts.sum(0)
+        differences.append(np.abs(first.of(sums) - first.of(both - sums)))
     return np.concatenate(differences)
 
 
 def _blocks(samples: int) -> Iterator[int]:
     """How many resamples to make at a time."""
-    yield from (min(ROWS, samples - done) for done in range(0, samples, ROWS))
+    yield from (min(ROWS, samples - start) for start in range(0, samples, ROWS))
 
 
 def _interval(scores: Float[np.ndarray, "sample"]) -> Interval:
@@ -194,32 +194,34 @@ def _interval(scores: Float[np.ndarray, "sample"]) -> Interval:
 
 def _bleu(sums: Sums, orders: int = 4, *, brief: bool = True) -> Scores:
     """exp of the mean log precision of 1- to 4-grams, zeros smoothed exponentially, times the brevity penalty."""
-    written, wanted = sums[..., 0], sums[..., 1]
+    answer_length, reference_length = sums[..., 0], sums[..., 1]
     right, total = sums[..., 2 : 2 + orders], sums[..., 6 : 6 + orders]
     empty = (right == 0) & (total > 0)
     halvings = 2.0 ** np.cumsum(empty, axis=-1)
     reachable = (total > 0).all(-1) & (right > 0).any(-1)
     share = np.where(empty, 1 / halvings, right) / np.maximum(total, 1)
     logs = np.log(np.where(share > 0, 100 * share, 1.0)).sum(-1) / orders
-    penalty = np.where(brief & (written < wanted), np.exp(1 - wanted / np.maximum(written, 1)), 1.0)
+    penalty = np.where(
+        brief & (answer_length < reference_length), np.exp(1 - reference_length / np.maximum(answer_length, 1)), 1.0
+    )
     return np.where(reachable, penalty * np.exp(logs), 0.0)
 
 
 def _chrf(sums: Sums) -> Scores:
     """F2 of the mean precision and the mean recall over the n-gram orders that both sides have."""
-    written, wanted, shared = (sums[..., part::3] for part in range(3))
-    used = (written > 0) & (wanted > 0)
+    answer_grams, reference_grams, shared = (sums[..., part::3] for part in range(3))
+    used = (answer_grams > 0) & (reference_grams > 0)
     orders = np.maximum(used.sum(-1), 1)
-    precision = np.where(used, shared / np.maximum(written, 1), 0).sum(-1) / orders
-    recall = np.where(used, shared / np.maximum(wanted, 1), 0).sum(-1) / orders
+    precision = np.where(used, shared / np.maximum(answer_grams, 1), 0).sum(-1) / orders
+    recall = np.where(used, shared / np.maximum(reference_grams, 1), 0).sum(-1) / orders
     below = 4 * precision + recall
     return 100 * 5 * precision * recall / np.where(below > 0, below, 1)
 
 
 def _ter(sums: Sums) -> Scores:
     """Edits per word of the reference."""
-    edits, wanted = sums[..., 0], sums[..., 1]
-    return 100 * np.where(wanted > 0, edits / np.where(wanted > 0, wanted, 1), edits > 0)
+    edits, reference_words = sums[..., 0], sums[..., 1]
+    return 100 * np.where(reference_words > 0, edits / np.where(reference_words > 0, reference_words, 1), edits > 0)
 
 
 def _mean(sums: Sums) -> Scores:
@@ -249,10 +251,10 @@ def _matthews(sums: Sums) -> Scores:
     """Matthews' correlation, from how often each label was taken for each (Gorodkin 2004)."""
     labels = round(sums.shape[-1] ** 0.5)
     confusion = sums.reshape(*sums.shape[:-1], labels, labels)
-    true, said, total = confusion.sum(-1), confusion.sum(-2), confusion.sum((-1, -2))
+    true, predicted, total = confusion.sum(-1), confusion.sum(-2), confusion.sum((-1, -2))
     right = np.trace(confusion, axis1=-2, axis2=-1)
-    spread = np.sqrt((total**2 - (said**2).sum(-1)) * (total**2 - (true**2).sum(-1)))
-    return np.where(spread > 0, (right * total - (true * said).sum(-1)) / np.where(spread > 0, spread, 1), 0.0)
+    spread = np.sqrt((total**2 - (predicted**2).sum(-1)) * (total**2 - (true**2).sum(-1)))
+    return np.where(spread > 0, (right * total - (true * predicted).sum(-1)) / np.where(spread > 0, spread, 1), 0.0)
 
 
 SCORES: dict[str, Callable[[Sums], Scores]] = {
@@ -267,8 +269,8 @@ SCORES: dict[str, Callable[[Sums], Scores]] = {
     "correlation": _correlation,
     "matthews": _matthews,
 }
-WRITTEN = ("bleu", "chrf", "ter")  # of written answers
-LOWER = {"ter"}  # metrics of which less is better
+TEXT_METRICS = ("bleu", "chrf", "ter")  # of written answers
+LOWER_IS_BETTER = {"ter"}  # metrics of which less is better
 
 
 def _scorer(metric: str, tokenize: str) -> Any:
@@ -277,8 +279,8 @@ def _scorer(metric: str, tokenize: str) -> Any:
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    if metric not in WRITTEN:
-        raise ValueError(f"unknown metric {metric}: choose one of {', '.join(WRITTEN)}")
+    if metric not in TEXT_METRICS:
+        raise ValueError(f"unknown metric {metric}: choose one of {', '.join(TEXT_METRICS)}")
     if tokenize not in BLEU.TOKENIZERS:
         raise ValueError(f"unknown BLEU tokenizer {tokenize}: choose one of {', '.join(sorted(BLEU.TOKENIZERS))}")
     if metric == "bleu":
@@ -294,20 +296,25 @@ def _streams(answers: Sequence[str], references: References) -> list[list[str | 
         raise ValueError(f"{len(answers)} answers but references for {len(references)}: there must be as many")
     if not answers:
         raise ValueError("no answers to score: a corpus needs at least one")
-    several = [[own] if isinstance(own, str) else list(own) for own in references]
-    if not all(several):
-        raise ValueError(f"answer {several.index([])} has no reference: give it one, an empty one if need be")
-    return [[own[k] if k < len(own) else None for own in several] for k in range(max(map(len, several)))]
+    reference_lists = [
+        [alternatives] if isinstance(alternatives, str) else list(alternatives) for alternatives in references
+    ]
+    if not all(reference_lists):
+        raise ValueError(f"answer {reference_lists.index([])} has no reference: give it one, an empty one if need be")
+    return [
+        [alternatives[k] if k < len(alternatives) else None for alternatives in reference_lists]
+        for k in range(max(map(len, reference_lists)))
+    ]
 
 
-def _check(systems: Mapping[str, Statistics], test: str) -> None:
+def _check_systems(systems: Mapping[str, Statistics], test: str) -> None:
     if test not in SAMPLES:
         raise ValueError(f"unknown test {test}: choose {' or '.join(SAMPLES)}")
     if len(systems) < 2:
         raise ValueError(f"{len(systems)} systems to compare: give at least two")
-    if len({one.metric for one in systems.values()}) > 1:
+    if len({system.metric for system in systems.values()}) > 1:
         raise ValueError("systems measured by different metrics cannot be compared: use one for all")
-    sizes = {name: len(one) for name, one in systems.items()}
+    sizes = {name: len(system) for name, system in systems.items()}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-        raise ValueError(f"systems must answer the same sentences: {told}")
+        listing = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise ValueError(f"systems must answer the same sentences: {listing}")

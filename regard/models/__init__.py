@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.config.registry import Registry
-from regard.config.words import nearest
+from regard.config.words import suggest_name
 from regard.models.interface import Model, traits_of
-from regard.models.lora import folded
+from regard.models.lora import merge_lora
 from regard.models.weights import Unfilled, adopt
 
 Pair = tuple[Any, Any]  # the class of a model, and that of its config
@@ -70,7 +70,7 @@ RENAMED: dict[tuple[str, str | None], str] = {
 """What a model is called now, by its task and the name that settings of version 0.1 have for it, if they have one."""
 
 
-def modern(settings: Mapping[str, Any]) -> dict[str, Any]:
+def modernise_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a checkpoint or a run, whichever version wrote them, with the model's name of today."""
     task, model = settings.get("task", "translation"), settings.get("model")
     if not isinstance(task, str) or not isinstance(model, Mapping):
@@ -84,7 +84,7 @@ def config_of(settings: Mapping[str, Any]) -> Any:
     """The checked config that a model's settings stand for, which say by `name` whose they are."""
     name = settings.get("name")
     if not isinstance(name, str) or name not in MODELS:
-        raise ValueError(f"unknown model {name!r}{nearest(str(name), MODELS)}")
+        raise ValueError(f"unknown model {name!r}{suggest_name(str(name), MODELS)}")
     return config.build(MODELS[name][1], settings, where="model")
 
 
@@ -98,7 +98,7 @@ def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: t
 
     None is drawn at random first. On a CPU weights stay where they are, which for a checkpoint is its mapped file.
     """
-    shape, tensors = config_of(settings), folded(tensors)
+    shape, tensors = config_of(settings), merge_lora(tensors)
     kind = MODELS[shape.name][0]
     if issubclass(kind, Model):
         shape = kind.read_sizes(shape, tensors)
@@ -107,11 +107,11 @@ def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: t
             model = kind(shape)
     except (MemoryError, OverflowError, RuntimeError) as error:
         raise ValueError(f"no model of these sizes can be built: {' '.join(str(error).split())}") from None
-    adopt(model, _lasting(model, tensors), device=device)
+    adopt(model, _fill_transient(model, tensors), device=device)
     return model.to(device).eval()
 
 
-def _lasting(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _fill_transient(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights that matter in use, and blank ones for what only training needs (a model's transient tensors)."""
     passing = traits_of(model).transient
     state = model.state_dict()

@@ -28,9 +28,9 @@ from regard.attention.masks import EVERYONE, Grid, Mask, Row, Stepping, causal, 
 from regard.attention.multihead import Heads
 from regard.attention.plane import LearnedPlane
 from regard.attention.positions import Positions
-from regard.config.ranges import Range, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.ranges import Range, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, draw, halved
+from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, init_normal, to_autocast_dtype
 from regard.models.dropout import Dropout
 from regard.models.interface import ModelConfig, TokenModel
 
@@ -69,8 +69,8 @@ class AxialConfig(ModelConfig):
     }
 
     def __post_init__(self) -> None:
-        divided(self.width, self.heads)
-        affordable(self.parameters, "lower width, hidden, above or depth")
+        check_divisible(self.width, self.heads)
+        check_affordable(self.parameters, "lower width, hidden, above or depth")
 
     @property
     def columns(self) -> int:
@@ -129,7 +129,7 @@ class Axial(TokenModel):
         self.blocks = nn.ModuleList(EncoderBlock(shape) for _ in range(config.depth))
         self.norm = shape.normal()
         self.unplaced = Positions()
-        self.apply(draw)
+        self.apply(init_normal)
         for block in (*self.above, *self.blocks):  # what is added up in the residual stream keeps the variance of one
             for last in (cast(EncoderBlock, block).attention.output, cast(EncoderBlock, block).mlp.outer):
                 nn.init.normal_(last.weight, std=DEVIATION / math.sqrt(2 * blocks))
@@ -171,7 +171,7 @@ class Axial(TokenModel):
         if rows:
             lines = whole.unflatten(1, (rows, config.columns))
             state = replace(state, above=self._read(lines, causal(), state.columns)[:, -1])
-        features, rows_read = begun + state.above[:, : begun.shape[1]], _begun(len(tokens), begun, config.columns)
+        features, rows_read = begun + state.above[:, : begun.shape[1]], _begin_rows(len(tokens), begun, config.columns)
         for block, cache in zip(self.blocks, state.row, strict=True):
             features = block(features, mask=causal(), positions=self.unplaced, cache=cache)
         state = replace(state, rows=rows, inside=rows_read)
@@ -202,12 +202,12 @@ class Axial(TokenModel):
             torch.full((lines,), rows - 1, device=last.device), beams=1, limit=1, room=rows - 1, even=True
         ).advance()
         above = self._read(last, stepping(where), state.columns)[:, 0]
-        return replace(state, above=above, rows=rows, inside=_begun(len(last), last[:, 0, :0], columns))
+        return replace(state, above=above, rows=rows, inside=_begin_rows(len(last), last[:, 0, :0], columns))
 
     def _embedded(self, tokens: Int[Tensor, "batch place"], first: int) -> Float[Tensor, "batch place width"]:
         """Vectors of tokens that stand in a picture from this place on."""
         places = torch.arange(first, first + tokens.shape[1], device=tokens.device)
-        return halved(self.dropout(self.embedding(tokens, places, self.positions)))
+        return to_autocast_dtype(self.dropout(self.embedding(tokens, places, self.positions)))
 
     def _read(self, x: Tensor, mask: Mask, caches: Sequence[LayerCache | None]) -> Tensor:
         """Rows that know of themselves and, under this mask, of those above them."""
@@ -231,7 +231,7 @@ class Axial(TokenModel):
             for number, block in enumerate(self.above)
         )
         row = tuple(_cache(block, above, count, config.columns) for block in self.blocks)
-        return AxialState(tokens, beams, above, columns, row, 0, _begun(count, above[:, :0], config.columns))
+        return AxialState(tokens, beams, above, columns, row, 0, _begin_rows(count, above[:, :0], config.columns))
 
 
 @dataclass(frozen=True)
@@ -255,12 +255,12 @@ class AxialState:
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> AxialState:
         """Beam k of an example continues what its beam `parents[k]` was."""
         first = torch.arange(len(parents), device=parents.device)[:, None] * self.beams
-        return self._taken((first + parents).flatten())
+        return self._select_lines((first + parents).flatten())
 
     def keep(self, rows: Int[Tensor, "kept"]) -> AxialState:
         """Only these examples go on."""
         beams = torch.arange(self.beams, device=rows.device)
-        return self._taken((rows[:, None] * self.beams + beams).flatten())
+        return self._select_lines((rows[:, None] * self.beams + beams).flatten())
 
     def join(self, other: AxialState) -> AxialState:
         """The examples of another state appended, which must have as many tokens."""
@@ -272,10 +272,10 @@ class AxialState:
             for mine, theirs in zip(self.columns, other.columns, strict=True)
         )
         row = tuple(LayerCache(*mine.join(theirs)) for mine, theirs in zip(self.row, other.row, strict=True))
-        above, inside = torch.cat([self.above, other.above]), _lines(self.inside, torch.zeros_like(both[:, 0]))
+        above, inside = torch.cat([self.above, other.above]), _select_steps(self.inside, torch.zeros_like(both[:, 0]))
         return replace(self, tokens=both, above=above, columns=columns, row=row, inside=inside)
 
-    def _taken(self, lines: Int[Tensor, "taken"]) -> AxialState:
+    def _select_lines(self, lines: Int[Tensor, "taken"]) -> AxialState:
         """These lines, in this order."""
         width = self.above.shape[1]
         cells = (lines[:, None] * width + torch.arange(width, device=lines.device)).flatten()
@@ -283,26 +283,26 @@ class AxialState:
             self,
             tokens=self.tokens[lines],
             above=self.above[lines],
-            columns=tuple(None if each is None else LayerCache(*each.keep(cells)) for each in self.columns),
-            row=tuple(LayerCache(*each.keep(lines)) for each in self.row),
-            inside=_lines(self.inside, lines),
+            columns=tuple(None if cache is None else LayerCache(*cache.keep(cells)) for cache in self.columns),
+            row=tuple(LayerCache(*cache.keep(lines)) for cache in self.row),
+            inside=_select_steps(self.inside, lines),
         )
 
 
 def _cache(block: nn.Module, like: Tensor, lines: int, size: int) -> LayerCache:
     """An empty cache for so many lines of so many places."""
-    held = cast(EncoderBlock, block).attention.remember(like[:1, :0])
-    keys = held.keys.expand(lines, -1, -1, -1)
-    return LayerCache.empty(keys, held.values.shape[-1], size)
+    key_values = cast(EncoderBlock, block).attention.remember(like[:1, :0])
+    keys = key_values.keys.expand(lines, -1, -1, -1)
+    return LayerCache.empty(keys, key_values.values.shape[-1], size)
 
 
-def _begun(lines: int, fed: Tensor, columns: int) -> Stepping:
+def _begin_rows(lines: int, fed: Tensor, columns: int) -> Stepping:
     """The index of rows of which these places are written."""
-    done = torch.full((lines,), fed.shape[1], device=fed.device)
-    return Stepping.begin(done, beams=1, limit=columns - fed.shape[1], room=fed.shape[1], even=True)
+    lengths = torch.full((lines,), fed.shape[1], device=fed.device)
+    return Stepping.begin(lengths, beams=1, limit=columns - fed.shape[1], room=fed.shape[1], even=True)
 
 
-def _lines(where: Stepping, lines: Tensor) -> Stepping:
+def _select_steps(where: Stepping, lines: Tensor) -> Stepping:
     """The index of these lines; all are at the same place."""
-    each = {name: getattr(where, name)[lines] for name in ("slots", "taken", "prompt", "example")}
-    return replace(where, **each)
+    selected = {name: getattr(where, name)[lines] for name in ("slots", "taken", "prompt", "example")}
+    return replace(where, **selected)

@@ -13,12 +13,22 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.masks import Grid, Row, between
+from regard.attention.masks import Grid, Row, mask_between
 from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
-from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Whole, Width, affordable, divided
+from regard.config.ranges import (
+    Length,
+    Positive,
+    Share,
+    Small,
+    Vocabulary,
+    Whole,
+    Width,
+    check_affordable,
+    check_divisible,
+)
 from regard.config.resuming import Warned
-from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, check_length, draw
+from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, check_length, init_normal
 from regard.models.dropout import Dropout
 from regard.models.interface import Backbone, ModelConfig, TokenModel, read_settings
 from regard.models.spread import first
@@ -89,10 +99,10 @@ class BERTConfig(ModelConfig):
     }
 
     def __post_init__(self) -> None:
-        divided(self.width, self.heads)
+        check_divisible(self.width, self.heads)
         if self.next_sentence and not self.pooler:
             raise ValueError("model.next_sentence needs model.pooler: turn it on, or next_sentence off")
-        affordable(self.parameters, "lower width, hidden, depth, the context or the vocabulary")
+        check_affordable(self.parameters, "lower width, hidden, depth, the context or the vocabulary")
 
     @property
     def parameters(self) -> int:
@@ -186,7 +196,7 @@ class BERT(TokenModel):
         self.bias = nn.Parameter(torch.zeros(config.vocab)) if config.masked else None
         if config.next_sentence:
             self.next_sentence = nn.Linear(width, 2)
-        self.apply(draw)
+        self.apply(init_normal)
         if self.segments is not None:
             nn.init.normal_(self.segments.weight, std=DEVIATION)
 
@@ -199,7 +209,7 @@ class BERT(TokenModel):
     ) -> Float[Tensor, "*batch width"]:
         """Features of every token, having looked at all of its sequence; without `segments` all are of the first."""
         check_length(self.positions, layout.longest, before=self.config.offset)
-        mask = between(layout, layout)
+        mask = mask_between(layout, layout)
         x = self.embedding(tokens, layout.place + self.config.offset, self.positions, layout.span)
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments)).to(x.dtype)
@@ -226,7 +236,9 @@ class BERT(TokenModel):
         """One number per token of the vocabulary."""
         return F.linear(self.transform(features), self.prediction, self.bias)
 
-    def pooled(self, features: Float[Tensor, "*batch width"], layout: Row | Grid) -> Float[Tensor, "sequence width"]:
+    def pool_features(
+        self, features: Float[Tensor, "*batch width"], layout: Row | Grid
+    ) -> Float[Tensor, "sequence width"]:
         """One vector for each sequence, from its first token; of a row of fixed shape, for as many as there may be."""
         return self.pooler(first(features, layout)).tanh()
 

@@ -93,7 +93,7 @@ class BlockShape:
         )
 
 
-def halved(x: Tensor) -> Tensor:
+def to_autocast_dtype(x: Tensor) -> Tensor:
     """Vectors in the precision of products: under autocast, what blocks add to need be no finer than what they add."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
@@ -113,11 +113,13 @@ class Residual(nn.Module):
         self, x: Float[Tensor, "*batch width"], change: Callable[[Tensor], Tensor], *, first: int | None = None
     ) -> Tensor:
         """The input changed a little; only its first tokens where the change is one of those."""
-        kept = x if first is None else x[..., :first, :]
+        residual = x if first is None else x[..., :first, :]
         if self.pre:
-            return kept + self.dropout(change(self.norm(x)))
+            return residual + self.dropout(change(self.norm(x)))
         changed = self.dropout(change(x))
-        return self.norm(kept + changed).to(changed.dtype)  # under autocast half precision suffices for what comes next
+        return self.norm(residual + changed).to(
+            changed.dtype
+        )  # under autocast half precision suffices for what comes next
 
 
 class StochasticDepth(nn.Module):
@@ -132,8 +134,8 @@ class StochasticDepth(nn.Module):
         if not self.training or not self.share:
             return change
         assert change.dim() > 2, "in a packed row nobody knows where an example ends"
-        kept = torch.rand(len(change), *[1] * (change.dim() - 1), device=change.device) >= self.share
-        return torch.where(kept, change / (1 - self.share), 0)
+        keep_mask = torch.rand(len(change), *[1] * (change.dim() - 1), device=change.device) >= self.share
+        return torch.where(keep_mask, change / (1 - self.share), 0)
 
 
 class FeedForward(nn.Module):
@@ -163,7 +165,7 @@ class FeedForward(nn.Module):
         """Each token's vector, changed without a look at the others."""
         if self.gate is not None:
             inner = self.activation(self.gate(x)) * self.inner(x)
-        elif self._fused(x):
+        elif self._uses_kernel(x):
             from regard.models.gelu import biased_gelu
 
             inner = biased_gelu(F.linear(x, self.inner.weight), self.inner.bias, bool(self.approximate))
@@ -171,11 +173,11 @@ class FeedForward(nn.Module):
             inner = self.activation(self.inner(x))
         return self.outer(self.dropout(inner))
 
-    def _fused(self, x: Tensor) -> bool:
+    def _uses_kernel(self, x: Tensor) -> bool:
         """Whether a kernel adds the bias: where a step is compiled for a GPU in half precision."""
         plain = self.inner.bias is not None and type(self.inner).forward is nn.Linear.forward
-        known = plain and self.approximate is not None and kernels_run(x)
-        return known and torch.compiler.is_compiling() and torch.is_autocast_enabled(x.device.type)
+        supported = plain and self.approximate is not None and kernels_run(x)
+        return supported and torch.compiler.is_compiling() and torch.is_autocast_enabled(x.device.type)
 
 
 class EncoderBlock(nn.Module):
@@ -276,13 +278,13 @@ class Stack:
         """
         numbers = 0
         for block in self.blocks:
-            numbers += (beams * written + prompt) * _remembered(block.attention)
+            numbers += (beams * written + prompt) * _numbers_per_token(block.attention)
             if isinstance(block, DecoderBlock):
-                numbers += read * _remembered(block.cross)
+                numbers += read * _numbers_per_token(block.cross)
         return numbers * self.prediction.element_size()
 
 
-def _remembered(attention: Any) -> int:
+def _numbers_per_token(attention: Any) -> int:
     """Numbers that an attention keeps of every token: a key and a value."""
     return int(attention.key.out_features + attention.value.out_features)
 
@@ -293,11 +295,11 @@ def check_length(positions: Positions, tokens: int, what: str = "a sequence", *,
     Lengths are known to the host, so nothing is asked of a device; a kernel would read memory that is not the table's.
     """
     if positions.room is not None and tokens > positions.room - before:
-        known = positions.room - before
-        raise ValueError(f"{what} of {tokens} tokens, and the model knows {known} positions: give a shorter one")
+        available = positions.room - before
+        raise ValueError(f"{what} of {tokens} tokens, and the model knows {available} positions: give a shorter one")
 
 
-def draw(module: nn.Module) -> None:
+def init_normal(module: nn.Module) -> None:
     """Normal weights and zero biases, as GPT and BERT begin with."""
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=DEVIATION)
@@ -305,7 +307,7 @@ def draw(module: nn.Module) -> None:
             nn.init.zeros_(module.bias)
 
 
-def draw_evenly(module: nn.Module) -> None:
+def init_xavier(module: nn.Module) -> None:
     """Xavier weights and zero biases, as the first Transformer began with."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)

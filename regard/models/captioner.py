@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from regard.attention.cache import DecoderState, KeyValues
 from regard.attention.masks import EVERYONE, Grid, padded
 from regard.attention.multihead import Heads
-from regard.attention.plane import interpolated
+from regard.attention.plane import interpolate_positions
 from regard.attention.positions import Learned, Positions, scheme
-from regard.config.ranges import Length, Share, Small, Vocabulary, Whole, Width, affordable, divided
+from regard.config.ranges import Length, Share, Small, Vocabulary, Whole, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, draw_evenly
+from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, init_xavier
 from regard.models.dropout import Dropout
 from regard.models.efficientnet import EfficientNet, EfficientNetConfig
 from regard.models.encoder_decoder import EncoderDecoder
@@ -125,7 +125,7 @@ class CaptionerConfig(Reading):
     """Longest caption, in tokens."""
 
     def __post_init__(self) -> None:
-        affordable(self.parameters, "lower width, embedding or the vocabulary")
+        check_affordable(self.parameters, "lower width, embedding or the vocabulary")
         if self.begins == "hidden" and self.attention != "none":
             looks = f"{self.attention} attention looks at regions"
             raise ValueError(
@@ -191,8 +191,8 @@ class TransformerCaptionerConfig(Reading):
     """Longest caption, in tokens."""
 
     def __post_init__(self) -> None:
-        divided(self.width, self.heads)
-        affordable(self.parameters, "lower width, hidden, the blocks or the vocabulary")
+        check_divisible(self.width, self.heads)
+        check_affordable(self.parameters, "lower width, hidden, the blocks or the vocabulary")
 
     @property
     def parameters(self) -> int:
@@ -293,7 +293,7 @@ class Captioner(Reader, RecurrentWriter):
             return super().regions(pixels)
         with torch.set_grad_enabled(self.config.tuned and torch.is_grad_enabled()):
             check(self.config.encoder, pixels)
-            return self.encoder.pooled(self.encoder.maps(pixels))[:, None]
+            return self.encoder.pool_features(self.encoder.maps(pixels))[:, None]
 
     @property
     def expected(self) -> Float[Tensor, ""]:
@@ -314,8 +314,8 @@ class Captioner(Reader, RecurrentWriter):
             memory, carried, sources = self._read(regions)
             x = self.embedded(target)
             study = self.writer.study if self.training else self._as_in_use
-            seen, looks = study(x, carried, memory, padded(sources, grid))
-            return self.dropout(self.writer.features(x, seen)), looks
+            context, looks = study(x, carried, memory, padded(sources, grid))
+            return self.dropout(self.writer.features(x, context)), looks
 
     @torch.no_grad()
     def start(
@@ -326,16 +326,16 @@ class Captioner(Reader, RecurrentWriter):
             memory, carried, sources = self._read(regions)
             return self.begin(prompt, carried, memory, sources, beams=beams, limit=limit)
 
-    def _as_in_use(self, *given: Any) -> tuple[Tensor, Looks]:
+    def _as_in_use(self, *arguments: Any) -> tuple[Tensor, Looks]:
         """All tokens of a text as a search would write them, where nothing is left to chance."""
-        return self.writer.read(*given)[0], Looks()
+        return self.writer.read(*arguments)[0], Looks()
 
     def _read(self, regions: Regions) -> tuple[KeyValues | None, Carried, Grid]:
         """The regions as the writer looks at them, and the state it begins in."""
-        seen = self.norm(regions.float() if regions.dtype in (torch.float16, torch.bfloat16) else regions)
-        first = torch.tanh(self.bridge(seen.mean(1))).unflatten(1, (self.writer.layers.parts, -1))[:, None]
-        memory = None if isinstance(self.writer, Plain) else self.writer.cross.remember(seen)
-        return memory, Carried(first, seen.new_zeros(len(seen), 1, 0)), everywhere(seen)
+        normed = self.norm(regions.float() if regions.dtype in (torch.float16, torch.bfloat16) else regions)
+        first = torch.tanh(self.bridge(normed.mean(1))).unflatten(1, (self.writer.layers.parts, -1))[:, None]
+        memory = None if isinstance(self.writer, Plain) else self.writer.cross.remember(normed)
+        return memory, Carried(first, normed.new_zeros(len(normed), 1, 0)), everywhere(normed)
 
 
 class TransformerCaptioner(Reader, EncoderDecoder):
@@ -357,12 +357,12 @@ class TransformerCaptioner(Reader, EncoderDecoder):
         self.decoder = nn.ModuleList(DecoderBlock(shape) for _ in range(config.decoder))
         self.decoder_norm = nn.LayerNorm(width)
         for module in (self.projection, *self.reader, *self.decoder):
-            module.apply(draw_evenly)
+            module.apply(init_xavier)
 
     def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The same, with positions of regions interpolated too."""
         found = super().resize_weights(tensors)
-        return {**found, PLACES: interpolated(found[PLACES], self.grid)} if PLACES in found else found
+        return {**found, PLACES: interpolate_positions(found[PLACES], self.grid)} if PLACES in found else found
 
     def forward(  # type: ignore[override]
         self, regions: Regions, target: Int[Tensor, "batch target"], grid: Grid

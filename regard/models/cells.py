@@ -137,7 +137,7 @@ class Written(Layer):
 
         No state is a blank one.
         """
-        seen, ends = [], []
+        all_outputs, ends = [], []
         columns, places = x.unbind(1), range(x.shape[1])
         state = self.blank(x) if state is None else state
         starts = state.unflatten(-2, (-1, self.directions)).unbind(-2)  # each (batch, parts of a cell, width)
@@ -147,10 +147,10 @@ class Written(Layer):
                 then = cell(columns[place], now)
                 real = None if lengths is None else (place < lengths)[:, None]
                 now = then if real is None else torch.where(real[..., None], then, now)
-                outputs[place] = _shown(now) if real is None else torch.where(real, _shown(now), 0.0)
-            seen.append(torch.stack(outputs, 1))
+                outputs[place] = _visible_state(now) if real is None else torch.where(real, _visible_state(now), 0.0)
+            all_outputs.append(torch.stack(outputs, 1))
             ends.append(now)
-        return torch.cat(seen, -1), torch.stack(ends, -2).flatten(-3, -2)
+        return torch.cat(all_outputs, -1), torch.stack(ends, -2).flatten(-3, -2)
 
     def step(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]) -> Tensor:
         """The state after one more input of a layer that reads from left to right."""
@@ -173,16 +173,16 @@ class Fused(Layer):
         Padding is read and forgotten, so no length is asked of a device that is still busy. Packing ragged sequences
         would ask, and take several times as long on a processor.
         """
-        given = self.blank(x) if state is None else state
+        initial = self.blank(x) if state is None else state
         if lengths is None:
-            first = given.transpose(0, 1).contiguous()  # (parts, batch, width)
-            seen, last = self.whole(x, tuple(first.chunk(2)) if self.kind == "lstm" else first)
-            return seen, (torch.cat(last) if isinstance(last, tuple) else last).transpose(0, 1)
+            first = initial.transpose(0, 1).contiguous()  # (parts, batch, width)
+            outputs, last = self.whole(x, tuple(first.chunk(2)) if self.kind == "lstm" else first)
+            return outputs, (torch.cat(last) if isinstance(last, tuple) else last).transpose(0, 1)
         ends = lengths[:, None]
         real = torch.arange(x.shape[1], device=x.device) < ends
         if state is None and self.directions == 2 and self.kind != "rnn":
             return self._both_ways(x, real, ends)
-        return self._way_by_way(x, given, real, ends)
+        return self._way_by_way(x, initial, real, ends)
 
     def step(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]) -> Tensor:
         """What `Written` answers."""
@@ -193,10 +193,10 @@ class Fused(Layer):
         self, x: Tensor, real: Bool[Tensor, "batch time"], ends: Int[Tensor, "batch 1"]
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
         """Both directions side by side: what is blank stays blank on padding, so the way back begins at an end."""
-        seen, h, *inner = self._run(x, self.blank(x), real, ("", "_reverse"))
-        forth, back = _picked(seen[..., : self.width], (ends - 1).clamp(min=0)), h[1][:, None]
+        outputs, h, *inner = self._run(x, self.blank(x), real, ("", "_reverse"))
+        forth, back = _gather_columns(outputs[..., : self.width], (ends - 1).clamp(min=0)), h[1][:, None]
         after = torch.cat([forth, back, *(part.transpose(0, 1) for part in inner)], 1)
-        return torch.where(real[..., None], seen, 0.0), torch.where(ends[..., None] > 0, after, 0.0)
+        return torch.where(real[..., None], outputs, 0.0), torch.where(ends[..., None] > 0, after, 0.0)
 
     def _way_by_way(
         self, x: Tensor, state: Tensor, real: Bool[Tensor, "batch time"], ends: Int[Tensor, "batch 1"]
@@ -205,20 +205,22 @@ class Fused(Layer):
         column = torch.arange(x.shape[1], device=x.device)
         turned = torch.where(real, ends - 1 - column, column)
         ways = ("", "_reverse")[: self.directions]
-        seen, after = [], []
-        for own, way in zip(state.unflatten(1, (-1, len(ways))).unbind(2), ways, strict=True):
-            shown, _, *inner = self._run(_picked(x, turned) if way else x, own, real, (way,))
-            last = torch.cat([_picked(shown, (ends - 1).clamp(min=0)), *(part.transpose(0, 1) for part in inner)], 1)
-            after.append(torch.where(ends[..., None] > 0, last, own))
-            seen.append(torch.where(real[..., None], _picked(shown, turned) if way else shown, 0.0))
-        return torch.cat(seen, -1), torch.stack(after, 2).flatten(1, 2)
+        outputs, after = [], []
+        for initial, way in zip(state.unflatten(1, (-1, len(ways))).unbind(2), ways, strict=True):
+            shown, _, *inner = self._run(_gather_columns(x, turned) if way else x, initial, real, (way,))
+            last = torch.cat(
+                [_gather_columns(shown, (ends - 1).clamp(min=0)), *(part.transpose(0, 1) for part in inner)], 1
+            )
+            after.append(torch.where(ends[..., None] > 0, last, initial))
+            outputs.append(torch.where(real[..., None], _gather_columns(shown, turned) if way else shown, 0.0))
+        return torch.cat(outputs, -1), torch.stack(after, 2).flatten(1, 2)
 
     def _run(self, x: Tensor, state: Tensor, real: Bool[Tensor, "batch time"], ways: tuple[str, ...]) -> list[Tensor]:
         """What is shown at every column in one direction or both, and h and c after the last one that was read."""
         weights = [getattr(self.whole, name + way) for way in ways for name in NAMES]
         if self.kind == "lstm" or len(ways) == 2:
             x = torch.cat([x.masked_fill(~real[..., None], 0.0), ~real[..., None]], -1)
-            weights[::4] = [_holding(weight, self.kind) for weight in weights[::4]]
+            weights[::4] = [_add_hold_feature(weight, self.kind) for weight in weights[::4]]
         first = state.transpose(0, 1).contiguous()
         how = (True, 1, 0.0, self.training, len(ways) == 2, True)  # biases, layers, dropout, directions, batch first
         with warnings.catch_warnings():
@@ -242,17 +244,17 @@ class Fused(Layer):
         return twin.to(next(whole.parameters()))
 
 
-def _shown(state: Float[Tensor, "*batch parts width"]) -> Float[Tensor, "*batch width"]:
+def _visible_state(state: Float[Tensor, "*batch parts width"]) -> Float[Tensor, "*batch width"]:
     """The part of a cell's state that is seen from outside."""
     return state.squeeze(-2) if state.shape[-2] == 1 else state.unbind(-2)[0]  # a gradient through [0] is a copy
 
 
-def _picked(x: Float[Tensor, "batch time width"], column: Int[Tensor, "batch picked"]) -> Tensor:
+def _gather_columns(x: Float[Tensor, "batch time width"], column: Int[Tensor, "batch picked"]) -> Tensor:
     """These columns of every line."""
     return x.gather(1, column[..., None].expand(-1, -1, x.shape[-1]))
 
 
-def _holding(weight: Float[Tensor, "gates inputs"], kind: Kind) -> Float[Tensor, "gates more"]:
+def _add_hold_feature(weight: Float[Tensor, "gates inputs"], kind: Kind) -> Float[Tensor, "gates more"]:
     """Weights for one feature more, 1 on padding, where the gates then hold what they have.
 
     An LSTM's forget gate is opened and its input gate shut: `c' = 1 * c + 0 * g` holds the cell to the bit, and a blank
@@ -312,8 +314,8 @@ class Layers(nn.Module):
             return x.new_zeros(*x.shape[:2], self.directions * self.width), self.blank(x) if state is None else state
         states = [None] * len(self.layers) if state is None else state.split(self.shape[1], -2)
         ends = []
-        for number, (layer, own) in enumerate(zip(self.layers, states, strict=True)):
-            x, end = layer(x if number == 0 else self.dropout(x), own, lengths)
+        for number, (layer, layer_state) in enumerate(zip(self.layers, states, strict=True)):
+            x, end = layer(x if number == 0 else self.dropout(x), layer_state, lengths)
             ends.append(end)
         return x, torch.cat(ends, -2)
 
@@ -323,20 +325,20 @@ class Layers(nn.Module):
         """One step of layers that read from left to right, however many go side by side."""
         assert self.directions == 1, "the way back cannot be taken step by step"
         ends = []
-        for number, (layer, own) in enumerate(zip(self.layers, state.split(self.shape[1], -2), strict=True)):
+        for number, (layer, layer_state) in enumerate(zip(self.layers, state.split(self.shape[1], -2), strict=True)):
             assert isinstance(layer, Written | Fused)
-            ends.append(layer.step(x if number == 0 else self.dropout(x), own))
-            x = _shown(ends[-1])
+            ends.append(layer.step(x if number == 0 else self.dropout(x), layer_state))
+            x = _visible_state(ends[-1])
         return x, ends[0] if len(ends) == 1 else torch.cat(ends, -2)
 
     def last(self, state: Float[Tensor, "*batch parts width"]) -> Float[Tensor, "*batch features"]:
         """What the last layer showed when it was left in this state, of both directions."""
         if self.directions == 1:
-            return _shown(state.split(self.shape[1], -2)[-1])
+            return _visible_state(state.split(self.shape[1], -2)[-1])
         return state.unflatten(-2, self.shape)[..., -1, : self.directions, :].flatten(-2)
 
     def written_out(self) -> Layers:
         """The same layers without fused kernels, to be looked into."""
         twin = copy.deepcopy(self)
-        twin.layers = nn.ModuleList(each.written() if isinstance(each, Fused) else each for each in twin.layers)
+        twin.layers = nn.ModuleList(layer.written() if isinstance(layer, Fused) else layer for layer in twin.layers)
         return twin

@@ -29,21 +29,21 @@ class TextConvolution(nn.Module):
         """What the filters see around every word."""
         words, texts = x.flatten(0, -2), segment.flatten()
         around: dict[int, Tensor] = {0: words}
-        seen = []
-        for each in self.filters:
-            assert isinstance(each, nn.Conv1d)
-            assert each.bias is not None
-            total, before = each.bias, (each.kernel_size[0] - 1) // 2
-            for place, weight in enumerate(each.weight.unbind(-1)):
+        outputs = []
+        for convolution in self.filters:
+            assert isinstance(convolution, nn.Conv1d)
+            assert convolution.bias is not None
+            total, before = convolution.bias, (convolution.kernel_size[0] - 1) // 2
+            for place, weight in enumerate(convolution.weight.unbind(-1)):
                 away = place - before
                 if away not in around:
-                    around[away] = _shifted(words, texts, away)
+                    around[away] = _shift_words(words, texts, away)
                 total = total + F.linear(around[away], weight)
-            seen.append(F.relu(total))
-        return torch.cat(seen, -1).reshape(*x.shape[:-1], self.features)
+            outputs.append(F.relu(total))
+        return torch.cat(outputs, -1).reshape(*x.shape[:-1], self.features)
 
 
-def _shifted(
+def _shift_words(
     x: Float[Tensor, "token inputs"], segment: Int[Tensor, "token"], away: int
 ) -> Float[Tensor, "token inputs"]:
     """At every word the one so far away, or zeros where that is of another text."""

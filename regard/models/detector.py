@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.config.ranges import Range, Share, Small, Vocabulary, Width, affordable
+from regard.config.ranges import Range, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.cells import Kind, Layers
 from regard.models.interface import Model, ModelConfig, Traits
@@ -69,13 +69,13 @@ class CounterConfig(ModelConfig):
 
 
 def _check(channels: tuple[int, ...], size: int, width: int, depth: int = 0) -> None:
-    if not channels or any(each < GROUPS or each % GROUPS for each in channels):
+    if not channels or any(channel < GROUPS or channel % GROUPS for channel in channels):
         raise ValueError(f"channels must be multiples of {GROUPS}, one for each stage, not {list(channels)}")
-    if size and Convolutions.laid_out(channels, size) < 1:
+    if size and Convolutions.count_flat_features(channels, size) < 1:
         raise ValueError(f"{len(channels)} stages leave nothing of {size} pixels: leave some of model.channels out")
     layers = 9 * sum(before * after for before, after in itertools.pairwise((1, *channels)))
-    flat = Convolutions.laid_out(channels, size) if size else 0
-    affordable(layers + flat * width + 8 * depth * width**2, "lower width, depth or channels")
+    flat = Convolutions.count_flat_features(channels, size) if size else 0
+    check_affordable(layers + flat * width + 8 * depth * width**2, "lower width, depth or channels")
 
 
 class Convolutions(nn.Module):
@@ -97,7 +97,7 @@ class Convolutions(nn.Module):
         return self.stages(pictures[:, None] - 0.5)
 
     @staticmethod
-    def laid_out(channels: tuple[int, ...], size: int) -> int:
+    def count_flat_features(channels: tuple[int, ...], size: int) -> int:
         """Features of a whole map laid out flat, from which can be told what lies where."""
         side = -(-size // 2) >> (len(channels) - 1)
         return channels[-1] * side**2
@@ -118,17 +118,17 @@ class ClassAndBox(Model):
         self.convolutions = Convolutions(config.channels)
         self.dropout = nn.Dropout(config.dropout)
         self.label = nn.Linear(config.channels[-1], config.classes)
-        self.flat = nn.Linear(Convolutions.laid_out(config.channels, config.size), config.width)
+        self.flat = nn.Linear(Convolutions.count_flat_features(config.channels, config.size), config.width)
         self.box = nn.Linear(config.width, 4)
 
     def forward(
         self, pictures: Float[Tensor, "batch height width"]
     ) -> tuple[Float[Tensor, "batch classes"], Float[Tensor, "batch 4"]]:
         """Logits of the classes, and the box: left, top, right, bottom as shares of the side."""
-        seen = self.convolutions(pictures)
-        features = torch.relu(self.flat(self.dropout(seen.flatten(1))))
+        maps = self.convolutions(pictures)
+        features = torch.relu(self.flat(self.dropout(maps.flatten(1))))
         centre, sides = self.box(features).float().sigmoid().split(2, -1)
-        return self.label(self.dropout(seen.amax((-2, -1)))), torch.cat([centre - sides / 2, centre + sides / 2], -1)
+        return self.label(self.dropout(maps.amax((-2, -1)))), torch.cat([centre - sides / 2, centre + sides / 2], -1)
 
 
 class CountPerFrame(Model):
@@ -140,19 +140,19 @@ class CountPerFrame(Model):
         super().__init__()
         self.config = config
         self.convolutions = Convolutions(config.channels)
-        self.flat = nn.Linear(Convolutions.laid_out(config.channels, config.size), config.width)
+        self.flat = nn.Linear(Convolutions.count_flat_features(config.channels, config.size), config.width)
         self.dropout = nn.Dropout(config.dropout)
         kind, width, depth = config.cell, config.width, config.depth
         self.layers = None if kind == "none" else Layers(kind, width, width, depth=depth, dropout=config.dropout)
-        plain = [] if self.layers else [each for _ in range(depth) for each in (nn.Linear(width, width), nn.ReLU())]
+        plain = [] if self.layers else [module for _ in range(depth) for module in (nn.Linear(width, width), nn.ReLU())]
         self.count = nn.Sequential(*plain, nn.Linear(width, config.most + 1))
 
     def forward(
         self, frames: Float[Tensor, "batch time rows columns"], state: Float[Tensor, "batch parts width"] | None = None
     ) -> tuple[Float[Tensor, "batch time counts"], Float[Tensor, "batch parts width"] | None]:
         """Logits of every count in every frame, and the state to go on from; without a cell there is none."""
-        seen = self.convolutions(frames.flatten(0, 1)).flatten(1)
-        features = self.dropout(torch.relu(self.flat(seen))).unflatten(0, frames.shape[:2])
+        maps = self.convolutions(frames.flatten(0, 1)).flatten(1)
+        features = self.dropout(torch.relu(self.flat(maps))).unflatten(0, frames.shape[:2])
         if self.layers is None:
             return self.count(features), None
         with torch.autocast(features.device.type, enabled=False):  # a state gathers the errors of all frames

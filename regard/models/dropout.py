@@ -21,17 +21,17 @@ class Dropout(nn.Dropout):
     def forward(self, input: Tensor) -> Tensor:
         """As `nn.Dropout`, on another stream of random numbers where it is compiled for a GPU."""
         if self.training and 0 < self.p < 1 and torch.compiler.is_compiling() and kernels_run(input):
-            return dropped(input, self.p)
+            return drop_features(input, self.p)
         return super().forward(input)
 
 
-def dropped(x: Tensor, share: float) -> Tensor:
+def drop_features(x: Tensor, share: float) -> Tensor:
     """Features, about so many of them zero."""
     from regard.models.bits import draw_bits
 
-    kept = round((1 - share) * STEPS)
+    keep_steps = round((1 - share) * STEPS)
     seed = torch.randint(1 << 62, (1,), device=x.device)
-    words = draw_bits(seed, -(-x.numel() // WORD), kept)
+    words = draw_bits(seed, -(-x.numel() // WORD), keep_steps)
     bits = (words[:, None] >> torch.arange(WORD, dtype=torch.int32, device=x.device)) & 1
     mask = bits.bool().flatten()[: x.numel()].view(x.shape)  # a byte each where the compiler keeps them
-    return torch.where(mask, x * (STEPS / kept), 0)
+    return torch.where(mask, x * (STEPS / keep_steps), 0)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.config.ranges import Positive, Share, Vocabulary, affordable
+from regard.config.ranges import Positive, Share, Vocabulary, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.picture import Activation, Channels, Convolutional, Convolved, Plane, Side, halvings
@@ -66,7 +66,7 @@ class EfficientNetConfig(ModelConfig):
     def __post_init__(self) -> None:
         if max(self.width_factor, self.depth_factor) > 100:
             raise ValueError("model.width_factor and model.depth_factor must be at most 100")
-        affordable(self.parameters, "lower width_factor or depth_factor")
+        check_affordable(self.parameters, "lower width_factor or depth_factor")
 
     @property
     def features(self) -> int:
@@ -82,15 +82,15 @@ class EfficientNetConfig(ModelConfig):
     @property
     def stages(self) -> list[list[Inverted]]:
         """The blocks of every stage."""
-        found, before = [], STEM
+        all_stages, before = [], STEM
         for number, (growth, features, blocks, stride, side) in enumerate(STAGES):
             outer = number in (0, len(STAGES) - 1)
-            after, stage = _rounded(features * self.width_factor), []
+            after, stage = _round_features(features * self.width_factor), []
             for first in [True, *[False] * ((blocks if outer else math.ceil(blocks * self.depth_factor)) - 1)]:
                 stage.append((before, before * growth, after, stride if first else 1, side))
                 before = after
-            found.append(stage)
-        return found
+            all_stages.append(stage)
+        return all_stages
 
     @property
     def parameters(self) -> int:
@@ -118,7 +118,7 @@ class EfficientNetConfig(ModelConfig):
         )
 
 
-def _rounded(features: float) -> int:
+def _round_features(features: float) -> int:
     """A multiple of 8 near so many features, and at most a tenth below."""
     near = max(8, int(features + 4) // 8 * 8)
     return near + 8 if near < 0.9 * features else near

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.cache import DecoderState, LayerCache
-from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
+from regard.attention.masks import Grid, Mask, Row, Stepping, causal, mask_between, padded, stepping
 from regard.models.blocks import DecoderBlock, Stack, Tied, check_length
 
 Layout = Row | Grid
@@ -45,7 +45,7 @@ class EncoderDecoder(Tied):
         """Features of every target position, each having looked at what was read."""
         source_layout, target_layout = layouts
         check_length(self.decoder_positions, target_layout.longest)
-        masks = between(target_layout, target_layout) & causal(), between(target_layout, source_layout)
+        masks = mask_between(target_layout, target_layout) & causal(), mask_between(target_layout, source_layout)
         x = self.written(target, target_layout.place, self.decoder_positions)
         for block in self.decoder:
             x = block(x, memory, masks=masks, positions=self.decoder_positions)
@@ -60,7 +60,7 @@ class EncoderDecoder(Tied):
     def encode(self, source: Int[Tensor, "*source"], layout: Layout) -> Float[Tensor, "*source width"]:
         """The source, each token having looked at all others."""
         check_length(self.encoder_positions, layout.longest)
-        mask = between(layout, layout)
+        mask = mask_between(layout, layout)
         x = self.embedding(source, layout.place, self.encoder_positions, layout.span)
         for block in self.encoder:
             x = block(x, mask=mask, positions=self.encoder_positions)
@@ -109,7 +109,7 @@ class EncoderDecoder(Tied):
         check_length(self.decoder_positions, room + limit, f"a beginning of {room} and an answer of {limit}, together")
         where = Stepping.begin(torch.full_like(grid.lengths, room), beams=beams, limit=limit, room=room, even=True)
         size = room + beams * limit
-        caches = tuple(LayerCache.empty(held.keys, held.values.shape[-1], size) for held in memories)
+        caches = tuple(LayerCache.empty(key_values.keys, key_values.values.shape[-1], size) for key_values in memories)
         read = Grid(where.prompt, room)
         past = DecoderState(where, caches, memories, grid)
         features = self._decode(prompt, past, masks=(padded(read, read) & causal(), padded(grid, read)))

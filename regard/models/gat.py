@@ -21,7 +21,7 @@ from regard.attention.attend import AttentionSpec, attend
 from regard.attention.masks import Mask
 from regard.attention.scores import Graph
 from regard.attention.tap import Tap
-from regard.config.ranges import Amount, Share, Small, Vocabulary, Width, affordable
+from regard.config.ranges import Amount, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Model, ModelConfig, Traits
 from regard.models.sparse import Sparse
@@ -58,7 +58,7 @@ class GATConfig(ModelConfig):
     for comparison."""
 
     def __post_init__(self) -> None:
-        affordable(self.parameters, "lower model.width or model.heads")
+        check_affordable(self.parameters, "lower model.width or model.heads")
 
     @property
     def parameters(self) -> int:
@@ -134,11 +134,11 @@ class GAT(Model):
         with torch.autocast((x.values if isinstance(x, Sparse) else x).device.type, enabled=False):
             for number, layer in enumerate(self.layers):
                 x = F.elu(x) if number and isinstance(x, Tensor) else x
-                x = self._dropped(x)
+                x = self._drop_features(x)
                 x = layer(x, mask)
             assert isinstance(x, Tensor)
             return x
 
-    def _dropped(self, x: Features) -> Features:
+    def _drop_features(self, x: Features) -> Features:
         rate = self.config.dropout if self.training else 0.0
         return x.dropped(rate) if isinstance(x, Sparse) else F.dropout(x, rate)

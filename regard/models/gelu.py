@@ -53,16 +53,16 @@ def _(slope: Tensor, x: Tensor, bias: Tensor, approximate: bool) -> tuple[Tensor
     return torch.empty(x.shape, dtype=x.dtype, device=x.device), torch.empty_like(bias)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs[:2])
     ctx.approximate = inputs[2]
 
 
-def _back(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+def _differentiate(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
     return *_biased_gelu_backward(slope, *ctx.saved_tensors, ctx.approximate), None
 
 
-biased_gelu.register_autograd(_back, setup_context=_keep)
+biased_gelu.register_autograd(_differentiate, setup_context=_save_for_backward)
 
 
 @triton.jit
@@ -87,12 +87,12 @@ def _forward(
     """One tile."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    at = row.to(tl.int64)[:, None] * columns + column[None, :]
+    offsets = row.to(tl.int64)[:, None] * columns + column[None, :]
     there = (row < rows)[:, None] & (column < columns)[None, :]
     added = tl.load(bias + column, column < columns, 0.0).to(tl.float32)
-    given = tl.load(x + at, there, 0.0).to(tl.float32) + added[None, :]
-    below, _ = _below(given, APPROXIMATE)
-    tl.store(out + at, (given * below).to(out.dtype.element_ty), there)
+    biased = tl.load(x + offsets, there, 0.0).to(tl.float32) + added[None, :]
+    below, _ = _below(biased, APPROXIMATE)
+    tl.store(out + offsets, (biased * below).to(out.dtype.element_ty), there)
 
 
 @triton.jit
@@ -107,11 +107,11 @@ def _backward(
     first = tl.program_id(0) * share
     for start in range(0, share, ROWS):
         row = first + start + tl.arange(0, ROWS)
-        at = row.to(tl.int64)[:, None] * columns + column[None, :]
+        offsets = row.to(tl.int64)[:, None] * columns + column[None, :]
         there = (row < rows)[:, None] & (column < columns)[None, :]
-        given = tl.load(x + at, there, 0.0).to(tl.float32) + added[None, :]
-        below, density = _below(given, APPROXIMATE)
-        changed = tl.load(slope + at, there, 0.0).to(tl.float32) * (below + given * density)
-        tl.store(out + at, changed.to(out.dtype.element_ty), there)
+        biased = tl.load(x + offsets, there, 0.0).to(tl.float32) + added[None, :]
+        below, density = _below(biased, APPROXIMATE)
+        changed = tl.load(slope + offsets, there, 0.0).to(tl.float32) * (below + biased * density)
+        tl.store(out + offsets, changed.to(out.dtype.element_ty), there)
         total += changed
     tl.store(sums + tl.program_id(0) * columns + column, tl.sum(total, 0), column < columns)

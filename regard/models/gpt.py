@@ -17,13 +17,32 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.cache import DecoderState, LayerCache
-from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
+from regard.attention.masks import Grid, Mask, Row, Stepping, causal, mask_between, padded, stepping
 from regard.attention.multihead import Heads
 from regard.attention.plane import LearnedPlane
 from regard.attention.positions import Positions, Rotary, scheme
-from regard.config.ranges import Length, Positive, Range, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.ranges import (
+    Length,
+    Positive,
+    Range,
+    Share,
+    Small,
+    Vocabulary,
+    Width,
+    check_affordable,
+    check_divisible,
+)
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, check_length, draw, halved
+from regard.models.blocks import (
+    DEVIATION,
+    BlockShape,
+    Embedding,
+    EncoderBlock,
+    Stack,
+    check_length,
+    init_normal,
+    to_autocast_dtype,
+)
 from regard.models.dropout import Dropout
 from regard.models.interface import Backbone, ModelConfig, TokenModel, read_settings
 
@@ -131,8 +150,8 @@ class GPTConfig(ModelConfig):
     }
 
     def __post_init__(self) -> None:
-        divided(self.width, self.heads, self.groups)
-        affordable(self.parameters, "lower width, hidden, depth, the context or the vocabulary")
+        check_divisible(self.width, self.heads, self.groups)
+        check_affordable(self.parameters, "lower width, hidden, depth, the context or the vocabulary")
 
     @property
     def parameters(self) -> int:
@@ -270,7 +289,7 @@ class GPT(TokenModel):
         self.norm = shape.normal() if shape.pre else nn.Identity()
         if not config.tied:
             self.output = nn.Linear(width, config.vocab, bias=False)
-        self.apply(draw)
+        self.apply(init_normal)
         for block in self.blocks:  # what is added up in the residual stream keeps the variance of one
             for last in (cast(EncoderBlock, block).attention.output, cast(EncoderBlock, block).mlp.outer):
                 nn.init.normal_(last.weight, std=DEVIATION / math.sqrt(2 * config.depth))
@@ -278,7 +297,7 @@ class GPT(TokenModel):
     def forward(self, tokens: Int[Tensor, "*batch"], *, layout: Row | Grid) -> Float[Tensor, "*batch width"]:
         """Features of every token, from which `logits` predicts the next one."""
         check_length(self.positions, layout.longest)
-        return self._read(tokens, between(layout, layout) & causal(), (None,) * len(self.blocks))
+        return self._read(tokens, mask_between(layout, layout) & causal(), (None,) * len(self.blocks))
 
     @property
     def prediction(self) -> Float[Tensor, "vocab width"]:
@@ -334,7 +353,9 @@ class GPT(TokenModel):
         """Through all blocks, writing the newest keys into the caches, if there are any."""
         places, _ = mask.places(tokens.shape[-1], tokens.shape[-1], tokens.device)
         x = self.dropout(self.embedding_norm(self.embedding(tokens, places, self.positions)))
-        x = halved(x) if self.config.normalisation == "layer" else x  # RMS norms want the precision of their weights
+        x = (
+            to_autocast_dtype(x) if self.config.normalisation == "layer" else x
+        )  # RMS norms want the precision of their weights
         for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, mask=mask, positions=self.positions, cache=cache)
         return self.norm(x)
@@ -342,8 +363,8 @@ class GPT(TokenModel):
     def _caches(self, batch: int, size: int) -> tuple[LayerCache, ...]:
         """Empty caches, in the precision that keys come in."""
         nothing = self.embedding.weight.new_empty(batch, 0, self.config.width)
-        held = [cast(EncoderBlock, block).attention.remember(nothing) for block in self.blocks]
-        return tuple(LayerCache.empty(each.keys, each.values.shape[-1], size) for each in held)
+        memories = [cast(EncoderBlock, block).attention.remember(nothing) for block in self.blocks]
+        return tuple(LayerCache.empty(memory.keys, memory.values.shape[-1], size) for memory in memories)
 
 
 def _positions(config: GPTConfig) -> Positions:

@@ -29,27 +29,29 @@ def learn(tokens, inputs, targets, rate, seed):
 
     Frequent words are left out at random first, so a window reaches over them.
     """
-    kept, state = thinned(tokens, inputs.keep, seed)
+    words, state = subsample(tokens, inputs.keep, seed)
     width = inputs.vectors.shape[1]
     hidden, error = np.empty(width, np.float32), np.empty(width, np.float32)
     begin, loss, heard = 0, 0.0, 0
-    for place in range(len(kept)):
-        word = kept[place]
+    for place in range(len(words)):
+        word = words[place]
         if word < 0:
             begin = place + 1
             continue
         state += GOLDEN
-        reach = inputs.window - np.int64(mixed(state) % np.uint64(inputs.window))
+        reach = inputs.window - np.int64(random_bits(state) % np.uint64(inputs.window))
         low, high = max(begin, place - reach), place + 1
-        while high < len(kept) and high <= place + reach and kept[high] >= 0:
+        while high < len(words) and high <= place + reach and words[high] >= 0:
             high += 1
         if high - low == 1:
             continue
         if inputs.bag:
-            state, surprise = from_bag(kept[low:high], place - low, inputs.vectors, targets, rate, state, hidden, error)
+            state, surprise = learn_from_mean(
+                words[low:high], place - low, inputs.vectors, targets, rate, state, hidden, error
+            )
             count = 1
         else:
-            state, surprise = from_each(kept[low:high], place - low, inputs.vectors, targets, rate, state, error)
+            state, surprise = learn_from_each(words[low:high], place - low, inputs.vectors, targets, rate, state, error)
             count = high - low - 1
         if place % HEARD == 0:
             loss += surprise
@@ -59,23 +61,23 @@ def learn(tokens, inputs, targets, rate, seed):
 
 @compiled
 @no_type_check
-def thinned(tokens, keep, state):
+def subsample(tokens, keep, state):
     """The tokens without those that chance leaves out: each word stays with its own probability."""
-    kept = np.empty(len(tokens), np.int32)
+    words = np.empty(len(tokens), np.int32)
     count = 0
     for token in tokens:
         if token >= 0 and keep[token] < 1:
             state += GOLDEN
-            if np.float32(mixed(state) >> np.uint64(40)) * np.float32(2.0**-24) >= keep[token]:
+            if np.float32(random_bits(state) >> np.uint64(40)) * np.float32(2.0**-24) >= keep[token]:
                 continue
-        kept[count] = token
+        words[count] = token
         count += 1
-    return kept[:count], state
+    return words[:count], state
 
 
 @compiled
 @no_type_check
-def from_each(words, centre, vectors, targets, rate, state, error):
+def learn_from_each(words, centre, vectors, targets, rate, state, error):
     """Skip-gram: every neighbour by itself predicts the word in the centre."""
     loss = 0.0
     for place in range(len(words)):
@@ -92,7 +94,7 @@ def from_each(words, centre, vectors, targets, rate, state, error):
 
 @compiled
 @no_type_check
-def from_bag(words, centre, vectors, targets, rate, state, hidden, error):
+def learn_from_mean(words, centre, vectors, targets, rate, state, hidden, error):
     """CBOW: the mean of the neighbours predicts the word in the centre; each gets its share of the gradient."""
     share = np.float32(1) / np.float32(len(words) - 1)
     hidden[:] = 0
@@ -124,7 +126,7 @@ def predict(hidden, error, word, targets, rate, state):
     chance *= nudge(hidden, error, targets.output[word], np.float32(1), rate)
     for _ in range(targets.negatives):
         state += GOLDEN
-        other = drawn(targets.chance, targets.alias, mixed(state))
+        other = sample_noise(targets.chance, targets.alias, random_bits(state))
         if other != word:
             chance *= nudge(hidden, error, targets.output[other], np.float32(-1), rate)
     return state, max(chance, LEAST)
@@ -152,7 +154,7 @@ def nudge(hidden, error, output, sign, rate):
 
 @compiled
 @no_type_check
-def drawn(chance, alias, value):
+def sample_noise(chance, alias, value):
     """A word of the noise (Walker 1977): the upper half of a random number says which, the lower one whether."""
     place = ((value >> np.uint64(32)) * np.uint64(len(chance))) >> np.uint64(32)
     inside = np.float32(value & LOW) * np.float32(2.0**-32) < chance[place]
@@ -161,7 +163,7 @@ def drawn(chance, alias, value):
 
 @compiled
 @no_type_check
-def mixed(state):
+def random_bits(state):
     """A random number of 64 bits from a counter (splitmix64, Steele et al. 2014)."""
     value = (state ^ (state >> np.uint64(30))) * FIRST
     value = (value ^ (value >> np.uint64(27))) * SECOND

@@ -27,7 +27,7 @@ from regard.models.blocks import ACTIVATIONS, DecoderBlock, Stack
 from regard.models.interface import Model
 from regard.models.known import Unknown, check
 from regard.models.lean import LeanDecoder
-from regard.models.projection import Carried, Projection, added, opened
+from regard.models.projection import Carried, Projection, add_projection, project_normalised
 
 ROWS = 64  # of a search, the fewest whatever a device's memory, and what their number is a multiple of
 SHARE = 1 / 8  # of a device's memory, for keys and values of a search
@@ -89,10 +89,10 @@ class FusedDecoder:
                 mine.copy_(theirs)
         for layer, block in zip(self.layers, self.stack.blocks, strict=True):
             fresh = _layer(block)
-            for held, new in ((layer.past, fresh.past), (layer.inner, fresh.inner)):  # those that are joined
-                held.weight.copy_(new.weight)
-                if held.bias is not None and new.bias is not None:
-                    held.bias.copy_(new.bias)
+            for old, new in ((layer.past, fresh.past), (layer.inner, fresh.inner)):  # those that are joined
+                old.weight.copy_(new.weight)
+                if old.bias is not None and new.bias is not None:
+                    old.bias.copy_(new.bias)
         for reach, table in self._biases.items():
             table.copy_(self._fresh_bias(reach))
 
@@ -119,7 +119,7 @@ class FusedDecoder:
                 carried, norm = self._through(layer, (carried, norm), cache, memory, masks)
             last: Any = self.stack.norm if self.pre else norm
             matrix = Projection(self.stack.prediction, scale=self.stack.scale)
-            logits, _ = opened(carried, matrix, last, dtype=torch.float32)
+            logits, _ = project_normalised(carried, matrix, last, dtype=torch.float32)
         return logits, past
 
     def _own_precision(self) -> torch.autocast:
@@ -129,29 +129,29 @@ class FusedDecoder:
     def _through(
         self,
         layer: Layer,
-        given: tuple[Carried, nn.Module | None],
+        stream: tuple[Carried, nn.Module | None],
         cache: LayerCache,
         memory: KeyValues | None,
         masks: tuple[Mask, Mask | None],
     ) -> tuple[Carried, nn.Module | None]:
         """One block: a vector still to be normalised in, and out."""
-        carried, norm = given
+        carried, norm = stream
         before = iter(layer.norms if self.pre else (norm, *layer.norms[:-1]))
         wide, x = self._open(carried, layer.past, next(before))
-        carried = added(self._look_back(wide, layer.attention, cache, masks[0]), layer.past_output, x)
+        carried = add_projection(self._look_back(wide, layer.attention, cache, masks[0]), layer.past_output, x)
         if layer.cross is not None and layer.source is not None and layer.source_output is not None:
             assert memory is not None
             assert masks[1] is not None
             wide, x = self._open(carried, layer.source, next(before))
             way = AttentionSpec(score=layer.cross.score)
             mixed = attend_source(_split(wide, layer.cross.heads), *memory, mask=masks[1], way=way)
-            carried = added(_merge(mixed), layer.source_output, x)
+            carried = add_projection(_merge(mixed), layer.source_output, x)
         wide, x = self._open(carried, layer.inner, next(before))
-        return added(wide, layer.outer, x), layer.norms[-1]
+        return add_projection(wide, layer.outer, x), layer.norms[-1]
 
     def _open(self, carried: Carried, projection: Projection, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
         """The projection of what is normalised, and what its result is added to."""
-        wide, (normed, total) = opened(carried, projection, norm)
+        wide, (normed, total) = project_normalised(carried, projection, norm)
         return wide, total if self.pre else normed
 
     def _look_back(self, wide: Tensor, attention: MultiHead, cache: LayerCache, mask: Mask) -> Tensor:
@@ -232,7 +232,7 @@ class Ready:
         if watched:
             return self.model
         if self._lean is None or stamp[1:] != self._stamp[1:]:
-            self._lean = self._made(first, copied=copied)
+            self._lean = self._make_decoder(first, copied=copied)
         elif stamp != self._stamp and isinstance(self._lean, FusedDecoder):
             self._lean.take(self.model)
         self._stamp = stamp
@@ -253,7 +253,7 @@ class Ready:
             self._refused, self._lean = True, None
         warnings.warn(f"generating without the fast path, which does not know this model: {reason}", stacklevel=3)
 
-    def _made(self, first: Tensor, *, copied: bool) -> FusedDecoder | LeanDecoder | None:
+    def _make_decoder(self, first: Tensor, *, copied: bool) -> FusedDecoder | LeanDecoder | None:
         self._lean = None  # the old one first, so that both never are there
         try:
             if not copied:
@@ -278,7 +278,7 @@ class Ready:
                 if weight is not None:
                     changes += weight._version
                     weights.append(id(weight))
-            waiting.extend(each for each in part._modules.values() if each is not None)
+            waiting.extend(child for child in part._modules.values() if child is not None)
         first = next(self.model.parameters())
         return [watched, changes, parts, hooks, weights, first.data_ptr(), first.dtype]
 
@@ -290,20 +290,20 @@ def pays(device: torch.device) -> bool:
 
 def _layer(block: Any) -> Layer:
     """A block's weights, joined."""
-    own, cross = block.attention, block.cross if isinstance(block, DecoderBlock) else None
+    attention, cross = block.attention, block.cross if isinstance(block, DecoderBlock) else None
     steps = [block.after_attention, *([] if cross is None else [block.after_cross]), block.after_mlp]
-    function = next(name for name, each in ACTIVATIONS.items() if each is block.mlp.activation)
+    function = next(name for name, candidate in ACTIVATIONS.items() if candidate is block.mlp.activation)
     gate, inner = block.mlp.gate, block.mlp.inner
     first = Projection.of(*([inner] if gate is None else [gate, inner]), activation=function, gated=gate is not None)
     return Layer(
-        past=Projection.of(own.query, own.key, own.value),
-        past_output=Projection.of(own.output),
+        past=Projection.of(attention.query, attention.key, attention.value),
+        past_output=Projection.of(attention.output),
         source=None if cross is None else Projection.of(cross.query),
         source_output=None if cross is None else Projection.of(cross.output),
         inner=first,
         outer=Projection.of(block.mlp.outer),
         norms=tuple(step.norm for step in steps),
-        attention=own,
+        attention=attention,
         cross=cross,
     )
 

@@ -81,43 +81,43 @@ def embed(
     tokens: Tensor, weight: Tensor, table: Tensor, *, scale: float, places: tuple[Tensor, Tensor]
 ) -> Tensor:  # fmt: skip
     """Vectors of the newest tokens, scaled, plus the table's row of where they stand: after prompt and tokens taken."""
-    (batch, beams), (prompt, taken) = tokens.shape, places
+    (batch, beams), (prompt, token_counts) = tokens.shape, places
     width = weight.shape[1]
     out = torch.empty(batch, beams, width, dtype=weight.dtype, device=weight.device)
     sizes = {"WIDTH": width, "BLOCK": triton.next_power_of_2(width)}
-    _embed[(batch * beams,)](tokens, weight, table, prompt, taken, out, beams, len(table) - 1, scale, **sizes)
+    _embed[(batch * beams,)](tokens, weight, table, prompt, token_counts, out, beams, len(table) - 1, scale, **sizes)
     return out
 
 
 @triton.jit
 def _embed(
-    tokens, weight, table, prompt, taken, out, beams, last, scale, WIDTH: tl.constexpr, BLOCK: tl.constexpr
+    tokens, weight, table, prompt, token_counts, out, beams, last, scale, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """One token; a row that nobody has may have gone on beyond the table."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
-    place = tl.minimum(tl.load(prompt + row // beams) + tl.load(taken + row // beams) - 1, last)
+    place = tl.minimum(tl.load(prompt + row // beams) + tl.load(token_counts + row // beams) - 1, last)
     vector = tl.load(weight + tl.load(tokens + row) * WIDTH + at, at < WIDTH).to(tl.float32) * scale
     vector += tl.load(table + place * WIDTH + at, at < WIDTH).to(tl.float32)
     tl.store(out + row * WIDTH + at, vector.to(out.dtype.element_ty), at < WIDTH)
 
 
 @triton.jit
-def _normal(given, gain, shift, at, there, eps, WIDTH: tl.constexpr, CENTRED: tl.constexpr):
+def _normal(values, gain, shift, at, there, eps, WIDTH: tl.constexpr, CENTRED: tl.constexpr):
     """Rows over the root of their mean square, or of their variance after their mean is taken away; then the weights.
 
     All of a row is there at once, zeros beyond its end.
     """
     factor = tl.load(gain + at, there, 0.0).to(tl.float32)
-    spread = tl.sum(given * given, 1) / WIDTH
+    variance = tl.sum(values * values, 1) / WIDTH
     if CENTRED:
-        middle = tl.sum(given, 1) / WIDTH
-        spread = tl.maximum(spread - middle * middle, 0.0)
-        given = given - middle[:, None]
-    given = given * tl.rsqrt(spread + eps)[:, None] * factor[None, :]
+        mean = tl.sum(values, 1) / WIDTH
+        variance = tl.maximum(variance - mean * mean, 0.0)
+        values = values - mean[:, None]
+    values = values * tl.rsqrt(variance + eps)[:, None] * factor[None, :]
     if shift is not None:
-        given += tl.load(shift + at, there, 0.0).to(tl.float32)[None, :]
-    return given
+        values += tl.load(shift + at, there, 0.0).to(tl.float32)[None, :]
+    return values
 
 
 @triton.jit
@@ -127,20 +127,20 @@ def _normalise(
     """One row."""
     row, at = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     there = at < WIDTH
-    given = tl.load(x + row * WIDTH + at, there, 0.0).to(tl.float32)
+    values = tl.load(x + row * WIDTH + at, there, 0.0).to(tl.float32)
     if change is not None:
-        given += tl.load(change + row * WIDTH + at, there, 0.0).to(tl.float32)
+        values += tl.load(change + row * WIDTH + at, there, 0.0).to(tl.float32)
         if bias is not None:
-            given += tl.load(bias + at, there, 0.0).to(tl.float32)
-        tl.store(total + row * WIDTH + at, given.to(total.dtype.element_ty), there)
-        given = given.to(total.dtype.element_ty).to(tl.float32)  # as whoever reads the sum will see it
-    found = _normal(given[None, :], gain, shift, at, there, eps, WIDTH, CENTRED)
+            values += tl.load(bias + at, there, 0.0).to(tl.float32)
+        tl.store(total + row * WIDTH + at, values.to(total.dtype.element_ty), there)
+        values = values.to(total.dtype.element_ty).to(tl.float32)  # as whoever reads the sum will see it
+    normalised = _normal(values[None, :], gain, shift, at, there, eps, WIDTH, CENTRED)
     place = tl.zeros((1,), tl.int64)[:, None] + row * WIDTH + at[None, :]
-    tl.store(normed + place, found.to(normed.dtype.element_ty), there[None, :])
+    tl.store(normed + place, normalised.to(normed.dtype.element_ty), there[None, :])
 
 
 @triton.jit
-def _activated(x, ACTIVATION: tl.constexpr):
+def _activate(x, ACTIVATION: tl.constexpr):
     """The function after a projection."""
     if ACTIVATION == "relu":
         x = tl.maximum(x, 0.0)
@@ -154,11 +154,11 @@ def _activated(x, ACTIVATION: tl.constexpr):
 
 
 @triton.jit
-def _multiplied(total, given, weights, ROWS: tl.constexpr):
+def _accumulate(total, inputs, weights, ROWS: tl.constexpr):
     """The sum after some more features of the input; few rows are multiplied without matrix units."""
     if ROWS >= 16:
-        return tl.dot(given, tl.trans(weights), total, input_precision="ieee")
-    return total + tl.sum(given.to(tl.float32)[:, None, :] * weights.to(tl.float32)[None, :, :], 2)
+        return tl.dot(inputs, tl.trans(weights), total, input_precision="ieee")
+    return total + tl.sum(inputs.to(tl.float32)[:, None, :] * weights.to(tl.float32)[None, :, :], 2)
 
 
 @triton.jit
@@ -182,23 +182,23 @@ def _project(
     for start in tl.static_range(0, WIDTH, BLOCK):
         at = start + tl.arange(0, BLOCK)
         there = at < WIDTH
-        given = tl.load(x + row[:, None] * WIDTH + at[None, :], real[:, None] & there[None, :], 0.0)
+        inputs = tl.load(x + row[:, None] * WIDTH + at[None, :], real[:, None] & there[None, :], 0.0)
         weights = tl.load(weight + column[:, None] * WIDTH + at[None, :], inside[:, None] & there[None, :], 0.0)
         if GATED:
             second = (column + wide)[:, None] * WIDTH + at[None, :]
             others = tl.load(weight + second, inside[:, None] & there[None, :], 0.0)
         if gain is not None:
-            exact = _normal(given.to(tl.float32), gain, shift, at, there, eps, WIDTH, CENTRED)
-            given = exact.to(x.dtype.element_ty)
+            exact = _normal(inputs.to(tl.float32), gain, shift, at, there, eps, WIDTH, CENTRED)
+            inputs = exact.to(x.dtype.element_ty)
             if tl.program_id(0) == 0:
-                tl.store(normed + row[:, None] * WIDTH + at[None, :], given, real[:, None] & there[None, :])
-        total = _multiplied(total, given, weights, ROWS)
+                tl.store(normed + row[:, None] * WIDTH + at[None, :], inputs, real[:, None] & there[None, :])
+        total = _accumulate(total, inputs, weights, ROWS)
         if GATED:
-            gated = _multiplied(gated, given, others, ROWS)
+            gated = _accumulate(gated, inputs, others, ROWS)
     total *= scale
     if bias is not None:
         total += offset.to(tl.float32)[None, :]
-    total = _activated(total, ACTIVATION)
+    total = _activate(total, ACTIVATION)
     if GATED:
         total *= gated + other.to(tl.float32)[None, :] if bias is not None else gated
     if residual is not None:

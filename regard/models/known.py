@@ -66,22 +66,22 @@ def _check(name: str, part: Any, kinds: Kinds) -> None:
     """One part and all that it is made of."""
     kind = type(part)
     if kind not in kinds:
-        expected = " or ".join(each.__name__ for each in kinds)
+        expected = " or ".join(expected_kind.__name__ for expected_kind in kinds)
         raise Unknown(f"{name}: {kind.__name__} where {expected} is expected")
     if not isinstance(part, Tap) and (part._forward_hooks or part._forward_pre_hooks):
         raise Unknown(f"{name}: a hook")
-    found: dict[str, Any] = dict(part.named_children())
+    children: dict[str, Any] = dict(part.named_children())
     if kind is MultiHead:
-        found.pop("score", None)  # whichever it is, it is asked
-    parts: dict[str, Kinds] = GATED if kind is FeedForward and "gate" in found else PARTS.get(kind, {})
-    if found.keys() != parts.keys():
-        raise Unknown(f"{name}: parts {', '.join(sorted(found.keys() ^ parts.keys()))}")
-    for own, each in parts.items():
-        _check(f"{name}.{own}", found[own], each)
+        children.pop("score", None)  # whichever it is, it is asked
+    parts: dict[str, Kinds] = GATED if kind is FeedForward and "gate" in children else PARTS.get(kind, {})
+    if children.keys() != parts.keys():
+        raise Unknown(f"{name}: parts {', '.join(sorted(children.keys() ^ parts.keys()))}")
+    for part_name, expected_kind in parts.items():
+        _check(f"{name}.{part_name}", children[part_name], expected_kind)
     if kind in NORMS and (part.weight is None or part.eps is None):
         raise Unknown(f"{name}: a norm without {'weights' if part.weight is None else 'a number for its eps'}")
-    if kind is FeedForward and part.activation not in [ACTIVATIONS[own] for own in FUNCTIONS]:
+    if kind is FeedForward and part.activation not in [ACTIVATIONS[part_name] for part_name in FUNCTIONS]:
         raise Unknown(f"{name}: a function that is none of {', '.join(FUNCTIONS)}")
-    for joined in TOGETHER:
-        if len({found[own].bias is None for own in joined if own in found}) > 1:
+    for group in TOGETHER:
+        if len({children[part_name].bias is None for part_name in group if part_name in children}) > 1:
             raise Unknown(f"{name}: biases in some projections only")

@@ -79,10 +79,10 @@ class LeanDecoder:
         return x if stack.embedding_norm is None else stack.embedding_norm(x)
 
     def _through(
-        self, block: _Block, x: Tensor, held: tuple[LayerCache, KeyValues | None], masks: tuple[Mask, Mask | None]
+        self, block: _Block, x: Tensor, state: tuple[LayerCache, KeyValues | None], masks: tuple[Mask, Mask | None]
     ) -> Tensor:
         """One block: what each part gives is added to what it was given, which is normalised before or after."""
-        cache, memory = held
+        cache, memory = state
         for norm, part in zip(block.norms, block.parts, strict=True):
             y = norm(x) if self.pre else x
             if isinstance(part, _Past):

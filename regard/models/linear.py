@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.masks import Grid, Row
-from regard.config.ranges import Share, Small, Vocabulary, affordable
+from regard.config.ranges import Share, Small, Vocabulary, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
 
@@ -61,7 +61,7 @@ class LinearConfig(ModelConfig):
             raise ValueError("model.name=linear labels whole texts, not their words: choose another model for tags")
         if self.reach > 1 and not self.buckets:
             raise ValueError("model.buckets must be above 0 for pairs of words: set it, or reach=1")
-        affordable(self.parameters, "lower buckets or the vocabulary")
+        check_affordable(self.parameters, "lower buckets or the vocabulary")
 
     @property
     def width(self) -> int:
@@ -120,8 +120,8 @@ class LinearText(nn.Module):
         self, tokens: Int[Tensor, "*token"], layout: Row | Grid, segments: Int[Tensor, "*token"] | None = None
     ) -> Float[Tensor, "text classes"]:
         """Logits of the labels of every text (of a row of fixed shape, of as many as there may be)."""
-        text, place, texts = _laid(layout, tokens.device)
-        total, features = self._summed(tokens.flatten(), text, place, texts + 1)
+        text, place, texts = _locate_tokens(layout, tokens.device)
+        total, features = self._sum_features(tokens.flatten(), text, place, texts + 1)
         logits = self.output(total / features.clamp(min=1).sqrt()[:, None])
         most = layout.most if isinstance(layout, Row) and layout.most is not None else texts
         return logits[:most]
@@ -132,16 +132,18 @@ class LinearText(nn.Module):
         rows, classes = self.scale.shape
         met, texts = self.scale.new_zeros(classes, rows), self.scale.new_zeros(classes)
         for tokens, row, labels in batches:
-            text, place, _ = _laid(row, tokens.device)
-            each = [(text * rows + ids)[there] for ids, there in self._features(tokens, place)]
-            once = torch.cat(each).unique()  # a text counts once for a feature, however often it has it
+            text, place, _ = _locate_tokens(row, tokens.device)
+            pairs = [(text * rows + ids)[there] for ids, there in self._features(tokens, place)]
+            once = torch.cat(pairs).unique()  # a text counts once for a feature, however often it has it
             owners = labels[once // rows]
             met.view(-1).index_add_(0, owners * rows + once % rows, met.new_ones(len(once)))
             texts += torch.bincount(labels, minlength=classes)
         for label in range(classes):
             share = texts[label] / texts.sum()
-            own, others = met[label] + UNSEEN * share, met.sum(0) - met[label] + UNSEEN * (1 - share)
-            self.scale[:, label] = (own / others).log() - (share / (1 - share)).log() if 0 < share < 1 else 1.0
+            with_label, without_label = met[label] + UNSEEN * share, met.sum(0) - met[label] + UNSEEN * (1 - share)
+            self.scale[:, label] = (
+                (with_label / without_label).log() - (share / (1 - share)).log() if 0 < share < 1 else 1.0
+            )
 
     def _features(
         self, tokens: Int[Tensor, "token"], place: Int[Tensor, "token"]
@@ -155,38 +157,38 @@ class LinearText(nn.Module):
             ids = key if not reach else self.config.vocab + (key ^ (key >> 15)).remainder(self.config.buckets)
             yield ids, place >= reach
 
-    def _summed(
+    def _sum_features(
         self, tokens: Int[Tensor, "token"], text: Int[Tensor, "token"], place: Int[Tensor, "token"], texts: int
     ) -> tuple[Float[Tensor, "text classes"], Float[Tensor, "text"]]:
         """What all features of each text say, and how many there are."""
         weight = self.table.weight
         total, features = weight.new_zeros(texts, weight.shape[1]), weight.new_zeros(texts)
-        found = list(self._features(tokens, place))
+        occurrences = list(self._features(tokens, place))
         if self.config.scaling == "ratio":
-            found = self._once(found, text)
-        for ids, real in found:
+            occurrences = self._keep_first_occurrences(occurrences, text)
+        for ids, real in occurrences:
             there = real.to(weight.dtype)
             if self.training and self.config.dropout:
                 there = nn.functional.dropout(there, self.config.dropout)
-            said = self.table(ids)
+            votes = self.table(ids)
             if self.config.scaling == "ratio":
-                said = said * self.scale[ids]
-            total = total.index_add(0, text, said * there[:, None])
+                votes = votes * self.scale[ids]
+            total = total.index_add(0, text, votes * there[:, None])
             features = features.index_add(0, text, there.ne(0).to(weight.dtype))
         return total, features
 
-    def _once(
-        self, found: list[tuple[Int[Tensor, "token"], Bool[Tensor, "token"]]], text: Int[Tensor, "token"]
+    def _keep_first_occurrences(
+        self, occurrences: list[tuple[Int[Tensor, "token"], Bool[Tensor, "token"]]], text: Int[Tensor, "token"]
     ) -> list[tuple[Int[Tensor, "token"], Bool[Tensor, "token"]]]:
         """The same features, each there for a text only where it has it first."""
-        places = torch.cat([torch.where(there, text * self.config.rows + ids, -1) for ids, there in found])
+        places = torch.cat([torch.where(there, text * self.config.rows + ids, -1) for ids, there in occurrences])
         ordered, order = places.sort(stable=True)
         first = torch.cat([ordered[:1] >= 0, (ordered[1:] != ordered[:-1])])
-        kept = torch.zeros_like(first).scatter(0, order, first).chunk(len(found))
-        return [(ids, there & again) for (ids, there), again in zip(found, kept, strict=True)]
+        first_only = torch.zeros_like(first).scatter(0, order, first).chunk(len(occurrences))
+        return [(ids, there & again) for (ids, there), again in zip(occurrences, first_only, strict=True)]
 
 
-def _laid(layout: Row | Grid, device: torch.device) -> tuple[Int[Tensor, "token"], Int[Tensor, "token"], int]:
+def _locate_tokens(layout: Row | Grid, device: torch.device) -> tuple[Int[Tensor, "token"], Int[Tensor, "token"], int]:
     """Of which text each token is, at which place of it, and how many texts there are; padding is of one more."""
     if isinstance(layout, Row):
         return layout.segment, layout.place, len(layout.lengths)

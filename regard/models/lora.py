@@ -34,10 +34,10 @@ class LoRALinear(nn.Linear):
 
     def forward(self, input: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         """At first exactly what the frozen map gives."""
-        given = F.linear(input, self.weight, self.bias)
+        output = F.linear(input, self.weight, self.bias)
         if self.before is not None:
-            return given
-        return given + F.linear(F.linear(input, self.lora_down), self.lora_up) * self.lora_scale
+            return output
+        return output + F.linear(F.linear(input, self.lora_down), self.lora_up) * self.lora_scale
 
     @torch.no_grad()
     def merge(self) -> None:
@@ -54,32 +54,36 @@ class LoRALinear(nn.Linear):
             self.before = None
 
 
-def adapted(model: nn.Module) -> Iterator[LoRALinear]:
+def lora_layers(model: nn.Module) -> Iterator[LoRALinear]:
     """All that learn beside a frozen matrix."""
     return (module for module in model.modules() if isinstance(module, LoRALinear))
 
 
 def adapt(model: nn.Module, rank: int, alpha: float, matrices: Iterable[str]) -> int:
     """Put thin matrices beside those of these names in every block, beside all without a name; how many there are."""
-    found = list(inside(model))
-    known = {own for _, own, _ in found}
-    asked = set(matrices) or known
-    if strange := sorted(asked - known):
+    targets = list(block_matrices(model))
+    available = {name for _, name, _ in targets}
+    selected = set(matrices) or available
+    if unknown := sorted(selected - available):
         raise ValueError(
-            f"tuning.matrices names {strange[0]}, which no block of this model has: choose among "
-            f"{', '.join(sorted(known)) or 'none'}"
+            f"tuning.matrices names {unknown[0]}, which no block of this model has: choose among "
+            f"{', '.join(sorted(available)) or 'none'}"
         )
-    for parent, own, each in found:
-        if own in asked:
-            setattr(parent, own, LoRALinear(each, rank, alpha))
-    return sum(1 for _ in adapted(model))
+    for parent, name, linear in targets:
+        if name in selected:
+            setattr(parent, name, LoRALinear(linear, rank, alpha))
+    return sum(1 for _ in lora_layers(model))
 
 
-def inside(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
+def block_matrices(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
     """Every matrix of a block: what holds it, its name there, and itself."""
     for name, parent in model.named_modules():
         if any(part.isdigit() for part in name.split(".")):
-            yield from ((parent, own, each) for own, each in parent.named_children() if type(each) is nn.Linear)
+            yield from (
+                (parent, attribute, linear)
+                for attribute, linear in parent.named_children()
+                if type(linear) is nn.Linear
+            )
 
 
 def is_thin(name: str) -> bool:
@@ -87,12 +91,12 @@ def is_thin(name: str) -> bool:
     return name.rpartition(".")[2] in (DOWN, UP, SCALE)
 
 
-def folded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def merge_lora(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights to which the thin matrices beside them are added; those of a model without any as they are."""
-    found = dict(tensors)
+    merged = dict(tensors)
     for name in [name for name in tensors if name.rpartition(".")[2] == DOWN]:
         place = name.removesuffix(DOWN)
-        down, up, scale = (found.pop(place + own) for own in (DOWN, UP, SCALE))
-        weight = found[place + "weight"]
-        found[place + "weight"] = (weight.float() + scale.float() * up.float() @ down.float()).to(weight.dtype)
-    return found
+        down, up, scale = (merged.pop(place + suffix) for suffix in (DOWN, UP, SCALE))
+        weight = merged[place + "weight"]
+        merged[place + "weight"] = (weight.float() + scale.float() * up.float() @ down.float()).to(weight.dtype)
+    return merged

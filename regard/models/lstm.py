@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from regard.config.ranges import Share, Small, Vocabulary, Width, affordable
+from regard.config.ranges import Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.cells import Kind, Layers
 from regard.models.interface import Backbone, ModelConfig, TokenModel, Traits, read_settings
@@ -54,7 +54,7 @@ class RecurrentLMConfig(ModelConfig):
     """Use kernels for whole layers where there are some; false writes every step out."""
 
     def __post_init__(self) -> None:
-        affordable(self.parameters, "lower width, depth or the vocabulary")
+        check_affordable(self.parameters, "lower width, depth or the vocabulary")
 
     @property
     def parameters(self) -> int:
@@ -139,8 +139,8 @@ class RecurrentLM(TokenModel):
         ends = []
         with torch.autocast(tokens.device.type, enabled=False):
             x = self._drop(self.embedding(tokens))
-            for layers, own in zip(self._stack, state.split(self._stack[0].parts, -2), strict=True):
-                x, end = self._read(layers, x, own)
+            for layers, layer_state in zip(self._stack, state.split(self._stack[0].parts, -2), strict=True):
+                x, end = self._read(layers, x, layer_state)
                 x = self._drop(x)
                 ends.append(end)
             return (x if self.narrow is None else self.narrow(x)), torch.cat(ends, -2)
@@ -150,7 +150,7 @@ class RecurrentLM(TokenModel):
         rate = self.config.recurrent_dropout
         if not (self.training and rate):
             return layers(x, state)
-        weights = {name: F.dropout(each, rate) for name, each in layers.named_parameters() if BETWEEN.search(name)}
+        weights = {name: F.dropout(weight, rate) for name, weight in layers.named_parameters() if BETWEEN.search(name)}
         lengths = torch.full((len(x),), x.shape[1], device=x.device)  # given them, a layer looks its weights up by name
         return functional_call(layers, weights, (x, state, lengths))
 

@@ -25,7 +25,7 @@ from regard.attention.attend import weigh
 from regard.attention.masks import EVERYONE, Grid, Mask, Padded, Turn
 from regard.attention.scores import cosine
 from regard.attention.tap import Tap
-from regard.config.ranges import Range, Small, Vocabulary, Width, affordable
+from regard.config.ranges import Range, Small, Vocabulary, Width, check_affordable
 from regard.models.cells import LSTM
 from regard.models.interface import Model, ModelConfig, Traits
 
@@ -66,7 +66,7 @@ class NTMConfig(ModelConfig):
                 f"{self.places} places: lower shifts or raise places"
             )
         heads = self.reads + self.writes
-        affordable(
+        check_affordable(
             4 * self.width * (self.inputs + self.reads * self.depth + self.width)
             + self.width * (heads * (3 * self.depth + 2 * self.shifts + 4) + self.outputs)
             + heads * self.places,
@@ -96,10 +96,10 @@ def by_content(
 
 
 def interpolate(
-    found: Float[Tensor, "*batch places"], last: Float[Tensor, "*batch places"], gate: Float[Tensor, "*batch 1"]
+    content: Float[Tensor, "*batch places"], last: Float[Tensor, "*batch places"], gate: Float[Tensor, "*batch 1"]
 ) -> Float[Tensor, "*batch places"]:
     """The weights found by content where the gate is 1, those of the last step where it is 0."""
-    return torch.lerp(last, found, gate)
+    return torch.lerp(last, content, gate)
 
 
 def shifted(
@@ -145,15 +145,17 @@ class NTMStep(nn.Module):
     def __init__(self, config: NTMConfig):
         super().__init__()
         self.config = config
-        seen, heads = config.reads * config.depth, config.reads + config.writes
-        given = config.inputs + seen
-        self.controller = LSTM(given, config.width) if config.controller == "lstm" else nn.Linear(given, config.width)
+        read_size, heads = config.reads * config.depth, config.reads + config.writes
+        input_size = config.inputs + read_size
+        self.controller = (
+            LSTM(input_size, config.width) if config.controller == "lstm" else nn.Linear(input_size, config.width)
+        )
         self.sizes = [config.depth, SETTINGS, 2 * config.shifts + 1]
         self.address = nn.Linear(config.width, heads * sum(self.sizes))
         self.change = nn.Linear(config.width, config.writes * 2 * config.depth)
         self.read, self.write = Heads(config.reads, config.places), Heads(config.writes, config.places)
         self.hidden = nn.Parameter(torch.zeros(LSTM.parts, config.width)) if config.controller == "lstm" else None
-        self.seen = nn.Parameter(torch.zeros(seen))
+        self.seen = nn.Parameter(torch.zeros(read_size))
         self.blank = nn.Parameter(torch.randn(config.depth) / config.depth**0.5)
         with torch.no_grad():
             settings = self.address.bias.view(heads, -1)[:, config.depth : config.depth + SETTINGS]
@@ -161,7 +163,7 @@ class NTMStep(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch inputs"], state: State, mask: Mask = EVERYONE) -> tuple[Tensor, State]:
         """What the controller shows and its heads read, and the state after it."""
-        shown, hidden = self._controlled(torch.cat([x, state.read], -1), state.hidden)
+        shown, hidden = self._run_controller(torch.cat([x, state.read], -1), state.hidden)
         weights = self._looks(shown, state)
         reading, writing = weights.split([self.config.reads, self.config.writes], 1)
         reading = self.read.weights(reading[:, :, None], mask).squeeze(2)
@@ -171,7 +173,7 @@ class NTMStep(nn.Module):
         read = (reading @ memory).flatten(1)
         return torch.cat([shown, read], -1), State(hidden, read, torch.cat([reading, writing], 1), memory)
 
-    def _controlled(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+    def _run_controller(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """What the controller shows, and its state; a feed-forward one has none."""
         if isinstance(self.controller, LSTM):
             hidden = self.controller(x, hidden)
@@ -180,12 +182,12 @@ class NTMStep(nn.Module):
 
     def _looks(self, shown: Float[Tensor, "batch width"], state: State) -> Float[Tensor, "batch heads places"]:
         """Where every head looks: content, gate, shift, power."""
-        told = self.address(shown).unflatten(-1, (-1, sum(self.sizes)))
-        key, settings, shift = told.split(self.sizes, -1)
+        addresses = self.address(shown).unflatten(-1, (-1, sum(self.sizes)))
+        key, settings, shift = addresses.split(self.sizes, -1)
         strength, power = F.softplus(settings[..., :2]).split(1, -1)
-        found = by_content(torch.tanh(key), strength, state.memory)
-        kept = interpolate(found, state.weights, settings[..., 2:].sigmoid())
-        return sharpen(shifted(kept, weigh(shift)), 1 + power)
+        content_weights = by_content(torch.tanh(key), strength, state.memory)
+        gated_weights = interpolate(content_weights, state.weights, settings[..., 2:].sigmoid())
+        return sharpen(shifted(gated_weights, weigh(shift)), 1 + power)
 
     def start(self, batch: int) -> State:
         """Before anything is read: all of it is learnt, and every place of the memory holds the same vector.
@@ -195,7 +197,7 @@ class NTMStep(nn.Module):
         weights = weigh(torch.cat([self.read.first, self.write.first]))
         memory = self.blank.expand(self.config.places, -1)
         hidden = self.seen.new_zeros(0, self.config.width) if self.hidden is None else self.hidden
-        return State(*(each.repeat(batch, *[1] * each.dim()) for each in (hidden, self.seen, weights, memory)))
+        return State(*(tensor.repeat(batch, *[1] * tensor.dim()) for tensor in (hidden, self.seen, weights, memory)))
 
 
 class NTM(Model):
@@ -217,8 +219,8 @@ class NTM(Model):
             step = self.step if self.training else self.step.forward  # what is compiled is compiled for training
             columns = x.transpose(0, 1).contiguous()  # in memory all of them look alike, however many there are
             for now, mask in zip(columns, self._turns(x), strict=True):
-                seen, state = step(now, state, mask)
-                shown.append(seen)
+                output, state = step(now, state, mask)
+                shown.append(output)
             return self.output(torch.stack(shown, 1))
 
     def _turns(self, x: Float[Tensor, "batch time inputs"]) -> list[Mask]:

@@ -19,7 +19,7 @@ from regard.attention.masks import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.scores import dot
 from regard.attention.tap import Tap
-from regard.config.ranges import Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.ranges import Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
 from regard.models.interface import Model, ModelConfig, Traits
 
@@ -66,7 +66,7 @@ class MOMAConfig(ModelConfig):
     """Share of omics hidden from the model in training, so that it can answer when one is missing."""
 
     def __post_init__(self) -> None:
-        affordable(PLANE * self.modules * sum(self.inputs), "lower modules")
+        check_affordable(PLANE * self.modules * sum(self.inputs), "lower modules")
 
     @property
     def parameters(self) -> int:
@@ -115,22 +115,22 @@ class MOMA(Model):
         """An answer for each omic; those of missing ones do not count."""
         with torch.autocast(values.device.type, enabled=False):
             if self.training:
-                values, present = F.dropout(values, self.config.dropout), hidden(present, self.config.hide)
+                values, present = F.dropout(values, self.config.dropout), hide_omics(present, self.config.hide)
             vectors = F.normalize(self.vectors(values), dim=-1)
-            seen = self.attention(vectors, present)
-            logits = torch.stack([head(self._read(vectors, seen, a)) for a, head in enumerate(self.heads)], 1)
+            context = self.attention(vectors, present)
+            logits = torch.stack([head(self._read(vectors, context, a)) for a, head in enumerate(self.heads)], 1)
         return Answers(logits, present)
 
     def vectors(self, values: Float[Tensor, "batch features"]) -> Float[Tensor, "batch omics modules 2"]:
         """The vectors of all modules before they are brought to unit length."""
         parts = values.split(self.config.inputs, -1)
         return torch.stack(
-            [own(part).unflatten(-1, (-1, PLANE)) for own, part in zip(self.maps, parts, strict=True)], 1
+            [projection(part).unflatten(-1, (-1, PLANE)) for projection, part in zip(self.maps, parts, strict=True)], 1
         )
 
-    def _read(self, vectors: Tensor, seen: Tensor, omic: int) -> Float[Tensor, "batch read"]:
+    def _read(self, vectors: Tensor, context: Tensor, omic: int) -> Float[Tensor, "batch read"]:
         """What the answer of an omic is made of."""
-        others = [seen[:, omic, looking] for looking in range(seen.shape[1]) if looking != omic]
+        others = [context[:, omic, looking] for looking in range(context.shape[1]) if looking != omic]
         return torch.stack([*([vectors[:, omic]] if self.config.own else []), *others], 1).flatten(1)
 
 
@@ -154,8 +154,8 @@ class DeePROGConfig(ModelConfig):
     """Share of omics hidden from the model in training, so that it can answer when one is missing."""
 
     def __post_init__(self) -> None:
-        divided(self.width, self.heads)
-        affordable(self.width * (sum(self.inputs) + 4 * self.width), "lower width")
+        check_divisible(self.width, self.heads)
+        check_affordable(self.width * (sum(self.inputs) + 4 * self.width), "lower width")
 
     @property
     def parameters(self) -> int:
@@ -184,9 +184,9 @@ class DeePROG(Model):
         """One answer for each sample."""
         with torch.autocast(values.device.type, enabled=False):
             if self.training:
-                values, present = F.dropout(values, self.config.dropout), hidden(present, self.config.hide)
+                values, present = F.dropout(values, self.config.dropout), hide_omics(present, self.config.hide)
             parts = values.split(self.config.inputs, -1)
-            encoded = [own(part).tanh() for own, part in zip(self.encoders, parts, strict=True)]
+            encoded = [encoder(part).tanh() for encoder, part in zip(self.encoders, parts, strict=True)]
             x = torch.stack(encoded, 1)
             x = x + self.attention(x, mask=Mask(boolean=present[:, None].expand(-1, len(parts), -1)))
             share = present / present.sum(-1, keepdim=True)
@@ -195,9 +195,9 @@ class DeePROG(Model):
         return Answers(logits[:, None], present.any(-1, keepdim=True))
 
 
-def hidden(present: Bool[Tensor, "batch omics"], share: float) -> Bool[Tensor, "batch omics"]:
+def hide_omics(present: Bool[Tensor, "batch omics"], share: float) -> Bool[Tensor, "batch omics"]:
     """Some omics taken away at random; a sample that would lose all keeps all."""
     if not share:
         return present
-    left = present & (torch.rand(present.shape, device=present.device) >= share)
-    return torch.where(left.any(-1, keepdim=True), left, present)
+    remaining = present & (torch.rand(present.shape, device=present.device) >= share)
+    return torch.where(remaining.any(-1, keepdim=True), remaining, present)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.config.ranges import Share, Small, Vocabulary, Width, affordable
+from regard.config.ranges import Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.cells import CELLS, Kind, Layers
 from regard.models.interface import Model, ModelConfig, Traits
@@ -36,7 +36,9 @@ class PerStepConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         layers = self.inputs + self.width + (self.depth - 1) * 2 * self.width
-        affordable(CELLS[self.cell].gates * self.width * layers + self.width * self.outputs, "lower width or depth")
+        check_affordable(
+            CELLS[self.cell].gates * self.width * layers + self.width * self.outputs, "lower width or depth"
+        )
 
 
 class RecurrentPerStep(Model):

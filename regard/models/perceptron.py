@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.config.ranges import Share, Vocabulary, Width, affordable
+from regard.config.ranges import Share, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Model, ModelConfig, Traits
 
@@ -32,7 +32,7 @@ class PerceptronConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         sizes = (self.inputs, *self.hidden, self.outputs)
-        affordable(sum(before * after for before, after in itertools.pairwise(sizes)), "lower hidden")
+        check_affordable(sum(before * after for before, after in itertools.pairwise(sizes)), "lower hidden")
 
 
 class Perceptron(Model):

@@ -86,9 +86,9 @@ class Convolutional(Model):
     def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch classes"]:
         """Logits of the classes, for normalised pixels."""
         check(self.config, pixels)
-        return self.head(self.dropout(self.pooled(self.maps(pixels))))
+        return self.head(self.dropout(self.pool_features(self.maps(pixels))))
 
-    def pooled(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
+    def pool_features(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
         """One vector for each picture."""
         return maps.mean((2, 3))
 
@@ -103,7 +103,7 @@ class Convolutional(Model):
 
     def late(self, tokens: Float[Tensor, "batch region features"]) -> Float[Tensor, "batch classes"]:
         """The answer from those."""
-        return self.head(self.dropout(self.pooled(tokens.mT.unflatten(2, self.grid))))
+        return self.head(self.dropout(self.pool_features(tokens.mT.unflatten(2, self.grid))))
 
     def regions(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch region features"]:
         """The last map row by row."""

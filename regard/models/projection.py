@@ -29,8 +29,8 @@ class Projection(NamedTuple):
     @classmethod
     def of(cls, *maps: nn.Linear, activation: str = "none", gated: bool = False) -> Projection:
         """One matrix for several maps; that of a single one is its own."""
-        biases: list[Tensor] = [each.bias for each in maps if each.bias is not None]
-        weight = torch.cat([each.weight for each in maps]) if len(maps) > 1 else maps[0].weight
+        biases: list[Tensor] = [linear.bias for linear in maps if linear.bias is not None]
+        weight = torch.cat([linear.weight for linear in maps]) if len(maps) > 1 else maps[0].weight
         bias = torch.cat(biases) if len(biases) > 1 else next(iter(biases), None)
         return cls(weight, bias, activation, gated)
 
@@ -56,7 +56,7 @@ class Carried(NamedTuple):
     bias: Float[Tensor, "width"] | None = None
 
 
-def opened(
+def project_normalised(
     carried: Carried, projection: Projection, norm: nn.Module | None, *, dtype: torch.dtype | None = None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """The projection of what is carried, normalised first, in the type asked for; and both of that: normalised, not."""
@@ -82,7 +82,9 @@ def opened(
     return wide, (normed, x)
 
 
-def added(inputs: Float[Tensor, "*batch wide"], projection: Projection, x: Float[Tensor, "*batch width"]) -> Carried:
+def add_projection(
+    inputs: Float[Tensor, "*batch wide"], projection: Projection, x: Float[Tensor, "*batch width"]
+) -> Carried:
     """The projection of the inputs added to x, or about to be."""
     if not kernels_run(x):
         return Carried(projection(inputs) + x)

@@ -16,7 +16,7 @@ from regard.attention.masks import Grid, Row
 from regard.config.ranges import Share, Vocabulary
 from regard.config.resuming import Warned
 from regard.models.bert import BERT, BERTConfig
-from regard.models.blocks import draw
+from regard.models.blocks import init_normal
 from regard.models.dropout import Dropout
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.interface import Backbone
@@ -128,7 +128,7 @@ class BodyReader(nn.Module):
         self.reader: BERT | GPT = BERT(config.bare) if isinstance(config, BERTEncoderConfig) else GPT(config)
         self.dropout = Dropout(config.head_dropout)
         self.output = nn.Linear(config.width, config.classes)
-        draw(self.output)
+        init_normal(self.output)
 
     @property
     def embedding(self) -> nn.Module:
@@ -140,7 +140,7 @@ class BodyReader(nn.Module):
     ) -> Float[Tensor, "*label classes"]:
         """Logits of the labels: of every token, or of every text (of a row of fixed shape, as many as there may be)."""
         read = self.features(tokens, layout, segments)
-        return self.output(self.dropout(read if self.config.per_token else self.pooled(read, layout)))
+        return self.output(self.dropout(read if self.config.per_token else self.pool_features(read, layout)))
 
     def features(
         self, tokens: Int[Tensor, "*token"], layout: Row | Grid, segments: Int[Tensor, "*token"] | None = None
@@ -148,12 +148,14 @@ class BodyReader(nn.Module):
         """What was read at every token."""
         if isinstance(self.reader, GPT):
             return self.reader(tokens, layout=layout)
-        known = segments if self.reader.config.segments > 1 else None  # RoBERTa has one kind of segments for both texts
-        return self.reader(tokens, layout=layout, segments=known)
+        segment_ids = (
+            segments if self.reader.config.segments > 1 else None
+        )  # RoBERTa has one kind of segments for both texts
+        return self.reader(tokens, layout=layout, segments=segment_ids)
 
-    def pooled(self, features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
+    def pool_features(self, features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
         """One vector for each text."""
         if self.config.pool == "class":
             assert isinstance(self.reader, BERT), "only a BERT has a token for the class"
-            return self.reader.pooled(features, layout) if self.reader.config.pooler else first(features, layout)
+            return self.reader.pool_features(features, layout) if self.reader.config.pooler else first(features, layout)
         return {"last": last, "mean": mean, "max": highest}[self.config.pool](features, layout)

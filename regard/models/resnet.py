@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.config.ranges import Share, Small, Vocabulary, Width, affordable
+from regard.config.ranges import Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, halvings
@@ -49,7 +49,7 @@ class ResNetConfig(ModelConfig):
     def __post_init__(self) -> None:
         if len(self.depths) != len(self.widths) or not self.depths:
             raise ValueError(f"{len(self.depths)} model.depths and {len(self.widths)} model.widths: give one for each")
-        affordable(self.parameters, "lower widths or depths")
+        check_affordable(self.parameters, "lower widths or depths")
 
     @property
     def features(self) -> int:
@@ -97,7 +97,7 @@ Layer = tuple[int, int, int, int]  # inputs, outputs, side of the kernel, stride
 
 def _plan(config: ResNetConfig) -> list[tuple[int, int, list[Layer], bool]]:
     """Every block: its stage, what enters it, its convolutions, and whether what it adds to must be fitted."""
-    found, before = [], config.widths[0]
+    blocks, before = [], config.widths[0]
     for stage, (depth, width) in enumerate(zip(config.depths, config.widths, strict=True)):
         for number in range(depth):
             stride = 2 if stage and not number else 1
@@ -105,9 +105,9 @@ def _plan(config: ResNetConfig) -> list[tuple[int, int, list[Layer], bool]]:
             layers: list[Layer] = [(before, width, 3, stride), (width, width, 3, 1)]
             if config.block == "bottleneck":
                 layers = [(before, width, 1, 1), (width, width, 3, stride), (width, after, 1, 1)]
-            found.append((stage, before, layers, stride > 1 or before != after))
+            blocks.append((stage, before, layers, stride > 1 or before != after))
             before = after
-    return found
+    return blocks
 
 
 class Block(nn.Module):
@@ -116,12 +116,12 @@ class Block(nn.Module):
     def __init__(self, inputs: int, layers: Sequence[Layer], *, shortcut: bool):
         super().__init__()
         last = len(layers) - 1
-        made = [
+        convolutions = [
             Convolved(before, after, side, stride=stride, activation=F.relu if number < last else None)
             for number, (before, after, side, stride) in enumerate(layers)
         ]
-        nn.init.zeros_(made[-1].norm.weight)  # a block begins as if it were not there (Goyal et al. 2017)
-        self.layers = nn.Sequential(*made)
+        nn.init.zeros_(convolutions[-1].norm.weight)  # a block begins as if it were not there (Goyal et al. 2017)
+        self.layers = nn.Sequential(*convolutions)
         stride = max(stride for *_, stride in layers)
         self.shortcut = Convolved(inputs, layers[-1][1], 1, stride=stride) if shortcut else nn.Identity()
 

@@ -37,9 +37,9 @@ class RunningNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch features *place"]) -> Float[Tensor, "batch features *place"]:
         """Normalised by the row's own statistics in training, by the running ones in use."""
-        return self.normalised(x, self.weight, self.bias)
+        return self.normalise_batch(x, self.weight, self.bias)
 
-    def normalised(
+    def normalise_batch(
         self, x: Float[Tensor, "batch features *place"], weight: Tensor | None, bias: Tensor | None
     ) -> Float[Tensor, "batch features *place"]:
         """The same with this scale and shift; without gradients, as when others learn, nothing is remembered."""
@@ -66,8 +66,10 @@ class ClassNorm(RunningNorm):
         self, x: Float[Tensor, "batch features *place"], labels: Int[Tensor, "batch"]
     ) -> Float[Tensor, "batch features *place"]:
         """Statistics of the whole row, whatever the classes in it."""
-        y = self.normalised(x, None, None)
-        weight, bias = (each[labels].unflatten(1, (-1, *[1] * (x.dim() - 2))) for each in (self.weight, self.bias))
+        y = self.normalise_batch(x, None, None)
+        weight, bias = (
+            parameter[labels].unflatten(1, (-1, *[1] * (x.dim() - 2))) for parameter in (self.weight, self.bias)
+        )
         return weight * y + bias
 
 
@@ -78,9 +80,11 @@ def norms(model: nn.Module) -> list[RunningNorm]:
 
 def statistics(model: nn.Module) -> dict[str, Tensor]:
     """The running statistics by name."""
-    found = {name: module for name, module in model.named_modules() if isinstance(module, RunningNorm)}
+    norms_by_name = {name: module for name, module in model.named_modules() if isinstance(module, RunningNorm)}
     kinds = ("running_mean", "running_var")
-    return {f"{name}.{kind}".lstrip("."): getattr(module, kind) for name, module in found.items() for kind in kinds}
+    return {
+        f"{name}.{kind}".lstrip("."): getattr(module, kind) for name, module in norms_by_name.items() for kind in kinds
+    }
 
 
 def forget(norms: Sequence[RunningNorm]) -> None:
@@ -94,11 +98,11 @@ def settle(norms: Sequence[RunningNorm], *, veto: Tensor) -> None:
     """Let the running statistics move by what was seen since the last update, unless vetoed."""
     if not norms:
         return
-    kept = [each for norm in norms for each in (norm.running_mean, norm.running_var)]
-    sums = torch.cat([each for norm in norms for each in norm.seen[:2]])
+    running = [tensor for norm in norms for tensor in (norm.running_mean, norm.running_var)]
+    sums = torch.cat([tensor for norm in norms for tensor in norm.seen[:2]])
     counts = torch.cat([norm.seen[2] for norm in norms for _ in range(2)])
-    before = torch.cat(kept)
+    before = torch.cat(running)
     moved = torch.lerp(before, sums / counts.clamp(min=1), MOMENTUM)
     after = torch.where(veto | (counts == 0), before, moved)
-    torch._foreach_copy_(kept, after.split([len(each) for each in kept]))
+    torch._foreach_copy_(running, after.split([len(tensor) for tensor in running]))
     forget(norms)

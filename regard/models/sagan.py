@@ -20,11 +20,11 @@ from torch.nn import functional as F
 
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.scores import dot
-from regard.config.ranges import Range, Vocabulary, affordable
+from regard.config.ranges import Range, Vocabulary, check_affordable
 from regard.models.interface import Model, ModelConfig, Traits
 from regard.models.picture import Channels, Plane, Side, check
 from regard.models.running import ClassNorm, RunningNorm
-from regard.models.spectral import normalise
+from regard.models.spectral import add_spectral_norm
 
 SHARE = 8  # queries and keys have this part of the width
 
@@ -62,9 +62,9 @@ class SAGANConfig(ModelConfig):
                 f"pictures of {self.size} x {self.size} cannot be doubled to from {len(self.widths)} maps: "
                 f"set data.size to a multiple of {times} ({near}), or give other widths"
             )
-        if self.attention and (odd := [each for each in (self.widths[-2], self.widths[-1]) if each < SHARE]):
+        if self.attention and (odd := [width for width in (self.widths[-2], self.widths[-1]) if width < SHARE]):
             raise ValueError(f"attention over {odd[0]} features: queries have an eighth of them, give {SHARE} or more")
-        affordable(self.parameters, "lower widths")
+        check_affordable(self.parameters, "lower widths")
 
     @property
     def smallest(self) -> int:
@@ -79,7 +79,7 @@ class SAGANConfig(ModelConfig):
     @property
     def parameters(self) -> int:
         """About how many weights there are."""
-        blocks = sum(10 * one * other + 9 * other * other for one, other in pairwise(self.widths))
+        blocks = sum(10 * inputs * outputs + 9 * outputs * outputs for inputs, outputs in pairwise(self.widths))
         return 2 * blocks + self.widths[0] * (self.noise * self.smallest**2 + self.classes)
 
     @property
@@ -118,9 +118,9 @@ class Up(nn.Module):
         self, x: Float[Tensor, "batch inputs rows columns"], labels: Int[Tensor, "batch"]
     ) -> Float[Tensor, "batch outputs y x"]:
         """The map of a class."""
-        y = self.convolution1(doubled(self.norm1(x, labels).relu()))
+        y = self.convolution1(upsample(self.norm1(x, labels).relu()))
         y = self.convolution2(self.norm2(y, labels).relu())
-        return y + doubled(self.skip(x))
+        return y + upsample(self.skip(x))
 
 
 class Down(nn.Module):
@@ -137,9 +137,9 @@ class Down(nn.Module):
         """The next map; pixels are read as they are."""
         y = self.convolution1(x if self.first else x.relu())
         y = self.convolution2(y.relu())
-        return self._halved(y) + self.skip(self._halved(x))
+        return self._downsample(y) + self.skip(self._downsample(x))
 
-    def _halved(self, x: Tensor) -> Tensor:
+    def _downsample(self, x: Tensor) -> Tensor:
         return F.avg_pool2d(x, 2) if self.halves else x
 
 
@@ -150,7 +150,7 @@ class Generator(nn.Module):
         super().__init__()
         widths, self.smallest = config.widths, config.smallest
         self.start = nn.Linear(config.noise, widths[0] * self.smallest**2)
-        self.blocks = nn.ModuleList(Up(one, other, config.classes) for one, other in pairwise(widths))
+        self.blocks = nn.ModuleList(Up(inputs, outputs, config.classes) for inputs, outputs in pairwise(widths))
         self.attention = Attention(widths[-2]) if config.attention else None
         self.norm = RunningNorm(widths[-1])
         self.picture = nn.Conv2d(widths[-1], config.channels, 3, padding=1)
@@ -176,7 +176,7 @@ class Discriminator(nn.Module):
         widths = config.widths[:0:-1]
         self.first = Down(config.channels, widths[0], first=True)
         self.attention = Attention(widths[0]) if config.attention else None
-        self.blocks = nn.ModuleList(Down(one, other) for one, other in pairwise(widths))
+        self.blocks = nn.ModuleList(Down(inputs, outputs) for inputs, outputs in pairwise(widths))
         self.last = Down(widths[-1], config.widths[0], halves=False)
         self.real = nn.Linear(config.widths[0], 1)
         self.fits = nn.Embedding(config.classes, config.widths[0])
@@ -207,7 +207,7 @@ class SAGAN(Model):
                 nn.init.xavier_uniform_(module.weight)
                 if not isinstance(module, nn.Embedding) and module.bias is not None:
                     nn.init.zeros_(module.bias)
-        normalise(self)
+        add_spectral_norm(self)
 
     def forward(
         self, noise: Float[Tensor, "batch noise"], labels: Int[Tensor, "batch"]
@@ -223,13 +223,13 @@ class SAGAN(Model):
         return self.discriminator(pixels, labels)
 
 
-def doubled(x: Float[Tensor, "batch width rows columns"]) -> Float[Tensor, "batch width y x"]:
+def upsample(x: Float[Tensor, "batch width rows columns"]) -> Float[Tensor, "batch width y x"]:
     """A map twice as large on each side, every number four times."""
     return F.interpolate(x, scale_factor=2.0, mode="nearest")
 
 
 @contextmanager
-def frozen(module: nn.Module) -> Iterator[None]:
+def freeze_weights(module: nn.Module) -> Iterator[None]:
     """Gradients pass through a module inside the block, and none of its weights gets one."""
     learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
     for parameter in learning:
@@ -241,11 +241,11 @@ def frozen(module: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def hinge(real: Float[Tensor, "batch"], made: Float[Tensor, "batch"]) -> Float[Tensor, ""]:
+def hinge(real: Float[Tensor, "batch"], generated: Float[Tensor, "batch"]) -> Float[Tensor, ""]:
     """The discriminator's loss, `sum max(0, 1 - D(x)) + max(0, 1 + D(G(z)))` (Lim and Ye 2017)."""
-    return (1 - real).relu().sum() + (1 + made).relu().sum()
+    return (1 - real).relu().sum() + (1 + generated).relu().sum()
 
 
-def flattery(made: Float[Tensor, "batch"]) -> Float[Tensor, ""]:
+def flattery(generated: Float[Tensor, "batch"]) -> Float[Tensor, ""]:
     """The generator's loss, `-sum D(G(z))`."""
-    return -made.sum()
+    return -generated.sum()

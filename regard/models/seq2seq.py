@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.cache import KeyValues
 from regard.attention.masks import Grid, Row, padded
-from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable
+from regard.config.ranges import Length, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.cells import Kind, Layers
 from regard.models.interface import Backbone, ModelConfig, read_settings
@@ -74,7 +74,7 @@ class Seq2SeqConfig(ModelConfig):
     def __post_init__(self) -> None:
         if self.target_vocab not in (None, self.vocab) and self.share == "all":
             raise ValueError("model.share: all needs one vocabulary for both sides; set it to target or none")
-        affordable(self.parameters, "lower width, embedding, the layers or the vocabulary")
+        check_affordable(self.parameters, "lower width, embedding, the layers or the vocabulary")
         if self.feed and not self.attention.startswith("luong"):
             raise ValueError(f"feed belongs to Luong's attention, not to {self.attention}: leave it out")
         if self.attention == "luong_dot" and self.memory != self.width:
@@ -174,16 +174,16 @@ class Seq2Seq(RecurrentWriter):
     ) -> tuple[KeyValues | None, Carried, Grid]:
         """The source as the decoder looks at it, and what its first step is given; for so many lines."""
         x = self.dropout(self.embedding(source) * math.sqrt(self.config.embedding))
-        seen, state = self.encoder(x, lengths=grid.lengths)
-        seen, state, lengths = (_lined(each, lines) for each in (seen, state, grid.lengths))
+        features, state = self.encoder(x, lengths=grid.lengths)
+        features, state, lengths = (_fit_lines(tensor, lines) for tensor in (features, state, grid.lengths))
         decoder, last = self.writer, state.unflatten(1, self.encoder.shape)[:, -1].flatten(1)
         first = torch.tanh(self.bridge(last)).unflatten(1, (decoder.layers.parts, -1))[:, None]
-        memory = None if isinstance(decoder, Plain) else decoder.cross.remember(self.dropout(seen))
-        fed = self.dropout(self.encoder.last(state)) if memory is None else x.new_zeros(lines, self._fed)
+        memory = None if isinstance(decoder, Plain) else decoder.cross.remember(self.dropout(features))
+        fed = self.dropout(self.encoder.last(state)) if memory is None else x.new_zeros(lines, self._fed_width)
         return memory, Carried(first, fed[:, None]), Grid(lengths, grid.longest)
 
     @property
-    def _fed(self) -> int:
+    def _fed_width(self) -> int:
         return self.config.embedding if self.config.feed else 0
 
 
@@ -196,7 +196,7 @@ def _writer(config: Seq2SeqConfig) -> Plain | Bahdanau | Luong:
     return Bahdanau(shape) if config.attention == "bahdanau" else Luong(shape, score=config.attention, feed=config.feed)
 
 
-def _lined(tensor: Tensor, lines: int) -> Tensor:
+def _fit_lines(tensor: Tensor, lines: int) -> Tensor:
     """So many lines: the tails of two rows may be cut differently, and nobody reads them."""
     more = lines - len(tensor)
     return tensor[:lines] if more <= 0 else torch.cat([tensor, tensor.new_zeros(more, *tensor.shape[1:])])

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.edges import gathered
+from regard.attention.edges import gather_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,8 @@ class Sparse:
     def dense(self) -> Float[Tensor, "row column"]:
         """With all its zeros."""
         rows = torch.repeat_interleave(torch.arange(len(self), device=self.columns.device), self.offsets.diff())
-        found = self.values.new_zeros(len(self), self.width)
-        return found.index_put((rows, self.columns.long()), self.values, accumulate=True)
+        zeros = self.values.new_zeros(len(self), self.width)
+        return zeros.index_put((rows, self.columns.long()), self.values, accumulate=True)
 
     def product(self, weight: Float[Tensor, "out column"]) -> Float[Tensor, "row out"]:
         """Its product with a projection."""
@@ -70,10 +70,10 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, matrix: Sparse) -> Tensor:
         ctx.matrix = matrix
-        return gathered(weight.t().contiguous(), matrix.columns, matrix.offsets, matrix.values.to(weight.dtype))
+        return gather_sum(weight.t().contiguous(), matrix.columns, matrix.offsets, matrix.values.to(weight.dtype))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         matrix = ctx.matrix
         values = matrix.values.index_select(0, matrix.back).to(gradient.dtype)
-        return gathered(gradient.contiguous(), matrix.rows, matrix.back_offsets, values).t(), None
+        return gather_sum(gradient.contiguous(), matrix.rows, matrix.back_offsets, values).t(), None

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.attend import attend
-from regard.config.ranges import Range, Share, Vocabulary, Width, affordable
+from regard.config.ranges import Range, Share, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, check, halvings
@@ -65,7 +65,7 @@ class SpatialTransformerConfig(ModelConfig):
             raise ValueError("model.widths and model.searching need a width for one convolution at least")
         if self.size and self.size < 8:
             raise ValueError(f"a picture of {self.size} pixels is too small to look around in: give 8 or more")
-        affordable(self.parameters, "lower widths, searching or hidden")
+        check_affordable(self.parameters, "lower widths, searching or hidden")
 
     @property
     def features(self) -> int:
@@ -98,8 +98,8 @@ class SpatialTransformerConfig(ModelConfig):
     def parameters(self) -> int:
         """How many numbers are learnt."""
         features, places = (self.searching or (0,))[-1], 2 * HEADS * (self.search == "attention")
-        seen = HEADS * features + places if places else SPOTS**2 * features
-        search = _convolutions(self.channels, self.searching) + (seen + 1) * HIDDEN
+        search_inputs = HEADS * features + places if places else SPOTS**2 * features
+        search = _convolutions(self.channels, self.searching) + (search_inputs + 1) * HIDDEN
         search += (HIDDEN + places + 1) * len(IDENTITY) + HEADS * features * (places > 0)
         read = _convolutions(self.inputs, self.widths) + (SPOTS**2 * self.features + 1) * self.hidden
         return self.transformers * search + read + (self.hidden + 1) * self.classes
@@ -155,14 +155,14 @@ class Localiser(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(torch.promote_types(x.dtype, torch.float32))  # places need all their bits
             if self.places is None:
-                features = self._bounded(F.adaptive_avg_pool2d(x, SPOTS))
+                features = self._squash(F.adaptive_avg_pool2d(x, SPOTS))
             else:
-                seen, where = self.places(x)
-                features = torch.cat([self._bounded(torch.cat([seen, where], -1)), where.flatten(1)], 1)
+                content, where = self.places(x)
+                features = torch.cat([self._squash(torch.cat([content, where], -1)), where.flatten(1)], 1)
             return (self.identity + self.pace * self.map(features)).unflatten(1, (2, 3))
 
-    def _bounded(self, seen: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch hidden"]:
-        return self.hidden(seen.flatten(1)).tanh()  # all units of a ReLU may die
+    def _squash(self, features: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch hidden"]:
+        return self.hidden(features.flatten(1)).tanh()  # all units of a ReLU may die
 
 
 class Places(nn.Module):
@@ -180,8 +180,8 @@ class Places(nn.Module):
         where = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1).to(maps).flatten(0, 1)
         keys = maps.flatten(2).transpose(1, 2)[:, None]
         values = torch.cat([keys, where.expand(len(keys), 1, -1, -1)], -1)
-        found = attend(self.query.expand(len(keys), -1, -1, -1), keys, values)
-        return found[:, :, 0, :-2], found[:, :, 0, -2:]
+        attended = attend(self.query.expand(len(keys), -1, -1, -1), keys, values)
+        return attended[:, :, 0, :-2], attended[:, :, 0, -2:]
 
 
 def sample(
@@ -194,7 +194,9 @@ def sample(
         return F.grid_sample(pixels, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
-def chained(first: Float[Tensor, "*batch 2 3"], second: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 2 3"]:
+def compose_maps(
+    first: Float[Tensor, "*batch 2 3"], second: Float[Tensor, "*batch 2 3"]
+) -> Float[Tensor, "*batch 2 3"]:
     """The map of a crop of a crop: from places of the second to those of the picture."""
     matrix = first[..., :2]
     return torch.cat([matrix @ second[..., :2], matrix @ second[..., 2:] + first[..., 2:]], -1)
@@ -235,20 +237,20 @@ class SpatialTransformer(Convolutional):
     def looks(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch transformer 2 3"]:
         """Where each transformer looks."""
         check(self.config, pixels)
-        found = []
+        all_maps = []
         for transformer in self.transformers:
             maps = transformer(pixels)
             for _ in range(self.config.rounds - 1):
-                maps = chained(maps, transformer(sample(pixels, maps, self.config.size)))
-            found.append(maps)
-        return torch.stack(found, 1)
+                maps = compose_maps(maps, transformer(sample(pixels, maps, self.config.size)))
+            all_maps.append(maps)
+        return torch.stack(all_maps, 1)
 
     def crops(
         self, pixels: Float[Tensor, "batch channels rows columns"]
     ) -> Float[Tensor, "batch transformer channels side side"]:
         """What each transformer cuts out."""
-        points, found = self.config.points, self.looks(pixels).unbind(1)
-        fine = torch.stack([sample(pixels, maps, points * self.config.side) for maps in found], 1)
+        points, all_maps = self.config.points, self.looks(pixels).unbind(1)
+        fine = torch.stack([sample(pixels, maps, points * self.config.side) for maps in all_maps], 1)
         return fine if points == 1 else F.avg_pool3d(fine, (1, points, points))
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
@@ -258,7 +260,7 @@ class SpatialTransformer(Convolutional):
             x = layer(F.max_pool2d(x, 2, ceil_mode=True) if number else x)
         return x
 
-    def pooled(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
+    def pool_features(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
         """Features of all that was read."""
         return F.relu(self.hidden(F.adaptive_avg_pool2d(maps, SPOTS).flatten(1)))
 
@@ -279,6 +281,8 @@ class SpatialTransformer(Convolutional):
         """A map of what was read, laid onto the picture where it lies: of several crops, each gets the same share."""
         if not len(self.transformers):
             return maps
-        found = [sample(maps[:, None], inverse(each), self.config.size) for each in self.looks(pixels).unbind(1)]
-        shares = [each / each.sum((1, 2, 3), keepdim=True).clamp(min=FLAT) for each in found]
+        projected = [
+            sample(maps[:, None], inverse(tensor), self.config.size) for tensor in self.looks(pixels).unbind(1)
+        ]
+        shares = [tensor / tensor.sum((1, 2, 3), keepdim=True).clamp(min=FLAT) for tensor in projected]
         return F.adaptive_avg_pool2d(torch.stack(shares).sum(0), self.field)[:, 0]

@@ -34,33 +34,33 @@ class SpectralNorm(nn.Module):
     def __init__(self, weight: Float[Tensor, "outputs *inputs"]):
         super().__init__()
         sizes = len(weight), weight.numel() // len(weight)
-        left, right = (torch.randn(size, dtype=weight.dtype) for size in sizes)
+        u, v = (torch.randn(size, dtype=weight.dtype) for size in sizes)
         for _ in range(0 if weight.is_meta else FIRST):  # weights without contents are about to be replaced
-            left, right = power(weight.detach().flatten(1), right)
-        self.register_buffer("left", left)
-        self.register_buffer("right", right)
+            u, v = power(weight.detach().flatten(1), v)
+        self.register_buffer("left", u)
+        self.register_buffer("right", v)
         self.register_buffer("ahead", torch.zeros(sum(sizes), dtype=weight.dtype), persistent=False)
 
     def forward(self, weight: Float[Tensor, "outputs *inputs"]) -> Float[Tensor, "outputs *inputs"]:
         """The weight to compute with."""
         with torch.autocast(weight.device.type, enabled=False):  # a rounded iteration would not settle
-            matrix, left, right = weight.flatten(1), self.left, self.right
+            matrix, u, v = weight.flatten(1), self.left, self.right
             if self.training and weight.requires_grad and torch.is_grad_enabled():
                 with torch.no_grad():
-                    left, right = power(matrix, right)
-                    self.ahead.copy_(torch.cat([left, right]))
-            return weight / torch.dot(left, matrix @ right)
+                    u, v = power(matrix, v)
+                    self.ahead.copy_(torch.cat([u, v]))
+            return weight / torch.dot(u, matrix @ v)
 
 
-def power(matrix: Float[Tensor, "m n"], right: Float[Tensor, "n"]) -> tuple[Float[Tensor, "m"], Float[Tensor, "n"]]:
+def power(matrix: Float[Tensor, "m n"], v: Float[Tensor, "n"]) -> tuple[Float[Tensor, "m"], Float[Tensor, "n"]]:
     """One round of power iteration: both singular vectors, nearer to those of the largest singular value."""
-    left = F.normalize(matrix @ right, dim=0, eps=EPS)
-    return left, F.normalize(matrix.mT @ left, dim=0, eps=EPS)
+    u = F.normalize(matrix @ v, dim=0, eps=EPS)
+    return u, F.normalize(matrix.mT @ u, dim=0, eps=EPS)
 
 
-def normalise(model: nn.Module) -> None:
+def add_spectral_norm(model: nn.Module) -> None:
     """Divide every convolution, matrix and table inside a model by its largest singular value, from now on."""
-    for module in [each for each in model.modules() if isinstance(each, KINDS)]:
+    for module in [child for child in model.modules() if isinstance(child, KINDS)]:
         parametrize.register_parametrization(module, "weight", SpectralNorm(module.weight), unsafe=True)
 
 
@@ -81,6 +81,6 @@ def settle(norms: Sequence[SpectralNorm], *, veto: Tensor) -> None:
     """Keep what was found since the last update, unless vetoed."""
     if not norms:
         return
-    kept = [each for norm in norms for each in (norm.left, norm.right)]
-    after = torch.where(veto, torch.cat(kept), torch.cat([norm.ahead for norm in norms]))
-    torch._foreach_copy_(kept, after.split([len(each) for each in kept]))
+    vectors = [vector for norm in norms for vector in (norm.left, norm.right)]
+    after = torch.where(veto, torch.cat(vectors), torch.cat([norm.ahead for norm in norms]))
+    torch._foreach_copy_(vectors, after.split([len(vector) for vector in vectors]))

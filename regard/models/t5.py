@@ -15,7 +15,7 @@ from regard.attention.masks import Grid, Row
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import Relative
 from regard.attention.scores import dot
-from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, affordable
+from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, FeedForward, Stack
 from regard.models.dropout import Dropout
@@ -87,7 +87,7 @@ class T5Config(ModelConfig):
             raise ValueError(f"model.buckets must be even and at least 4, not {self.buckets}")
         if self.furthest <= self.buckets // 2:
             raise ValueError(f"model.furthest must exceed half the buckets, {self.buckets // 2}, not {self.furthest}")
-        affordable(self.parameters, "lower width, hidden, the blocks or the vocabulary")
+        check_affordable(self.parameters, "lower width, hidden, the blocks or the vocabulary")
 
     @property
     def parameters(self) -> int:

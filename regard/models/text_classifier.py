@@ -16,12 +16,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.masks import Grid, Row, between, causal, padded
+from regard.attention.masks import Grid, Row, causal, mask_between, padded
 from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
 from regard.attention.scores import Additive
 from regard.attention.singlehead import SingleHead
-from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.ranges import Length, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, EncoderBlock, check_length
 from regard.models.cells import Kind, Layers
@@ -61,7 +61,7 @@ class EncoderConfig(ModelConfig):
     """How texts and pairs of them are laid out for it."""
 
     def __post_init__(self) -> None:
-        affordable(self.vocab * self.embedding + self.layers, "lower its width, its depth or the vocabulary")
+        check_affordable(self.vocab * self.embedding + self.layers, "lower its width, its depth or the vocabulary")
 
     @property
     def layers(self) -> int:
@@ -209,7 +209,7 @@ class TransformerEncoderConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        divided(self.width, self.heads)
+        check_divisible(self.width, self.heads)
         if self.causal and self.pool == "class":
             raise ValueError("pool: class puts its token in front, where a causal model sees nothing: choose mean")
 
@@ -256,8 +256,8 @@ class RecurrentEncoder(nn.Module):
         """The states, and the last of either direction; each text is read on a line of its own."""
         with torch.autocast(x.device.type, enabled=False):
             lines, grid, back = spread(x.float(), layout)
-            seen, last = self.layers(lines, lengths=grid.lengths)
-            return Read(seen if back is None else seen.flatten(0, 1).index_select(0, back), self.layers.last(last))
+            states, last = self.layers(lines, lengths=grid.lengths)
+            return Read(states if back is None else states.flatten(0, 1).index_select(0, back), self.layers.last(last))
 
 
 class ConvolutionEncoder(nn.Module):
@@ -295,15 +295,15 @@ class TransformerEncoder(nn.Module):
         """Tokens that have looked at one another."""
         x, inner = self.fit(x) * math.sqrt(self.config.embedding), layout
         if self.token is not None:
-            x, inner = _fronted(x, layout, self.token.to(x.dtype))
+            x, inner = _prepend_token(x, layout, self.token.to(x.dtype))
         check_length(self.positions, inner.longest, before=int(inner is layout))
         added = self.positions.embed(inner.place, inner.span)
         x = self.dropout(x if added is None else x + added)
-        mask = between(inner, inner) & causal() if self.config.causal else between(inner, inner)
+        mask = mask_between(inner, inner) & causal() if self.config.causal else mask_between(inner, inner)
         for block in self.encoder:
             x = block(x, mask=mask, positions=self.positions)
         x = self.norm(x)
-        return Read(*_parted(x, layout, inner)) if self.token is not None else Read(x)
+        return Read(*_remove_token(x, layout, inner)) if self.token is not None else Read(x)
 
 
 ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
@@ -337,7 +337,7 @@ class Labeller(Model):
     def forward(self, tokens: Int[Tensor, "*token"], layout: Layout) -> Float[Tensor, "*label classes"]:
         """Logits of the labels: of every token, or of every text (of a row of fixed shape, as many as there may be)."""
         read = self.reader(self._embed(tokens, layout), layout)
-        return self.output(self.dropout(read.features if self.config.per_token else self._pooled(read, layout)))
+        return self.output(self.dropout(read.features if self.config.per_token else self._pool_features(read, layout)))
 
     def _embed(self, tokens: Int[Tensor, "*token"], layout: Layout) -> Float[Tensor, "*token embedding"]:
         """Vectors of tokens; in training some words are unknown, and some features missing throughout a text."""
@@ -347,10 +347,10 @@ class Labeller(Model):
         x = self.embedding(tokens)
         if not (self.training and features):
             return x
-        kept = F.dropout(x.new_ones(len(layout.lengths), x.shape[-1]), features)
-        return x * (kept.index_select(0, layout.segment) if isinstance(layout, Row) else kept[:, None])
+        feature_mask = F.dropout(x.new_ones(len(layout.lengths), x.shape[-1]), features)
+        return x * (feature_mask.index_select(0, layout.segment) if isinstance(layout, Row) else feature_mask[:, None])
 
-    def _pooled(self, read: Read, layout: Layout) -> Float[Tensor, "text features"]:
+    def _pool_features(self, read: Read, layout: Layout) -> Float[Tensor, "text features"]:
         """One vector for a text."""
         if read.whole is not None and self.config.pool in ("last", "class"):
             return read.whole
@@ -370,7 +370,7 @@ def _texts(layout: Layout) -> Int[Tensor, "*token"]:
     return torch.where(layout.filled, numbers[:, None], -1)
 
 
-def _fronted(
+def _prepend_token(
     x: Float[Tensor, "*token width"], layout: Layout, token: Float[Tensor, "width"]
 ) -> tuple[Float[Tensor, "*more width"], Layout]:
     """Every text with one more token in front of it."""
@@ -385,11 +385,11 @@ def _fronted(
     return torch.cat([token.expand(len(numbers), -1), x]).index_select(0, order), row
 
 
-def _parted(x: Float[Tensor, "*more width"], layout: Layout, inner: Layout) -> tuple[Tensor, Tensor]:
+def _remove_token(x: Float[Tensor, "*more width"], layout: Layout, inner: Layout) -> tuple[Tensor, Tensor]:
     """The texts without the tokens that were put in front of them, and these."""
     if isinstance(layout, Grid):
         return x[:, 1:], x[:, 0]
     assert isinstance(inner, Row)
-    own = torch.arange(len(layout.segment), device=x.device) + layout.segment + 1
+    indices = torch.arange(len(layout.segment), device=x.device) + layout.segment + 1
     lines = len(layout.lengths) if layout.most is None else layout.most
-    return x.index_select(0, own), x.index_select(0, inner.offsets[:lines].long())
+    return x.index_select(0, indices), x.index_select(0, inner.offsets[:lines].long())

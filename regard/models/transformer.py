@@ -11,9 +11,9 @@ from torch import nn
 
 from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
-from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.ranges import Length, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, draw_evenly
+from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, init_xavier
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.interface import Backbone, ModelConfig, read_settings
 
@@ -72,8 +72,8 @@ class TransformerConfig(ModelConfig):
     def __post_init__(self) -> None:
         if self.target_vocab not in (None, self.vocab) and self.share == "all":
             raise ValueError("model.share: all needs one vocabulary for both sides; set it to target or none")
-        divided(self.width, self.heads, self.groups)
-        affordable(self.parameters, "lower width, hidden, the blocks, the context or the vocabulary")
+        check_divisible(self.width, self.heads, self.groups)
+        check_affordable(self.parameters, "lower width, hidden, the blocks, the context or the vocabulary")
 
     @property
     def parameters(self) -> int:
@@ -141,4 +141,4 @@ class Transformer(EncoderDecoder):
         if config.output_bias:
             self.bias = nn.Parameter(torch.zeros(config.target_vocab or config.vocab))
         for module in (*self.encoder, *self.decoder):
-            module.apply(draw_evenly)
+            module.apply(init_xavier)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.config.ranges import Range, Share, Small, Vocabulary, Width, affordable
+from regard.config.ranges import Range, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.picture import Channels, Convolutional, Plane, Side
@@ -48,7 +48,7 @@ class VGGConfig(ModelConfig):
             raise ValueError(
                 f"a picture of {self.size} pixels is halved {len(self.widths)} times: give {least} or more"
             )
-        affordable(self.parameters, "lower widths, depths or hidden")
+        check_affordable(self.parameters, "lower widths, depths or hidden")
 
     @property
     def features(self) -> int:
@@ -113,7 +113,7 @@ class VGG(Convolutional):
         self.head = nn.Linear(width, config.classes) if config.classes else nn.Identity()
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
-                _drawn(module)
+                _init_he(module)
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
         """The last map of features, before it is halved once more."""
@@ -129,16 +129,16 @@ class VGG(Convolutional):
         """Whether the head reads the mean of the regions."""
         return not len(self.hidden)
 
-    def pooled(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
+    def pool_features(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
         """What the last hidden layer says, or the mean over the map where there is none."""
         if not len(self.hidden):
-            return super().pooled(maps)
+            return super().pool_features(maps)
         x = F.adaptive_avg_pool2d(F.max_pool2d(maps, 2), SPOTS).flatten(1)
         first, second = self.hidden
         return F.relu(second(self.dropout(F.relu(first(x)))))
 
 
-def _drawn(module: nn.Conv2d | nn.Linear) -> None:
+def _init_he(module: nn.Conv2d | nn.Linear) -> None:
     """Weights that keep the variance through rectified layers (He et al. 2015), zero biases."""
     nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
     assert module.bias is not None

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from regard.attention.masks import EVERYONE
 from regard.attention.multihead import Heads
-from regard.attention.plane import RotaryPlane, interpolated, sinusoidal_plane
+from regard.attention.plane import RotaryPlane, interpolate_positions, sinusoidal_plane
 from regard.attention.positions import Learned, Positions, Table
-from regard.config.ranges import Positive, Range, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.ranges import Positive, Range, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, EncoderBlock, draw_evenly, halved
+from regard.models.blocks import DEVIATION, BlockShape, EncoderBlock, init_xavier, to_autocast_dtype
 from regard.models.dropout import Dropout
 from regard.models.interface import Backbone, Model, ModelConfig, read_settings
 from regard.models.picture import Channels, Plane, Side, check
@@ -81,7 +81,7 @@ class ViTConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         if self.size:  # until then heads that nobody named are to be chosen for the width
-            divided(self.width, self.heads)
+            check_divisible(self.width, self.heads)
         if self.size % self.patch:
             remedy = f"set model.patch to a divisor of {self.size}, or data.size to a multiple of {self.patch}"
             raise ValueError(f"a picture of {self.size} pixels is no row of patches of {self.patch}: {remedy}")
@@ -90,7 +90,7 @@ class ViTConfig(ModelConfig):
         if self.size and self.positions == "rotary" and self.width // self.heads % 4:
             depth = self.width // self.heads
             raise ValueError(f"2-D rotary positions turn features by fours, not {depth} per head: choose other heads")
-        affordable(self.parameters, "lower width, hidden or depth")
+        check_affordable(self.parameters, "lower width, hidden or depth")
 
     @property
     def features(self) -> int:
@@ -176,8 +176,8 @@ class Pool(nn.Module):
 
     def forward(self, tokens: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
         """One vector for each picture."""
-        seen = self.attention(self.query.to(tokens.dtype).expand(len(tokens), 1, -1), tokens)[:, 0]
-        return seen + self.mlp(self.norm(seen))
+        summary = self.attention(self.query.to(tokens.dtype).expand(len(tokens), 1, -1), tokens)[:, 0]
+        return summary + self.mlp(self.norm(summary))
 
 
 class ViT(Model):
@@ -197,12 +197,12 @@ class ViT(Model):
         self.positions = _positions(config)
         self.dropout = Dropout(config.dropout)
         skipped = [config.stochastic_depth * n / max(config.depth - 1, 1) for n in range(config.depth)]
-        self.blocks = nn.ModuleList(EncoderBlock(replace(shape, stochastic_depth=each)) for each in skipped)
+        self.blocks = nn.ModuleList(EncoderBlock(replace(shape, stochastic_depth=rate)) for rate in skipped)
         self.norm = shape.normal()
         self.pool = Pool(shape) if config.pooling == "attention" else None
         self.pooler = nn.Linear(width, width) if config.pooler else None
         self.head = nn.Linear(width, config.classes) if config.classes else nn.Identity()
-        self.apply(draw_evenly)  # as in the paper's own code: smaller weights make a narrow ViT begin slowly
+        self.apply(init_xavier)  # as in the paper's own code: smaller weights make a narrow ViT begin slowly
 
     @property
     def grid(self) -> Plane:
@@ -216,7 +216,7 @@ class ViT(Model):
 
     def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch classes"]:
         """Logits of the classes, for normalised pixels."""
-        return self.head(self.pooled(self._last(self._through(self._embedded(pixels), self.blocks[:-1]))))
+        return self.head(self.pool_features(self._last(self._through(self._embedded(pixels), self.blocks[:-1]))))
 
     def features(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch token width"]:
         """Normalised features of every token: that of the picture, if it has one, then the patches row by row."""
@@ -235,7 +235,7 @@ class ViT(Model):
 
     def late(self, tokens: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch classes"]:
         """The answer from those."""
-        return self.head(self.pooled(tokens if self.token is None else self._last(tokens)))
+        return self.head(self.pool_features(tokens if self.token is None else self._last(tokens)))
 
     def _embedded(self, pixels: Tensor) -> Tensor:
         """Patches with their positions."""
@@ -246,7 +246,7 @@ class ViT(Model):
         places = torch.arange(x.shape[1], device=x.device)
         added = self.positions.embed(places)
         x = self.dropout(x if added is None else x + added.to(x.dtype))
-        return halved(x)
+        return to_autocast_dtype(x)
 
     def _through(self, x: Tensor, blocks: Iterable[nn.Module]) -> Tensor:
         for block in blocks:
@@ -264,7 +264,7 @@ class ViT(Model):
             x = block(x, mask=EVERYONE, positions=self.positions, first=first)
         return self.norm(x)
 
-    def pooled(self, features: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
+    def pool_features(self, features: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
         """One vector for each picture."""
         if self.pool is not None:
             whole = self.pool(features)
@@ -281,7 +281,7 @@ class ViT(Model):
         table = tensors.get(TABLE)
         if table is None or self.config.positions != "learned":
             return dict(tensors)
-        return {**tensors, TABLE: interpolated(table, self.grid, before=self.config.before)}
+        return {**tensors, TABLE: interpolate_positions(table, self.grid, before=self.config.before)}
 
 
 def _positions(config: ViTConfig) -> Positions:

@@ -23,15 +23,15 @@ class Unfilled(TorchFunctionMode):
     Tables that are computed, such as those of positions, are computed as ever.
     """
 
-    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
-        named = named or {}
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        keywords = keywords or {}
         if function in (torch.empty, torch.randn):
-            return torch.empty(*arguments, **{**named, "device": "meta"})
+            return torch.empty(*arguments, **{**keywords, "device": "meta"})
         if function in CHANGES or getattr(function, "__module__", "") == "torch.nn.init":
-            tensor = named["tensor"] if "tensor" in named else arguments[0]
+            tensor = keywords["tensor"] if "tensor" in keywords else arguments[0]
             if tensor.is_meta:
                 return tensor
-        return function(*arguments, **named)
+        return function(*arguments, **keywords)
 
 
 def identity(tensor: Tensor) -> Hashable:
@@ -55,7 +55,7 @@ def learned_tensors(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
     Statistics that are measured on the data are buffers of a checkpoint too, and not among them.
     """
     modules = module.modules() if recurse else [module]
-    tables = [each.get_buffer(name) for each in modules for name in traits_of(each).learned_buffers]
+    tables = [submodule.get_buffer(name) for submodule in modules for name in traits_of(submodule).learned_buffers]
     return [*module.parameters(recurse=recurse), *tables]
 
 
@@ -72,12 +72,12 @@ def adopt(model: nn.Module, tensors: Mapping[str, Tensor], *, device: torch.devi
     owners: dict[Hashable, Tensor] = {}
     for name, old in state.items():
         if name in tensors:
-            new = _settled(tensors[name].to(device=device, dtype=old.dtype))
+            new = _align_storage(tensors[name].to(device=device, dtype=old.dtype))
             owners[identity(old)] = nn.Parameter(new, old.requires_grad) if isinstance(old, nn.Parameter) else new
     model.load_state_dict({name: owners[identity(old)] for name, old in state.items()}, assign=True)
 
 
-def _settled(tensor: Tensor) -> Tensor:
+def _align_storage(tensor: Tensor) -> Tensor:
     """The tensor, or a copy where kernels would read it from odd addresses."""
     return tensor.contiguous() if tensor.data_ptr() % ALIGNED == 0 else tensor.clone()
 

@@ -111,11 +111,13 @@ class Word2Vec(Model):
         """Prepare the inner loop for words that occur so often."""
         config, hierarchical = self.config, self.config.output == "hierarchical"
         vectors, output = (self.get_buffer(name).numpy() for name in ("vectors", "output"))  # the same memory
-        self.inputs = Inputs(vectors, kept(counts, config.sample), config.window, config.architecture == "cbow")
+        self.inputs = Inputs(
+            vectors, keep_probabilities(counts, config.sample), config.window, config.architecture == "cbow"
+        )
         empty = Tree(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8))
         none = np.zeros(0, np.float32), np.zeros(0, np.int32)
-        chance, alias = none if hierarchical else noise(counts, config.power)
-        tree = huffman(counts) if hierarchical else empty
+        chance, alias = none if hierarchical else noise_tables(counts, config.power)
+        tree = build_huffman_tree(counts) if hierarchical else empty
         self.targets = Targets(output, chance, alias, *tree, 0 if hierarchical else config.negatives)
 
     def _apply(self, function: Any, recurse: bool = True) -> Word2Vec:
@@ -127,8 +129,8 @@ class Word2Vec(Model):
 
         Threads may do this at the same time with other texts.
         """
-        found = kernel().learn(tokens, self.inputs, self.targets, np.float32(rate), np.uint64(seed % 2**64))
-        return float(found[0]), int(found[1])
+        totals = kernel().learn(tokens, self.inputs, self.targets, np.float32(rate), np.uint64(seed % 2**64))
+        return float(totals[0]), int(totals[1])
 
 
 def kernel() -> ModuleType:
@@ -140,7 +142,7 @@ def kernel() -> ModuleType:
     return hogwild
 
 
-def kept(counts: Counts, sample: float | None) -> Float[np.ndarray, "vocab"]:
+def keep_probabilities(counts: Counts, sample: float | None) -> Float[np.ndarray, "vocab"]:
     """The probability with which a word of the text is read: sqrt(t/f) + t/f, at most 1, for frequency f and sample t.
 
     So the first implementation has it; the paper has sqrt(t/f).
@@ -151,7 +153,7 @@ def kept(counts: Counts, sample: float | None) -> Float[np.ndarray, "vocab"]:
     return np.minimum(1.0, np.sqrt(ratio) + ratio).astype(np.float32)
 
 
-def noise(counts: Counts, power: float) -> tuple[Float[np.ndarray, "vocab"], Int[np.ndarray, "vocab"]]:
+def noise_tables(counts: Counts, power: float) -> tuple[Float[np.ndarray, "vocab"], Int[np.ndarray, "vocab"]]:
     """Tables to draw words by, in proportion to count ** power, in constant time (Walker 1977, Vose 1991).
 
     Place i stands for word i with probability chance[i] and for alias[i] otherwise.
@@ -169,17 +171,17 @@ def noise(counts: Counts, power: float) -> tuple[Float[np.ndarray, "vocab"], Int
     return chance.astype(np.float32), alias
 
 
-def huffman(counts: Counts) -> Tree:
+def build_huffman_tree(counts: Counts) -> Tree:
     """The binary tree in which frequent words are near the root, so that a text takes the fewest turns."""
     size = len(counts)
     heap = [(int(count), leaf) for leaf, count in enumerate(counts)]
     heapq.heapify(heap)
     parent, turned = np.zeros(2 * size - 1, np.int64), np.zeros(2 * size - 1, np.uint8)
     for node in range(size, 2 * size - 1):
-        (one, left), (other, right) = heapq.heappop(heap), heapq.heappop(heap)
-        parent[left] = parent[right] = node
-        turned[right] = 1
-        heapq.heappush(heap, (one + other, node))
+        (left_count, left_node), (right_count, right_node) = heapq.heappop(heap), heapq.heappop(heap)
+        parent[left_node] = parent[right_node] = node
+        turned[right_node] = 1
+        heapq.heappush(heap, (left_count + right_count, node))
     depth = np.zeros(2 * size - 1, np.int64)
     for node in range(2 * size - 3, -1, -1):
         depth[node] = depth[parent[node]] + 1

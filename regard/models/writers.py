@@ -85,9 +85,9 @@ class Plain(nn.Module):
         """All tokens of a text to learn from; it looks nowhere."""
         return self.read(x, carried, memory, mask)[0], Looks()
 
-    def features(self, x: Tensor, seen: Tensor) -> Tensor:
+    def features(self, x: Tensor, attended: Tensor) -> Tensor:
         """What the next token is predicted from."""
-        return torch.tanh(self.output(torch.cat([seen, x], -1)))
+        return torch.tanh(self.output(torch.cat([attended, x], -1)))
 
 
 class Bahdanau(nn.Module):
@@ -115,23 +115,23 @@ class Bahdanau(nn.Module):
 
     def read(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
         """All tokens of a text, each step after the one before it."""
-        return by_turns(self.step, x, carried, memory, mask)
+        return run_step_by_step(self.step, x, carried, memory, mask)
 
     def study(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Looks]:
         """All tokens of a text to learn from, and the weights of their looks."""
-        found = []
+        weights_by_step = []
 
         def step(x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
-            c, weights = self.cross.weighed(self.layers.last(carried.state), memory, mask=mask)
-            found.append(weights)
+            c, weights = self.cross.attend_with_weights(self.layers.last(carried.state), memory, mask=mask)
+            weights_by_step.append(weights)
             return self._after(x, carried, c)
 
-        seen, _ = by_turns(step, x, carried, memory, mask)
-        return seen, Looks(weights=torch.cat(found, 1))
+        outputs, _ = run_step_by_step(step, x, carried, memory, mask)
+        return outputs, Looks(weights=torch.cat(weights_by_step, 1))
 
-    def features(self, x: Tensor, seen: Tensor) -> Tensor:
+    def features(self, x: Tensor, attended: Tensor) -> Tensor:
         """What the next token is predicted from."""
-        return torch.tanh(self.output(torch.cat([seen, x], -1)))
+        return torch.tanh(self.output(torch.cat([attended, x], -1)))
 
     def _after(self, x: Tensor, carried: Carried, c: Tensor) -> tuple[Tensor, Carried]:
         """The step that follows a look."""
@@ -168,8 +168,8 @@ class Hard(Bahdanau):
             entropies.append(entropy)
             return self._after(x, carried, c)
 
-        seen, _ = by_turns(step, x, carried, memory, mask)
-        return seen, Looks(log_probability=torch.cat(logs, 1), entropy=torch.cat(entropies, 1))
+        outputs, _ = run_step_by_step(step, x, carried, memory, mask)
+        return outputs, Looks(log_probability=torch.cat(logs, 1), entropy=torch.cat(entropies, 1))
 
 
 class Luong(nn.Module):
@@ -194,7 +194,7 @@ class Luong(nn.Module):
     def read(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
         """All tokens of a text; in one go, unless each step is fed what the one before it saw."""
         if self.feed:
-            return by_turns(self.step, x, carried, memory, mask)
+            return run_step_by_step(self.step, x, carried, memory, mask)
         h, state = self.layers(x, carried.state[:, 0])
         return self._look(h, memory, mask), Carried(state[:, None], carried.fed)
 
@@ -202,9 +202,9 @@ class Luong(nn.Module):
         c = self.cross(h, memory, mask=mask)
         return torch.tanh(self.output(torch.cat([c, h], -1)))
 
-    def features(self, x: Tensor, seen: Tensor) -> Tensor:
+    def features(self, x: Tensor, attended: Tensor) -> Tensor:
         """What the next token is predicted from."""
-        return seen
+        return attended
 
 
 @dataclass(frozen=True)
@@ -222,11 +222,11 @@ class Writing:
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> Writing:
         """Beam k continues what beam `parents[k]` was."""
         rows = torch.arange(len(parents), device=parents.device)[:, None]
-        return Writing(self.past.reorder(parents), Carried(*(each[rows, parents] for each in self.carried)))
+        return Writing(self.past.reorder(parents), Carried(*(tensor[rows, parents] for tensor in self.carried)))
 
     def keep(self, rows: Int[Tensor, "kept"]) -> Writing:
         """Only these examples go on."""
-        return Writing(self.past.keep(rows), Carried(*(each[rows] for each in self.carried)))
+        return Writing(self.past.keep(rows), Carried(*(tensor[rows] for tensor in self.carried)))
 
     def join(self, other: Writing) -> Writing:
         """The examples of another search appended, each at its own position."""
@@ -250,8 +250,8 @@ class RecurrentWriter(Tied):
     ) -> tuple[Float[Tensor, "batch target width"], Carried]:
         """Features of every target position, and what the next step would be given."""
         x = self.embedded(target)
-        seen, carried = self.writer.read(x, carried, memory, mask)
-        return self.dropout(self.writer.features(x, seen)), carried
+        outputs, carried = self.writer.read(x, carried, memory, mask)
+        return self.dropout(self.writer.features(x, outputs)), carried
 
     def begin(
         self,
@@ -268,7 +268,7 @@ class RecurrentWriter(Tied):
         where = Stepping.begin(torch.full_like(grid.lengths, room), beams=beams, limit=limit, room=room, even=True)
         features, carried = self.write(prompt, carried, memory, padded(grid, Grid(where.prompt, room)))
         past = DecoderState(where, (), () if memory is None else (memory,), grid)
-        beamed = Carried(*(each.expand(-1, beams, *each.shape[2:]) for each in carried))
+        beamed = Carried(*(tensor.expand(-1, beams, *tensor.shape[2:]) for tensor in carried))
         return self.logits(features[:, -1:]).expand(-1, beams, -1), Writing(past, beamed)
 
     @torch.no_grad()
@@ -281,8 +281,8 @@ class RecurrentWriter(Tied):
         with full_precision(tokens):
             writer, x = self.writer, self.embedded(tokens)
             memory = past.memories[0] if past.memories else None
-            seen, carried = writer.step(x, state.carried, memory, padded(past.source, past.where))
-            return self.logits(writer.features(x, seen)), Writing(past, carried)
+            output, carried = writer.step(x, state.carried, memory, padded(past.source, past.where))
+            return self.logits(writer.features(x, output)), Writing(past, carried)
 
     @property
     def writer(self) -> Any:
@@ -294,22 +294,22 @@ class RecurrentWriter(Tied):
         return self.dropout(self.written(tokens) * math.sqrt(self.config.embedding))
 
 
-Stepped = Callable[[Tensor, Carried, KeyValues, Mask], tuple[Tensor, Carried]]
+StepFunction = Callable[[Tensor, Carried, KeyValues, Mask], tuple[Tensor, Carried]]
 
 
-def by_turns(
-    step: Stepped, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask
+def run_step_by_step(
+    step: StepFunction, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask
 ) -> tuple[Float[Tensor, "batch time features"], Carried]:
     """Column after column, each looking at the memory when its turn has come."""
     where = mask.where
     assert isinstance(where, Padded)
     assert isinstance(where.query, Grid)
-    seen = []
+    outputs = []
     for at, column in enumerate(x.split(1, 1)):
         turn = replace(mask, where=Padded(where.key, Turn(where.query, at)))  # what a mask remembers is shared by all
         now, carried = step(column, carried, memory, turn)
-        seen.append(now)
-    return torch.cat(seen, 1), carried
+        outputs.append(now)
+    return torch.cat(outputs, 1), carried
 
 
 def table(vocab: int, width: int) -> nn.Embedding:

@@ -13,7 +13,7 @@ class ImportsModels(Protocol):
     Recipe: ClassVar[Any]
 
     @staticmethod
-    def imported(shape: Any, tokenizer: Any, notes: Sequence[str] = (), **head: Any) -> dict[str, Any]:
+    def checkpoint_files(shape: Any, tokenizer: Any, notes: Sequence[str] = (), **head: Any) -> dict[str, Any]:
         """Return the files of a checkpoint, but for the weights."""
 
 

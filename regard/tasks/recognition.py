@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from regard.config.file_kinds import FILE_KINDS
-from regard.config.words import nearest
-from regard.data.encodings import find
+from regard.config.words import suggest_name
+from regard.data.encodings import find_path
 from regard.data.foreign_formats import describe_marked_folder, describe_marks
 from regard.data.glimpse import is_folder
 from regard.tasks import TASKS
@@ -20,9 +20,9 @@ def understood(given: Given) -> tuple[str, Claim]:
     """The name of the task that is to learn from files, and what it takes them for; who cannot tell says what would."""
     wanted = given.settings.get("task")
     if wanted is not None and (not isinstance(wanted, str) or wanted not in TASKS):
-        raise ValueError(f"unknown task {wanted!r}{nearest(str(wanted), TASKS)}")
+        raise ValueError(f"unknown task {wanted!r}{suggest_name(str(wanted), TASKS)}")
     if given.kind is not None and given.kind not in FILE_KINDS:
-        raise ValueError(f"unknown kind {given.kind!r}{nearest(str(given.kind), list(FILE_KINDS))}")
+        raise ValueError(f"unknown kind {given.kind!r}{suggest_name(str(given.kind), list(FILE_KINDS))}")
     entries = {name: entry for name, entry in TASKS.items() if entry.takes is not None and wanted in (None, name)}
     if not entries:
         raise ValueError(f"{_joined(given.files)}: {wanted} is not trained on files: leave them out")
@@ -30,9 +30,9 @@ def understood(given: Given) -> tuple[str, Claim]:
     if not fitting:
         raise ValueError(f"--{given.kind} is not for {wanted}: give --{entries[str(wanted)].takes}, or leave it out")
     if folder := next((name for name in given.files if is_folder(name)), None):
-        if given.kind in (None, "text") and (marks := describe_marked_folder(find(folder))) is not None:
+        if given.kind in (None, "text") and (marks := describe_marked_folder(find_path(folder))) is not None:
             raise ValueError(marks)
-        if not given.told:
+        if not given.is_declared:
             reads = dict.fromkeys(f"--{entry.takes}" for entry in entries.values() if entry.folders)
             raise ValueError(f"{folder} is a folder: say what its files hold with {' or '.join(reads)}")
         fitting = {name: entry for name, entry in fitting.items() if entry.folders}
@@ -70,7 +70,7 @@ def _with_columns(claim: Claim, columns: tuple[int, int], kind: str | None) -> C
 def introduced(given: Given, name: str, claim: Claim) -> str:
     """In one line what files are taken for and what will be trained, with the word that chooses something else."""
     other = [task for task, entry in TASKS.items() if task != name and entry.takes == TASKS[name].takes]
-    choice = "" if given.told or not other else f" (--task {' or '.join(other)} chooses otherwise)"
+    choice = "" if given.is_declared or not other else f" (--task {' or '.join(other)} chooses otherwise)"
     return f"{_joined(given.files)}: {claim.sentence}{choice}"
 
 

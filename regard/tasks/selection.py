@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from regard.checkpoint import Checkpoint
-from regard.config.words import nearest
+from regard.config.words import suggest_name
 from regard.tasks import FACES, TASKS, USES
 from regard.tasks.inputs import list_tasks
 from regard.tasks.trained import Face
@@ -31,7 +31,7 @@ def select_class(checkpoint: Checkpoint, name: str | Path, *, task: Any = None, 
     if wanted is None or learnt in wanted:
         return FACES[learnt]
     if strange := [task for task in wanted if task not in FACES]:
-        raise ValueError(f"unknown task {strange[0]!r}{nearest(strange[0], FACES)}")
+        raise ValueError(f"unknown task {strange[0]!r}{suggest_name(strange[0], FACES)}")
     able = (FACES[task] for task in wanted if serves(task, checkpoint.config.get("model")))
     return next(able, None) or _refuse_model(name, learnt, wanted)
 

@@ -8,7 +8,7 @@ from math import log
 
 from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class Surprise:
             "bits_per_byte": self.bits_per_byte,
             "perplexity": self.perplexity,
         }
-        loss = {"nats per token": averaged([nats for nats, _ in spans], [count for _, count in spans], lower=True)}
+        loss = {
+            "nats per token": mean_statistics([nats for nats, _ in spans], [count for _, count in spans], lower=True)
+        }
         return Scores(name, task, loss, measures=measures, details=details, unit="span")
 
 

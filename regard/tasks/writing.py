@@ -18,7 +18,7 @@ from regard.decoding.beam import Beam
 from regard.decoding.constraints import Constraint
 from regard.decoding.engine import ROWS, Engine
 from regard.decoding.exchange import Exchange
-from regard.decoding.generate import generate, trickle
+from regard.decoding.generate import generate, stream_one
 from regard.decoding.request import Request, Sampling
 from regard.decoding.sampling import Sampler
 from regard.interpret.watch import SearchWatcher
@@ -275,7 +275,7 @@ class Writes(Face):
                 limit, before = min(left, self._room(window)), draft
                 tokens = torch.tensor([window], device=self.device)
                 model, rules = self.ready(1), [self.unreadable]
-                for one in trickle(model, [tokens], limit=limit, eos=self.eos, pick=sampler, constraints=rules):
+                for one in stream_one(model, [tokens], limit=limit, eos=self.eos, pick=sampler, constraints=rules):
                     draft = Draft((*before.tokens, *one.tokens), before.score + one.score, one.finished)
                     yield draft
                 left -= limit

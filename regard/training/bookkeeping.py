@@ -35,21 +35,21 @@ class Result:
     counts: dict[str, float]
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether it ended neither as planned nor by request."""
         return self.reason not in ("steps", "seconds", "patience", "interrupted")
 
     @property
     def state(self) -> Any:
         """The same in one word."""
-        return "failed" if self.failed else "interrupted" if self.reason == "interrupted" else "finished"
+        return "failed" if self.has_failed else "interrupted" if self.reason == "interrupted" else "finished"
 
 
 class Abandoned(Exception):
     """An evaluation that somebody interrupted, in this process or in another."""
 
 
-class Books:
+class Bookkeeping:
     """Where a run stands and what it leaves on disk."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Books:
         if run.damaged:
             self.log.fault(run.latest.step if run.latest else 0, {"damaged": run.damaged})
         if run.latest is not None:
-            self.progress = self._restored(run.latest)
+            self.progress = self._restore_progress(run.latest)
             self.metrics, self.saved = run.latest.metrics, run.latest.step
             self.guard.adopt(recall(run.latest))
             self._prune()
@@ -118,11 +118,11 @@ class Books:
     @property
     def worth_saving(self) -> bool:
         """Whether training could go on from here."""
-        return self.guard.health.streak < self.config.failures and self.guard.unsound() is None
+        return self.guard.health.streak < self.config.failures and self.guard.find_non_finite() is None
 
     def evaluate(self) -> None:
         """Score the model as it is, or the moving average of its weights where there is one."""
-        with self.ema.applied():
+        with self.ema.apply():
             self._score("evaluation")
 
     def _score(self, kind: str) -> None:
@@ -133,7 +133,7 @@ class Books:
         if evaluation is None:
             return
         metrics: dict[str, int | float | None] = dict(evaluation.metrics)
-        better = evaluation.failed is None and self._improved(metrics, kind)
+        better = evaluation.failed is None and self._is_improvement(metrics, kind)
         if evaluation.failed is not None:
             self.guard.give_up(progress.step, evaluation.failed)
         if kind == "evaluation":
@@ -146,8 +146,8 @@ class Books:
             self._write(self.run.best, lambda: {"model.safetensors": resume.lasting(self.task.model)}, metrics)
             self.team.wait()
             self._say_best()
-        found, samples = dict(evaluation.metrics), evaluation.samples
-        self.log.evaluation(progress.step, found, samples, kind=kind, best=better, seconds=spent)
+        scores, samples = dict(evaluation.metrics), evaluation.samples
+        self.log.evaluation(progress.step, scores, samples, kind=kind, best=better, seconds=spent)
         progress.evaluating += time.monotonic() - began
 
     def _evaluation(self) -> Evaluation | None:
@@ -172,7 +172,7 @@ class Books:
             raise Abandoned
         return [parts[number % self.team.size][number // self.team.size] for number in range(len(things))]
 
-    def _improved(self, metrics: Mapping[str, Any], kind: str) -> bool:
+    def _is_improvement(self, metrics: Mapping[str, Any], kind: str) -> bool:
         """Whether these are the best scores so far; without a goal the newest are. What is not finite never is."""
         if self._not_finite(metrics) is not None:
             return False
@@ -208,17 +208,17 @@ class Books:
         self._prune()
         self.team.wait()
         self.saved, self.written = progress.step, time.monotonic()
-        self.log.saved(progress.step, directory)
+        self.log.note_checkpoint(progress.step, directory)
 
     def _state(self) -> dict[str, Any]:
         """What a checkpoint must hold for training to resume from it."""
         files = resume.files(self.task.model, self.optimizers, self.progress, self.ema.weights)
-        files[resume.NUMBERS]["health"] = asdict(self.guard.remembered())
+        files[resume.NUMBERS]["health"] = asdict(self.guard.snapshot())
         return files
 
-    def _restored(self, found: checkpoint.Checkpoint) -> Progress:
-        progress = resume.restore(found, self.task.model, self.optimizers)
-        self.ema.restore(resume.averaged(found))
+    def _restore_progress(self, saved: checkpoint.Checkpoint) -> Progress:
+        progress = resume.restore(saved, self.task.model, self.optimizers)
+        self.ema.restore(resume.read_average(saved))
         return progress
 
     def _write(self, directory: Path, files: Callable[[], dict[str, Any]], metrics: Mapping[str, Any]) -> None:
@@ -233,29 +233,29 @@ class Books:
         Nothing is written: killed from here on, the run replays its failure from that checkpoint and ends up the same.
         """
         guard, before = self.guard, self.progress
-        found = self._good(guard.goals(self.run.steps()))
-        if found is None:
+        target = self._find_good(guard.goals(self.run.steps()))
+        if target is None:
             guard.despair(before.step, why)
             return False
         for step in reversed(self.run.steps()):
-            if step > found.step and self.team.is_main:
+            if step > target.step and self.team.is_main:
                 checkpoint.remove(self.run.directory(step))
-        self.progress = self._restored(found)
+        self.progress = self._restore_progress(target)
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
         self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
         self.progress.longest_warmup = before.longest_warmup  # decided once
-        health = recall(found)
-        guard.retreat(health, step=before.step, to=found.step, rows=self.config.accumulate)
-        self.metrics, self.saved = found.metrics, found.step
-        self.log.rewind(found.step, guard.health.faults.since(health.faults))
-        self.log.note(f"step {before.step}: {why}: back to step {found.step}, and on with the rows after these")
+        health = recall(target)
+        guard.retreat(health, step=before.step, to=target.step, rows=self.config.accumulate)
+        self.metrics, self.saved = target.metrics, target.step
+        self.log.rewind(target.step, guard.health.faults.since(health.faults))
+        self.log.note(f"step {before.step}: {why}: back to step {target.step}, and on with the rows after these")
         return True
 
-    def _good(self, steps: Iterable[int]) -> checkpoint.Checkpoint | None:
+    def _find_good(self, steps: Iterable[int]) -> checkpoint.Checkpoint | None:
         """The first of these checkpoints that is whole, as process 0 finds."""
-        found = self.run.whole(steps, self.log.note) if self.team.is_main else None
-        step = self.team.broadcast(found and found.step)
-        return checkpoint.read(self.run.directory(step)) if found is None and step is not None else found
+        candidate = self.run.whole(steps, self.log.note) if self.team.is_main else None
+        step = self.team.broadcast(candidate and candidate.step)
+        return checkpoint.read(self.run.directory(step)) if candidate is None and step is not None else candidate
 
     def _prune(self) -> None:
         if self.team.is_main:
@@ -266,14 +266,14 @@ class Books:
         steps = [step for step in self.run.steps() if step <= self.progress.step][-self.config.average :]
         if self.config.average > 1 and len(steps) > 1:  # the same everywhere, for nobody writes now
             means = mean(checkpoint.read(self.run.directory(step)).tensors() for step in steps)
-            resume.lay(self.task.model, means)
+            resume.load_lasting(self.task.model, means)
             self._score("average")
 
     def close(self, reason: str) -> Result:
         """The end: the model gets the best weights there are."""
         progress = self.progress
         if progress.best is not None:
-            resume.lay(self.task.model, checkpoint.read(self.run.best).tensors())
+            resume.load_lasting(self.task.model, checkpoint.read(self.run.best).tensors())
         best = "" if progress.best is None else f", best at step {progress.best.step}"
         kind, sentence, _ = reason.partition(":")
         if sentence:
@@ -286,14 +286,14 @@ class Books:
         """Hold what best/ contains against the saved progress: it may be damaged, or newer by an average."""
         progress = self.progress
         try:
-            found = checkpoint.read(self.run.best)
+            best_checkpoint = checkpoint.read(self.run.best)
         except checkpoint.CheckpointError as error:
             if progress.best is not None:
                 self.log.note(f"the best so far is lost: {error}")
                 progress.best = None
             return
-        if found.step <= progress.step and (self.task.goal is None or self._sound(found.metrics)):
-            progress.best = Best(found.step, found.metrics)
+        if best_checkpoint.step <= progress.step and (self.task.goal is None or self._sound(best_checkpoint.metrics)):
+            progress.best = Best(best_checkpoint.step, best_checkpoint.metrics)
         self._say_best()
 
     def _sound(self, metrics: Mapping[str, Any]) -> bool:

@@ -35,11 +35,11 @@ def prepare_report(task: Any, recipe: Any) -> Report:
     try:
         data = task.prepare(recipe, None)
     except ValueError as error:
-        return Report(_leniently(task, recipe), problems=[str(error)])
+        return Report(_summarise_leniently(task, recipe), problems=[str(error)])
     return Report(list(data.summary), data.report)
 
 
-def _leniently(task: Any, recipe: Any) -> list[str]:
+def _summarise_leniently(task: Any, recipe: Any) -> list[str]:
     """What else there is to say of data of which more is unusable than may be, if that is all that stops it."""
     if "reject" not in vars(recipe.data):
         return []

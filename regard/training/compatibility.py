@@ -22,7 +22,7 @@ class Changes:
     """No weight depends on these."""
 
 
-def changes(
+def judge_changes(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     data_before: Mapping[str, Any],
@@ -34,16 +34,16 @@ def changes(
 
     Each setting's verdict is what `config.verdicts` reads from its field.
     """
-    found = Changes()
-    data = list(_data(data_before, data_after))
-    known = bool(_fingerprints(data_before)) and bool(_fingerprints(data_after))
-    for name, one, other in differences(before, after):
+    judged = Changes()
+    data = list(_data_changes(data_before, data_after))
+    has_fingerprints = bool(_fingerprints(data_before)) and bool(_fingerprints(data_after))
+    for name, first, second in differences(before, after):
         verdict = _verdict(name, verdicts)
         if verdict == "fingerprint":
-            verdict = "refused" if data or not known else "free"
-        getattr(found, verdict).append(f"{name}: {_shown(one)} -> {_shown(other)}")
-    found.refused.extend(data)
-    return found
+            verdict = "refused" if data or not has_fingerprints else "free"
+        getattr(judged, verdict).append(f"{name}: {_abbreviate(first)} -> {_abbreviate(second)}")
+    judged.refused.extend(data)
+    return judged
 
 
 def differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -52,9 +52,9 @@ def differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, 
         for key in dict.fromkeys((*before, *after)):
             yield from differences(before.get(key), after.get(key), f"{name}.{key}" if name else str(key))
     elif _sections(before) and _sections(after) and len(before) == len(after):
-        for number, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from differences(one, other, f"{name}[{number}]")
-    elif _listed(before) != _listed(after):
+        for number, (first, second) in enumerate(zip(before, after, strict=True)):
+            yield from differences(first, second, f"{name}[{number}]")
+    elif _as_lists(before) != _as_lists(after):
         yield name, before, after
 
 
@@ -62,9 +62,9 @@ def _sections(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(v, Mapping) for v in value)
 
 
-def _listed(value: Any) -> Any:
+def _as_lists(value: Any) -> Any:
     """Tuples as the lists that YAML makes of them."""
-    return [_listed(entry) for entry in value] if isinstance(value, list | tuple) else value
+    return [_as_lists(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _verdict(name: str, verdicts: Mapping[str, Verdict]) -> Verdict:
@@ -81,34 +81,34 @@ def _fingerprints(data: Mapping[str, Any]) -> dict[str, str]:
     return {name: fingerprint for name, fingerprint in sets.items() if fingerprint}
 
 
-def _data(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _data_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """How the examples differ, down to the file, if they do."""
-    for name, one, other in differences(before.get("vocab"), after.get("vocab"), "vocab"):
-        yield f"{name}: {_shown(one)} -> {_shown(other)} tokens"
+    for name, first, second in differences(before.get("vocab"), after.get("vocab"), "vocab"):
+        yield f"{name}: {_abbreviate(first)} -> {_abbreviate(second)} tokens"
     old, new = _fingerprints(before), _fingerprints(after)
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) != new.get(name):
-            one, other = before.get(name, {}), after.get(name, {})
-            files = list(_files(one.get("corpora", []), other.get("corpora", [])))
-            if one.get("pairs", 0) != other.get("pairs", 0):
-                files.append(f"{name} pairs: {one.get('pairs', 0):,} -> {other.get('pairs', 0):,}")
-            short = " -> ".join(str(each.get(name, "null"))[:12] for each in (old, new))
+            first, second = before.get(name, {}), after.get(name, {})
+            files = list(_file_changes(first.get("corpora", []), second.get("corpora", [])))
+            if first.get("pairs", 0) != second.get("pairs", 0):
+                files.append(f"{name} pairs: {first.get('pairs', 0):,} -> {second.get('pairs', 0):,}")
+            short = " -> ".join(str(fingerprints.get(name, "null"))[:12] for fingerprints in (old, new))
             yield from files or [f"data.json.{name}.fingerprint: {short}"]
 
 
-def _files(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _file_changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The files of two lists of corpora whose contents differ."""
     if len(before) != len(after):
         yield f"corpora: {len(before)} -> {len(after)}"
-    for one, other in zip(before, after, strict=False):
-        old, new = (list(zip(each["files"], each.get("sha256", []), strict=False)) for each in (one, other))
+    for first, second in zip(before, after, strict=False):
+        old, new = (list(zip(corpus["files"], corpus.get("sha256", []), strict=False)) for corpus in (first, second))
         for (name, digest), (renamed, redigest) in zip(old, new, strict=False):
             if digest != redigest:
                 names = renamed if name == renamed else f"{name} -> {renamed}"
-                lines = f", {one['read']:,} -> {other['read']:,} lines" if one["read"] != other["read"] else ""
+                lines = f", {first['read']:,} -> {second['read']:,} lines" if first["read"] != second["read"] else ""
                 yield f"{names}: sha256 {digest[:12]} -> {redigest[:12]}{lines}"
 
 
-def _shown(value: Any) -> str:
+def _abbreviate(value: Any) -> str:
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

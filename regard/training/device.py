@@ -40,13 +40,13 @@ def choose(name: str | torch.device = "auto") -> torch.device:
     return device
 
 
-def precision(device: torch.device, wanted: Precision = "auto") -> torch.dtype:
+def precision(device: torch.device, setting: Precision = "auto") -> torch.dtype:
     """The dtype of matrix products: bfloat16 only where CUDA hardware computes with it."""
     capable = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
-    if wanted == "bfloat16" and not capable:
+    if setting == "bfloat16" and not capable:
         remedy = "use float32, or a CUDA device of capability 8.0 or more"
         raise ValueError(f"precision bfloat16 is not for {device}, where it is emulated and very slow: {remedy}")
-    return torch.bfloat16 if capable and wanted != "float32" else torch.float32
+    return torch.bfloat16 if capable and setting != "float32" else torch.float32
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractContextManager[None]:
@@ -78,28 +78,28 @@ def hash64(*numbers: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "big") >> 1
 
 
-def compiles(device: torch.device, wanted: Switch = "auto", model: nn.Module | None = None) -> bool:
+def compiles(device: torch.device, setting: Switch = "auto", model: nn.Module | None = None) -> bool:
     """Whether steps are compiled, recorded, or both: on CUDA unless it is off; elsewhere it costs more than it brings.
 
     A model whose steps have no fixed shape, or that is only to be recorded, says so by its traits.
     """
-    return device.type == "cuda" and wanted != "off" and (model is None or traits_of(model).capturable)
+    return device.type == "cuda" and setting != "off" and (model is None or traits_of(model).capturable)
 
 
-def way(device: torch.device, wanted: Switch, model: nn.Module, *, steps: int) -> Switch:
+def compile_mode(device: torch.device, setting: Switch, model: nn.Module, *, steps: int) -> Switch:
     """How so many steps are taken: compiled and recorded, recorded only where they are few, or as they are."""
-    if not compiles(device, wanted, model):
+    if not compiles(device, setting, model):
         return "off"
-    if wanted == "auto":
+    if setting == "auto":
         return "on" if steps >= ENOUGH else "record"
-    return wanted
+    return setting
 
 
 @contextlib.contextmanager
-def threads(asked: int | None, *, features: int) -> Iterator[None]:
+def limit_threads(requested: int | None, *, features: int) -> Iterator[None]:
     """As many CPU threads as rows of so many features are worth: small ones lose more by sharing than they gain."""
     before = torch.get_num_threads()
-    torch.set_num_threads(asked or (1 if features < SMALL else before))
+    torch.set_num_threads(requested or (1 if features < SMALL else before))
     try:
         yield
     finally:

@@ -81,7 +81,7 @@ class Team:
     def align(self, model: nn.Module) -> None:
         """Give every process the weights of process 0."""
         if self.size > 1:
-            with torch.no_grad(), _listening():
+            with torch.no_grad(), _explain_lost_connection():
                 for tensor in model.state_dict().values():
                     dist.broadcast(tensor, src=0)
 
@@ -100,13 +100,13 @@ class Team:
             gradients.append(parameter.grad)
         weights = weight if isinstance(weight, Tensor) else torch.full_like(loss, float(weight))
         sums = torch.stack((loss.detach().float(), weights.float()))
-        _add([*gradients, sums])
+        _add_flattened([*gradients, sums])
         return sums[0].to(loss.dtype), sums[1]
 
     def add(self, tensors: Sequence[Tensor]) -> None:
         """Add up each tensor over all processes, in place."""
         if self.size > 1 and tensors:
-            _add(tensors)
+            _add_flattened(tensors)
 
     def gather(self, value: Any, *, patient: bool = False) -> list[Any]:
         """What every process says, as JSON: one short message to and fro while nobody says anything but None."""
@@ -115,7 +115,7 @@ class Team:
         words = b"" if value is None else json.dumps(value).encode()
         lengths = torch.zeros(self.size, dtype=torch.int64)
         lengths[self.rank] = len(words)
-        with _listening():
+        with _explain_lost_connection():
             dist.all_reduce(lengths, group=self.patient if patient else None)
             if not lengths.any():
                 return [None] * self.size
@@ -132,8 +132,8 @@ class Team:
     def total(self, counts: Mapping[str, float]) -> dict[str, float]:
         """Sums by name."""
         sums: dict[str, float] = {}
-        for said in self.gather(dict(counts)):
-            for name, count in said.items():
+        for process_counts in self.gather(dict(counts)):
+            for name, count in process_counts.items():
                 sums[name] = sums.get(name, 0.0) + count
         return sums
 
@@ -169,7 +169,7 @@ def team() -> Iterator[Team]:
     if _joined or not _several():
         yield _joined[0] if _joined else ALONE
         return
-    with _listening():
+    with _explain_lost_connection():
         member = _join()
     _joined.append(member)
     try:
@@ -206,9 +206,9 @@ def _join() -> Team:
 
     When torchrun starts all anew after a failure, its store still has the addresses of those that failed.
     """
-    kept, rank, size = next(iter(dist.rendezvous("env://")))  # type: ignore[attr-defined]
+    base_store, rank, size = next(iter(dist.rendezvous("env://")))  # type: ignore[attr-defined]
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    store = dist.PrefixStore(f"regard/{attempt}", kept)  # type: ignore[attr-defined]
+    store = dist.PrefixStore(f"regard/{attempt}", base_store)  # type: ignore[attr-defined]
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=STALL))
     patient = dist.new_group(backend="gloo", timeout=timedelta(seconds=PATIENCE))
@@ -227,13 +227,13 @@ def _leave(member: Team, error: BaseException) -> None:
     with contextlib.suppress(RuntimeError):  # whoever keeps the words may be gone
         member.store.set(f"words/{member.rank}", words)
     if not member.is_main:
-        if _first_said(member.store) == words:
+        if _last_words_of_main(member.store) == words:
             time.sleep(SPEECH)  # torchrun ends the others as soon as one ends
             raise SystemExit(1) from error
         raise ValueError(f"process {member.rank}: {words}") from error
 
 
-def _first_said(store: Any) -> str | None:
+def _last_words_of_main(store: Any) -> str | None:
     """The last words of process 0, if it leaves some soon."""
     until = time.monotonic() + MANNERS
     with contextlib.suppress(RuntimeError):
@@ -244,19 +244,19 @@ def _first_said(store: Any) -> str | None:
     return None
 
 
-def _add(tensors: Sequence[Tensor]) -> None:
+def _add_flattened(tensors: Sequence[Tensor]) -> None:
     """Add up each tensor over all processes, in place, in one go for all of a type."""
     for kind in dict.fromkeys(tensor.dtype for tensor in tensors):
         same = [tensor for tensor in tensors if tensor.dtype == kind]
         flat = torch.cat([tensor.reshape(-1) for tensor in same])
-        with _listening():
+        with _explain_lost_connection():
             dist.all_reduce(flat)
         pieces = flat.split([tensor.numel() for tensor in same])
         torch._foreach_copy_(same, [piece.view_as(tensor) for piece, tensor in zip(pieces, same, strict=True)])
 
 
 @contextlib.contextmanager
-def _listening() -> Iterator[None]:
+def _explain_lost_connection() -> Iterator[None]:
     """What torch says of a broken connection, in words."""
     try:
         yield

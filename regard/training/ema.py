@@ -22,35 +22,39 @@ class MovingAverage:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.model, self.decay = model, decay
-        self.weights = {name: weight.detach().clone() for name, weight in self._followed()} if decay else {}
+        self.weights = {name: weight.detach().clone() for name, weight in self._followed_weights()} if decay else {}
 
     @torch.no_grad()
     def follow(self, step: int) -> None:
         """Take in the weights after this step, counted from 1."""
         if self.weights:
             decay = min(self.decay, step / (EARLY + step))
-            torch._foreach_lerp_(list(self.weights.values()), [weight for _, weight in self._followed()], 1 - decay)
+            torch._foreach_lerp_(
+                list(self.weights.values()), [weight for _, weight in self._followed_weights()], 1 - decay
+            )
 
     @contextmanager
-    def applied(self) -> Iterator[None]:
+    def apply(self) -> Iterator[None]:
         """The model with the average as its weights, written where they are, as long as the block lasts."""
-        own = {name: weight.detach().clone() for name, weight in self._followed()} if self.weights else {}
+        live_weights = (
+            {name: weight.detach().clone() for name, weight in self._followed_weights()} if self.weights else {}
+        )
         self._lay(self.weights)
         try:
             yield
         finally:
-            self._lay(own)
+            self._lay(live_weights)
 
     def restore(self, weights: Mapping[str, Tensor]) -> None:
         """Be as it was saved; a run that had none begins with the weights it has now."""
-        for name, weight in self._followed() if self.weights else ():
+        for name, weight in self._followed_weights() if self.weights else ():
             self.weights[name].copy_(weights.get(name, weight.detach()))
 
-    def _followed(self) -> Iterator[tuple[str, Tensor]]:
+    def _followed_weights(self) -> Iterator[tuple[str, Tensor]]:
         yield from ((name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad)
         yield from statistics(self.model).items()
 
     @torch.no_grad()
     def _lay(self, weights: Mapping[str, Tensor]) -> None:
-        for name, weight in self._followed() if weights else ():
+        for name, weight in self._followed_weights() if weights else ():
             weight.copy_(weights[name])

@@ -56,19 +56,19 @@ class Captured:
         graph = self.graphs[key] or self._graph(batch, part, self.forgotten)
         self.graphs[key], self.forgotten = graph, []
         step = graph(*tensors(batch))
-        counts = {name: _own(count) for name, count in step.counts.items()}
-        return Step(loss=_own(step.loss), weight=_own(step.weight), counts=counts)
+        counts = {name: _copy_value(count) for name, count in step.counts.items()}
+        return Step(loss=_copy_value(step.loss), weight=_copy_value(step.weight), counts=counts)
 
     def _graph(self, batch: Any, part: str, anew: Sequence[nn.Parameter]) -> Graph:
         """What is captured when it is called: the same for any batch of this layout."""
 
         def work(*contents: Tensor) -> Step:
-            return replacing(anew, lambda: self.backward(filled(batch, iter(contents)), part))
+            return replace_gradients(anew, lambda: self.backward(fill_batch(batch, iter(contents)), part))
 
         return Graph(work, self.device, warm=0, stream=self.stream, pool=self.pool)
 
 
-def replacing(parameters: Sequence[nn.Parameter], work: Callable[[], Step]) -> Step:
+def replace_gradients(parameters: Sequence[nn.Parameter], work: Callable[[], Step]) -> Step:
     """Work whose gradients take the place of those there are, in the same memory: neither zeros nor sums are made."""
     places = gradients(parameters)
     for parameter in parameters:
@@ -76,13 +76,13 @@ def replacing(parameters: Sequence[nn.Parameter], work: Callable[[], Step]) -> S
     try:
         step = work()
     finally:
-        found = [parameter.grad for parameter in parameters]
+        new_gradients = [parameter.grad for parameter in parameters]
         for parameter, place in zip(parameters, places, strict=True):
             parameter.grad = place
-    written = [(place, new) for place, new in zip(places, found, strict=True) if new is not None]
+    written = [(place, new) for place, new in zip(places, new_gradients, strict=True) if new is not None]
     if written:
         torch._foreach_copy_([place for place, _ in written], [new for _, new in written])
-    if unasked := [place for place, new in zip(places, found, strict=True) if new is None]:
+    if unasked := [place for place, new in zip(places, new_gradients, strict=True) if new is None]:
         torch._foreach_zero_(unasked)
     return step
 
@@ -107,11 +107,11 @@ def layout(batch: Any) -> Any:
     return (type(batch), *((name, layout(part)) for name, part in parts.items())) if parts else batch
 
 
-def filled(batch: Any, contents: Iterator[Tensor]) -> Any:
+def fill_batch(batch: Any, contents: Iterator[Tensor]) -> Any:
     """A batch of the same structure with these tensors in it; nothing that was computed from the old ones is kept."""
     if isinstance(batch, Tensor):
         return next(contents)
-    parts = {name: filled(part, contents) for name, part in _parts(batch).items()}
+    parts = {name: fill_batch(part, contents) for name, part in _parts(batch).items()}
     if not parts:
         return batch
     if is_dataclass(batch) and not isinstance(batch, type):
@@ -128,6 +128,6 @@ def _parts(batch: Any) -> dict[Any, Any]:
     return dict(enumerate(batch)) if isinstance(batch, list | tuple) else {}
 
 
-def _own(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     """A value that the next replay does not change."""
     return value.clone() if isinstance(value, Tensor) else value

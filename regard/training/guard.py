@@ -50,7 +50,7 @@ class Faults:
 
     def since(self, before: Faults) -> dict[str, int]:
         """What happened after `before`."""
-        return {each.name: getattr(self, each.name) - getattr(before, each.name) for each in fields(self)}
+        return {fault.name: getattr(self, fault.name) - getattr(before, fault.name) for fault in fields(self)}
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Seen:
+class PartUpdate:
     """One part's update at one step."""
 
     step: int
@@ -108,7 +108,7 @@ class Guard:
         self.task, self.settings, self.log, self.device, self.team = task, settings, log, device, team
         self.every = LOOK if device.type == "cuda" else 1  # elsewhere the answer is there already
         self.reason: str | None = None
-        self.waiting: list[Seen] = []
+        self.waiting: list[PartUpdate] = []
         self.torn: list[tuple[str, str]] = []  # faults that the other processes have not heard of, with what was said
         self.adopt(Health())
 
@@ -118,7 +118,7 @@ class Guard:
         self.history = {part: self._history(*values) for part, values in health.losses.items()}
         self.waiting.clear()
 
-    def remembered(self) -> Health:
+    def snapshot(self) -> Health:
         """What to remember, to the bit."""
         losses = {part: (count, *torch.stack(means).tolist()) for part, (count, *means) in self.history.items()}
         return replace(self.health, losses=losses)
@@ -128,20 +128,20 @@ class Guard:
         if self.settings.spike is None:
             return Verdict(loss, None, loss.isfinite())
         history = self.history.get(part) or self._history(0, 0.0, 0.0, 0.0)
-        self.history[part], verdict = watched(history, loss.to(history[1].dtype), weight, beyond=self.settings.spike)
+        self.history[part], verdict = judge_loss(history, loss.to(history[1].dtype), weight, beyond=self.settings.spike)
         return verdict
 
     def saw(self, step: int, rows: Sequence[tuple[int, Tensor, Any]], verdict: Verdict, broken: Tensor) -> None:
         """Keep what happened until it is read."""
-        self.waiting.append(Seen(step, rows, verdict, broken))
+        self.waiting.append(PartUpdate(step, rows, verdict, broken))
 
     def hear(self) -> None:
         """Read what waits: count it, say it, and see whether training still gets on."""
         if not self.waiting:
             return
-        flags = torch.stack([seen.broken for seen in self.waiting]).tolist()
+        flags = torch.stack([update.broken for update in self.waiting]).tolist()
         for step, group in groupby(zip(self.waiting, flags, strict=True), key=lambda pair: pair[0].step):
-            failed = [seen for seen, broken in group if broken]
+            failed = [update for update, broken in group if broken]
             self.health.streak = self.health.streak + 1 if failed else 0
             if failed:
                 self._tell(failed[0])
@@ -156,14 +156,14 @@ class Guard:
             if self.health.streak >= self.settings.failures:
                 return f"{self.health.streak} updates in a row failed"
         due = step % LOOK == 0 or step % self.settings.save == 0 or step == self.settings.steps
-        return self.unsound() if due else None
+        return self.find_non_finite() if due else None
 
-    def unsound(self) -> str | None:
+    def find_non_finite(self) -> str | None:
         """Which of the model's numbers are not finite, if any: a forward pass alone can do that to running means."""
         state = {name: tensor for name, tensor in self.task.model.state_dict().items() if tensor.is_floating_point()}
         finite = torch.stack([tensor.isfinite().all() for tensor in state.values()]).tolist()
-        found = next((f"{name} is not finite" for name, sound in zip(state, finite, strict=True) if not sound), None)
-        return self.team.agree(found)
+        message = next((f"{name} is not finite" for name, sound in zip(state, finite, strict=True) if not sound), None)
+        return self.team.agree(message)
 
     def goals(self, there: Sequence[int]) -> list[int]:
         """Of the checkpoints there are, those to go back to, best first: each time in vain one further."""
@@ -217,7 +217,7 @@ class Guard:
         """Faults since the last time this was asked; those that never happened are left out, but for `skipped`."""
         others = self.team.gather(self.torn or None)
         others[self.team.rank] = None
-        for name, text in (each for said in others for each in said or ()):
+        for name, text in (fault for reports in others for fault in reports or ()):
             self._count(step, name, text)
         self.torn.clear()
         new = self.health.faults.since(self.reported)
@@ -234,8 +234,8 @@ class Guard:
             count = f"{faults.dropped} examples in {step} steps do not fit alone"
             self.reason = f"out of memory: {count}: make rows or the longest examples shorter, or the model smaller"
 
-    def _tell(self, seen: Seen) -> None:
-        loss, limit = float(seen.verdict.loss), seen.verdict.limit
+    def _tell(self, update: PartUpdate) -> None:
+        loss, limit = float(update.verdict.loss), update.verdict.limit
         spike = limit is not None and float(limit) < loss < math.inf
         if spike:
             self.health.faults.spikes += 1
@@ -243,10 +243,15 @@ class Guard:
         else:
             self.health.faults.skipped += 1
             what = "the gradient is not finite" if math.isfinite(loss) else f"loss {loss} is not finite"
-        losses = self.team.gather([(row, float(loss / weight)) for row, loss, weight in seen.rows])
-        suspects = _suspects(sorted((each for said in losses for each in said), key=lambda each: each[0]), spike)
+        losses = self.team.gather([(row, float(loss / weight)) for row, loss, weight in update.rows])
+        suspects = _suspects(
+            sorted(
+                (row_loss for process_losses in losses for row_loss in process_losses), key=lambda row_loss: row_loss[0]
+            ),
+            spike,
+        )
         rows = ", ".join(f"row {row}{self._places(self.task.batch(row))}" for row in suspects)
-        self.log.note(f"step {seen.step}: {what}, no update; {rows or 'nothing was left of its rows'}")
+        self.log.note(f"step {update.step}: {what}, no update; {rows or 'nothing was left of its rows'}")
 
     def _places(self, batch: Any) -> str:
         """Where a batch comes from, for a message."""
@@ -262,7 +267,7 @@ class Guard:
         return count, mean, variance, weight
 
 
-def watched(history: History, loss: Tensor, weight: Any, *, beyond: float) -> tuple[History, Verdict]:
+def judge_loss(history: History, loss: Tensor, weight: Any, *, beyond: float) -> tuple[History, Verdict]:
     """The history with one more loss in it, and whether that loss leaps `beyond` deviations above the mean.
 
     Deviations are those of a step of usual weight; a lighter one may deviate more, as means of few numbers do. A leap
@@ -287,16 +292,18 @@ def watched(history: History, loss: Tensor, weight: Any, *, beyond: float) -> tu
     return (count + 1, mean, variance, usual), Verdict(loss, limit, sound)
 
 
-def recall(found: Checkpoint) -> Health:
+def recall(saved: Checkpoint) -> Health:
     """What a checkpoint remembers of its run's health."""
-    return config.build(Health, found.json(NUMBERS).get("health", {"saved": [found.step]}), where=NUMBERS)
+    return config.build(Health, saved.json(NUMBERS).get("health", {"saved": [saved.step]}), where=NUMBERS)
 
 
 def _suspects(rows: Sequence[tuple[int, float]], spike: bool) -> list[int]:
     """The rows to blame: those whose loss is not finite, else for a spike the one that lost most, else all."""
     losses: dict[int, float] = {}
     for row, loss in rows:
-        losses[row] = max(losses.get(row, -math.inf), loss, key=lambda each: (each != each, each))
+        losses[row] = max(
+            losses.get(row, -math.inf), loss, key=lambda loss_value: (loss_value != loss_value, loss_value)
+        )
     broken = [row for row, loss in losses.items() if not math.isfinite(loss)]
     if spike and not broken:
         return [max(losses, key=lambda row: losses[row])]

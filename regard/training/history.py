@@ -66,7 +66,7 @@ class Record:
 
 
 @contextmanager
-def recorded(folder: Path, *, writes: bool = True) -> Iterator[Record]:
+def record_state(folder: Path, *, writes: bool = True) -> Iterator[Record]:
     """Keep on disk how a run that begins in this block ends; what never began leaves the state as it was."""
     record = Record(folder, writes)
     try:
@@ -79,20 +79,20 @@ def recorded(folder: Path, *, writes: bool = True) -> Iterator[Record]:
         raise
 
 
-def summary(folder: Path) -> Summary:
+def summarise_run(folder: Path) -> Summary:
     """What became of one run; one that says it runs while nobody holds its lock was killed."""
-    from regard.training.lock import held
+    from regard.training.lock import is_locked
 
     if is_comparison(folder):
         return _summarise_comparison(folder)
     if not (folder / "config.yaml").is_file():
         raise ValueError(f"{folder}: not a run folder, it has no config.yaml")
-    said = _read(folder / STATE)
-    state, reason = said.get("state", "unknown"), str(said.get("reason", ""))
-    if state == "running" and not held(folder):
+    state_record = _read(folder / STATE)
+    state, reason = state_record.get("state", "unknown"), str(state_record.get("reason", ""))
+    if state == "running" and not is_locked(folder):
         state, reason = "killed", "killed, or the machine went down"
     lone = (folder / "manifest.json").is_file()  # a checkpoint by itself: imported, or fitted at once
-    if lone and not said:
+    if lone and not state_record:
         state, reason = "finished", "made without steps"
     records = list(_records(folder / "metrics.jsonl"))
     step = max((record.get("step", 0) for record in records), default=0)
@@ -110,7 +110,7 @@ def _summarise_comparison(folder: Path) -> Summary:
     """The state of a comparison: that of its last run until all are done, then what was kept."""
     result = read_result(folder)
     if not result:
-        begun = [summary(path) for path in sorted(folder.iterdir()) if (path / "config.yaml").is_file()]
+        begun = [summarise_run(path) for path in sorted(folder.iterdir()) if (path / "config.yaml").is_file()]
         active = [run for run in begun if run.state != "finished"]
         state: State = active[0].state if active else "interrupted"
         return Summary(folder, state, f"compares models, {len(begun) - len(active)} trained", 0, {})
@@ -122,28 +122,28 @@ def _summarise_comparison(folder: Path) -> Summary:
     return Summary(folder, "finished", reason, best.step, best.metrics)
 
 
-def diverged(folder: Path) -> bool:
+def has_diverged(folder: Path) -> bool:
     """Whether a run ended because what it learnt got worse and worse."""
     return str(_read(folder / STATE).get("reason", "")).startswith("diverged")
 
 
 def describe(folder: Path) -> dict[str, Any]:
     """One run in a few facts: what it learns from what, how far it came, and the command that began it."""
-    one = summary(folder)
+    run_summary = summarise_run(folder)
     settings = config.read(folder / "config.yaml") if (folder / "config.yaml").is_file() else {}
     data, model = settings.get("data"), settings.get("model")
-    said = (folder / "command.txt").read_text(errors="replace") if (folder / "command.txt").is_file() else ""
-    best = ", ".join(f"{name} {value:.4g}" for name, value in one.best.items())
+    command = (folder / "command.txt").read_text(errors="replace") if (folder / "command.txt").is_file() else ""
+    best = ", ".join(f"{name} {value:.4g}" for name, value in run_summary.best.items())
     return {
         "run": str(folder),
-        "state": one.state,
-        "why": one.reason,
-        "step": one.step,
+        "state": run_summary.state,
+        "why": run_summary.reason,
+        "step": run_summary.step,
         "best": best,
         "task": settings.get("task", ""),
         "model": model.get("name", "") if isinstance(model, Mapping) else "",
         "trained on": ", ".join(_paths(data.get("train"))) if isinstance(data, Mapping) else "",
-        "command": (said.splitlines() or [""])[0],
+        "command": (command.splitlines() or [""])[0],
     }
 
 
@@ -161,24 +161,24 @@ def summaries(root: Path) -> list[Summary]:
     if not root.is_dir():
         raise ValueError(f"{root}: no such folder, name one that holds runs")
     if (root / "config.yaml").is_file():
-        return [summary(root)]
+        return [summarise_run(root)]
     folders = [path for path in sorted(root.iterdir()) if (path / "config.yaml").is_file() or is_comparison(path)]
     if is_comparison(root):  # whose best model is a copy of one of its runs
         folders = [path for path in folders if path.name != "best"]
-    return [summary(path) for path in folders]
+    return [summarise_run(path) for path in folders]
 
 
-def curve(folder: Path, metric: str) -> list[Point]:
+def learning_curve(folder: Path, metric: str) -> list[Point]:
     """What a run's evaluations found by a metric, against the seconds of training before each of them."""
     records = [record for record in _records(folder / "metrics.jsonl") if record.get("kind") == "evaluation"]
     if not records:
         raise ValueError(f"{folder}: no evaluations in its metrics.jsonl, give a run folder that trained to its first")
     if not any(_numeric(record.get(metric)) for record in records):
         raise ValueError(f"{folder}: its evaluations have no {metric}, give a run that was measured by it")
-    known = [record for record in records if _numeric(record.get("seconds")) and _numeric(record.get(metric))]
-    if not known:
+    measured = [record for record in records if _numeric(record.get("seconds")) and _numeric(record.get(metric))]
+    if not measured:
         raise ValueError(f"{folder}: its metrics.jsonl has no seconds, it was made before they were kept: train again")
-    return [Point(record["step"], float(record["seconds"]), float(record[metric])) for record in known]
+    return [Point(record["step"], float(record["seconds"]), float(record[metric])) for record in measured]
 
 
 def metrics(folder: Path) -> set[str]:
@@ -197,16 +197,16 @@ def difference(first: Path, second: Path) -> list[tuple[str, str, str]]:
 
 def _facts(folder: Path) -> dict[str, str]:
     """Everything known about a run, flat."""
-    one = summary(folder)
-    known: dict[str, Any] = {
+    run_summary = summarise_run(folder)
+    facts: dict[str, Any] = {
         **config.read(folder / "config.yaml"),
         "data.json": _read(folder / "data.json"),
         "env": _read(folder / "env.json"),
-        "state": one.state,
-        "step": one.step,
-        "best": dict(one.best),
+        "state": run_summary.state,
+        "step": run_summary.step,
+        "best": dict(run_summary.best),
     }
-    return dict(_flat(known))
+    return dict(_flat(facts))
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

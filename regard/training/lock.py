@@ -56,7 +56,7 @@ class Lock:
         self.release()
 
 
-def held(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Whether somebody trains in a folder just now."""
     if (folder / STANDIN).exists():
         return True

@@ -70,8 +70,8 @@ class Log:
         self._safe, self._begun = step, True
         if anew and self._first:
             self._lines.close()
-            said = (self.folder / "train.log").read_bytes()[self._first :]
-            replace(self.folder / "train.log", said)
+            new_lines = (self.folder / "train.log").read_bytes()[self._first :]
+            replace(self.folder / "train.log", new_lines)
             self._lines = open(self.folder / "train.log", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         if tensorboard and self._writer is None:
             self._writer = _writer(self.folder / "tensorboard", step)
@@ -80,16 +80,16 @@ class Log:
         """One sentence."""
         self._say(text)
 
-    def prepare(self, what: str, done: int, total: int) -> None:
+    def prepare(self, what: str, completed: int, total: int) -> None:
         """So many of so many things are done before training can go on: the bar, or a line now and then."""
         if self._bar and self._task is not None:
-            text = f"{done:,} of {total:,} {what}" if done < total else ""
-            self._bar.update(self._task, completed=done / total if done < total else 0.0, text=text)
+            text = f"{completed:,} of {total:,} {what}" if completed < total else ""
+            self._bar.update(self._task, completed=completed / total if completed < total else 0.0, text=text)
         if self._countdown is None or self._countdown.what != what:
             self._countdown = Countdown(what)
-        if (line := self._countdown.line(done, total)) is not None:
+        if (line := self._countdown.line(completed, total)) is not None:
             self._say(line, terminal=self._bar is None)
-        if done >= total:
+        if completed >= total:
             self._countdown = None
 
     def advance(self, step: int, share: float) -> None:
@@ -99,12 +99,12 @@ class Log:
             self._bar.update(self._task, completed=min(1.0, share), text=text)
 
     def step(
-        self, step: int, values: Mapping[str, Number], *, total: int | None = None, left: float | None = None
+        self, step: int, values: Mapping[str, Number], *, total: int | None = None, seconds_left: float | None = None
     ) -> None:
         """What training measured since the last time, out of how many steps, and the seconds that seem to be left."""
         self._record(step, "training", values)
         self._values = "".join(f" {words}" for words in _words(values))
-        rest = "" if left is None else f"  {_duration(left)} left"
+        rest = "" if seconds_left is None else f"  {_duration(seconds_left)} left"
         among = "" if total is None else f" of {total}"
         self._say(f"step {step}{among} {self._values}{rest}", terminal=self._bar is None)
         for callback in self.callbacks:
@@ -134,14 +134,14 @@ class Log:
         """The score to beat."""
         self._best = f" best {_number(value)}"
 
-    def saved(self, step: int, directory: Path) -> None:
+    def note_checkpoint(self, step: int, directory: Path) -> None:
         """A checkpoint is safe on the disk."""
         self._safe = step
         self._say(f"step {step}  saved {directory.parent.name}/{directory.name}", terminal=False)
         for callback in self.callbacks:
             callback.on_checkpoint(directory)
 
-    def failed(self, reason: str) -> None:
+    def note_failure(self, reason: str) -> None:
         """The run ends here by an error; it is counted at the step it can go on from."""
         self.quiet = True  # whoever catches the error tells the terminal
         self._say(f"failed: {reason}")
@@ -157,7 +157,7 @@ class Log:
         if self._records is not None:
             self._records.close()
             self._records = None
-        forget(self.folder / "metrics.jsonl", after=step)
+        drop_records(self.folder / "metrics.jsonl", after=step)
         if self._writer:
             self._writer.close()
             self._writer = _writer(self.folder / "tensorboard", step)
@@ -195,7 +195,7 @@ class Silence(Log):
     def begin(self, *, step: int, tensorboard: bool, anew: bool) -> None:
         """Nothing is written."""
 
-    def prepare(self, what: str, done: int, total: int) -> None:
+    def prepare(self, what: str, completed: int, total: int) -> None:
         """Nothing is shown."""
 
     def rewind(self, step: int, values: Mapping[str, Number]) -> None:
@@ -217,19 +217,19 @@ def _append(file: TextIO, line: str) -> None:
         raise OSError(error.errno, error.strerror, file.name) from error
 
 
-def forget(path: Path, *, after: int) -> None:
+def drop_records(path: Path, *, after: int) -> None:
     """Drop from a metrics file what lies beyond a step, was said of the run's end, or was cut short by a crash."""
     if not path.exists():
         return
-    kept = []
+    remaining = []
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
             record = json.loads(line)
             if record["step"] <= after and record["kind"] != "average":
-                kept.append(line + "\n")
+                remaining.append(line + "\n")
         except (ValueError, KeyError, TypeError):
             continue
-    replace(path, "".join(kept).encode("utf-8"))
+    replace(path, "".join(remaining).encode("utf-8"))
 
 
 def _bar(console: Console) -> Progress:
@@ -256,12 +256,12 @@ def _words(values: Mapping[str, Number]) -> list[str]:
 
     The losses of several parts read `loss 1.35/0.71`, in the order in which the parts learn.
     """
-    suffix, own = "_per_second", [name for name in values if name.endswith("_loss")]
-    losses = "/".join(_number(values[name]) for name in own)
-    return [f"loss {losses}"] * bool(own) + [
+    suffix, loss_names = "_per_second", [name for name in values if name.endswith("_loss")]
+    losses = "/".join(_number(values[name]) for name in loss_names)
+    return [f"loss {losses}"] * bool(loss_names) + [
         f"{_number(value)} {name.removesuffix(suffix)}/s" if name.endswith(suffix) else f"{name} {_number(value)}"
         for name, value in values.items()
-        if name not in own and (name != "skipped" or value)  # the one fault that is always counted
+        if name not in loss_names and (name != "skipped" or value)  # the one fault that is always counted
     ]
 
 

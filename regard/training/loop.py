@@ -19,14 +19,14 @@ from regard.models import spectral
 from regard.models.running import forget, norms, settle
 from regard.models.weights import learned_tensors
 from regard.training import device
-from regard.training.bookkeeping import Books, Result
+from regard.training.bookkeeping import Bookkeeping, Result
 from regard.training.device import hash64
 from regard.training.ema import MovingAverage
 from regard.training.guard import Guard
 from regard.training.log import Log
 from regard.training.meter import Meter
 from regard.training.microbatch import MicroBatches
-from regard.training.oom import Piece, fitted
+from regard.training.oom import Piece, run_within_memory
 from regard.training.optim import OptimConfig, Updates, build, rate_at, rates, update
 from regard.training.resume import mean
 from regard.training.run import Run
@@ -112,12 +112,12 @@ def fit(task: Learner, config: TrainingConfig, optim: Any, run: Run, *, log: Log
             return loop.run_through()
 
 
-def own(optim: Any, part: str) -> OptimConfig:
+def part_settings(optim: Any, part: str) -> OptimConfig:
     """The optimizer settings of one part: its own where each has some, else those of all."""
     return optim[part] if isinstance(optim, Mapping) else vars(optim).get(part, optim)
 
 
-def _frozen(model: nn.Module) -> list[torch.Tensor]:
+def _frozen_parameters(model: nn.Module) -> list[torch.Tensor]:
     """Parameters that a training leaves as they are."""
     return [parameter for parameter in model.parameters() if not parameter.requires_grad]
 
@@ -130,11 +130,11 @@ class _Loop:
         self.team = team = run.team
         self.device = team.device(device.choose(config.device))
         self.dtype = device.precision(self.device, config.precision)
-        way = device.way(self.device, config.compile, task.model, steps=config.steps)
+        way = device.compile_mode(self.device, config.compile, task.model, steps=config.steps)
         task.model.to(self.device).train()
         self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiles=way)
         parts = task.parts()
-        self.optim = {part: own(optim, part) for part in parts}
+        self.optim = {part: part_settings(optim, part) for part in parts}
         self.gauge = None if config.seconds is None else SpeedGauge(config.seconds)
         self.optimizers = {part: build(some, self.optim[part], task.model, task.tuning) for part, some in parts.items()}
         self.updates = self._updates()
@@ -142,15 +142,15 @@ class _Loop:
         self.ema = MovingAverage(task.model, config.ema)
         self.norms, self.spectra = norms(task.model), spectral.spectra(task.model)
         optimizers = self.optimizers
-        self.books = Books(task, config, run, log, signals, guard=self.guard, optimizers=optimizers, ema=self.ema)
+        self.books = Bookkeeping(task, config, run, log, signals, guard=self.guard, optimizers=optimizers, ema=self.ema)
         self.window = Meter()
         self.books.open(precision=(self.device, self.dtype))
         tensors = learned_tensors(task.model)
-        size, frozen = (sum(each.numel() for each in some) for some in (tensors, _frozen(task.model)))
-        told = f"{size - frozen:,} of {size:,}" if frozen else f"{size:,}"
+        size, frozen = (sum(tensor.numel() for tensor in some) for some in (tensors, _frozen_parameters(task.model)))
+        parameter_counts = f"{size - frozen:,} of {size:,}" if frozen else f"{size:,}"
         where = f"on {self.device} in {str(self.dtype).removeprefix('torch.')}"
         among = f", {config.accumulate} rows a step among {team.size} processes" if team.size > 1 else ""
-        log.note(f"training {told} parameters {where}{among}, {quantity(config.steps, 'step')} at most")
+        log.note(f"training {parameter_counts} parameters {where}{among}, {quantity(config.steps, 'step')} at most")
         if config.compile == "on" and way == "off":
             log.note(f"compile: on is ignored on {self.device}: with this model it takes longer than it saves")
         team.align(task.model)
@@ -165,13 +165,13 @@ class _Loop:
         while (reason := self.reason()) is None:
             self.step()
             self._fit_warmup()
-            done = books.progress.step
-            if why := self.guard.lost(done):
+            step = books.progress.step
+            if why := self.guard.lost(step):
                 if books.go_back(why):
                     self.updates = self._updates()  # what was recorded is about memory that is no more
                     self.window = Meter()
                 continue
-            if books.owes_evaluation or done % self.config.log == 0 or done % self.config.save == 0:
+            if books.owes_evaluation or step % self.config.log == 0 or step % self.config.save == 0:
                 self.report()
             if books.owes_evaluation:
                 self._pause(books.evaluate)
@@ -245,14 +245,14 @@ class _Loop:
         """One part's update, unless something in it is not finite or leaps; pieces that do not fit are split."""
         optimizer, now = self.optimizers[part], self.books.progress.step
 
-        done = fitted(
+        row_steps = run_within_memory(
             pieces,
             lambda piece: self.rows.backward(piece, part, number),
             start=lambda: self._begin(optimizer),
             split=lambda piece: self.guard.split(now, piece),
         )
-        loss = sum((step.loss for _, step in done), start=torch.zeros((), device=self.device))
-        total = sum(step.weight for _, step in done)
+        loss = sum((step.loss for _, step in row_steps), start=torch.zeros((), device=self.device))
+        total = sum(step.weight for _, step in row_steps)
         weights = (p for group in optimizer.param_groups for p in group["params"])
         loss, total = self.team.all_reduce(weights, loss, total)
         verdict = self.guard.judge(part, loss / total, total)
@@ -262,10 +262,10 @@ class _Loop:
         settle(self.norms, veto=broken)
         spectral.settle(self.spectra, veto=broken)
         self.task.after_update(loss / total, veto=broken)
-        self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
+        self.guard.saw(now, [(row, step.loss, step.weight) for row, step in row_steps], verdict, broken)
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
         if number == 0:
-            self.window.count(step for _, step in done)
+            self.window.count(step for _, step in row_steps)
 
     def _rate(self, part: str) -> float:
         """Return the learning rate of a part at this step."""
@@ -319,7 +319,9 @@ class _Loop:
         for part in list(self.optim)[:1]:
             values["rate"] = self._rate(part)
         total = self.config.steps if self.config.seconds is None else None
-        self.log.step(progress.step, {**values, **self.guard.news(progress.step)}, total=total, left=self._left())
+        self.log.step(
+            progress.step, {**values, **self.guard.news(progress.step)}, total=total, seconds_left=self._left()
+        )
         self.window = Meter()
 
     def _left(self) -> float | None:

@@ -32,7 +32,7 @@ class MicroBatches:
             task.model.get_submodule(name).compile()  # a part that every step of a sequence repeats
         self.ahead = Prefetch(task.batch, place)
         parameters = [parameter for part in task.parts().values() for parameter in part]
-        self.captured = Captured(self._compiled, parameters, place) if compiles != "off" else None
+        self.captured = Captured(self._backward_compiled, parameters, place) if compiles != "off" else None
         self._around = contextlib.ExitStack()
         if place.type == "cpu" and task.piece_tokens is not None:
             map_large_arrays()
@@ -85,9 +85,9 @@ class MicroBatches:
             if self.captured is not None:
                 self.captured.zero()
             return piece.row, self._plain(piece.batch, part, self.task.step)
-        return piece.row, (self.captured or self._compiled)(piece.batch, part)
+        return piece.row, (self.captured or self._backward_compiled)(piece.batch, part)
 
-    def _compiled(self, batch: Any, part: str) -> Step:
+    def _backward_compiled(self, batch: Any, part: str) -> Step:
         return self._plain(batch, part, self.forward)
 
     def _plain(self, batch: Any, part: str, forward: Any) -> Step:

@@ -23,15 +23,15 @@ ROUNDS = 5
 
 def matrices(model: nn.Module) -> list[nn.Parameter]:
     """The matrices inside blocks: weights of linear maps that are one of a row of equals, not what reads or writes."""
-    found = [
+    weights = [
         module.weight
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear) and any(part.isdigit() for part in name.split("."))
     ]
-    return [weight for weight in found if isinstance(weight, nn.Parameter)]
+    return [weight for weight in weights if isinstance(weight, nn.Parameter)]
 
 
-def orthogonal(matrix: Float[Tensor, "*batch row column"], dtype: torch.dtype) -> Float[Tensor, "*batch row column"]:
+def orthogonalise(matrix: Float[Tensor, "*batch row column"], dtype: torch.dtype) -> Float[Tensor, "*batch row column"]:
     """Near the orthogonal matrix nearest to each, by Newton and Schulz's iteration: singular values of about 1."""
     tall = matrix.shape[-2] > matrix.shape[-1]
     x = (matrix.mT if tall else matrix).float()
@@ -66,18 +66,18 @@ class Muon(torch.optim.AdamW):
         for parameter in group["params"]:
             if parameter.grad is not None:
                 shapes[parameter.shape].append(parameter)
-        found: Tensor | None = getattr(self, "found_inf", None)
+        found_inf: Tensor | None = getattr(self, "found_inf", None)
         for shape, same in shapes.items():
-            held = [self._momentum(parameter) for parameter in same]
+            momenta = [self._momentum(parameter) for parameter in same]
             gradients = torch.stack([parameter.grad for parameter in same if parameter.grad is not None])
-            before, rate = torch.stack(held), group["lr"]
-            if found is not None:
-                gradients, rate = torch.where(found > 0, 0.0, gradients), torch.where(found > 0, 0.0, rate)
+            before, rate = torch.stack(momenta), group["lr"]
+            if found_inf is not None:
+                gradients, rate = torch.where(found_inf > 0, 0.0, gradients), torch.where(found_inf > 0, 0.0, rate)
             after = before.lerp(gradients, 1 - MOMENTUM)
-            kept = after if found is None else torch.where(found > 0, before, after)
-            torch._foreach_copy_(held, list(kept.unbind()))
+            updated = after if found_inf is None else torch.where(found_inf > 0, before, after)
+            torch._foreach_copy_(momenta, list(updated.unbind()))
             dtype = torch.bfloat16 if gradients.is_cuda else gradients.dtype
-            change = orthogonal(gradients.lerp(after, MOMENTUM), dtype) * (SIZE * math.sqrt(max(shape)) * rate)
+            change = orthogonalise(gradients.lerp(after, MOMENTUM), dtype) * (SIZE * math.sqrt(max(shape)) * rate)
             torch._foreach_mul_(same, 1 - rate * group["weight_decay"])
             torch._foreach_sub_(same, list(change.unbind()))
 
@@ -90,13 +90,13 @@ class Muon(torch.optim.AdamW):
         return state["momentum"]
 
 
-def grouped(groups: Iterable[dict[str, Any]], inside: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
+def split_matrix_groups(groups: Iterable[dict[str, Any]], inside: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
     """The same groups, matrices inside blocks apart from all else."""
-    known = {id(parameter) for parameter in inside}
+    inside_ids = {id(parameter) for parameter in inside}
     apart: list[dict[str, Any]] = []
     for group in groups:
         for orthogonally in (True, False):
-            own = [parameter for parameter in group["params"] if (id(parameter) in known) is orthogonally]
-            if own:
-                apart.append({**group, "params": own, "orthogonal": orthogonally})
+            parameters = [parameter for parameter in group["params"] if (id(parameter) in inside_ids) is orthogonally]
+            if parameters:
+                apart.append({**group, "params": parameters, "orthogonal": orthogonally})
     return apart

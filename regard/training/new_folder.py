@@ -20,12 +20,12 @@ def make_folder(folder: Path) -> tuple[Path, ...]:
     return ()
 
 
-def remove_folder(made: Sequence[Path], names: Iterable[str]) -> None:
+def remove_folder(folders: Sequence[Path], names: Iterable[str]) -> None:
     """Remove folders that were made for a run, with the files of these names; one that holds anything else stays."""
     with contextlib.suppress(OSError):
-        folder = made[-1]
+        folder = folders[-1]
         if {path.name for path in folder.iterdir()} <= set(names):
             for path in folder.iterdir():
                 path.unlink()
-        for path in reversed(made):
+        for path in reversed(folders):
             os.rmdir(path)

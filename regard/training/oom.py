@@ -24,7 +24,7 @@ class Piece:
     path: tuple[int, ...] = ()
 
 
-def fitted(
+def run_within_memory(
     pieces: list[Piece],
     backward: Callable[[Piece], Any],
     *,
@@ -38,18 +38,18 @@ def fitted(
     """
     while True:
         start()
-        done, failed = [], None
+        outputs, failed = [], None
         for number, piece in enumerate(pieces):
             try:
-                done.append(backward(piece))
+                outputs.append(backward(piece))
             except RuntimeError as error:
-                if not exhausted(error):
+                if not is_out_of_memory(error):
                     raise
                 failed = number
                 break
         if failed is None:
-            return done
-        done.clear()
+            return outputs
+        outputs.clear()
         start()
         _free()  # only here, outside the handler, is the error gone and with it what it held
         piece = pieces[failed]
@@ -59,7 +59,7 @@ def fitted(
         ]
 
 
-def exhausted(error: RuntimeError) -> bool:
+def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether this says that the memory of a device or of the machine is used up."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in EXHAUSTED)
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from regard.config.ranges import Decay, Positive, Share, Whole
 from regard.config.resuming import Fixed
 from regard.decoding.graphs import Graph
-from regard.training.muon import Muon, grouped, matrices
+from regard.training.muon import Muon, matrices, split_matrix_groups
 from regard.training.schedules import SCHEDULES
-from regard.training.tuning import TuningConfig, layered, share
+from regard.training.tuning import TuningConfig, share, split_layer_groups
 
 LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
 
@@ -60,13 +60,13 @@ def build(
     ]
     groups = [group for group in groups if group["params"]]
     if model is not None and tuning is not None:
-        groups = layered(groups, model, tuning)
+        groups = split_layer_groups(groups, model, tuning)
     fused = True if all(parameter.is_cuda for parameter in trained) else None  # None: let torch choose
     if config.name == "sgd":
         return _with_momentum(torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused))
     kind: type[torch.optim.Adam] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon}[config.name]
     if config.name == "muon":
-        groups = grouped(groups, () if model is None else matrices(model))
+        groups = split_matrix_groups(groups, () if model is None else matrices(model))
     recordable = bool(fused)
     return kind(groups, config.rate, betas=config.betas, eps=config.eps, fused=fused, capturable=recordable)
 
@@ -90,7 +90,7 @@ def update(
     A gradient no longer than `LARGEST` leaves weights and averages finite, so neither need be looked at afterwards.
     A fused optimizer is told on the device, so that nothing waits for the answer.
     """
-    parameters = graded(optimizer)
+    parameters = parameters_with_gradients(optimizer)
     if not parameters:
         return torch.ones((), dtype=torch.bool, device=optimizer.param_groups[0]["params"][0].device)
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -110,7 +110,7 @@ def update(
     return broken
 
 
-def graded(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+def parameters_with_gradients(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     """The parameters that have a gradient to follow."""
     return [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
 
@@ -137,7 +137,7 @@ class Updates:
     def __call__(self, total: Any, *, rate: float | Tensor, veto: torch.Tensor) -> torch.Tensor:
         """One update, as `update` says."""
         answer = self.captured(on_device(total, self.device), on_device(rate, self.device), veto).clone()
-        torch.autograd.graph.increment_version(graded(self.optimizer))
+        torch.autograd.graph.increment_version(parameters_with_gradients(self.optimizer))
         return answer
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import ceil, log2
 from typing import Any
 
-from regard.config.merging import chosen_before
+from regard.config.merging import keep_earlier_values
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.warmup import affordable_warmup
@@ -15,28 +15,30 @@ from regard.training.warmup import affordable_warmup
 WARM = 0.04  # share of a long run over which the rate rises
 
 
-def between(low: int, value: int | float, high: int) -> int:
+def round_between(low: int, value: int | float, high: int) -> int:
     """The whole number nearest to the value within bounds."""
     return round(min(max(value, low), high))
 
 
-def power(value: int | float) -> int:
+def power_of_two_below(value: int | float) -> int:
     """The largest power of two that is not above a number."""
     return 2 ** int(log2(max(1.0, value)))
 
 
-def pace(training: TrainingConfig, *, rows: int, steps: int, looks: int = 20, patience: int = 10) -> dict[str, Any]:
+def default_run_length(
+    training: TrainingConfig, *, rows: int, steps: int, looks: int = 20, patience: int = 10
+) -> dict[str, Any]:
     """Length, evaluations, checkpoints and patience of a run of `steps` over data of so many rows.
 
     Where another length was named, what is done so and so often follows from that one; of a time nobody knows how many
     steps it is.
     """
-    found: dict[str, Any] = {"steps": steps, "patience": patience}
-    planned = _planned(training, rows, steps)
+    settings: dict[str, Any] = {"steps": steps, "patience": patience}
+    planned = _planned_steps(training, rows, steps)
     if planned is not None:
-        often = between(1, planned / looks, 500)
-        found |= {"evaluate": often, "save": often, "log": between(1, often / 5, 50)}
-    return found
+        often = round_between(1, planned / looks, 500)
+        settings |= {"evaluate": often, "save": often, "log": round_between(1, often / 5, 50)}
+    return settings
 
 
 def resolve_warmup(
@@ -46,20 +48,24 @@ def resolve_warmup(
     optim = vars(recipe).get("optim")
     if not isinstance(optim, OptimConfig) or "warmup" in (settings.get("optim") or {}):
         return recipe
-    warmup = chosen_before({"warmup": warmed(optim, recipe.training, rows=rows).warmup}, (begun or {}).get("optim"))
+    warmup = keep_earlier_values(
+        {"warmup": scale_warmup(optim, recipe.training, rows=rows).warmup}, (begun or {}).get("optim")
+    )
     return replace(recipe, optim=replace(optim, **warmup))
 
 
-def warmed(optim: OptimConfig, training: TrainingConfig, *, rows: int) -> OptimConfig:
+def scale_warmup(optim: OptimConfig, training: TrainingConfig, *, rows: int) -> OptimConfig:
     """Optimizer settings whose warm-up is in proportion to the run; one that is not the default was chosen."""
     usual = type(optim)().warmup
-    planned = _planned(training, rows, training.steps)
+    planned = _planned_steps(training, rows, training.steps)
     if optim.warmup != usual or planned is None:
         return optim
-    return replace(optim, warmup=between(1, min(affordable_warmup(planned), max(usual, WARM * planned)), 10 * usual))
+    return replace(
+        optim, warmup=round_between(1, min(affordable_warmup(planned), max(usual, WARM * planned)), 10 * usual)
+    )
 
 
-def _planned(training: TrainingConfig, rows: int, steps: int) -> int | None:
+def _planned_steps(training: TrainingConfig, rows: int, steps: int) -> int | None:
     """How many steps a run will have, unless the clock decides."""
     if training.epochs is not None:
         return max(1, ceil(training.epochs * rows / training.accumulate))

@@ -24,9 +24,9 @@ class Parent:
     sha256: str
 
     @classmethod
-    def of(cls, given: str | Path, model: Checkpoint) -> Parent:
+    def of(cls, name: str | Path, model: Checkpoint) -> Parent:
         """Describe an open checkpoint and the name that it was asked for by."""
-        return cls(str(given), str(model.directory.absolute()), str(model.manifest["sha256"]))
+        return cls(str(name), str(model.directory.absolute()), str(model.manifest["sha256"]))
 
     def find(self, folder: Path, open_model: Callable[[str], Checkpoint]) -> Checkpoint:
         """Open the same model again, at its old place or by its name; one that is gone or has changed is an error."""

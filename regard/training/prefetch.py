@@ -36,7 +36,7 @@ class Prefetch:
             return [self.make(row) for row in rows]
         futures = [self.waiting.get(row) or self.pool.submit(self._move, row) for row in rows]
         self.waiting = {row: self.waiting.get(row) or self.pool.submit(self._move, row) for row in then}
-        return [self._arrived(future.result()) for future in futures]
+        return [self._await_arrival(future.result()) for future in futures]
 
     def close(self) -> None:
         """Prepare nothing any more."""
@@ -54,7 +54,7 @@ class Prefetch:
             moved = batch.to(self.device)
             return Arrival(moved, self.stream.record_event())
 
-    def _arrived(self, arrival: Arrival) -> Any:
+    def _await_arrival(self, arrival: Arrival) -> Any:
         """The batch, for the stream that computes: its memory is not used again before that is done with it."""
         if arrival.ready is not None:
             from regard.training.graphs import tensors

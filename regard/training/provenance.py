@@ -14,7 +14,7 @@ from typing import Any
 
 from regard import config
 from regard.checkpoint import Checkpoint
-from regard.data.encodings import find
+from regard.data.encodings import find_path
 from regard.data.readers import digest
 from regard.data.source_file import SourceFile
 from regard.data.training_sample import Overlap, TrainingSample, text_files
@@ -41,7 +41,7 @@ def collect_digests(recipe: Any, parent: Checkpoint | None = None) -> Digests:
         if isinstance(section, Mapping):
             digests[part] += [digest(str(file)) for file in _paths_in(section.get(name)) if file.is_file()]
     merged: Digests = {part: sorted({*before.get(part, ()), *listed}) for part, listed in digests.items()}
-    sample = _sample(data, merged, before)
+    sample = _sample_examples(data, merged, before)
     return merged if sample is None else {**merged, "examples": sample.plain()}
 
 
@@ -53,38 +53,41 @@ def digests_of_files(names: Sequence[str]) -> Digests:
 
 def recorded_digests(checkpoint: Checkpoint | None) -> Digests | None:
     """What a checkpoint keeps of what it was trained on; None where it keeps nothing."""
-    known = None if checkpoint is None else checkpoint.manifest["facts"].get(FACT)
-    return known if isinstance(known, dict) else None
+    digests = None if checkpoint is None else checkpoint.manifest["facts"].get(FACT)
+    return digests if isinstance(digests, dict) else None
 
 
-def note_overlap(scores: Scores, known: Digests | None, files: Sequence[str]) -> Scores:
+def note_overlap(scores: Scores, digests: Digests | None, files: Sequence[str]) -> Scores:
     """The scores, saying which of the files they come from a model was trained on, as wholes or in part."""
-    if known is None:
+    if digests is None:
         unknown = f"{scores.name} keeps no record of the files it was trained on: they may be these"
         details = {**scores.details, "trained_on": None, "validated_on": None}
         return replace(scores, details=details, warnings=[unknown] if files else [])
-    whole = find_overlap(known, files)
-    examples = find_shared_examples(known, [name for name in files if name not in whole["trained_on"]])
-    shared = {name: {"shared": one.shared, "compared": one.compared, one.unit: one.total} for name, one in examples}
+    whole = find_overlap(digests, files)
+    examples = find_shared_examples(digests, [name for name in files if name not in whole["trained_on"]])
+    shared = {
+        name: {"shared": overlap.shared, "compared": overlap.compared, overlap.unit: overlap.total}
+        for name, overlap in examples
+    }
     details = {**scores.details, **whole, **({"partly_trained_on": shared} if shared else {})}
     return replace(scores, details=details, warnings=describe_overlap(scores.name, whole, examples))
 
 
-def find_overlap(known: Digests, files: Sequence[str]) -> dict[str, list[str]]:
+def find_overlap(digests: Digests, files: Sequence[str]) -> dict[str, list[str]]:
     """Which of these files a model was trained on and validated on."""
-    own = {name: digest(name) for name in files if find(name).is_file()}
+    digest_by_file = {name: digest(name) for name in files if find_path(name).is_file()}
     return {
-        "trained_on": [name for name, mark in own.items() if mark in known.get("train", ())],
-        "validated_on": [name for name, mark in own.items() if mark in known.get("valid", ())],
+        "trained_on": [name for name, mark in digest_by_file.items() if mark in digests.get("train", ())],
+        "validated_on": [name for name, mark in digest_by_file.items() if mark in digests.get("valid", ())],
     }
 
 
-def find_shared_examples(known: Digests, files: Sequence[str]) -> list[tuple[str, Overlap]]:
+def find_shared_examples(digests: Digests, files: Sequence[str]) -> list[tuple[str, Overlap]]:
     """The files that share examples with what a model was trained on, and how many."""
-    sample = TrainingSample.parse(known.get("examples"))
+    sample = TrainingSample.parse(digests.get("examples"))
     if sample is None:
         return []
-    compared = [(name, sample.compare(name)) for name in files if find(name).is_file()]
+    compared = [(name, sample.compare(name)) for name in files if find_path(name).is_file()]
     return [(name, overlap) for name, overlap in compared if overlap.shared]
 
 
@@ -109,21 +112,21 @@ def _are(overlap: Overlap) -> str:
     return "is" if overlap.shared == 1 and overlap.compared == overlap.total else "are"
 
 
-def _sample(data: Any, digests: Digests, before: Digests) -> TrainingSample | None:
+def _sample_examples(data: Any, digests: Digests, before: Digests) -> TrainingSample | None:
     """A sample of the training examples, where their files say what an example is; that of a resumed run as it is."""
-    known = TrainingSample.parse(before.get("examples"))
+    sample = TrainingSample.parse(before.get("examples"))
     sources = [source for name, part in PARTS.items() if part == "train" for source in _sources(data, name)]
     files = [source for source in sources if isinstance(source, SourceFile)]
     units = [source.example_unit for source in files if source.example_unit is not None]
     if not units:
-        return known
+        return sample
     unit = units[0]
     paths = [path for source in sources for path in _paths_in(config.plain(source))]
     folders = any(path.is_dir() for path in paths)
-    if known is not None and known.unit == unit and not folders and digests["train"] == before.get("train"):
-        return known
+    if sample is not None and sample.unit == unit and not folders and digests["train"] == before.get("train"):
+        return sample
     names = [file for path in paths for file in (text_files(path) if path.is_dir() else [str(path)])]
-    return TrainingSample.of(names, unit, known)
+    return TrainingSample.of(names, unit, sample)
 
 
 def _sources(data: Any, name: str) -> list[Any]:
@@ -140,7 +143,7 @@ def _paths_in(value: Any) -> Iterator[Path]:
             yield from _paths_in(inner)
     elif isinstance(value, str) and value and len(value) < LONGEST_NAME and "\n" not in value and "\0" not in value:
         try:
-            path = find(value)
+            path = find_path(value)
         except (ValueError, OSError):
             return
         if path.is_file() or path.is_dir():

@@ -61,7 +61,7 @@ def transient(model: nn.Module) -> dict[str, Tensor]:
     return {name: state[name] for name in names if name in state}
 
 
-def lay(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def load_lasting(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Give a model these lasting weights; what only training needs stays as it is."""
     fill(model, {**transient(model), **tensors})
 
@@ -90,11 +90,11 @@ def files(
 
 def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer]) -> Progress:
     """Give model and optimizers the state in a checkpoint; rates and the like stay as they are set now."""
-    held = checkpoint.tensors(TENSORS)
-    fill(model, {**checkpoint.tensors(), **_marked(held, STATE)})
+    tensors = checkpoint.tensors(TENSORS)
+    fill(model, {**checkpoint.tensors(), **_strip_mark(tensors, STATE)})
     saved = checkpoint.json(NUMBERS)
     entries: dict[str, Any] = {**saved["optimizers"]}
-    entries |= {name: tensor for name, tensor in held.items() if not name.startswith((f"{STATE}/", f"{EMA}/"))}
+    entries |= {name: tensor for name, tensor in tensors.items() if not name.startswith((f"{STATE}/", f"{EMA}/"))}
     states: dict[str, dict[int, dict[str, Any]]] = {part: {} for part in optimizers}
     for name, value in entries.items():
         part, index, key = name.split("/")
@@ -107,18 +107,20 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, t
         if any(index >= count for index in states[part]):
             raise CheckpointError(f"{checkpoint.directory}: {part} trained more tensors than the {count} of this task")
         optimizer.load_state_dict({**fresh, "state": states[part]})
-    known = {name: value for name, value in saved["progress"].items() if name in Progress.__dataclass_fields__}
-    return config.build(Progress, known, where=NUMBERS)
+    progress_fields = {
+        name: value for name, value in saved["progress"].items() if name in Progress.__dataclass_fields__
+    }
+    return config.build(Progress, progress_fields, where=NUMBERS)
 
 
-def averaged(checkpoint: Checkpoint) -> dict[str, Tensor]:
+def read_average(checkpoint: Checkpoint) -> dict[str, Tensor]:
     """The moving average of the weights in a checkpoint, if it has one."""
-    return _marked(checkpoint.tensors(TENSORS), EMA)
+    return _strip_mark(checkpoint.tensors(TENSORS), EMA)
 
 
-def _marked(held: Mapping[str, Tensor], mark: str) -> dict[str, Tensor]:
+def _strip_mark(tensors: Mapping[str, Tensor], mark: str) -> dict[str, Tensor]:
     """The tensors that are kept under this mark, by their names."""
-    return {name.removeprefix(f"{mark}/"): each for name, each in held.items() if name.startswith(f"{mark}/")}
+    return {name.removeprefix(f"{mark}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{mark}/")}
 
 
 def mean(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:

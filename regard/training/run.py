@@ -22,16 +22,16 @@ from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
 from regard.config.resuming import Verdict
 from regard.data.encodings import check_name
-from regard.data.normalise import recorded
-from regard.data.progress import listen
-from regard.models import modern
+from regard.data.normalise import read_text_settings
+from regard.data.progress import report_to
+from regard.models import modernise_settings
 from regard.training import distributed, provenance
 from regard.training import parent as parents
 from regard.training.callbacks import Callback
-from regard.training.compatibility import changes
+from regard.training.compatibility import judge_changes
 from regard.training.distributed import ALONE, Team
-from regard.training.lock import NAME, Lock, held
-from regard.training.log import Log, Silence, forget
+from regard.training.lock import NAME, Lock, is_locked
+from regard.training.log import Log, Silence, drop_records
 from regard.training.new_folder import make_folder, remove_folder
 from regard.training.parent import Parent
 from regard.training.resume import NUMBERS, TENSORS
@@ -126,15 +126,15 @@ class Run:
             yield Silence()
             return
         try:
-            begun = bool(self.fingerprints)
-            log = Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=self.step, begun=begun)
+            has_begun = bool(self.fingerprints)
+            log = Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=self.step, begun=has_begun)
             log.callbacks = tuple(callbacks)
-            with log, listen(log.prepare):
+            with log, report_to(log.prepare):
                 try:
                     yield log
                 except BaseException as error:
                     with contextlib.suppress(OSError, ValueError):  # a file may be full, or closed and rewritten
-                        log.failed(" ".join(str(error).split()) or type(error).__name__)
+                        log.note_failure(" ".join(str(error).split()) or type(error).__name__)
                     raise
         except ValueError:
             if self.made and not (self.folder / "config.yaml").exists():
@@ -156,17 +156,17 @@ class Run:
         settings, data = config.plain(recipe), config.plain(data)
         verdicts = config.verdicts(type(recipe)) if is_dataclass(recipe) else STRICT
         run = self
-        with _told(self.folder):
+        with _explain_disk_errors(self.folder):
             if self.resumed:
-                before = {} if self.latest is None else begun(self.folder, type(recipe))
-                run = _resumed(self, (before, settings), data, verdicts)
+                before = {} if self.latest is None else read_begun_settings(self.folder, type(recipe))
+                run = _resume(self, (before, settings), data, verdicts)
             elif self.filled:
                 _clear(self.folder)
             if self.latest is None:
                 parents.record_parent(self.folder, parent)
             checkpoint.replace(self.folder / "config.yaml", config.dump(settings).encode("utf-8"))
             checkpoint.replace(self.folder / "data.json", checkpoint.render(data))
-        contents = {name: known.get("fingerprint") for name, known in data.items() if isinstance(known, Mapping)}
+        contents = {name: part.get("fingerprint") for name, part in data.items() if isinstance(part, Mapping)}
         marks = {"config": checkpoint.fingerprint(settings), "data": checkpoint.fingerprint(contents)}
         learnt_from = provenance.collect_digests(recipe, run.latest or start)
         return replace(run, fingerprints=marks, learnt_from=learnt_from)
@@ -181,24 +181,24 @@ class Run:
         checkpoint.replace(self.folder / "samples" / f"step-{step}.json", checkpoint.render(list(samples)))
 
 
-def begun(folder: Path, kind: type | None = None) -> dict[str, Any]:
+def read_begun_settings(folder: Path, kind: type | None = None) -> dict[str, Any]:
     """The settings that a run began with, whichever version wrote them, under the names that its recipe has today."""
-    found = modern(config.read(folder / "config.yaml"))
+    settings = modernise_settings(config.read(folder / "config.yaml"))
     if kind is not None and is_dataclass(kind):
-        found = config.renewed(kind, found)
-    if isinstance(found.get("tokenizer"), Mapping):
-        found["tokenizer"] = recorded(found["tokenizer"])
-    return found
+        settings = config.renewed(kind, settings)
+    if isinstance(settings.get("tokenizer"), Mapping):
+        settings["tokenizer"] = read_text_settings(settings["tokenizer"])
+    return settings
 
 
-def vacant(folder: Path, *, resume: bool = False) -> Path:
+def find_vacant_folder(folder: Path, *, resume: bool = False) -> Path:
     """A folder for a run that nobody named one for: this, or with a number where it is taken; to resume, the last."""
     names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
-    taken = None
+    last_taken = None
     for path in chain([folder], names):
-        if not (path.is_file() or held(path) or _filled(path)):
-            return taken or path if resume else path
-        taken = path
+        if not (path.is_file() or is_locked(path) or _is_filled(path)):
+            return last_taken or path if resume else path
+        last_taken = path
     raise AssertionError
 
 
@@ -232,38 +232,38 @@ def claim(
     check_name(str(folder))
     run = Run(Path(folder), resumed=resume)
     if team.is_main:
-        run = _claimed(run, command, anything=resume or overwrite)
+        run = _claim_folder(run, command, anything=resume or overwrite)
     step = team.broadcast(run.latest and run.latest.step)
     if step is not None and not team.is_main:
         run = replace(run, latest=checkpoint.read(run.directory(step)))
     return replace(run, team=team)
 
 
-def _claimed(run: Run, command: str, *, anything: bool) -> Run:
+def _claim_folder(run: Run, command: str, *, anything: bool) -> Run:
     folder = run.folder
     _admit(folder, anything=anything)
     try:
-        made = make_folder(folder)
+        new_folders = make_folder(folder)
         lock = Lock(folder)
     except OSError as error:
         raise ValueError(f"{folder} cannot be used, {error.strerror or error}") from error
     try:
-        with _told(folder):
+        with _explain_disk_errors(folder):
             filled = _admit(folder, anything=anything)  # now that nobody else changes it
             _recover(folder)
-            latest, doubtful = _newest(folder) if run.resumed else (None, [])
-            checkpoint.replace(folder / "env.json", checkpoint.render(environment()))
+            latest, doubtful = _find_newest(folder) if run.resumed else (None, [])
+            checkpoint.replace(folder / "env.json", checkpoint.render(describe_environment()))
             path = folder / "command.txt"
             commands = path.read_bytes() if run.resumed and path.exists() else b""
             checkpoint.replace(path, commands + f"{command}\n".encode("utf-8", "surrogateescape"))
     except BaseException:
         lock.release()
         raise
-    return replace(run, latest=latest, doubtful=tuple(doubtful), filled=filled, lock=lock, made=made)
+    return replace(run, latest=latest, doubtful=tuple(doubtful), filled=filled, lock=lock, made=new_folders)
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _explain_disk_errors(folder: Path) -> Iterator[None]:
     """What the disk refuses, as one line."""
     try:
         yield
@@ -271,15 +271,15 @@ def _told(folder: Path) -> Iterator[None]:
         raise CheckpointError(f"{folder} cannot be used, {error.strerror or error}") from error
 
 
-def environment() -> dict[str, Any]:
+def describe_environment() -> dict[str, Any]:
     """The versions and the hardware a result depends on; nothing that names a person or a machine."""
     packages = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu")
-    found = {name: _version(name) for name in packages}
+    versions = {name: _version(name) for name in packages}
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "regard": regard.__version__,
         "python": platform.python_version(),
-        "packages": found,
+        "packages": versions,
         "system": platform.system(),
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
@@ -293,18 +293,18 @@ def _admit(folder: Path, *, anything: bool) -> bool:
     """Whether an earlier run is in the folder already, which only those who expect it may touch."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, name a folder for the run")
-    filled = _filled(folder)
+    filled = _is_filled(folder)
     if filled and not anything:
         ways = "resume it with --resume, name another folder with --out, or replace it with --overwrite"
         raise ValueError(f"{folder} is not empty: {ways}")
     return filled
 
 
-def _filled(folder: Path) -> bool:
+def _is_filled(folder: Path) -> bool:
     return folder.is_dir() and any(path.name not in EARLY for path in folder.iterdir())
 
 
-def _resumed(
+def _resume(
     run: Run,
     settings: tuple[Mapping[str, Any], Mapping[str, Any]],
     data: Mapping[str, Any],
@@ -317,22 +317,22 @@ def _resumed(
     folder = run.folder
     latest, damaged = run.latest, run.doubtful
     if latest is None:
-        notes = [_quarantined(directory, error) for directory, error in damaged]
+        notes = [_quarantine(directory, error) for directory, error in damaged]
         notes.append(f"{folder} holds no checkpoint to resume from: starting from step 0")
-        forget(folder / "metrics.jsonl", after=0)
+        drop_records(folder / "metrics.jsonl", after=0)
         return replace(run, latest=None, notes=tuple(notes), damaged=len(damaged))
-    found = changes(*settings, _seen(folder), data, verdicts=verdicts)
-    if fixed := found.refused:
+    judged = judge_changes(*settings, _read_data_report(folder), data, verdicts=verdicts)
+    if fixed := judged.refused:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
         raise ValueError(f"{folder} cannot be resumed with these changes: {shown}; use another folder")
-    notes = [_quarantined(directory, error) for directory, error in damaged]
-    notes += [f"changed since the run began: {change}" for change in found.warned]
+    notes = [_quarantine(directory, error) for directory, error in damaged]
+    notes += [f"changed since the run began: {change}" for change in judged.warned]
     notes.append(f"resuming from step {latest.step}")
-    forget(folder / "metrics.jsonl", after=latest.step)
+    drop_records(folder / "metrics.jsonl", after=latest.step)
     return replace(run, latest=latest, notes=tuple(notes), damaged=len(damaged))
 
 
-def _seen(folder: Path) -> Any:
+def _read_data_report(folder: Path) -> Any:
     """What the run said of its data when it began."""
     try:
         return json.loads((folder / "data.json").read_bytes())
@@ -340,16 +340,16 @@ def _seen(folder: Path) -> Any:
         raise ValueError(f"{folder / 'data.json'} cannot be read, but is needed to resume: {error}") from None
 
 
-def _newest(folder: Path) -> tuple[Checkpoint | None, list[tuple[Path, CheckpointError]]]:
+def _find_newest(folder: Path) -> tuple[Checkpoint | None, list[tuple[Path, CheckpointError]]]:
     """The newest checkpoint that can be trusted, and what is damaged; where nothing else is left that is an error."""
     run, latest = Run(folder), None
     damaged: list[tuple[Path, CheckpointError]] = []
     for step in reversed(run.steps()):
         try:
-            found = checkpoint.read(run.directory(step))
-            if found.step != step or not {TENSORS, NUMBERS} <= set(found.files):
-                raise CheckpointError(f"{found.directory}: is not the training state of step {step}")
-            latest = found
+            candidate = checkpoint.read(run.directory(step))
+            if candidate.step != step or not {TENSORS, NUMBERS} <= set(candidate.files):
+                raise CheckpointError(f"{candidate.directory}: is not the training state of step {step}")
+            latest = candidate
             break
         except CheckpointError as error:
             damaged.append((run.directory(step), error))
@@ -364,7 +364,7 @@ def _newest(folder: Path) -> tuple[Checkpoint | None, list[tuple[Path, Checkpoin
     return latest, damaged
 
 
-def _quarantined(directory: Path, error: CheckpointError) -> str:
+def _quarantine(directory: Path, error: CheckpointError) -> str:
     """Put a damaged checkpoint aside under a name that says so, and the note of it."""
     aside = directory.with_name(f"damaged-{directory.name}")
     if aside.exists():

@@ -41,7 +41,7 @@ def read_run_facts(folder: Path) -> RunFacts | None:
         return None
     progress = checkpoint.peek(Run(folder).directory(steps[-1])).json(NUMBERS)["progress"]
     counts: Mapping[str, float] = progress.get("counts") or {}
-    done = max(1, int(progress["step"]))
+    steps_done = max(1, int(progress["step"]))
     unit = "tokens" if "tokens" in counts else next(iter(counts), "examples")
     settings, data, surroundings = (
         config.read(folder / "config.yaml"),
@@ -53,10 +53,10 @@ def read_run_facts(folder: Path) -> RunFacts | None:
     on_gpu = bool(gpus) and str(training.get("device", "auto")).startswith(("auto", "cuda"))
     lora = tuning.get("way") == "lora"
     return RunFacts(
-        steps=done,
+        steps=steps_done,
         seconds=float(progress["seconds"]),
         unit=unit,
-        units_per_step=counts.get(unit, 0.0) / done,
+        units_per_step=counts.get(unit, 0.0) / steps_done,
         device=str(gpus[0]) if on_gpu else "cpu",
         processes=int(surroundings.get("processes") or 1),
         precision="half" if on_gpu and training.get("precision") != "float32" else "fp32",
@@ -83,15 +83,19 @@ def _lengths(settings: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[int,
     train = data.get("train")
     corpora = (train.get("corpora") or []) if isinstance(train, Mapping) else []
     corpora = [corpus for corpus in corpora if "kept" in corpus and "tokens" in corpus]
-    kept = sum(corpus["kept"] for corpus in corpora)
+    pair_count = sum(corpus["kept"] for corpus in corpora)
     sides = [sum(corpus["tokens"][side] for corpus in corpora) for side in ("source", "target")]
-    return (max(1, round(sides[0] / kept)), max(1, round(sides[1] / kept))) if kept and all(sides) else None
+    return (
+        (max(1, round(sides[0] / pair_count)), max(1, round(sides[1] / pair_count)))
+        if pair_count and all(sides)
+        else None
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
     """A JSON object that may be missing or damaged."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

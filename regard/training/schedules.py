@@ -16,25 +16,25 @@ def inverse_root(step: int, *, warmup: int, steps: int) -> float:
 
 def constant(step: int, *, warmup: int, steps: int) -> float:
     """A linear rise to 1 at `warmup`, then 1."""
-    return _risen(step, warmup)
+    return _warmup_share(step, warmup)
 
 
 def linear(step: int, *, warmup: int, steps: int) -> float:
     """A linear rise to 1 at `warmup`, then straight down to 0 just after the last step."""
-    return _risen(step, warmup) * (1 - _fallen(step, warmup, steps))
+    return _warmup_share(step, warmup) * (1 - _decay_share(step, warmup, steps))
 
 
 def cosine(step: int, *, warmup: int, steps: int) -> float:
     """A linear rise to 1 at `warmup`, then half a cosine down to 0 just after the last step (Loshchilov 2017)."""
-    return _risen(step, warmup) * (1 + math.cos(math.pi * _fallen(step, warmup, steps))) / 2
+    return _warmup_share(step, warmup) * (1 + math.cos(math.pi * _decay_share(step, warmup, steps))) / 2
 
 
 SCHEDULES = {"inverse_root": inverse_root, "constant": constant, "linear": linear, "cosine": cosine}
 
 
-def _risen(step: int, warmup: int) -> float:
+def _warmup_share(step: int, warmup: int) -> float:
     return min(1.0, step / max(1, warmup))
 
 
-def _fallen(step: int, warmup: int, steps: int) -> float:
+def _decay_share(step: int, warmup: int, steps: int) -> float:
     return min(1.0, max(0, step - warmup) / max(1, steps + 1 - warmup))

@@ -25,7 +25,7 @@ class Signals:
     def __init__(self) -> None:
         self.asked = False
         self.number: int | None = None  # of the signal that asked
-        self._before: dict[signal.Signals, Any] = {}
+        self._initial_state: dict[signal.Signals, Any] = {}
         self._watcher: _Watcher | None = None
         self._attempting = False
 
@@ -33,7 +33,7 @@ class Signals:
         if threading.current_thread() is threading.main_thread():  # elsewhere Python delivers none
             for number in NUMBERS:
                 if signal.getsignal(number) is not signal.SIG_IGN:  # somebody asked not to be disturbed
-                    self._before[number] = signal.signal(number, self._ask)
+                    self._initial_state[number] = signal.signal(number, self._ask)
             self._watcher = _Watcher()
         return self
 
@@ -65,9 +65,9 @@ class Signals:
             raise _Requested
 
     def _restore(self) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._initial_state.items():
             signal.signal(number, handler)
-        self._before.clear()
+        self._initial_state.clear()
 
 
 def improves(value: int | float | None, best: int | float | None, direction: str) -> bool:
@@ -87,25 +87,25 @@ class _Watcher:
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
-        self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._initial_state = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def dismiss(self) -> None:
-        signal.set_wakeup_fd(self._before)
+        signal.set_wakeup_fd(self._initial_state)
         os.write(self._write, b"\0")
         self._thread.join()
         os.close(self._read)
         os.close(self._write)
 
     def _watch(self) -> None:
-        seen: list[int] = []
+        received: list[int] = []
         while True:
-            patience = None if len(seen) < 2 else GRACE if len(seen) == 2 else 0.0
+            patience = None if len(received) < 2 else GRACE if len(received) == 2 else 0.0
             ready, _, _ = select.select([self._read], [], [], patience)
             if not ready:
-                os._exit(128 + seen[-1])
+                os._exit(128 + received[-1])
             number = os.read(self._read, 1)[0]
             if number == 0:
                 return
-            seen += [number] if number in NUMBERS else []
+            received += [number] if number in NUMBERS else []

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard import config, models
 from regard.checkpoint import Checkpoint
-from regard.config.merging import chosen_before, drop_automatic_preset, merged, preset_of
+from regard.config.merging import drop_automatic_preset, keep_earlier_values, merge_settings, preset_of
 from regard.data.examples import TensorBatch
 from regard.training import transfer
 from regard.training.checking import prepare_report
@@ -62,7 +62,7 @@ class Given:
     """What was named beside them."""
 
     @property
-    def told(self) -> bool:
+    def is_declared(self) -> bool:
         """Whether somebody said what they are, so that looks do not matter."""
         return self.kind is not None or "task" in self.settings
 
@@ -84,8 +84,8 @@ NAMED, SURE, LIKELY, POSSIBLE = 4, 3, 2, 1  # the first: columns say by their na
 
 def data_section(train: Sequence[Any], valid: Sequence[Any] = ()) -> dict[str, Any]:
     """A data section with these files: one stands by itself, so that settings reach into it, several in a list."""
-    named = {"train": list(train), "valid": list(valid)}
-    return {name: files[0] if len(files) == 1 else files for name, files in named.items() if files}
+    files_by_part = {"train": list(train), "valid": list(valid)}
+    return {name: files[0] if len(files) == 1 else files for name, files in files_by_part.items() if files}
 
 
 @runtime_checkable
@@ -188,7 +188,7 @@ class Task(Learner):
         self.recipe, self.data, self.model, self.fixed = recipe, data, model, fixed
 
     @staticmethod
-    def recognise(given: Given) -> Claim | None:
+    def recognise(inputs: Given, /) -> Claim | None:
         """Return what files are taken for, or None where something else must have been meant."""
         return None
 
@@ -227,7 +227,7 @@ class Task(Learner):
     @classmethod
     def limit_settings(cls, settings: Mapping[str, Any], parent: Checkpoint) -> dict[str, Any]:
         """Return settings under which data is prepared for a parent; one that does not fit is refused."""
-        return merged(cls.limit_lengths(cls.model_settings(settings, parent)), settings)
+        return merge_settings(cls.limit_lengths(cls.model_settings(settings, parent)), settings)
 
     @classmethod
     def resolve(
@@ -249,10 +249,10 @@ class Task(Learner):
         if any(name in named.get("training", {}) for name in LENGTHS):
             training = chosen.get("training", {})
             chosen["training"] = {name: value for name, value in training.items() if name not in LENGTHS}
-        chosen = chosen_before(chosen, begun)
+        chosen = keep_earlier_values(chosen, begun)
         if parent is not None:
             chosen["model"] = cls.model_settings(settings, parent)
-        return cls.fill_sizes(config.build(cls.Recipe, merged(chosen, named)), data)
+        return cls.fill_sizes(config.build(cls.Recipe, merge_settings(chosen, named)), data)
 
     @staticmethod
     def build_model(recipe: Any) -> nn.Module:
@@ -283,7 +283,7 @@ def tuning_of(recipe: Any) -> TuningConfig | None:
     return vars(recipe).get("tuning")
 
 
-def evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
+def sample_evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
     """So many of the things, always the same, from all parts of the list: corpora stand there one after the other."""
     if count >= len(things):
         return things
@@ -292,10 +292,10 @@ def evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
 
 def spread_over_classes(labels: Sequence[int], count: int) -> list[int]:
     """Return the places of so many examples, always the same: of every class in turn, or of classes far apart."""
-    seen: dict[int, int] = {}
+    class_counts: dict[int, int] = {}
     turns = []
     for place, label in enumerate(labels):
-        turns.append((seen.setdefault(int(label), 0), int(label), place))
-        seen[int(label)] += 1
+        turns.append((class_counts.setdefault(int(label), 0), int(label), place))
+        class_counts[int(label)] += 1
     in_turn = [place for _, _, place in sorted(turns)]
-    return list(evenly(in_turn[: len(seen)], count)) if count < len(seen) else in_turn[:count]
+    return list(sample_evenly(in_turn[: len(class_counts)], count)) if count < len(class_counts) else in_turn[:count]

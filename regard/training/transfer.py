@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard import config, models
 from regard.checkpoint import Checkpoint, fill
 from regard.models.interface import Backbone, Model, ModelConfig, traits_of
-from regard.models.lora import folded
+from regard.models.lora import merge_lora
 from regard.shipped import name_of
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors",
@@ -69,7 +69,7 @@ def load_weights(model: nn.Module, parent: Checkpoint, *, same_task: bool) -> li
     `same_task` is true if the parent has learnt the same, down to the labels.
     """
     transient = traits_of(model).transient
-    tensors = {name: tensor for name, tensor in folded(parent.finite_tensors()).items() if name not in transient}
+    tensors = {name: tensor for name, tensor in merge_lora(parent.finite_tensors()).items() if name not in transient}
     resized = model.resize_weights(tensors) if isinstance(model, Model) else tensors
     notes = [f"{name} is interpolated" for name, tensor in tensors.items() if resized[name].shape != tensor.shape]
     if same_task:

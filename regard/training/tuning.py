@@ -46,7 +46,7 @@ class TuningConfig:
         return 1.0 if self.way == "full" else STRONGER
 
     @property
-    def layered(self) -> bool:
+    def is_layered(self) -> bool:
         """Whether blocks learn differently."""
         return self.decay < 1 or self.unfreeze > 0
 
@@ -58,11 +58,11 @@ def tune(model: nn.Module, how: TuningConfig, *, started: bool) -> list[str]:
     if not started:
         raise ValueError(f"tuning.way={how.way} needs a model to start from: name it with --from, or leave tuning out")
     backbone = _backbone(model)
-    named = model.named_parameters()
+    candidates = model.named_parameters()
     body = [
         weight
-        for name, weight in named
-        if _part(name, backbone.weights.values()) and not _part(name, backbone.trained_with_head)
+        for name, weight in candidates
+        if _is_in_parts(name, backbone.weights.values()) and not _is_in_parts(name, backbone.trained_with_head)
     ]
     if not body:
         raise ValueError(f"tuning.way={how.way} needs a model with a body that others share: set tuning.way=full")
@@ -85,22 +85,22 @@ def go_on(model: nn.Module, parent: Mapping[str, Tensor]) -> list[str]:
 
     Else its weights are those to which they were added.
     """
-    own = model.state_dict()
-    theirs, ours = ({name for name in names if lora.is_thin(name)} for names in (parent, own))
+    state = model.state_dict()
+    theirs, ours = ({name for name in names if lora.is_thin(name)} for names in (parent, state))
     if not theirs:
         return []
     scales = [name for name in ours & theirs if name.endswith(lora.SCALE)]
-    alike = ours == theirs and all(own[name].shape == parent[name].shape for name in ours)
-    if not alike or not all(own[name].allclose(parent[name]) for name in scales):
+    alike = ours == theirs and all(state[name].shape == parent[name].shape for name in ours)
+    if not alike or not all(state[name].allclose(parent[name]) for name in scales):
         return ["its LoRA adapter was added to its weights"]
     for name in ours | {name.removesuffix(lora.SCALE) + "weight" for name in scales}:
-        own[name].copy_(parent[name])
+        state[name].copy_(parent[name])
     return ["its LoRA adapter learns on, beside the same weights"]
 
 
-def layered(groups: Iterable[dict[str, Any]], model: nn.Module, how: TuningConfig) -> list[dict[str, Any]]:
+def split_layer_groups(groups: Iterable[dict[str, Any]], model: nn.Module, how: TuningConfig) -> list[dict[str, Any]]:
     """The same groups of parameters, those of each block apart: `share` of the rate, from step `begins` on."""
-    if not how.layered:
+    if not how.is_layered:
         return list(groups)
     depths = _depths(model)
     top = max(depths.values(), default=0)
@@ -121,15 +121,15 @@ def share(group: dict[str, Any], step: int) -> float:
 
 def _depths(model: nn.Module) -> dict[int, int]:
     """How high above the input each weight of the body lies: 0 for embeddings, then block by block; heads on top."""
-    found, backbone = dict[int, int](), _backbone(model)
+    depths, backbone = dict[int, int](), _backbone(model)
     for name, parameter in model.named_parameters():
         numbers = [int(part) for part in name.split(".") if part.isdigit()]
         if numbers:
-            found[id(parameter)] = 1 + numbers[0]
-        elif _part(name, backbone.weights.values()) and not name.rpartition(".")[0].endswith("norm"):
-            found[id(parameter)] = 0
-    highest = 1 + max(found.values(), default=0)
-    return {id(parameter): found.get(id(parameter), highest) for parameter in model.parameters()}
+            depths[id(parameter)] = 1 + numbers[0]
+        elif _is_in_parts(name, backbone.weights.values()) and not name.rpartition(".")[0].endswith("norm"):
+            depths[id(parameter)] = 0
+    highest = 1 + max(depths.values(), default=0)
+    return {id(parameter): depths.get(id(parameter), highest) for parameter in model.parameters()}
 
 
 def _backbone(model: nn.Module) -> Backbone:
@@ -138,6 +138,6 @@ def _backbone(model: nn.Module) -> Backbone:
     return (config and config.backbone) or Backbone(family="")
 
 
-def _part(name: str, parts: Iterable[str]) -> bool:
+def _is_in_parts(name: str, parts: Iterable[str]) -> bool:
     """Whether a weight is of one of these parts of a model."""
-    return any(name == own or name.startswith(f"{own}.") for own in parts)
+    return any(name == part or name.startswith(f"{part}.") for part in parts)

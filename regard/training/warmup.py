@@ -27,10 +27,10 @@ class SpeedGauge:
             self._first = step, elapsed
             return None
         first_step, first_elapsed = self._first
-        done = step - first_step
-        if done < STEPS and elapsed < EARLY_SHARE * self.limit:
+        steps_done = step - first_step
+        if steps_done < STEPS and elapsed < EARLY_SHARE * self.limit:
             return None
-        seconds_per_step = max((elapsed - first_elapsed) / done, 1e-9)
+        seconds_per_step = max((elapsed - first_elapsed) / steps_done, 1e-9)
         return step + int(max(0.0, self.limit - elapsed) / seconds_per_step)
 
 

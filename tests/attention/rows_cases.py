@@ -10,7 +10,7 @@ import torch
 from regard.attention.attend import AttentionSpec, attend_row
 from regard.attention.kernels import rows as kernels
 from regard.attention.kernels.rows import LONG, Tiles, attend_rows
-from regard.attention.masks import Mask, Row, between, causal
+from regard.attention.masks import Mask, Row, causal, mask_between
 
 # Itself, the past and another row; no bias, slopes, a table and one that learns; tiles of one sequence and of several.
 SEEDS = (0, 1, 5, 6, 11, 16, 17, 36, 53, 60, 66, 82, 85)
@@ -41,7 +41,7 @@ def differences(seed: int, device: str, dtype: torch.dtype, *, few: bool = False
     queries = torch.randn(len(one.segment), heads, depth, device=device, dtype=dtype).transpose(0, 1)
     both = torch.randn(len(seen.segment), 2 * groups, depth, device=device, dtype=dtype).transpose(0, 1)
     inputs = [queries, both[:groups], both[groups:]]
-    mask: Mask = between(one, seen) & causal() if kind == "causal" else between(one, seen)
+    mask: Mask = mask_between(one, seen) & causal() if kind == "causal" else mask_between(one, seen)
     slope = torch.randn(len(one.segment), heads, depth, device=device, dtype=dtype).transpose(0, 1)
     fast = [each.detach().requires_grad_() for each in inputs]
     plain = [each.detach().double().requires_grad_() for each in inputs]

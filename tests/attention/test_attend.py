@@ -9,7 +9,15 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from regard.attention import attend as module
-from regard.attention.attend import AttentionSpec, attend, attend_explicitly, attend_source, attend_step, sound, weigh
+from regard.attention.attend import (
+    AttentionSpec,
+    attend,
+    attend_explicitly,
+    attend_source,
+    attend_step,
+    cudnn_gradients_are_sound,
+    weigh,
+)
 from regard.attention.cache import LayerCache
 from regard.attention.masks import (
     Grid,
@@ -327,9 +335,9 @@ def test_what_learns_is_not_shared_by_two_passes_through_one_mask():
 
 @pytest.mark.parametrize(("queries", "keys"), [(64, 64), (192, 192), (197, 64), (704, 704), (1, 197)])
 def test_cudnn_is_not_asked_for_gradients_where_it_gives_nan(queries: int, keys: int) -> None:
-    assert not sound(queries, keys)
+    assert not cudnn_gradients_are_sound(queries, keys)
 
 
 @pytest.mark.parametrize("length", [32, 49, 128, 196, 197, 256, 1024])
 def test_cudnn_is_asked_elsewhere(length: int) -> None:
-    assert sound(length, length)
+    assert cudnn_gradients_are_sound(length, length)

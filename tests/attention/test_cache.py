@@ -39,7 +39,7 @@ def feed(past, label):
 
 def sights(past, answers):
     """What each beam of each example sees: the labels of the visible keys, in order, prompt first."""
-    allowed = past.where.allowed()
+    allowed = past.where.visible_pairs()
     keys, values = answers[-1]
     assert allowed.shape == (*past.where.slots.shape[:2], keys.shape[2])
     assert torch.equal(values[:, 0, past.where.room :, 0], -keys[:, 0, past.where.room :, 0])
@@ -67,7 +67,7 @@ def test_every_beam_sees_the_prompt_and_exactly_its_own_past_through_any_reorder
         assert sights(past, answers) == expected
         newest, places = past.where.places(3, answers[0][0].shape[2])
         assert newest.eq(2 + len(histories[0][0]) - 1).all()
-        seen = [places[e][past.where.allowed()[e, k]].tolist() for e in range(2) for k in range(3)]
+        seen = [places[e][past.where.visible_pairs()[e, k]].tolist() for e in range(2) for k in range(3)]
         assert seen == [[*range(2 + len(histories[0][0]))]] * 6
 
 
@@ -148,8 +148,8 @@ def test_the_number_of_an_example_that_left_is_not_given_again():
 
 def test_examples_of_different_prompts_see_their_own_and_no_more():
     where = Stepping.begin(torch.tensor([1, 3]), beams=2, limit=2, room=3).advance()
-    assert where.allowed()[0].int().tolist() == [[1, 0, 0, 1, 0], [1, 0, 0, 0, 1]]
-    assert where.allowed()[1].int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 0, 1]]
+    assert where.visible_pairs()[0].int().tolist() == [[1, 0, 0, 1, 0], [1, 0, 0, 0, 1]]
+    assert where.visible_pairs()[1].int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 0, 1]]
     newest, keys = where.places(2, 5)
     assert newest.tolist() == [[1, 1], [3, 3]]
     assert keys.tolist() == [[0, 1, 2, 1, 1], [0, 1, 2, 3, 3]]

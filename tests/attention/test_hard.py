@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention.hard import HardHead, attend_hard, draw, likeliest, score_function
+from regard.attention.hard import HardHead, attend_hard, most_likely_positions, sample_positions, score_function
 from regard.attention.masks import Grid, padded
 from regard.attention.scores import Additive, dot
 
@@ -25,7 +25,7 @@ class Writing(nn.Module):
         """Costs, log-probabilities and entropies of all steps."""
         remembered, x, found = self.head.remember(memory), memory.new_zeros(len(memory), 1, WIDTH), []
         for step in range(STEPS):
-            at = draw if places is None else (lambda weights, place=places[step]: _at(weights, place))
+            at = sample_positions if places is None else (lambda weights, place=places[step]: _at(weights, place))
             value, log, entropy = self.head.look(x, remembered, choose=at)
             x = torch.tanh(self.state(torch.cat([value, x], -1)))
             found.append((x.pow(2).sum(-1) + x.sum(-1).cos(), log, entropy))
@@ -83,7 +83,7 @@ def test_a_baseline_makes_the_gradient_vary_less():
 def test_places_are_drawn_as_often_as_their_weights_say():
     torch.manual_seed(1)
     weights = torch.tensor([0.5, 0.3, 0.2, 0.0])
-    counts = torch.bincount(draw(weights.expand(100_000, 1, 4)).flatten(), minlength=4) / 100_000
+    counts = torch.bincount(sample_positions(weights.expand(100_000, 1, 4)).flatten(), minlength=4) / 100_000
     assert counts[3] == 0
     assert (counts - weights).abs().max() < 0.01
 
@@ -91,10 +91,10 @@ def test_places_are_drawn_as_often_as_their_weights_say():
 def test_draws_repeat_with_the_seed():
     weights = torch.rand(50, 1, 9)
     torch.manual_seed(3)
-    first = draw(weights)
+    first = sample_positions(weights)
     torch.manual_seed(3)
-    assert torch.equal(first, draw(weights))
-    assert not torch.equal(first, draw(weights))
+    assert torch.equal(first, sample_positions(weights))
+    assert not torch.equal(first, sample_positions(weights))
 
 
 def test_a_hidden_place_is_never_drawn_and_a_blind_query_sees_nothing():
@@ -124,7 +124,7 @@ def test_in_use_it_looks_at_the_likeliest_place_or_at_the_mean():
     weights = (x @ memory.mT).softmax(-1)
     best = memory.gather(1, weights.argmax(-1)[..., None].expand(-1, -1, 4))
     assert torch.equal(head(x, held), best)
-    assert torch.equal(head.look(x, held, choose=likeliest).value, best)
+    assert torch.equal(head.look(x, held, choose=most_likely_positions).value, best)
     head.expected = True
     assert torch.allclose(head(x, held), weights @ memory, atol=1e-6)
 

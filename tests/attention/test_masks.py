@@ -14,8 +14,8 @@ from regard.attention.masks import (
     Row,
     Stepping,
     allow,
-    between,
     causal,
+    mask_between,
     neighbours,
     packed,
     padded,
@@ -127,11 +127,11 @@ def test_a_flat_row_without_a_packed_mask_is_refused():
 
 def test_a_row_looks_at_rows_and_a_batch_at_batches():
     row, grid = Row.of([2]), Grid(torch.tensor([2]), 2)
-    assert between(row, row).dense(2, 2).all()
-    assert between(grid, grid).dense(2, 2).all()
+    assert mask_between(row, row).dense(2, 2).all()
+    assert mask_between(grid, grid).dense(2, 2).all()
     for pair in ((row, grid), (grid, row)):
         with pytest.raises(AssertionError, match="looks at"):
-            between(*pair)
+            mask_between(*pair)
 
 
 @given(st.lists(st.integers(0, 5), max_size=5), st.integers(1, 3), st.integers(0, 9), st.integers(0, 3))

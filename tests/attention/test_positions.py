@@ -17,20 +17,20 @@ from regard.attention.positions import (
     Relative,
     Rotary,
     alibi_slopes,
-    binary,
-    integer,
-    normalised,
+    binary_table,
+    integer_table,
+    normalised_table,
     scheme,
-    sinusoidal,
+    sinusoidal_table,
 )
 from regard.models.transformer import Transformer, TransformerConfig
 
 CODES = {
-    "normalised": normalised,
-    "integer": integer,
-    "binary": lambda length: binary(length, 10),
-    "sinusoidal": lambda length: sinusoidal(length, 16),
-    "sinusoidal_halves": lambda length: sinusoidal(length, 16, halves=True),
+    "normalised": normalised_table,
+    "integer": integer_table,
+    "binary": lambda length: binary_table(length, 10),
+    "sinusoidal": lambda length: sinusoidal_table(length, 16),
+    "sinusoidal_halves": lambda length: sinusoidal_table(length, 16, halves=True),
     "learned": lambda length: Learned(1000, 16).table.weight.detach()[:length],
 }
 PROPERTIES = {
@@ -61,11 +61,11 @@ def test_each_code_has_exactly_the_properties_it_is_known_for(name):
 
 
 def test_a_binary_code_with_too_few_bits_repeats_itself():
-    assert torch.equal(binary(16, 3)[:8], binary(16, 3)[8:])
+    assert torch.equal(binary_table(16, 3)[:8], binary_table(16, 3)[8:])
 
 
 def test_bit_k_flips_every_two_to_the_k_places():
-    code = binary(64, 6)
+    code = binary_table(64, 6)
     assert set(code.unique().tolist()) == {0.0, 1.0}
     for bit in range(6):
         flips = (code[1:, bit] != code[:-1, bit]).nonzero()[:, 0] + 1
@@ -73,19 +73,19 @@ def test_bit_k_flips_every_two_to_the_k_places():
 
 
 def test_sinusoids_are_the_formula_of_the_paper():
-    table = sinusoidal(40, 6)
+    table = sinusoidal_table(40, 6)
     for place in range(40):
         for i in range(3):
             angle = place / 10000 ** (2 * i / 6)
             assert table[place, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
             assert table[place, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
-    halves = sinusoidal(40, 6, halves=True)
+    halves = sinusoidal_table(40, 6, halves=True)
     assert torch.equal(halves, torch.cat([table[:, 0::2], table[:, 1::2]], dim=1))
 
 
 @pytest.mark.parametrize("shift", [1, 7, 30])
 def test_shifting_a_sinusoid_is_one_rotation_for_all_places(shift):
-    width, table = 8, sinusoidal(100, 8).double().numpy()
+    width, table = 8, sinusoidal_table(100, 8).double().numpy()
     rotation = np.zeros((width, width))
     for i in range(0, width, 2):
         angle = shift / 10000 ** (i / width)
@@ -208,7 +208,7 @@ def test_a_normalised_place_is_a_share_of_its_own_text(lengths):
     row, grid = Row.of(lengths, size=20), Grid(torch.tensor(lengths), max(lengths))
     in_row, in_grid = positions.embed(row.place, row.span), positions.embed(grid.place, grid.span)
     for number, length in enumerate(lengths):
-        expected = normalised(length).expand(-1, 4)
+        expected = normalised_table(length).expand(-1, 4)
         assert torch.equal(in_row[row.segment == number], expected)
         assert torch.equal(in_grid[number, :length], expected)
 

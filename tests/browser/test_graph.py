@@ -96,7 +96,7 @@ def test_every_line_joins_its_two_nodes_and_is_as_thick_as_its_number(
     one = visit(file, f"#attention={name}", locale="en-GB")
     rows, lines = rows_of(one), lines_of(one)
     nodes = one.page.locator(".neighbourhood .node").evaluate_all(NODES)
-    assert set(nodes) == {place.name for place in neighbourhood.places(looked)}
+    assert set(nodes) == {place.name for place in neighbourhood.place_nodes(looked)}
     assert set(lines) == {n for n, row in enumerate(rows) if row[0] in nodes and row[1] in nodes}
     pairs = {(row[0], row[1]) for row in rows}
     for number, line in lines.items():

@@ -14,14 +14,14 @@ from regard.attention.scores import Additive, Graph, cosine
 from regard.interpret import page
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Item, Trace, Weights
-from regard.interpret.words import merge, units
+from regard.interpret.words import group_items, merge
 from tests.browser.conftest import CROSS
 
 
 def words_of(trace: Trace) -> torch.Tensor:
     """The matrix that the page shows first."""
     one = trace.find(CROSS)
-    return merge(one.values.mean(0), units(trace.items["target"]), units(trace.items["source"]))
+    return merge(one.values.mean(0), group_items(trace.items["target"]), group_items(trace.items["source"]))
 
 
 def coloured(share: float, scheme: str) -> list[float]:

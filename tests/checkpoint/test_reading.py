@@ -79,7 +79,7 @@ def test_weights_are_never_in_memory_as_bytes(big: Path) -> None:
 
 
 def test_a_score_is_told_without_reading_the_weights(big: Path, reads: Counter[str]) -> None:
-    assert history.summary(big).best == {"bleu": 41.5}
+    assert history.summarise_run(big).best == {"bleu": 41.5}
     assert reads["metrics.json"] == 1
     assert reads["model.safetensors"] == 0
 
@@ -88,7 +88,7 @@ def test_a_score_that_was_tampered_with_is_not_told(tmp_path: Path) -> None:
     checkpoint.write(tmp_path / "best", {"metrics.json": {"bleu": 41.5}})
     (tmp_path / "config.yaml").write_text("task: translation\n")
     (tmp_path / "best" / "metrics.json").write_bytes(checkpoint.render({"bleu": 99.5}))
-    found = history.summary(tmp_path)
+    found = history.summarise_run(tmp_path)
     assert found.best == {}
     assert "metrics.json is damaged" in found.reason
 

@@ -10,7 +10,7 @@ import regard
 from regard.cli import run
 from regard.cli.grammar import called
 from regard.tasks.translation import evaluation
-from regard.training.history import curve
+from regard.training.history import learning_curve
 from tests.conftest import sentences
 
 pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
@@ -39,7 +39,7 @@ def records(folder: Path) -> list[dict]:
 
 
 def test_the_curve_is_what_the_run_measured(trained):
-    points = curve(trained, "bleu")
+    points = learning_curve(trained, "bleu")
     told = [record for record in records(trained) if record["kind"] == "evaluation"]
     assert [(point.step, point.seconds, point.score) for point in points] == [
         (record["step"], record["seconds"], record["bleu"]) for record in told

@@ -39,7 +39,7 @@ def test_a_matrix_and_json_lines_hold_the_same_vectors(models, file, tmp_path, c
     assert run([*words, "-o", str(tmp_path / "a.npy")]) == 0
     assert run([*words, "-o", str(tmp_path / "a.jsonl")]) == 0
     matrix = np.load(tmp_path / "a.npy", allow_pickle=False)
-    np.testing.assert_array_equal(matrix, Embedder.load(recipe.opened(models[0])).embed(LINES))
+    np.testing.assert_array_equal(matrix, Embedder.load(recipe.open_model(models[0])).embed(LINES))
     told = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [one["text"] for one in told] == LINES
     np.testing.assert_array_equal(np.array([one["embedding"] for one in told], np.float32), matrix)
@@ -63,7 +63,7 @@ def test_the_best_lines_are_found_exactly_with_their_numbers(models, file, capsy
     assert [hit["line"] for hit in hits[:2]] == [1, 7], "equals in their order"
     assert sorted(hit["line"] for hit in hits) == [1, 3, 5, 6, 7], "blank lines are not found"
     assert all(hit["text"] == LINES[hit["line"] - 1] for hit in hits)
-    vectors = Embedder.load(recipe.opened(models[0])).embed([hit["text"] for hit in hits]).astype(np.float64)
+    vectors = Embedder.load(recipe.open_model(models[0])).embed([hit["text"] for hit in hits]).astype(np.float64)
     query = vectors[0]
     cosines = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
     np.testing.assert_allclose([hit["score"] for hit in hits], cosines, atol=2e-6)

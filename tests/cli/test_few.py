@@ -10,7 +10,7 @@ import torch
 import regard
 from regard import checkpoint, recipe
 from regard.cli import run
-from regard.tasks.embedding.contrast import strain
+from regard.tasks.embedding.contrast import cosine_loss
 from regard.tasks.embedding.few import FewShot, doubt_accuracy, suits
 from regard.tasks.trained import Trained
 from regard.training import history
@@ -55,7 +55,7 @@ def test_it_classifies_and_scores_itself(few, capsys):
     trace = found.look("A X")
     assert trace.facts["answer"] == "first"
     assert trace.weights
-    known = history.summary(few / "out")
+    known = history.summarise_run(few / "out")
     assert (known.state, known.reason, known.step) == ("finished", "made without steps", 0)
     assert known.best["fitted"] == checkpoint.read(few / "out").metrics["fitted"]
 
@@ -115,7 +115,7 @@ def test_contrast_tunes_the_body_that_is_kept_and_leaves_the_parent_alone(few, m
     tuned, frozen = (regard.load(place, device="cpu") for place in (tmp_path / "a", few / "out"))
     texts = [f"{letter} {other}" for letters in SIDES.values() for letter in letters for other in "XYZ"]
     labels = torch.arange(24) // 12
-    strains = [float(strain(torch.from_numpy(each.embedder.embed(texts)), labels)) for each in (tuned, frozen)]
+    strains = [float(cosine_loss(torch.from_numpy(each.embedder.embed(texts)), labels)) for each in (tuned, frozen)]
     assert strains[0] < 0.2 * strains[1]
     assert tuned.look("A X").facts["answer"] == "first"
     assert tuned.evaluate(few / "texts.csv").details["accuracy"] == checkpoint.read(tmp_path / "a").metrics["fitted"]

@@ -148,7 +148,9 @@ def test_what_was_chosen_for_a_run_is_what_it_resumes_with(task, cases, tmp_path
     asked = {"task": task, **{name: named[name] for name in ("data", "tokenizer") if name in named}}
     kind, own = recipe.resolve(asked)
     begun = kind.resolve(asked, kind.prepare(own))
-    known = recipe.opened(cases[task].model)  # with a checkpoint the same settings are chosen, not those of a new model
+    known = recipe.open_model(
+        cases[task].model
+    )  # with a checkpoint the same settings are chosen, not those of a new model
     resumed = kind.resolve(asked, kind.prepare(own, known), begun=config.plain(begun))
     assert config.plain(resumed) == config.plain(begun)
 

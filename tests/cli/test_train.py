@@ -11,7 +11,7 @@ from regard import config, recipe
 from regard.cli import run
 from regard.cli.train import EPILOG
 from regard.tasks import TASKS
-from regard.tasks.translation.task import Translation, derived
+from regard.tasks.translation.task import Translation, transformer_sizes
 from tests.conftest import Corpus, sentences
 
 SHORT = ["training.steps=1", "training.tensorboard=false"]
@@ -78,7 +78,7 @@ def test_one_setting_leaves_the_others_to_the_data(here: Path):
 
     named = model("model.dropout=0.25")
     assert named == {**model(), "dropout": 0.25}
-    assert named["width"] == derived(180)["width"] != 512
+    assert named["width"] == transformer_sizes(180)["width"] != 512
     recurrent = model("model.name=seq2seq")
     assert (recurrent["name"], recurrent["width"]) == ("seq2seq", 128)
     assert model("model.preset=tiny")["encoder"] == 4, "a preset names all sizes"
@@ -138,7 +138,7 @@ def test_the_shipped_model_is_adapted_by_its_short_name_into_a_language_that_is_
     assert found["decoding"]["longest"] == 48, "no longer than what it learns from"
     assert found["model"]["width"] == regard.load("runs/a", device="cpu").model.config.width == 256
     task, named = recipe.resolve(recipe.order(["a.fr", "a.en"], "data.train.tag=fr").settings)
-    prepared = task.prepare(named, recipe.opened("en-fr"))
+    prepared = task.prepare(named, recipe.open_model("en-fr"))
     assert (prepared.data.train[0].tag, prepared.notes) == ("fr", ()), "what is named is not guessed"
     assert run(["train", "--from", "en-fr", "a.fr", "a.en", "--to", "de", *few]) == 1
     assert "unknown language tag 'de': there are en, fr" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import cache
-from regard.data.cache import Builder, cached, damage, entry, folder, key
+from regard.data.cache import Builder, cache_folder, cached_arrays, ensure_entry, find_damage, key
 from regard.data.readers import Corpus, TextFile
 from regard.data.tokenizers import TokenizerConfig
 from regard.data.tokenizers.units import UnitsConfig
@@ -39,9 +39,9 @@ def leftovers(home: Path) -> list[str]:
 
 
 def test_an_entry_is_built_once_and_then_found(tmp_path):
-    made = entry(tmp_path / "cache", "one", build)
+    made = ensure_entry(tmp_path / "cache", "one", build)
     assert (made.place / "inner" / "numbers").read_bytes() == b"12345"
-    assert entry(tmp_path / "cache", "one", never) == made
+    assert ensure_entry(tmp_path / "cache", "one", never) == made
     assert made.notes == ()
     assert not leftovers(tmp_path / "cache")
 
@@ -55,31 +55,31 @@ def flip(path: Path) -> None:
 @pytest.mark.parametrize("harm", [flip, lambda path: os.truncate(path, 3), Path.unlink], ids=["bit", "cut", "gone"])
 @pytest.mark.parametrize("name", ["inner/numbers", "manifest.json"])
 def test_a_damaged_entry_is_noticed_built_again_and_spoken_of(tmp_path, harm: Callable[[Path], None], name: str):
-    place = entry(tmp_path, "one", build).place
+    place = ensure_entry(tmp_path, "one", build).place
     harm(place / name)
-    assert damage(place) == name
-    made = entry(tmp_path, "one", build)
+    assert find_damage(place) == name
+    made = ensure_entry(tmp_path, "one", build)
     assert made.notes == (f"cached data was damaged ({place / name}): prepared again",)
     assert (made.place / "inner" / "numbers").read_bytes() == b"12345"
-    assert damage(place) is None
-    assert entry(tmp_path, "one", never).notes == ()
+    assert find_damage(place) is None
+    assert ensure_entry(tmp_path, "one", never).notes == ()
     assert not leftovers(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "[3]", "null", "{}", '{"format": 4}', "[" * 100_000, '{"format": 4, "files": 3}'])
 def test_a_manifest_that_is_none_is_damage(tmp_path, text: str):
-    place = entry(tmp_path, "one", build).place
+    place = ensure_entry(tmp_path, "one", build).place
     (place / "manifest.json").write_text(text)
-    assert damage(place) == "manifest.json"
-    assert damage(entry(tmp_path, "one", build).place) is None
+    assert find_damage(place) == "manifest.json"
+    assert find_damage(ensure_entry(tmp_path, "one", build).place) is None
 
 
 def test_an_entry_of_an_older_version_is_built_again_in_silence(tmp_path):
     build((tmp_path / "one").mkdir() or tmp_path / "one")
     old = {"format": 3, "sizes": {"inner/numbers": 5, "empty": 0}}
     (tmp_path / "one" / "manifest.json").write_text(json.dumps(old))
-    assert entry(tmp_path, "one", build).notes == ()
-    assert damage(tmp_path / "one") is None
+    assert ensure_entry(tmp_path, "one", build).notes == ()
+    assert find_damage(tmp_path / "one") is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 35])
@@ -87,11 +87,11 @@ def test_large_files_are_checked_in_pieces_and_no_byte_is_left_out(tmp_path, mon
     monkeypatch.setattr(cache, "PIECE", 10)
     monkeypatch.setattr(cache, "BUFFER", 4)
     data = bytes(range(size))
-    place = entry(tmp_path, "one", lambda place: (place / "file").write_bytes(data) and None).place
-    assert damage(place) is None
+    place = ensure_entry(tmp_path, "one", lambda place: (place / "file").write_bytes(data) and None).place
+    assert find_damage(place) is None
     for number in range(size):
         (place / "file").write_bytes(data[:number] + bytes([data[number] ^ 128]) + data[number + 1 :])
-        assert damage(place) == "file"
+        assert find_damage(place) == "file"
 
 
 def test_a_build_that_fails_leaves_nothing_behind(tmp_path):
@@ -100,7 +100,7 @@ def test_a_build_that_fails_leaves_nothing_behind(tmp_path):
         raise ValueError("bad line")
 
     with pytest.raises(ValueError, match="bad line"):
-        entry(tmp_path, "one", fail)
+        ensure_entry(tmp_path, "one", fail)
     assert not list(tmp_path.iterdir())
 
 
@@ -109,11 +109,11 @@ def test_a_full_disk_is_one_clear_line(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(ValueError, match=r"No space left on device.*REGARD_CACHE"):
-        entry(tmp_path, "one", fail)
+        ensure_entry(tmp_path, "one", fail)
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="REGARD_CACHE"):
-        entry(tmp_path / "file", "one", build)
+        ensure_entry(tmp_path / "file", "one", build)
 
 
 def test_what_a_killed_process_left_is_swept_away_after_a_week(tmp_path):
@@ -125,7 +125,7 @@ def test_what_a_killed_process_left_is_swept_away_after_a_week(tmp_path):
     lock.touch()
     for path in (old, lock):
         os.utime(path, (0, 0))
-    entry(tmp_path, "one", build)
+    ensure_entry(tmp_path, "one", build)
     assert leftovers(tmp_path) == [new.name]
 
 
@@ -139,7 +139,7 @@ def test_of_two_that_want_the_same_one_builds_and_the_other_waits(tmp_path):
         built.append(place)
 
     def want() -> None:
-        made.append(entry(tmp_path, "one", slow))
+        made.append(ensure_entry(tmp_path, "one", slow))
 
     threads = [threading.Thread(target=want) for _ in range(2)]
     threads[0].start()
@@ -162,29 +162,29 @@ def test_where_there_are_no_locks_the_first_to_finish_is_believed(tmp_path, monk
 
     def slow(place: Path) -> None:
         build(place)
-        entry(tmp_path, "one", build)  # somebody else is faster
+        ensure_entry(tmp_path, "one", build)  # somebody else is faster
 
-    assert damage(entry(tmp_path, "one", slow).place) is None
+    assert find_damage(ensure_entry(tmp_path, "one", slow).place) is None
     assert not leftovers(tmp_path)
 
 
 def test_a_builder_that_was_killed_does_not_lock_others_out(tmp_path):
     script = (
-        "import os, sys\nfrom pathlib import Path\nfrom regard.data.cache import entry\n"
-        "entry(Path(sys.argv[1]), 'one', lambda place: os._exit(9))"
+        "import os, sys\nfrom pathlib import Path\nfrom regard.data.cache import ensure_entry\n"
+        "ensure_entry(Path(sys.argv[1]), 'one', lambda place: os._exit(9))"
     )
     root = Path(__file__).parent.parent.parent
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=root, timeout=60)
     assert done.returncode == 9
-    assert damage(entry(tmp_path, "one", build).place) is None
+    assert find_damage(ensure_entry(tmp_path, "one", build).place) is None
 
 
 def test_the_cache_folder_follows_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
-    assert folder() == tmp_path
-    assert folder(tmp_path / "other") == tmp_path / "other"
+    assert cache_folder() == tmp_path
+    assert cache_folder(tmp_path / "other") == tmp_path / "other"
     monkeypatch.delenv("REGARD_CACHE")
-    assert folder() == Path("~/.cache/regard").expanduser()
+    assert cache_folder() == Path("~/.cache/regard").expanduser()
 
 
 def test_a_key_depends_on_content_and_not_on_the_order_of_names():
@@ -206,8 +206,8 @@ def fill(builder: Builder) -> None:
 
 
 def test_arrays_come_back_as_they_were_added_mapped_and_for_reading_only(tmp_path):
-    made = cached("labels", {"files": ["1a"], "version": 1}, fill, cache=tmp_path)
-    again = cached("labels", {"version": 1, "files": ["1a"]}, never, cache=tmp_path)
+    made = cached_arrays("labels", {"files": ["1a"], "version": 1}, fill, cache=tmp_path)
+    again = cached_arrays("labels", {"version": 1, "files": ["1a"]}, never, cache=tmp_path)
     assert again.place == made.place
     for found in (made, again):
         assert set(found) == {"tokens", "matrix", "nothing", "yes"}
@@ -223,7 +223,7 @@ def test_arrays_come_back_as_they_were_added_mapped_and_for_reading_only(tmp_pat
 
 def test_other_contents_have_another_place(tmp_path):
     places = {
-        cached(kind, contents, fill, cache=tmp_path).place
+        cached_arrays(kind, contents, fill, cache=tmp_path).place
         for kind in ("labels", "words")
         for contents in ({"files": ["1a"]}, {"files": ["1b"]}, {"files": ["1a"], "lowercase": True})
     }

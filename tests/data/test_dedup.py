@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data import dedup
-from regard.data.dedup import Keys, Marks, again, differing, key, origin, place
+from regard.data.dedup import Keys, Marks, find_conflicts, find_repeats, key, origin, place
 
 rows = st.lists(st.tuples(st.integers(0, 2**64 - 1) | st.integers(0, 600), st.integers(0, 3)), max_size=60)
 
@@ -54,8 +54,8 @@ def test_rows_met_before_and_keys_with_several_values_are_those_a_dictionary_fin
         values[one].append((number, value))
     for entries in values.values():
         first += [number for number, value in entries if value != entries[0][1]][:1]
-    assert sorted(again(columns[:, 0]).tolist()) == seen
-    assert sorted(differing(columns[:, 0], columns[:, 1]).tolist()) == sorted(first)
+    assert sorted(find_repeats(columns[:, 0]).tolist()) == seen
+    assert sorted(find_conflicts(columns[:, 0], columns[:, 1]).tolist()) == sorted(first)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 50)), max_size=40), st.integers(1, 6))

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from regard.cli.lines import lines_of
-from regard.data.encodings import hint, looks_like
+from regard.data.encodings import guess_encoding, hint
 from regard.data.line_report import LineReport
 from regard.data.readers import Corpus, pairs
 from regard.data.testset import texts
@@ -17,7 +17,7 @@ ENGLISH = "Where is the station?\nHe ate at school.\nIt is 'already' summer.\n"
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252"])
 def test_what_a_file_is_in_is_what_iconv_makes_utf_8_of(tmp_path, encoding):
     data = FRENCH.encode(encoding)
-    named = looks_like(data)
+    named = guess_encoding(data)
     (tmp_path / "a.txt").write_bytes(data)
     ran = subprocess.run(["iconv", "-f", named, "-t", "UTF-8", tmp_path / "a.txt"], capture_output=True, check=True)
     assert ran.stdout.decode() == FRENCH
@@ -27,7 +27,7 @@ def test_what_a_file_is_in_is_what_iconv_makes_utf_8_of(tmp_path, encoding):
     "data", [b"\xff", b"un \xc3 chat", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x00\x00", "déjà".encode()[:2], b"plain"]
 )
 def test_damage_is_not_taken_for_an_encoding(data):
-    assert looks_like(data) is None
+    assert guess_encoding(data) is None
     assert hint(data) == ""
 
 

@@ -11,10 +11,10 @@ from regard.data.language_names import LANGUAGES
 from regard.data.languages import (
     BUCKETS,
     features,
-    foreign,
-    foreign_many,
     guess,
     identify,
+    identify_foreign,
+    identify_foreign_many,
     identify_many,
     is_surely,
     likeliest,
@@ -87,28 +87,28 @@ def test_no_sentence_is_taken_for_the_other_language_and_none_of_four_words_for_
         assert not is_surely(english, "fr"), english
         assert not is_surely(french, "en"), french
         for text in (english, french):
-            assert len(text.split()) < 4 or foreign(text, ["en", "fr"]) is None, text
+            assert len(text.split()) < 4 or identify_foreign(text, ["en", "fr"]) is None, text
 
 
 @pytest.mark.parametrize("code", OTHERS)
 def test_other_languages_are_named(code: str):
     assert identify(OTHERS[code]).code == code
-    assert foreign(OTHERS[code], ["en", "fr"]) == code
-    assert foreign(OTHERS[code], ["en", code]) is None
+    assert identify_foreign(OTHERS[code], ["en", "fr"]) == code
+    assert identify_foreign(OTHERS[code], ["en", code]) is None
 
 
 def test_another_script_is_named_and_a_foreign_word_is_no_alarm():
-    assert foreign("Где находится вокзал?", ["en", "fr"]) == "Cyrillic"
-    assert foreign("駅はどこですか。", ["en", "fr"]) in ("CJK", "Hiragana")
-    assert foreign("Πού είναι ο σταθμός;", ["en", "fr"]) == "Greek"
-    assert foreign("The word спасибо is Russian.", ["en", "fr"]) is None
-    assert foreign("Wo ist der Bahnhof?", ["en", "xx"]) is None, "what the model knows is not known here"
-    assert foreign("42", ["en", "fr"]) is None
+    assert identify_foreign("Где находится вокзал?", ["en", "fr"]) == "Cyrillic"
+    assert identify_foreign("駅はどこですか。", ["en", "fr"]) in ("CJK", "Hiragana")
+    assert identify_foreign("Πού είναι ο σταθμός;", ["en", "fr"]) == "Greek"
+    assert identify_foreign("The word спасибо is Russian.", ["en", "fr"]) is None
+    assert identify_foreign("Wo ist der Bahnhof?", ["en", "xx"]) is None, "what the model knows is not known here"
+    assert identify_foreign("42", ["en", "fr"]) is None
 
 
 def test_short_text_is_never_sure_of_little():
     for text in ("Table", "OK", "Tom", "Paris", "Restaurant", "Pardon"):
-        assert foreign(text, ["en", "fr"]) is None
+        assert identify_foreign(text, ["en", "fr"]) is None
         assert not (is_surely(text, "en") and is_surely(text, "fr"))
 
 
@@ -133,14 +133,14 @@ def test_many_texts_are_judged_as_each_alone():
     together = identify_many(texts)
     assert together[0] is together[1] is together[-1] is None
     assert identify_many(texts) == together, "remembered"
-    strange = foreign_many(texts, ["en", "fr"])
+    strange = identify_foreign_many(texts, ["en", "fr"])
     for text, found, stranger in zip(texts, together, strange, strict=True):
         languages._recent[0] = {}
         assert identify(text) == found
         if found is not None:
             odds = np.exp((logits := sum_plainly(text)) - logits.max())
             assert list(found.probabilities.values()) == pytest.approx((odds / odds.sum()).tolist(), rel=1e-12)
-        assert foreign(text, ["en", "fr"]) == stranger
+        assert identify_foreign(text, ["en", "fr"]) == stranger
 
 
 def test_sums_of_the_longest_text_fit_beside_one_another():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.normalise import TextConfig, normal, plain, recorded, visible
+from regard.data.normalise import TextConfig, normal, plain, read_text_settings, remove_invisible
 
 AWKWARD = (
     "‘’“”„´′…‑−«»–—\u00a0\u202f\u2009\t\n\r\x0b\x85\u2028\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e\0\x07"
@@ -52,7 +52,7 @@ def test_normalising_twice_changes_nothing_more(text):
         once = normal(text, level)
         assert normal(once, level) == once
     assert plain(plain(text)) == plain(text)
-    assert visible(plain(text)) == plain(text)
+    assert remove_invisible(plain(text)) == plain(text)
     assert normal(plain(text), "full") == normal(text, "full")
 
 
@@ -61,11 +61,13 @@ def test_letters_digits_and_marks_all_stay(text):
     def seen(text: str) -> str:
         return "".join(c for c in unicodedata.normalize("NFC", text) if c.isalnum() and c != "ʼ")
 
-    assert seen(normal(text, "full")) == seen(visible(text))
-    assert [c for c in visible(text) if c.isspace()] == [c for c in unicodedata.normalize("NFC", text) if c.isspace()]
+    assert seen(normal(text, "full")) == seen(remove_invisible(text))
+    assert [c for c in remove_invisible(text) if c.isspace()] == [
+        c for c in unicodedata.normalize("NFC", text) if c.isspace()
+    ]
 
 
 def test_a_checkpoint_without_a_record_is_read_as_it_was_trained():
-    assert recorded({"kind": "bpe"})["normalise"] == "none"
-    assert recorded(None)["normalise"] == "none"
-    assert recorded({"normalise": "full"})["normalise"] == "full"
+    assert read_text_settings({"kind": "bpe"})["normalise"] == "none"
+    assert read_text_settings(None)["normalise"] == "none"
+    assert read_text_settings({"normalise": "full"})["normalise"] == "full"

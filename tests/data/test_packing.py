@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.packing import Cell, Packing, buckets, number, pack, shuffled
+from regard.data.packing import Cell, Packing, buckets, number, pack, permute
 
 
 @given(st.integers(1, 3000), st.integers(0, 2**64 - 1))
 def test_a_keyed_permutation_is_a_permutation(size, key):
-    assert sorted(shuffled(np.arange(size), size, key)) == list(range(size))
+    assert sorted(permute(np.arange(size), size, key)) == list(range(size))
 
 
 def test_a_keyed_permutation_can_be_asked_place_by_place_and_for_huge_sizes():
     size = 10**11
     places = np.arange(0, size, size // 1000)
-    together = shuffled(places, size, 5)
-    assert [int(shuffled(np.array([place]), size, 5)[0]) for place in places[:20]] == together[:20].tolist()
+    together = permute(places, size, 5)
+    assert [int(permute(np.array([place]), size, 5)[0]) for place in places[:20]] == together[:20].tolist()
     assert len(set(together.tolist())) == len(places)
     assert together.min() >= 0
     assert together.max() < size
@@ -33,7 +33,7 @@ def test_over_many_keys_every_place_goes_everywhere_about_equally_often(size):
     keys = 600
     reached = np.zeros((size, size))
     for key in range(keys):
-        reached[np.arange(size), shuffled(np.arange(size), size, number(key))] += 1
+        reached[np.arange(size), permute(np.arange(size), size, number(key))] += 1
     deviation = np.abs(reached - keys / size) / math.sqrt(keys / size)
     assert deviation.max() < 4.5
 

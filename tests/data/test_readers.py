@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from regard import config
 from regard.data import readers
 from regard.data.binary_files import HEAD, binary_kind
-from regard.data.encodings import locate
+from regard.data.encodings import find_file
 from regard.data.line_report import LineReport
 from regard.data.public_sets import SETS
 from regard.data.readers import Corpus, pairs
@@ -147,10 +147,10 @@ def test_files_are_also_looked_up_in_the_data_folder(tmp_path, monkeypatch):
     (tmp_path / "deep").mkdir()
     written(tmp_path / "deep" / "a.tsv", "un\tone\n")
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
-    assert locate("deep/a.tsv") == tmp_path / "deep" / "a.tsv"
+    assert find_file("deep/a.tsv") == tmp_path / "deep" / "a.tsv"
     assert read(Corpus(path="deep/a.tsv"))[0] == [(1, "un", "one")]
     with pytest.raises(ValueError, match="REGARD_DATA="):
-        locate("deep/b.tsv")
+        find_file("deep/b.tsv")
 
 
 def test_without_a_variable_the_folder_data_is_looked_into(tmp_path, monkeypatch):
@@ -158,14 +158,14 @@ def test_without_a_variable_the_folder_data_is_looked_into(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data" / "deep").mkdir(parents=True)
     written(tmp_path / "data" / "deep" / "a.tsv", "un\tone\n")
-    assert locate("deep/a.tsv") == Path("data/deep/a.tsv")
+    assert find_file("deep/a.tsv") == Path("data/deep/a.tsv")
     written(tmp_path / "b.tsv", "un\tone\n")
-    assert locate("b.tsv") == Path("b.tsv")
+    assert find_file("b.tsv") == Path("b.tsv")
     with pytest.raises(ValueError, match=r"no file c\.tsv here or under data .*: check the path"):
-        locate("c.tsv")
+        find_file("c.tsv")
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "elsewhere"))
     with pytest.raises(ValueError, match="or under REGARD_DATA="):
-        locate("deep/a.tsv")
+        find_file("deep/a.tsv")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_missing_public_set_is_named_with_its_source(tmp_path, monkeypatch, na
     monkeypatch.delenv("REGARD_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=re.escape(source)) as error:
-        locate(name)
+        find_file(name)
     assert "docs/data.md" in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.sentences import Piece, split, whole
+from regard.data.sentences import Piece, as_one_piece, split_sentences
 
 parts = ["Mr.", "M.", "3.", "z.B.", "end.", "Oui !", "«", "» ", "…", "?!", '"', ")", " ", "\n", "\r\n", "\u2028"]
 texts = st.text() | st.lists(st.sampled_from(parts) | st.text(max_size=4)).map("".join)
@@ -16,7 +16,11 @@ def joined(pieces: list[Piece]) -> str:
 
 @given(texts, st.integers(1, 30))
 def test_joining_the_pieces_gives_the_text_back(text, limit):
-    for pieces in (split(text), whole(text), split(text, fits=lambda part: len(part) <= limit)):
+    for pieces in (
+        split_sentences(text),
+        as_one_piece(text),
+        split_sentences(text, fits=lambda part: len(part) <= limit),
+    ):
         assert joined(pieces) == text
         assert all(piece.text == piece.text.strip() for piece in pieces)
         assert all(not piece.gap.strip() for piece in pieces)
@@ -25,12 +29,12 @@ def test_joining_the_pieces_gives_the_text_back(text, limit):
 
 @given(texts, st.integers(1, 30))
 def test_every_piece_fits(text, limit):
-    assert all(len(piece.text) <= limit for piece in split(text, fits=lambda part: len(part) <= limit))
+    assert all(len(piece.text) <= limit for piece in split_sentences(text, fits=lambda part: len(part) <= limit))
 
 
 @given(texts)
 def test_no_sentence_runs_over_a_line_break(text):
-    assert all("\n" not in piece.text for piece in split(text))
+    assert all("\n" not in piece.text for piece in split_sentences(text))
 
 
 @pytest.mark.parametrize(
@@ -48,33 +52,33 @@ def test_no_sentence_runs_over_a_line_break(text):
     ],
 )
 def test_sentences_end_where_a_reader_would_end_them(sentences):
-    assert [piece.text for piece in split(" ".join(sentences))] == sentences
+    assert [piece.text for piece in split_sentences(" ".join(sentences))] == sentences
 
 
 def test_blank_lines_and_indents_stay():
     text = "  Title\n\n\tFirst line\nsecond line.  Third.\n"
-    assert split(text) == [
+    assert split_sentences(text) == [
         Piece("", "  "),
         Piece("Title", "\n\n\t"),
         Piece("First line", "\n"),
         Piece("second line.", "  "),
         Piece("Third.", "\n"),
     ]
-    assert split("") == whole("") == []
-    assert split(" \n ") == [Piece("", " \n ")]
+    assert split_sentences("") == as_one_piece("") == []
+    assert split_sentences(" \n ") == [Piece("", " \n ")]
 
 
 def test_a_long_sentence_is_cut_at_a_pause_then_at_a_space():
     text = "a sentence with many words, and then some; it goes on and on and on without any stop"
-    pieces = split(text, fits=lambda part: len(part) <= 48)
+    pieces = split_sentences(text, fits=lambda part: len(part) <= 48)
     assert [piece.text for piece in pieces] == [
         "a sentence with many words, and then some;",
         "it goes on and on and on without any stop",
     ]
-    assert all(part.text.split() for part in split(text, fits=lambda part: len(part) <= 12))
-    assert joined(split(text, fits=lambda part: False)) == text
+    assert all(part.text.split() for part in split_sentences(text, fits=lambda part: len(part) <= 12))
+    assert joined(split_sentences(text, fits=lambda part: False)) == text
 
 
 @pytest.mark.parametrize("text", [". " * 10_000, "." * 200_000, " " * 200_000, "\n" * 200_000, "1. Mai " * 10_000])
 def test_strange_texts_take_no_more_than_a_moment(text):
-    assert joined(split(text)) == text
+    assert joined(split_sentences(text)) == text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regard.data.readers import Corpus
-from regard.data.testset import answers, read
+from regard.data.testset import read, read_answers
 
 LINES = ["  Un chat. ", "", "e\u0301te\u0301\u2028x"]
 
@@ -20,7 +20,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 def test_no_line_is_cleaned_left_out_or_moved(files):
     source, target = files
     assert read(Corpus(source=source, target=target)) == [(line, line) for line in LINES]
-    assert answers(source, 3) == LINES
+    assert read_answers(source, 3) == LINES
 
 
 def test_columns_and_fields_are_read_too(tmp_path: Path):
@@ -41,7 +41,7 @@ def test_what_does_not_fit_is_named(files, tmp_path: Path):
     with pytest.raises(ValueError, match=r"test\.fr has 3 lines but .*short\.en has 1"):
         read(Corpus(source=source, target=str(short)))
     with pytest.raises(ValueError, match=r"short\.en has 1 line for 3 sources"):
-        answers(str(short), 3)
+        read_answers(str(short), 3)
     with pytest.raises(ValueError, match=r"wrong\.tsv:2: 1 column"):
         read(Corpus(path=str(wrong)))
     with pytest.raises(ValueError, match="is empty"):

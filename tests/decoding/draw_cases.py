@@ -38,7 +38,7 @@ def shares(logits: torch.Tensor, pick: Sampler | None) -> tuple[float, float]:
     chosen = policy.choose(logits, Front(torch.arange(batch), total, torch.zeros(batch, beams, 0), noise[..., 1]))
     clock, length = torch.full((batch,), 5), torch.ones(batch, dtype=torch.int64)
     record = torch.zeros(4, batch, 3, beams, dtype=torch.int32)
-    forbidden = policy._forbidden(logits)
+    forbidden = policy._forbidden_mask(logits)
     seats = draws.Seats(total, torch.zeros(batch, beams, dtype=torch.int64), length, noise, forbidden)
     draws.draw(logits.clone(), seats, record, clock, None if pick is None else draws.Warping(*pick.warping))
     same = seats.tokens == chosen.tokens

@@ -128,7 +128,7 @@ def test_ranking_in_kernels_is_ranking_in_torch(model, monkeypatch):
         for there in (True, False):
             monkeypatch.setattr(tables, "kernels_run", lambda tensor, there=there: there)
             policy = Searching(Beam(beams=beams), 1)
-            table = tables.Fixed(whole, policy, rows=batch, longest=4)
+            table = tables.StaticBatch(whole, policy, rows=batch, longest=4)
             clock = torch.zeros(batch, dtype=torch.int64, device="cuda")
             lines = tables.Lines.blank(clock, policy, text=0, noise=None)._replace(total=total.clone())
             record, after = table._choose(logits, lines, clock, None)

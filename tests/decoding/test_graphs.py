@@ -8,7 +8,7 @@ import weakref
 import pytest
 import torch
 
-from regard.decoding.graphs import Graph, uncollected
+from regard.decoding.graphs import Graph, pause_garbage_collection
 
 
 class Ring:
@@ -20,7 +20,7 @@ class Ring:
 
 def test_no_garbage_is_collected_during_a_capture_and_it_is_again_afterwards() -> None:
     ring = weakref.ref(Ring())
-    with uncollected():
+    with pause_garbage_collection():
         many = [[] for _ in range(3 * gc.get_threshold()[0])]  # which would set a collection off
         assert ring() is not None
         assert not gc.isenabled()
@@ -31,12 +31,12 @@ def test_no_garbage_is_collected_during_a_capture_and_it_is_again_afterwards() -
 
 
 def test_collection_goes_on_after_a_failure_and_stays_off_where_it_was_off() -> None:
-    with pytest.raises(ValueError, match="in a capture"), uncollected():
+    with pytest.raises(ValueError, match="in a capture"), pause_garbage_collection():
         raise ValueError("in a capture")
     assert gc.isenabled()
     gc.disable()
     try:
-        with uncollected():
+        with pause_garbage_collection():
             pass
         assert not gc.isenabled()
     finally:

@@ -12,7 +12,7 @@ from regard.decoding import tables
 from regard.decoding.batch import BrokenScores, stream
 from regard.decoding.beam import Beam, Searching, search
 from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, Prefix
-from regard.decoding.generate import Drawing, generate, trickle
+from regard.decoding.generate import Drawing, generate, stream_one
 from regard.decoding.lane import NOT_NUMBERS, Group, Lane
 from regard.decoding.sampling import Sampler
 from regard.models.inference import FusedDecoder
@@ -283,7 +283,7 @@ def test_a_text_is_told_token_by_token_even_where_rounds_run_ahead(pair, pick):
     def sampler():
         return pick and Sampler(**pick, generator=torch.Generator().manual_seed(1))
 
-    told = [list(trickle(each, given, limit=20, eos=None, pick=sampler())) for each in (model, lean)]
+    told = [list(stream_one(each, given, limit=20, eos=None, pick=sampler())) for each in (model, lean)]
     [[whole]] = generate(model, given, limit=20, eos=None, pick=sampler())
     for each in told:
         assert [one.tokens for one in each] == [whole.tokens[:size] for size in range(1, 21)]
@@ -294,7 +294,7 @@ def test_a_text_is_told_token_by_token_even_where_rounds_run_ahead(pair, pick):
     end = whole.tokens[5]
     first = whole.tokens.index(end)
     for each in (model, lean):
-        stages = list(trickle(each, given, limit=20, eos=end, pick=sampler()))
+        stages = list(stream_one(each, given, limit=20, eos=end, pick=sampler()))
         assert [one.tokens for one in stages] == [
             *(whole.tokens[:size] for size in range(1, first + 1)),
             whole.tokens[:first],
@@ -305,12 +305,12 @@ def test_a_text_is_told_token_by_token_even_where_rounds_run_ahead(pair, pick):
 def test_a_text_left_in_the_middle_leaves_its_rows_to_others_and_a_pause_keeps_nobody_waiting(pair):
     lean, given, other = FusedDecoder(pair[0]), *(inputs(pair[0], 1, 5, Random(seed)) for seed in (4, 5))
     [[whole]], [[second]] = (generate(pair[0], each, limit=20, eos=None) for each in (given, other))
-    paused = trickle(lean, given, limit=20, eos=None)
+    paused = stream_one(lean, given, limit=20, eos=None)
     begun = [next(paused) for _ in range(3)]
     [[meanwhile]] = generate(lean, other, limit=20, eos=None)  # while nobody can have the rows of the first
     assert meanwhile.tokens == second.tokens
     assert [*begun, *paused][-1].tokens == whole.tokens
-    left = trickle(lean, given, limit=20, eos=None)
+    left = stream_one(lean, given, limit=20, eos=None)
     next(left)
     left.close()
     held = len(lean.tables)
@@ -327,9 +327,9 @@ def test_an_empty_batch_has_no_answers(pair):
 
 def test_the_host_looks_every_few_rounds_and_stops_when_all_are_done(pair, monkeypatch):
     model, lean = pair
-    spans, run = [], tables.Fixed.run
+    spans, run = [], tables.StaticBatch.run
     monkeypatch.setattr(
-        tables.Fixed, "run", lambda table, steps, going: spans.append(steps) or run(table, steps, going)
+        tables.StaticBatch, "run", lambda table, steps, going: spans.append(steps) or run(table, steps, going)
     )
     given = inputs(model, 1, 5, Random(0))
     [[free]] = search(lean, given, Beam(beams=1), limit=12, eos=None)

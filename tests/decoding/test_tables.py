@@ -34,9 +34,9 @@ def test_one_example_takes_one_row_and_a_table_serves_shorter_texts_too(pair):
     for count, rows in ((3, 4), (1, 1), (65, 128)):
         search(lean, inputs(model, count, 3, Random(0)), Beam(beams=2), limit=2, eos=0)
         assert lean.tables[-1].rows == rows
-    for number in range(2 * tables.KEPT):
+    for number in range(2 * tables.MAX_TABLES):
         search(lean, inputs(model, 1, 3, Random(0)), Beam(beams=2), limit=2, eos=0, constraints=[MinimumLength(number)])
-    assert len(lean.tables) == tables.KEPT
+    assert len(lean.tables) == tables.MAX_TABLES
 
 
 def test_tables_and_graphs_die_with_the_model_at_once(pair):
@@ -67,5 +67,5 @@ def test_threads_that_search_at_once_get_what_each_gets_alone(pair):
             together = list(pool.map(lambda case: search(lean, case[0], case[1], limit=12, eos=0), cases))
         for found, expected in zip(together, alone, strict=True):
             same(found, expected)
-    assert len(lean.tables) <= tables.KEPT
+    assert len(lean.tables) <= tables.MAX_TABLES
     assert not any(table.lock.locked() for table in lean.tables)

@@ -26,10 +26,10 @@ def seen_in_steps(model):
 
 def test_a_small_step_takes_one_thread_and_a_large_one_all(two, monkeypatch):
     model = GPT(GPTConfig(vocab=7, width=8, heads=2, hidden=16, depth=1, context=16, dropout=0.0)).eval()
-    assert threads.products(model) == sum(weight.numel() for weight in model.parameters())
+    assert threads.multiplications_per_row(model) == sum(weight.numel() for weight in model.parameters())
     assert seen_in_steps(model) == [1, 1, 1]
     assert torch.get_num_threads() == 2
-    monkeypatch.setattr(threads, "LITTLE", threads.products(model) - 1)
+    monkeypatch.setattr(threads, "LITTLE", threads.multiplications_per_row(model) - 1)
     assert seen_in_steps(model) == [2, 2, 2]
 
 
@@ -38,12 +38,12 @@ def fail():
 
 
 def test_what_fails_leaves_the_threads_as_they_were(two):
-    with pytest.raises(KeyError, match="1"), threads.worth(1):
+    with pytest.raises(KeyError, match="1"), threads.limit_threads(1):
         fail()
     assert torch.get_num_threads() == 2
 
 
 def test_where_nobody_knows_the_work_nothing_is_changed(two):
-    assert threads.products(object()) is None
-    with threads.worth(None):
+    assert threads.multiplications_per_row(object()) is None
+    with threads.limit_threads(None):
         assert torch.get_num_threads() == 2

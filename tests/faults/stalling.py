@@ -13,7 +13,7 @@ import torch
 from regard import checkpoint
 from regard.training import run as runs
 from regard.training import stopping
-from regard.training.lock import held
+from regard.training.lock import is_locked
 from regard.training.task import alone
 from tests.faults.nursery import Child, Quick, Report, answer, differing, prepared, regression, temporary, weights
 from tests.training.conftest import Regression
@@ -124,10 +124,10 @@ def trespass(place: str) -> dict[str, Any]:
     second, third = Child(refused(resume=True)), Child(refused(overwrite=True))
     statuses = [second.wait(), third.wait()]
     after = {path: path.read_bytes() for path in sorted((folder / "run").rglob("*")) if path.is_file()}
-    running = held(folder / "run")
+    running = is_locked(folder / "run")
     first.kill()
     first.wait()
-    killed = held(folder / "run")
+    killed = is_locked(folder / "run")
     last = Child(lambda report: regression(folder / "run", report, steps=9))
     return {
         "pid": first.pid,

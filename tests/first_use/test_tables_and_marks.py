@@ -54,7 +54,7 @@ def test_the_line_that_names_the_separator_is_left_out_of_other_tables():
     sheet = Sheet.read(save("numbers.csv", "sep=;\nx;y\n1,5;2\n3;4\n"))
     assert (sheet.header, sheet.lines) == (["x", "y"], [("numbers.csv:3", ["1.5", "2"]), ("numbers.csv:4", ["3", "4"])])
     prompts, _ = read_prompts(save("p.csv", "sep=;\ntext;label\na film;positive\n"), read_template("sentiment"))
-    assert [(one.given.x, one.place) for one in prompts] == [("a film", "p.csv:3")]
+    assert [(one.texts.x, one.place) for one in prompts] == [("a film", "p.csv:3")]
     with pytest.warns(UserWarning, match="is a heading and left out"):
         assert list(glossary.rows(save("terms.csv", "sep=;\nEnglish;French\nhouse;maison\n"))) == [
             (3, ["house", "maison"])

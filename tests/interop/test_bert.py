@@ -65,7 +65,7 @@ def lay(folder: Path, case: str):
     return made
 
 
-def revived(found: interop.Found):
+def revived(found: interop.ImportedModel):
     return models.revive(dataclasses.asdict(found.shape), found.tensors)
 
 
@@ -100,10 +100,10 @@ def compare(theirs, ours, *, segmented: bool) -> None:
         if name in found and ours.config.masked:
             near(ours.logits(features)[here], found[name][here])
     if found.get("pooler_output") is not None:
-        near(ours.pooled(features, grid), found.pooler_output)
+        near(ours.pool_features(features, grid), found.pooler_output)
     for name in ("logits", "seq_relationship_logits"):
         if name in found and ours.config.next_sentence and (name != "logits" or not ours.config.masked):
-            near(ours.following(ours.pooled(features, grid)), found[name])
+            near(ours.following(ours.pool_features(features, grid)), found[name])
     assert compared
 
 
@@ -150,7 +150,7 @@ def test_a_model_of_ours_gives_the_same_numbers_there_and_comes_back(settings, k
     family = interop.family_for(shape)
     assert family.kind == kind
     checkpoint.write(tmp_path / "out", interop.written(family, shape, checkpoint.weights(ours), tokenizer))
-    theirs = getattr(transformers, family.called(shape)).from_pretrained(tmp_path / "out").eval()
+    theirs = getattr(transformers, family.architecture_name(shape)).from_pretrained(tmp_path / "out").eval()
     if kind == "roberta":  # whose pad is 0 here
         tokens = torch.randint(5, VOCAB, (2, 30))
         with torch.no_grad():
@@ -159,7 +159,7 @@ def test_a_model_of_ours_gives_the_same_numbers_there_and_comes_back(settings, k
     else:
         compare(theirs, ours, segmented=shape.segments > 1)
     back = interop.read(tmp_path / "out")
-    assert interop.family.settled(back.shape) == interop.family.settled(shape)
+    assert interop.family.inference_settings(back.shape) == interop.family.inference_settings(shape)
     assert all(torch.equal(tensor, back.tensors[name]) for name, tensor in checkpoint.weights(ours).items())
 
 
@@ -255,7 +255,7 @@ def test_minilm_gives_the_features_of_transformers():
         grid = Grid(torch.tensor([len(ids)]), len(ids))
         features, expected = ours(tokens, layout=grid), theirs(tokens)
         assert (features - expected.last_hidden_state).abs().max() < 1e-5
-        assert (ours.pooled(features, grid) - expected.pooler_output).abs().max() < 1e-5
+        assert (ours.pool_features(features, grid) - expected.pooler_output).abs().max() < 1e-5
 
 
 @torch.no_grad()
@@ -280,7 +280,7 @@ def test_a_bert_of_reactions_has_both_heads(tmp_path):
     grid = Grid(torch.tensor([32]), 32)
     for precision, near in ((torch.float32, 1e-5), (torch.float64, 1e-10)):  # relative to logits of about 10
         features, expected = ours.to(precision)(tokens, layout=grid), theirs.to(precision)(tokens)
-        following = ours.following(ours.pooled(features, grid))
+        following = ours.following(ours.pool_features(features, grid))
         assert features.dtype == expected.prediction_logits.dtype == precision
         for one, other in (
             (ours.logits(features), expected.prediction_logits),

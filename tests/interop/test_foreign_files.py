@@ -105,7 +105,7 @@ def test_what_is_no_regular_file_is_refused_in_one_line(name, kind, folder, soon
     if name == "adapter_config.json":
         base = interop.read(folder)
         put(kind, folder / name)
-        said = refusal(folder, lambda place: interop.beside(place, base))
+        said = refusal(folder, lambda place: interop.add_adapter(place, base))
     else:
         put(kind, folder / name)
         said = refusal(folder)

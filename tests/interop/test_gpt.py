@@ -18,7 +18,7 @@ from tests.interop.making import CASES, VOCAB, change, lay, scattered
 PRESETS = ["gpt1", "gpt2", "bloom-560m", "llama-7b", "llama2-70b", "stories15m"]
 
 
-def revived(found: interop.Found):
+def revived(found: interop.ImportedModel):
     """The model that was read, ready to use."""
     return models.revive(dataclasses.asdict(found.shape), found.tensors)
 
@@ -111,7 +111,7 @@ def test_a_model_of_ours_gives_the_same_logits_there_and_comes_back(settings, tm
         expected = theirs(tokens).logits
     assert (logits(ours, tokens) - expected).abs().max() < 1e-5
     back = interop.read(out)
-    assert interop.family.settled(back.shape) == interop.family.settled(shape)
+    assert interop.family.inference_settings(back.shape) == interop.family.inference_settings(shape)
     state = checkpoint.weights(ours)
     assert state.keys() == back.tensors.keys()
     assert all(torch.equal(state[name], tensor) for name, tensor in back.tensors.items())
@@ -206,8 +206,10 @@ def test_settings_that_real_folders_have_are_understood():
         "torch_dtype": "float16", "transformers_version": "4.31.0", "use_cache": True, "vocab_size": 32000,
     }  # fmt: skip
     for family, fields, preset in ((GPT2, gpt2, "gpt2"), (Bloom, bloom, "bloom-560m"), (Llama, llama, "llama2-7b")):
-        shape = family.understood(Fields(fields))
-        assert interop.family.settled(shape) == interop.family.settled(GPTConfig(**GPTConfig.PRESETS[preset]))
+        shape = family.build_config(Fields(fields))
+        assert interop.family.inference_settings(shape) == interop.family.inference_settings(
+            GPTConfig(**GPTConfig.PRESETS[preset])
+        )
 
 
 def test_settings_of_the_wrong_sort_are_named(tmp_path):

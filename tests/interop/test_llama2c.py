@@ -85,7 +85,7 @@ def test_a_file_of_llama2c_is_the_llama_it_was_made_from(tied, groups, tmp_path)
     assert expected.std() > 0.5
     assert (logits - expected).abs().max() < 1e-5
     family = interop.family_for(found.shape)
-    back = family.given(found.shape, found.tensors)
+    back = family.export_tensors(found.shape, found.tensors)
     assert all(torch.equal(tensor, theirs.state_dict()[name]) for name, tensor in back.items())
 
 

@@ -71,7 +71,7 @@ def spell(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
 
 
-def revived(found: interop.Found):
+def revived(found: interop.ImportedModel):
     return models.revive(dataclasses.asdict(found.shape), found.tensors)
 
 

@@ -15,7 +15,7 @@ import regard
 from regard import checkpoint, config, interop, models
 from regard.attention.masks import Row
 from regard.cli import run
-from regard.models.lora import adapt, adapted
+from regard.models.lora import adapt, lora_layers
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from tests.interop import test_t5
 from tests.interop.making import lay as lay_gpt
@@ -28,13 +28,13 @@ KINDS = {"class": "AutoModelForSequenceClassification", "tag": "AutoModelForToke
 EVERY = ("query", "key", "value", "output", "inner", "outer")
 
 
-def laid(folder: Path, case: str) -> interop.Found:
+def laid(folder: Path, case: str) -> interop.ImportedModel:
     """A small base of somebody else's, and what it is here."""
     (lay_bert if "bert" in case else lay_gpt)(folder, case)
     return interop.read(folder)
 
 
-def tuned(folder: Path, found: interop.Found, *, tags: bool, matrices: tuple[str, ...], **more: Any) -> Any:
+def tuned(folder: Path, found: interop.ImportedModel, *, tags: bool, matrices: tuple[str, ...], **more: Any) -> Any:
     """A checkpoint of a labeller on that base whose adapter and head are not what they began as; the model itself."""
     bert = found.shape.name == "bert"
     kind = BERTEncoderConfig if bert else GPTEncoderConfig
@@ -50,7 +50,7 @@ def tuned(folder: Path, found: interop.Found, *, tags: bool, matrices: tuple[str
             state[f"reader.{name}"].copy_(tensor)
     adapt(model, 2, 3.0, matrices)
     with torch.no_grad():
-        for each in adapted(model):
+        for each in lora_layers(model):
             each.lora_up.normal_(std=0.3)
         model.output.bias.copy_(torch.tensor([0.5, -1.0, 2.0]))
     settings = {
@@ -136,7 +136,7 @@ def test_an_adapter_of_a_language_model_goes_there_and_comes_back(case, tmp_path
     model = models.revive(config.plain(found.shape), found.tensors)
     adapt(model, 2, 3.0, ("query", "value"))
     with torch.no_grad():
-        for each in adapted(model):
+        for each in lora_layers(model):
             each.lora_up.normal_(std=0.3)
     assert run(["import", str(tmp_path / "base"), str(tmp_path / "ours")]) == 0
     files = {name: checkpoint.read(tmp_path / "ours").data(name) for name in ("config.yaml", "tokenizer.json")}

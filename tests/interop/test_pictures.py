@@ -79,7 +79,7 @@ def answered(theirs: Any, pixels: Tensor, **how: Any) -> Any:
 def test_a_vit_of_theirs_says_the_same_and_looks_to_the_same_places(case, tmp_path):
     torch.manual_seed(3)
     theirs = lay(tmp_path, case)
-    assert pictures.meant(tmp_path)
+    assert pictures.is_picture_model(tmp_path)
     found = pictures.read(tmp_path)
     ours, pixels = revived(found), drawn(found.shape)
     expected, whole = answered(theirs, pixels)
@@ -119,7 +119,7 @@ def test_a_vit_of_ours_is_loaded_there_and_comes_back_to_the_bit(case, tmp_path)
     ours = felt(models.build(shape).eval())
     data = {"mean": [0.1] * shape.channels, "std": [0.2] * shape.channels, "fit": "squeeze"}
     labels = [f"kind {n}" for n in range(shape.classes)]
-    checkpoint.write(tmp_path / "ours", pictures.written(shape, weights(ours), data, labels))
+    checkpoint.write(tmp_path / "ours", pictures.model_files(shape, weights(ours), data, labels))
     there = getattr(transformers, CASES[case][0]).from_pretrained(tmp_path / "ours").eval()
     pixels = drawn(shape)
     torch.testing.assert_close(answered(there, pixels)[0], ours(pixels), **CLOSE)
@@ -165,9 +165,9 @@ def test_a_vit_that_does_not_fit_its_config_is_refused_in_a_line(changes, messag
 def test_a_vit_that_they_have_no_class_for_is_refused(settings, reason):
     shape = ViTConfig(classes=3, size=8, patch=4, width=16, heads=2, hidden=16, depth=1, **settings)
     with pytest.raises(ValueError, match=reason):
-        pictures.written(shape, {}, {"mean": [0.5], "std": [0.5]}, [])
+        pictures.model_files(shape, {}, {"mean": [0.5], "std": [0.5]}, [])
     plain = ViTConfig(classes=3, size=8, patch=4, width=16, heads=2, hidden=16, depth=1, stochastic_depth=0.1)
-    assert pictures.Vit.lacking(plain) is None, "what only training needs is nobody's concern"
+    assert pictures.Vit.unsupported_reason(plain) is None, "what only training needs is nobody's concern"
 
 
 # Weights without a config.
@@ -234,9 +234,9 @@ def round_trip(state: dict[str, Tensor], folder: Path) -> pictures.PictureModel:
     """Read a file of weights and hold what would be written again to be the same, to the bit."""
     save_file(state, folder / "weights.safetensors")
     for place in (folder, folder / "weights.safetensors"):
-        assert pictures.meant(place)
+        assert pictures.is_picture_model(place)
         found = pictures.read(place)
-    back = pictures.written(found.shape, found.tensors, found.data, [])["model.safetensors"]
+    back = pictures.model_files(found.shape, found.tensors, found.data, [])["model.safetensors"]
     assert back.keys() == {name for name in state if not name.endswith("num_batches_tracked")}
     assert all(torch.equal(tensor, state[name]) for name, tensor in back.items())
     return found
@@ -295,7 +295,7 @@ def timm_names() -> list[str]:
 
 def test_an_efficientnet_with_timms_names_comes_and_goes(tmp_path):
     shape = models.config_of({"name": "efficientnet", "preset": "efficientnet-lite0", "classes": 7})
-    made = pictures.written(shape, weights(models.build(shape)), {}, [])["model.safetensors"]
+    made = pictures.model_files(shape, weights(models.build(shape)), {}, [])["model.safetensors"]
     assert sorted(made) == sorted(timm_names())
     assert made["blocks.5.3.conv_dw.weight"].shape == (1152, 1, 5, 5)
     found = round_trip(made, tmp_path)
@@ -309,8 +309,8 @@ def test_an_efficientnet_with_timms_names_comes_and_goes(tmp_path):
 
 def test_pickles_and_strangers_are_refused_in_a_line(tmp_path):
     (tmp_path / "resnet18.pth").write_bytes(b"\x80\x02")
-    assert pictures.meant(tmp_path)
-    for asked, place in ((pictures.read, tmp_path), (pictures.meant, tmp_path / "resnet18.pth")):
+    assert pictures.is_picture_model(tmp_path)
+    for asked, place in ((pictures.read, tmp_path), (pictures.is_picture_model, tmp_path / "resnet18.pth")):
         with pytest.raises(ValueError, match=r"is pickled, and a pickle can run code: convert it first with python -c"):
             asked(place)
     stranger = tmp_path / "other" / "model.safetensors"
@@ -338,7 +338,7 @@ def test_pickles_and_strangers_are_refused_in_a_line(tmp_path):
 def test_the_folder_of_a_network_says_its_architecture_and_the_size_of_its_pictures(tmp_path):
     small = VGGConfig(classes=3, size=16, depths=(1, 1, 1), widths=(4, 4, 6), hidden=0)  # too small for a VGG16
     data = {"mean": [0.5] * 3, "std": [0.25] * 3, "fit": "crop"}
-    files = pictures.written(small, weights(models.build(small)), data, ["a", "b", "c"])
+    files = pictures.model_files(small, weights(models.build(small)), data, ["a", "b", "c"])
     checkpoint.write(tmp_path / "vgg", files)
     found = pictures.read(tmp_path / "vgg")
     assert (found.shape.size, found.labels, found.data) == (
@@ -348,7 +348,7 @@ def test_the_folder_of_a_network_says_its_architecture_and_the_size_of_its_pictu
     )
     assert files["config.json"]["architecture"] == "vgg"
     lite = EfficientNetConfig(**{**EfficientNetConfig.PRESETS["efficientnet-lite0"], "classes": 2, "size": 32})
-    told = pictures.written(lite, weights(models.build(lite)), data, ["a", "b"])["config.json"]
+    told = pictures.model_files(lite, weights(models.build(lite)), data, ["a", "b"])["config.json"]
     assert told["architecture"] == "tf_efficientnet_lite0"
     for wrong in ([], [3], ["x", "y", "z"], [3, 0, 0], [1, 16, 16], [3, 16, 20], "16"):
         told = {**files["config.json"], "pretrained_cfg": {"input_size": wrong}}

@@ -9,7 +9,7 @@ from PIL import Image
 
 from regard.data.pictures.album import Shape, scales_of
 from regard.data.pictures.augment import Augment, AugmentConfig
-from regard.data.pictures.decoding import decoded, from_array
+from regard.data.pictures.decoding import decode_array, decode_picture
 from regard.interop.preprocessor import RESAMPLE, read_preparation, read_timm, write_preparation
 
 SIZE = 12
@@ -33,8 +33,8 @@ def photos(tmp_path_factory):
 
 def ours(data, path):
     """Return the pixels of a picture as a classifier here prepares them."""
-    pixels = decoded(path, **Shape.of(Model, data)._asdict()).pixels
-    assert np.array_equal(pixels, from_array(np.asarray(Image.open(path)), **Shape.of(Model, data)._asdict()))
+    pixels = decode_picture(path, **Shape.of(Model, data)._asdict()).pixels
+    assert np.array_equal(pixels, decode_array(np.asarray(Image.open(path)), **Shape.of(Model, data)._asdict()))
     augment = Augment(AugmentConfig(), **scales_of(data), seed=0, device=torch.device("cpu"))
     return augment.plain(torch.from_numpy(pixels)[None])[0].numpy()
 

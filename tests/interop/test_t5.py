@@ -58,7 +58,7 @@ def spell(folder: Path) -> None:
     (folder / "spiece.model").write_bytes(model(pieces))
 
 
-def revived(found: interop.Found):
+def revived(found: interop.ImportedModel):
     return models.revive(dataclasses.asdict(found.shape), found.tensors)
 
 
@@ -157,7 +157,7 @@ def test_a_model_of_ours_gives_the_same_logits_there_and_comes_back(tmp_path):
         checkpoint.write(out, interop.written(interop.family_for(shape), shape, checkpoint.weights(ours), tokenizer))
         agree(T5ForConditionalGeneration.from_pretrained(out).eval(), ours, *batch())
         back = interop.read(out)
-        assert interop.family.settled(back.shape) == interop.family.settled(shape)
+        assert interop.family.inference_settings(back.shape) == interop.family.inference_settings(shape)
         assert all(torch.equal(tensor, back.tensors[name]) for name, tensor in checkpoint.weights(ours).items())
 
 

@@ -77,7 +77,7 @@ def near(ours: Tensor, theirs: Tensor) -> None:
     assert (ours - theirs).abs().max() < 1e-5 * max(1, largest / 10)
 
 
-def same_bytes(found: interop.Found, folder: Path, out: Path) -> None:
+def same_bytes(found: interop.ImportedModel, folder: Path, out: Path) -> None:
     """Whether a model that was read is written as it was."""
     family = interop.family_for(found.shape, found.kind)
     checkpoint.write(out, interop.written(family, found.shape, found.tensors, found.tokenizer))
@@ -121,7 +121,7 @@ def test_a_trained_roberta_is_the_same_here(tmp_path):
     same_bytes(found, tmp_path, tmp_path / "out")
 
 
-def written(theirs: Any, found: interop.Found, batch: dict[str, Tensor], pad: int) -> list[list[int]]:
+def written(theirs: Any, found: interop.ImportedModel, batch: dict[str, Tensor], pad: int) -> list[list[int]]:
     """The same logits and greedy tokens of a model that writes the next line; these tokens."""
     ours = revived(found)
     source, mask = batch["input_ids"], batch["attention_mask"]

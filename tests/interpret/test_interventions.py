@@ -8,8 +8,8 @@ import torch
 import regard
 from regard.attention.masks import causal
 from regard.attention.multihead import MultiHead
-from regard.interpret.alignment.forced import Reader
-from regard.interpret.interventions import ablated, ablation, agreement, deletions, kendall, loss_of
+from regard.interpret.alignment.forced import ForcedReader
+from regard.interpret.interventions import ablate_head, ablate_heads, agreement, answer_loss, deletions, kendall
 
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "format-1"
 PAIRS = [("Le chat noir dort.", "The black cat sleeps."), ("Le loup court vite !", "The wolf runs fast!")]
@@ -17,8 +17,8 @@ WIDTH, HEADS = 8, 2
 
 
 @pytest.fixture(scope="module")
-def reader() -> Reader:
-    return Reader(regard.load(CHECKPOINT))
+def reader() -> ForcedReader:
+    return ForcedReader(regard.load(CHECKPOINT))
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def without(attention: torch.nn.Sequential, part: str, head: int) -> MultiHead:
 def test_an_ablated_head_is_one_without_values_or_without_queries(attention, head: int, way, part: str):
     x = torch.randn(3, 5, WIDTH)
     for mask in ({}, {"mask": causal()}):
-        with ablated(attention, "0", head, way=way):
+        with ablate_head(attention, "0", head, way=way):
             changed = attention[0](x, **mask)
         assert torch.allclose(changed, without(attention, part, head)(x, **mask), atol=1e-6)
         assert not torch.allclose(changed, attention[0](x, **mask), atol=1e-4)
@@ -52,7 +52,7 @@ def test_an_ablated_head_is_one_without_values_or_without_queries(attention, hea
 def test_after_the_block_the_head_is_back(attention: torch.nn.Sequential):
     x = torch.randn(2, 4, WIDTH)
     before = attention[0](x)
-    with pytest.raises(ZeroDivisionError), ablated(attention, "0", 1):
+    with pytest.raises(ZeroDivisionError), ablate_head(attention, "0", 1):
         raise ZeroDivisionError
     assert torch.equal(attention[0](x), before)
     assert not attention[0].weights.watched
@@ -60,29 +60,31 @@ def test_after_the_block_the_head_is_back(attention: torch.nn.Sequential):
 
 @pytest.mark.parametrize(("where", "head", "message"), [("1", 0, "there are 0"), ("0", 2, "heads 0 to 1, not 2")])
 def test_what_is_not_there_cannot_be_silenced(attention, where: str, head: int, message: str):
-    with pytest.raises(ValueError, match=message), ablated(attention, where, head):
+    with pytest.raises(ValueError, match=message), ablate_head(attention, where, head):
         pass
 
 
-def test_every_head_of_a_model_has_an_effect_measured(reader: Reader):
-    loss = loss_of(reader, PAIRS)
-    found = ablation(reader.model, loss)
+def test_every_head_of_a_model_has_an_effect_measured(reader: ForcedReader):
+    loss = answer_loss(reader, PAIRS)
+    found = ablate_heads(reader.model, loss)
     heads = [(one.where, one.head) for one in found]
     names = "encoder.0.attention", "decoder.0.attention", "decoder.0.cross"
     assert heads == [(name, head) for name in names for head in range(2)]
-    with ablated(reader.model, "decoder.0.cross", 1):
+    with ablate_head(reader.model, "decoder.0.cross", 1):
         silent = loss()
     assert found[-1].silent == pytest.approx(silent - loss(), abs=1e-5)
     assert max(one.silent for one in found) > 0.01
 
 
-def test_the_loss_is_the_mean_over_all_tokens(reader: Reader):
+def test_the_loss_is_the_mean_over_all_tokens(reader: ForcedReader):
     coded = [reader.encode(*pair) for pair in PAIRS]
     total = sum(reader.scores([read], [written])[0] for read, written in coded)
-    assert loss_of(reader, PAIRS)() == pytest.approx(-total / sum(len(written) + 1 for _, written in coded), abs=1e-5)
+    assert answer_loss(reader, PAIRS)() == pytest.approx(
+        -total / sum(len(written) + 1 for _, written in coded), abs=1e-5
+    )
 
 
-def test_a_deletion_costs_what_the_shorter_text_loses(reader: Reader):
+def test_a_deletion_costs_what_the_shorter_text_loses(reader: ForcedReader):
     source, target = PAIRS[0]
     costs = deletions(reader, source, target)
     assert len(costs) == 5
@@ -92,7 +94,7 @@ def test_a_deletion_costs_what_the_shorter_text_loses(reader: Reader):
     assert costs[-1] == pytest.approx(whole - part, abs=1e-4)
 
 
-def test_agreement_has_its_controls_beside_it(reader: Reader):
+def test_agreement_has_its_controls_beside_it(reader: ForcedReader):
     found = agreement(reader, [reader.look(*pair) for pair in PAIRS])
     methods = "decoder.0.cross", "mean of all", "mean of all, rolled out"
     assert tuple(one.method for one in found) == methods

@@ -69,7 +69,7 @@ def test_a_map_is_shares_of_one_and_leaves_nothing_behind(method: str, pooling: 
     model = vit(pooling).train()
     if method == "cam" and pooling != "mean":
         pytest.skip("needs a mean of regions")
-    found = maps.mapped(model, pictures(), torch.tensor([0, 2]), method)
+    found = maps.evidence_maps(model, pictures(), torch.tensor([0, 2]), method)
     assert found.shape == (2, 3, 3)
     assert found.min() >= 0
     torch.testing.assert_close(found.sum((1, 2)), torch.ones(2))
@@ -82,15 +82,15 @@ def test_a_map_is_shares_of_one_and_leaves_nothing_behind(method: str, pooling: 
 def test_a_picture_has_the_same_map_alone_and_among_others(pooling: str) -> None:
     model, seen, labels = vit(pooling), pictures(4), torch.tensor([0, 1, 2, 0])
     for method in maps.methods(model):
-        whole = maps.mapped(model, seen, labels, method)
-        alone = torch.cat([maps.mapped(model, seen[[i]], labels[[i]], method) for i in range(4)])
+        whole = maps.evidence_maps(model, seen, labels, method)
+        alone = torch.cat([maps.evidence_maps(model, seen[[i]], labels[[i]], method) for i in range(4)])
         torch.testing.assert_close(whole, alone)
 
 
 def test_the_map_moves_with_the_question_where_the_method_hears_it() -> None:
     model = vit("mean")
     first, second = (
-        {name: maps.mapped(model, pictures(), torch.full((2,), label), name) for name in maps.METHODS}
+        {name: maps.evidence_maps(model, pictures(), torch.full((2,), label), name) for name in maps.METHODS}
         for label in (0, 1)
     )
     moved = {name for name in maps.METHODS if not torch.allclose(first[name], second[name])}
@@ -180,6 +180,6 @@ def test_a_method_that_does_not_fit_is_named_with_those_that_do() -> None:
     with pytest.raises(
         ValueError, match=r"cam does not fit.*no mean of regions.*gradcam, attention, rollout, gradient"
     ):
-        maps.mapped(vit(), pictures(), torch.tensor([0, 0]), "cam")
+        maps.evidence_maps(vit(), pictures(), torch.tensor([0, 0]), "cam")
     with pytest.raises(ValueError, match="'lime' is no method: choose one of cam"):
-        maps.mapped(vit(), pictures(), torch.tensor([0, 0]), "lime")
+        maps.evidence_maps(vit(), pictures(), torch.tensor([0, 0]), "lime")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.interpret.patterns import diagonality, entropy, patterns, rollout
+from regard.interpret.patterns import diagonality, entropy, measure_heads, rollout
 from regard.interpret.trace import Item, Trace, Weights
 
 SIZE = 5
@@ -56,7 +56,7 @@ def test_diagonality_is_the_same_for_rows_that_hide_a_part_of_their_weight():
 def test_a_head_is_named_after_the_relation_it_follows():
     last = torch.zeros(SIZE, SIZE)
     last[:, -1] = 1.0
-    heads = patterns([trace(follow(0), follow(-1), follow(1), last, EVEN)] * 2)
+    heads = measure_heads([trace(follow(0), follow(-1), follow(1), last, EVEN)] * 2)
     assert [head.role for head in heads] == ["itself", "previous token", "next token", "last token", None]
     assert heads[1].relations["previous token"].value == 1.0
     assert heads[1].relations["previous token"].even == pytest.approx(1 / SIZE)
@@ -67,7 +67,7 @@ def test_a_head_is_named_after_the_relation_it_follows():
 def test_pieces_of_one_word_are_a_relation():
     weights = follow(0)
     weights[1], weights[2] = torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0, 0.0, 0.0])
-    [head] = patterns([trace(weights)])
+    [head] = measure_heads([trace(weights)])
     assert head.relations["rest of its word"].value == 1.0
     assert head.relations["rest of its word"].places == 2
     assert head.role == "rest of its word"
@@ -75,7 +75,7 @@ def test_pieces_of_one_word_are_a_relation():
 
 def test_a_decoder_is_held_against_an_even_look_at_its_past_only():
     even = torch.ones(SIZE, SIZE).tril() / torch.arange(1, SIZE + 1)[:, None]
-    [head] = patterns([trace(even, name="decoder.0.attention", query="target", key="fed")])
+    [head] = measure_heads([trace(even, name="decoder.0.attention", query="target", key="fed")])
     assert head.entropy.value == pytest.approx(head.entropy.even)
     assert set(head.relations) == {"itself", "previous token", "first token", "rest of its word"}
     for mean in head.relations.values():
@@ -84,7 +84,7 @@ def test_a_decoder_is_held_against_an_even_look_at_its_past_only():
 
 
 def test_heads_that_look_across_have_a_diagonality_and_no_relations():
-    [head] = patterns([trace(follow(0), name="decoder.0.cross", query="target", key="source")])
+    [head] = measure_heads([trace(follow(0), name="decoder.0.cross", query="target", key="source")])
     assert head.diagonality == pytest.approx(1.0)
     assert head.relations == {}
 

@@ -46,7 +46,7 @@ def test_every_score_gives_the_models_own_weights_and_output_again(score):
     x, memory = torch.randn(1, 4, WIDTH), torch.randn(1, 6, WIDTH)
     found, answer = opened(model, x, memory)
     assert found.difference < 1e-5
-    assert torch.allclose(found.recomputed(), found.weights, **CLOSE)
+    assert torch.allclose(found.recompute_weights(), found.weights, **CLOSE)
     assert torch.allclose(found.contributions().sum(0) + model.attention.output.bias, answer[0], **CLOSE)
 
 
@@ -59,7 +59,7 @@ def test_positions_turn_queries_or_bias_scores_as_in_the_model(name):
     x = torch.randn(1, 5, WIDTH)
     found, answer = opened(model, x, mask=padded(grid, grid) & causal(), positions=positions)
     assert (found.bias is not None) == positions.biased
-    assert torch.allclose(found.recomputed(), found.weights, **CLOSE)
+    assert torch.allclose(found.recompute_weights(), found.weights, **CLOSE)
     assert torch.equal(found.visible, torch.ones(5, 5).tril().bool())
     assert torch.allclose(found.contributions().sum(0) + model.attention.output.bias, answer[0], **CLOSE)
 
@@ -69,14 +69,14 @@ def test_edges_of_a_graph_are_looked_along():
     mask = neighbours(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 0]), nodes=3)
     found, answer = opened(model, torch.randn(3, WIDTH), mask=mask)
     assert found.visible.sum() == 4
-    assert torch.allclose(found.recomputed(), found.weights, **CLOSE)
+    assert torch.allclose(found.recompute_weights(), found.weights, **CLOSE)
     assert torch.allclose(found.contributions().sum(0) + model.attention.output.bias, answer, **CLOSE)
 
 
 def test_a_packed_row_of_one_sentence_is_an_example_too():
     model = Alone()
     found, _ = opened(model, torch.randn(4, WIDTH), mask=packed(Row.of([4])) & causal())
-    assert torch.allclose(found.recomputed(), found.weights, **CLOSE)
+    assert torch.allclose(found.recompute_weights(), found.weights, **CLOSE)
 
 
 def test_queries_keys_and_values_are_those_that_hooks_see():
@@ -137,7 +137,7 @@ def test_a_translators_winning_beam_is_recomputed_token_by_token():
     found, logits = inside(model, lambda: model.logits(model(*inputs, layouts=layouts))[0])
     assert set(found) == {one.name for one in trace.weights}
     for name, each in found.items():
-        assert torch.allclose(each.recomputed(), trace.find(name).values, **CLOSE)
+        assert torch.allclose(each.recompute_weights(), trace.find(name).values, **CLOSE)
     listed = predictions(logits, written, lambda id: translator.target.pieces([id])[0], top=3)
     assert [one.written for one in listed] == [item.text for item in trace.items["target"]]
     total = sum(torch.tensor(one.probability).log() for one in listed)

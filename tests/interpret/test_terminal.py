@@ -7,7 +7,7 @@ from regard.interpret import terminal
 from regard.interpret.steps import Prediction, Step
 from regard.interpret.terminal import Style
 from regard.interpret.trace import Item, Trace, Weights
-from regard.interpret.words import units
+from regard.interpret.words import group_items
 
 SOURCE = [
     Item(" Le", word=0),
@@ -76,13 +76,13 @@ def test_a_long_sentence_wraps_and_stays_inside_the_terminal(words, width):
 
 def test_a_very_long_word_is_cut_short():
     items = [Item("anticonstitutionnellement", word=0), Item(" ok", word=1)]
-    text = terminal.matrix(torch.eye(2), units(items), units(items))
+    text = terminal.matrix(torch.eye(2), group_items(items), group_items(items))
     assert "anticonstitutio…" in text
 
 
 def test_wide_letters_keep_the_columns_straight():
     items = [Item("猫", word=0), Item("黒い猫", word=1), Item("e\u0301", word=2)]
-    _, *lines, _ = terminal.matrix(torch.eye(3), units(items), units(items)).splitlines()
+    _, *lines, _ = terminal.matrix(torch.eye(3), group_items(items), group_items(items)).splitlines()
     starts = [terminal.columns(line[: line.index("█")]) for line in lines]
     assert starts == [7, 10, 17]
 

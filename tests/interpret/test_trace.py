@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention.positions import sinusoidal
+from regard.attention.positions import sinusoidal_table
 from regard.cli.views import View, show
 from regard.interpret import plots, trace
 from regard.interpret.trace import Item, Trace, Weights
@@ -56,7 +56,7 @@ def test_words_that_look_at_a_picture_look_as_their_pieces_do_on_average(monkeyp
         assert said.count(", an equal share 50.0%)") == lines, "a map alike everywhere shades like a sure one"
     monkeypatch.setattr(plots, "LINES", 1)
     with pytest.warns(UserWarning, match="1 more lines are not drawn: give a page"):
-        plots.pictured(words)
+        plots.plot_on_picture(words)
 
 
 def test_another_format_is_refused(example: Trace, tmp_path: Path):
@@ -84,7 +84,7 @@ def test_the_pixels_of_an_alignment_are_its_numbers(example: Trace, tmp_path: Pa
 
 
 def test_a_position_table_is_drawn_place_by_feature():
-    figure = plots.positions(sinusoidal(50, 32), title="sinusoidal")
+    figure = plots.positions(sinusoidal_table(50, 32), title="sinusoidal")
     assert figure.axes[0].images[0].get_array().shape == (50, 32)
 
 

@@ -16,7 +16,7 @@ def test_the_map_keeps_as_much_of_the_differences_as_two_numbers_can():
     values = np.sort(np.linalg.eigvalsh(np.cov(vectors.T.astype(np.float64))))[::-1]
     np.testing.assert_allclose(places.var(axis=0, ddof=1), values[:2], rtol=1e-6)
     np.testing.assert_allclose(places.mean(axis=0), 0, atol=1e-6)
-    assert wordmap.explained(vectors) == pytest.approx(values[:2].sum() / values.sum())
+    assert wordmap.explained_variance(vectors) == pytest.approx(values[:2].sum() / values.sum())
 
 
 def test_a_plane_is_drawn_as_it_is():
@@ -30,7 +30,9 @@ def test_a_plane_is_drawn_as_it_is():
 
 def test_every_word_is_written_on_the_map(tmp_path):
     words = [f"word{number}" for number in range(11)] + ["$x_1$"]
-    figure = wordmap.draw(wordmap.project(some()), words, [number % 3 for number in range(12)], title="some $words")
+    figure = wordmap.plot_words(
+        wordmap.project(some()), words, [number % 3 for number in range(12)], title="some $words"
+    )
     written = [text.get_text() for text in figure.axes[0].texts]
     assert sorted(written) == sorted([*words[:-1], r"\$x_1\$"])
     plots.save(figure, tmp_path / "map.png")

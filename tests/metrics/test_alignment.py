@@ -11,15 +11,24 @@ from hypothesis import strategies as st
 
 from regard.data.tokenizers import WORD
 from regard.metrics import alignment
-from regard.metrics.alignment import Counts, Gold, corpus, count, diagonal, parse, permuted, uniform
+from regard.metrics.alignment import (
+    Counts,
+    Gold,
+    corpus,
+    count_links,
+    diagonal,
+    parse_links,
+    permutation_baseline,
+    uniform_baseline,
+)
 
-SURE, POSSIBLE = parse("0-0 1-2 2-1 2p2")
+SURE, POSSIBLE = parse_links("0-0 1-2 2-1 2p2")
 LEAST = 25  # pairs in which an adjective follows its noun
 
 
 def example(links: str, sources: int, targets: int) -> Gold:
     words = tuple("abcdefgh"[:sources]), tuple("ABCDEFGH"[:targets])
-    return Gold(" ".join(words[0]), " ".join(words[1]), *words, *parse(links))
+    return Gold(" ".join(words[0]), " ".join(words[1]), *words, *parse_links(links))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +46,7 @@ def test_sure_links_are_possible_too():
 )
 def test_a_link_that_cannot_be_read_is_refused(links: str, message: str):
     with pytest.raises(ValueError, match=message):
-        parse(links)
+        parse_links(links)
 
 
 def test_scores_are_those_computed_by_hand():
@@ -62,7 +71,7 @@ def test_with_sure_links_only_the_error_rate_is_one_minus_f1():
 
 
 def test_a_corpus_adds_counts_and_not_rates():
-    one, other = count({(0, 0)}, SURE, POSSIBLE), count({(0, 0), (1, 1)}, *parse("0-0 1-1"))
+    one, other = count_links({(0, 0)}, SURE, POSSIBLE), count_links({(0, 0), (1, 1)}, *parse_links("0-0 1-1"))
     assert corpus([one, other]) == Counts(3, 5, 3, 3)
     assert corpus([one, other]).aer == pytest.approx(1 - 6 / 8)
 
@@ -83,27 +92,27 @@ def test_the_diagonal_links_every_target_word_once_in_order(sources: int, target
 
 def test_the_uniform_control_is_the_mean_of_random_links():
     gold = example("0-0 1-2 2-1 3p1", 4, 3)
-    assert uniform(gold) == Counts(3, 3, 3 / 4, 4 / 4)
+    assert uniform_baseline(gold) == Counts(3, 3, 3 / 4, 4 / 4)
     draw = random.Random(0)
     drawn = [{(draw.randrange(4), place) for place in range(3)} for _ in range(4000)]
-    mean = corpus(count(links, gold.sure, gold.possible) for links in drawn)
-    assert mean.aer == pytest.approx(uniform(gold).aer, abs=0.01)
+    mean = corpus(count_links(links, gold.sure, gold.possible) for links in drawn)
+    assert mean.aer == pytest.approx(uniform_baseline(gold).aer, abs=0.01)
 
 
 def test_the_permuted_control_is_the_mean_over_all_permutations():
     gold = example("0-0 1-2 2-1 2p2 3p1", 4, 3)
     chosen = [2, 0, 2]
     dealt = [{(source, place) for place, source in enumerate(order)} for order in permutations(chosen)]
-    mean = corpus(count(links, gold.sure, gold.possible) for links in dealt)
-    exact = permuted({(source, place) for place, source in enumerate(chosen)}, gold)
+    mean = corpus(count_links(links, gold.sure, gold.possible) for links in dealt)
+    exact = permutation_baseline({(source, place) for place, source in enumerate(chosen)}, gold)
     assert exact.aer == pytest.approx(mean.aer)
     assert exact.found_sure == pytest.approx(mean.found_sure / 6)
 
 
 def test_turning_twice_changes_nothing(shipped: list[Gold]):
     for gold in shipped:
-        assert gold.turned().turned() == gold
-        assert gold.turned().source == gold.target
+        assert gold.swap_languages().swap_languages() == gold
+        assert gold.swap_languages().source == gold.target
 
 
 def test_a_hundred_pairs_ship_with_words_the_tokenizer_groups(shipped: list[Gold]):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.metrics.answers import exact, normalised, overlap
+from regard.metrics.answers import exact_match, normalise, token_f1
 
 WORDS = st.lists(
     st.sampled_from(["The", "a", "cat", "Cat.", "sat", "an", "1,000", "été", "“x”", "-", "theatre", "A.B."])
@@ -29,13 +29,13 @@ WORDS = st.lists(
     ],
 )
 def test_known_answers(answer, right, em, f1):
-    assert exact(answer, right) == em
-    assert overlap(answer, right) == pytest.approx(f1)
+    assert exact_match(answer, right) == em
+    assert token_f1(answer, right) == pytest.approx(f1)
 
 
 def published(answer: str, right: str) -> float:
     """F1 as the paper defines it: the harmonic mean of precision and recall over words."""
-    said, true = normalised(answer).split(), normalised(right).split()
+    said, true = normalise(answer).split(), normalise(right).split()
     left, shared = list(true), 0
     for word in said:
         if word in left:
@@ -50,9 +50,9 @@ def published(answer: str, right: str) -> float:
 @given(WORDS, WORDS)
 def test_f1_is_the_harmonic_mean_of_precision_and_recall(one, other):
     answer, right = " ".join(one), "\t".join(other)
-    if normalised(right) or not right:
-        assert exact(answer, [right]) == (normalised(answer) == normalised(right))
-        assert overlap(answer, [right]) == pytest.approx(published(answer, right))
+    if normalise(right) or not right:
+        assert exact_match(answer, [right]) == (normalise(answer) == normalise(right))
+        assert token_f1(answer, [right]) == pytest.approx(published(answer, right))
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall(one, other):
     ],
 )
 def test_what_does_not_count_is_what_the_official_script_takes_away(text, left):
-    assert normalised(text) == left
+    assert normalise(text) == left

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from regard.metrics.calibration import FEWEST, calibration_error, fitted_temperature, probabilities, surprise
+from regard.metrics.calibration import (
+    FEWEST,
+    calibration_error,
+    fit_temperature,
+    negative_log_likelihood,
+    probabilities,
+)
 
 
 def drawn(count: int = 4000, labels: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -25,9 +31,9 @@ def test_the_error_is_the_distance_of_confidence_and_accuracy_by_bins():
 @pytest.mark.parametrize("heat", [0.3, 1.0, 3.0])
 def test_the_temperature_that_was_put_in_is_found(heat):
     logits, truth = drawn()
-    found = fitted_temperature(logits * heat, truth)
+    found = fit_temperature(logits * heat, truth)
     assert found == pytest.approx(heat, rel=0.1)
-    tried = [surprise(logits * heat, truth, found * by) for by in (0.97, 1.0, 1.03)]
+    tried = [negative_log_likelihood(logits * heat, truth, found * by) for by in (0.97, 1.0, 1.03)]
     assert tried[1] == min(tried)
     before, after = (calibration_error(probabilities(logits * heat, each), truth) for each in (1.0, found))
     assert after < 0.03
@@ -37,14 +43,14 @@ def test_the_temperature_that_was_put_in_is_found(heat):
 
 def test_without_a_mistake_nothing_can_be_said():
     logits = np.array([[2.0, 0.0], [0.0, 1.0]])
-    assert fitted_temperature(logits, np.array([0, 1])) == 1.0
-    assert fitted_temperature(logits, np.array([1, 0])) == 1.0
+    assert fit_temperature(logits, np.array([0, 1])) == 1.0
+    assert fit_temperature(logits, np.array([1, 0])) == 1.0
 
 
 def test_a_temperature_is_fitted_to_some_hundred_examples_and_not_to_fewer():
     logits, truth = drawn(FEWEST)
-    assert fitted_temperature(3 * logits, truth) > 2
-    assert fitted_temperature(3 * logits[1:], truth[1:]) == 1.0
+    assert fit_temperature(3 * logits, truth) > 2
+    assert fit_temperature(3 * logits[1:], truth[1:]) == 1.0
 
 
 def test_fitting_to_enough_examples_costs_a_calibrated_model_little_and_helps_others():
@@ -53,7 +59,7 @@ def test_fitting_to_enough_examples_costs_a_calibrated_model_little_and_helps_ot
         changes = []
         for first in range(0, 10 * FEWEST, FEWEST):
             held = slice(first, first + FEWEST)
-            found = fitted_temperature(heat * logits[held], truth[held])
+            found = fit_temperature(heat * logits[held], truth[held])
             rest = slice(10 * FEWEST, None)
             before, after = (probabilities(heat * logits[rest], each) for each in (1.0, found))
             changes.append(calibration_error(after, truth[rest]) - calibration_error(before, truth[rest]))

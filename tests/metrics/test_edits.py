@@ -7,7 +7,7 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.metrics.edits import Edits, edits, errors, nearest
+from regard.metrics.edits import Edits, edits, errors, nearest_reference
 
 short = st.text("ab c", max_size=7)
 
@@ -56,8 +56,8 @@ def test_without_moved_words_the_unit_rate_is_sacrebleus_translation_edit_rate()
 
 
 def test_of_several_references_the_nearest_counts_and_the_first_of_equally_near_ones():
-    assert nearest(["EY", "B", "IY"], [["AE", "B"], ["EY", "B", "IY"]]) == (Edits(), 3)
-    assert nearest(["A"], [["B"], ["C", "A"]]) == (Edits(1, 1, 0, 0), 1)
+    assert nearest_reference(["EY", "B", "IY"], [["AE", "B"], ["EY", "B", "IY"]]) == (Edits(), 3)
+    assert nearest_reference(["A"], [["B"], ["C", "A"]]) == (Edits(1, 1, 0, 0), 1)
     assert errors(["EY"], [["AH", "EY"]]).answer_rate == 0
     assert errors(["EY"], [["AH"]]).answer_rate == 100
 

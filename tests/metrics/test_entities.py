@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.metrics.entities import are_entities, broken, compare, entities
+from regard.metrics.entities import are_entities, compare, extract_entities, is_orphan_tag
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from regard.metrics.entities import are_entities, broken, compare, entities
     ],
 )
 def test_entities_of_a_sentence(tags, found):
-    assert [tuple(one) for one in entities(tags.split())] == found
+    assert [tuple(one) for one in extract_entities(tags.split())] == found
 
 
 def test_tags_are_those_of_entities_or_not():
@@ -30,12 +30,12 @@ def test_tags_are_those_of_entities_or_not():
 
 
 def test_i_continues_an_entity_of_its_type():
-    assert broken(None, "I-A")
-    assert broken("O", "I-A")
-    assert broken("B-B", "I-A")
-    assert not broken("B-A", "I-A")
-    assert not broken("I-A", "I-A")
-    assert not broken("O", "B-A")
+    assert is_orphan_tag(None, "I-A")
+    assert is_orphan_tag("O", "I-A")
+    assert is_orphan_tag("B-B", "I-A")
+    assert not is_orphan_tag("B-A", "I-A")
+    assert not is_orphan_tag("I-A", "I-A")
+    assert not is_orphan_tag("O", "B-A")
 
 
 def test_f1_counts_whole_entities_of_the_right_type():

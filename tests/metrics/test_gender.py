@@ -30,7 +30,7 @@ def cases() -> tuple[list[str], list[list[str]]]:
 
 
 def test_wrong_and_guessed_are_shares_of_the_captions_that_say_either():
-    whole = gender.measured(*cases(), least=3)[0]
+    whole = gender.measure_activities(*cases(), least=3)[0]
     assert (whole.name, whole.pictures, whole.captions) == ("all", 10, 11)
     assert whole.wrong.score == pytest.approx(2 / 11)
     assert whole.guessed.score == pytest.approx(1 / 11)
@@ -40,7 +40,7 @@ def test_wrong_and_guessed_are_shares_of_the_captions_that_say_either():
 
 
 def test_amplification_is_the_commoner_ones_share_in_captions_less_that_in_references():
-    riding, cooking = (one for one in gender.measured(*cases(), least=3) if one.name != "all")
+    riding, cooking = (one for one in gender.measure_activities(*cases(), least=3) if one.name != "all")
     assert (riding.name, riding.pictures, riding.captions, riding.common) == ("riding", 6, 5, "man")
     assert riding.references == pytest.approx(4 / 6)
     assert riding.amplified.score == pytest.approx(5 / 5 - 4 / 6)
@@ -57,26 +57,26 @@ def test_an_activity_is_what_a_third_of_the_references_do():
     assert gender.activities(["riding", "a man riding", "sitting", "a man", "a horse"]) == {"riding"}
     assert gender.activities(["a man riding past a building", "a man, walking", "riding", "sitting"]) == {"riding"}
     assert gender.activities(["a man wearing a ring in the evening"]) == set()
-    names = [one.name for one in gender.measured(*cases(), least=5)]
+    names = [one.name for one in gender.measure_activities(*cases(), least=5)]
     assert names == ["all", "riding"]
 
 
 def test_pictures_without_either_have_nothing_to_be_measured_by():
-    assert gender.measured(["a man", "a dog"], [["a dog"], ["two dogs"]]) == []
-    [silent] = gender.measured(["a dog", "a person"], [["a man"], ["a woman"]])
+    assert gender.measure_activities(["a man", "a dog"], [["a dog"], ["two dogs"]]) == []
+    [silent] = gender.measure_activities(["a dog", "a person"], [["a man"], ["a woman"]])
     assert (silent.pictures, silent.captions, silent.wrong, silent.common) == (2, 0, None, None)
     assert gender.table([silent]).rows == [("all", "0", "", "", "neither", "50", "")]
     with pytest.raises(ValueError, match="1 captions but references for 2"):
-        gender.measured(["a"], [["a"], ["b"]])
+        gender.measure_activities(["a"], [["a"], ["b"]])
 
 
 def test_pronouns_of_dogs_are_not_men():
-    assert gender.told("a dog with his ball") == set()
-    assert gender.told("A Man, and two WOMEN") == {"man", "woman"}
+    assert gender.mentioned_genders("a dog with his ball") == set()
+    assert gender.mentioned_genders("A Man, and two WOMEN") == {"man", "woman"}
 
 
 def test_lines_and_json_have_every_number_with_its_interval():
-    found = gender.measured(*cases(), least=3)
+    found = gender.measure_activities(*cases(), least=3)
     table = gender.table(found)
     assert [row[0] for row in table.rows] == ["all", "riding", "cooking"]
     assert table.rows[1][1] == "5"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.metrics.lengths import by_length, ratio, words
+from regard.metrics.lengths import by_length, count_words, length_ratio
 from regard.metrics.overlap import bleu
 from regard.metrics.significance import statistics
 
@@ -35,12 +35,12 @@ def test_every_sentence_is_in_exactly_one_bucket(lengths, bounds):
 
 
 def test_words_are_between_spaces_and_characters_where_there_are_none():
-    assert [words(text) for text in ("", " a  b\tc'd ", "我是 Tom。", "l'eau-vive !")] == [0, 3, 3, 2]
+    assert [count_words(text) for text in ("", " a  b\tc'd ", "我是 Tom。", "l'eau-vive !")] == [0, 3, 3, 2]
 
 
 def test_the_ratio_is_that_of_sacrebleu():
     text = bleu(ANSWERS, REFERENCES).text
-    assert f"ratio = {ratio(statistics('bleu', ANSWERS, REFERENCES)):.3f}" in text
+    assert f"ratio = {length_ratio(statistics('bleu', ANSWERS, REFERENCES)):.3f}" in text
 
 
 def test_bounds_that_do_not_rise_and_missing_sources_are_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.metrics.made import frechet, nearest, variety
+from regard.metrics.made import frechet_distance, nearest_neighbours, variety
 
 
 def test_the_distance_is_that_of_two_normal_distributions():
@@ -16,12 +16,12 @@ def test_the_distance_is_that_of_two_normal_distributions():
     a, b = np.cov(one, rowvar=False), np.cov(other, rowvar=False)
     root = linalg.sqrtm(a @ b).real
     known = np.square(one.mean(0) - other.mean(0)).sum() + np.trace(a + b - 2 * root)
-    assert frechet(one, other) == pytest.approx(known, rel=1e-8)
-    assert frechet(one, other) == pytest.approx(frechet(other, one), rel=1e-8)
-    assert frechet(one, one) == pytest.approx(0, abs=1e-6)
-    assert frechet(one, one + np.array([3, 0, 0, 0, 0])) == pytest.approx(9, rel=1e-6)
+    assert frechet_distance(one, other) == pytest.approx(known, rel=1e-8)
+    assert frechet_distance(one, other) == pytest.approx(frechet_distance(other, one), rel=1e-8)
+    assert frechet_distance(one, one) == pytest.approx(0, abs=1e-6)
+    assert frechet_distance(one, one + np.array([3, 0, 0, 0, 0])) == pytest.approx(9, rel=1e-6)
     with pytest.raises(ValueError, match="needs two pictures"):
-        frechet(one[:1], other)
+        frechet_distance(one[:1], other)
 
 
 def test_variety_is_nothing_where_all_pictures_of_a_class_are_the_same():
@@ -39,7 +39,7 @@ def test_neighbours_are_the_nearest_and_a_copy_is_found():
     draw = np.random.default_rng(0)
     among = draw.random((150, 9))
     some = np.concatenate([among[[7, 3]], draw.random((80, 9))])
-    places, far = nearest(some, among)
+    places, far = nearest_neighbours(some, among)
     every = np.sqrt(np.square(some[:, None] - among[None]).mean(-1))
     np.testing.assert_array_equal(places, every.argmin(1))
     np.testing.assert_allclose(far, every.min(1), atol=1e-12)

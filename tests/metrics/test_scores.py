@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from regard.metrics.scores import Judged, Scores, compare
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 
 
 def scores(name, right):
     """A system of which each answer is right (1) or wrong (0)."""
     examples = [Judged(n + 1, f"text {n}", "a", "a" if one else "b", float(one)) for n, one in enumerate(right)]
     return Scores(
-        name, "classification", {"accuracy, %": averaged([100.0 * one for one in right])}, examples, unit="text"
+        name, "classification", {"accuracy, %": mean_statistics([100.0 * one for one in right])}, examples, unit="text"
     )
 
 
@@ -54,7 +54,7 @@ def test_other_references_and_other_tasks_are_not_compared():
     with pytest.raises(ValueError, match="other references"):
         compare([one, other])
     with pytest.raises(ValueError, match="no metric in common"):
-        compare([one, replace(one, statistics={"mae": averaged([1.0, 2.0], lower=True)})])
+        compare([one, replace(one, statistics={"mae": mean_statistics([1.0, 2.0], lower=True)})])
 
 
 def replace_right(judged):

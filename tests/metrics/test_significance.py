@@ -11,7 +11,7 @@ from sacrebleu.significance import PairedTest
 
 from regard.metrics import significance
 from regard.metrics.overlap import bleu, chrf, ter
-from regard.metrics.significance import Statistics, corpus, interval, paired, statistics
+from regard.metrics.significance import Statistics, corpus, interval, paired_test, statistics
 
 TEXT = "the cat sat on a mat while many small dogs ran fast through our old garden . today it rains"
 WORDS = TEXT.split()
@@ -53,7 +53,7 @@ def test_scores_and_p_values_are_those_of_sacrebleu_but_for_ties(counts, kind, t
     monkeypatch.setattr(significance, "TIE", -significance.TIE)  # as sacreBLEU: reached only when exceeded
     monkeypatch.setattr(significance, "ROWS", 64)  # several blocks give the same stream
     samples = 300
-    for one, other in zip(paired(counts, test=test, samples=samples), theirs(counts, kind, samples), strict=True):
+    for one, other in zip(paired_test(counts, test=test, samples=samples), theirs(counts, kind, samples), strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-9)
         assert one.p == other.p_value
         if kind == "bs":
@@ -63,11 +63,11 @@ def test_scores_and_p_values_are_those_of_sacrebleu_but_for_ties(counts, kind, t
 
 @pytest.mark.parametrize("test", ["bootstrap", "randomisation"])
 def test_a_clear_difference_is_found_and_a_system_differs_from_itself_by_chance(counts, test):
-    [_, near, good] = paired(counts, test=test, samples=500)
+    [_, near, good] = paired_test(counts, test=test, samples=500)
     assert good.p < 0.01 < near.p
     assert good.wins > 0.99
     assert (good.difference < 0) == (good.metric == "ter")
-    [_, again] = paired({"one": counts["baseline"], "same": counts["baseline"]}, test=test, samples=100)
+    [_, again] = paired_test({"one": counts["baseline"], "same": counts["baseline"]}, test=test, samples=100)
     assert again.p == 1
     assert again.wins == 0
 
@@ -79,13 +79,13 @@ def test_randomisation_keeps_its_promise_when_there_is_no_difference():
         edits = chance.poisson(3.0, size=(2, 40, 1)).astype(float)
         lengths = np.full((40, 1), 10.0)
         one, other = (Statistics("ter", np.concatenate([own, lengths], 1), "") for own in edits)
-        found.append(paired({"one": one, "other": other}, test="randomisation", samples=200)[1].p)
+        found.append(paired_test({"one": one, "other": other}, test="randomisation", samples=200)[1].p)
     assert 0.12 < np.mean(np.array(found) < 0.2) < 0.28
 
 
 def test_the_same_seed_gives_the_same_verdict_and_another_does_not(counts):
-    assert paired(counts, samples=50) == paired(counts, samples=50)
-    assert paired(counts, samples=50)[1].interval != paired(counts, samples=50, seed=1)[1].interval
+    assert paired_test(counts, samples=50) == paired_test(counts, samples=50)
+    assert paired_test(counts, samples=50)[1].interval != paired_test(counts, samples=50, seed=1)[1].interval
 
 
 SENTENCES = st.lists(st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join), min_size=1, max_size=4)
@@ -122,14 +122,14 @@ def test_an_interval_holds_the_score_and_narrows_with_more_sentences(counts):
 def test_what_cannot_be_compared_is_refused(counts):
     metric = counts["good"].metric
     with pytest.raises(ValueError, match="at least two"):
-        paired({"one": counts["good"]})
+        paired_test({"one": counts["good"]})
     with pytest.raises(ValueError, match="one has 150, two has 3"):
-        paired({"one": counts["good"], "two": counts["good"].some([0, 1, 2])})
+        paired_test({"one": counts["good"], "two": counts["good"].some([0, 1, 2])})
     with pytest.raises(ValueError, match="unknown test"):
-        paired(counts, test="guess")
+        paired_test(counts, test="guess")
     other = statistics("ter" if metric == "bleu" else "bleu", BASELINE, REFERENCES)
     with pytest.raises(ValueError, match="different metrics"):
-        paired({"one": counts["good"], "two": other})
+        paired_test({"one": counts["good"], "two": other})
 
 
 def test_what_cannot_be_counted_is_refused():

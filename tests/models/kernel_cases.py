@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.models.bits import draw_bits
-from regard.models.dropout import STEPS, WORD, dropped
+from regard.models.dropout import STEPS, WORD, drop_features
 from regard.models.gelu import biased_gelu
 
 COUNT = 2500  # words whose bits are counted
@@ -49,7 +49,7 @@ def bits() -> None:
 
     torch.manual_seed(3)
     x = torch.full((37, 55), 2.0, requires_grad=True)  # not a whole number of words
-    y = dropped(x, 0.25)
+    y = drop_features(x, 0.25)
     kept = y != 0
     assert 0.70 < kept.double().mean() < 0.80
     assert torch.allclose(y[kept], torch.tensor(2 / 0.75), rtol=1e-4)
@@ -57,9 +57,9 @@ def bits() -> None:
     assert x.grad is not None
     assert x.grad[~kept].eq(0).all()
     assert torch.allclose(x.grad[kept], torch.tensor(1 / 0.75), rtol=1e-4)
-    assert not dropped(x, 0.25).ne(0).equal(kept), "drawn anew"
+    assert not drop_features(x, 0.25).ne(0).equal(kept), "drawn anew"
     torch.manual_seed(3)
-    assert dropped(x, 0.25).equal(y), "from torch's own seed"
+    assert drop_features(x, 0.25).equal(y), "from torch's own seed"
 
 
 def run() -> None:

@@ -67,8 +67,8 @@ def test_packed_is_padded(settings, fixed):
         flat, lines = model(row, layout=layout, segments=laid), model(tokens, layout=grid, segments=segments)
         torch.testing.assert_close(flat[:16], lines[grid.filled])
         if model.config.pooler:
-            assert model.pooled(flat, layout).shape == (4, 16)
-            torch.testing.assert_close(model.pooled(flat, layout), model.pooled(lines, grid))
+            assert model.pool_features(flat, layout).shape == (4, 16)
+            torch.testing.assert_close(model.pool_features(flat, layout), model.pool_features(lines, grid))
 
 
 @every
@@ -126,7 +126,7 @@ def test_a_row_of_a_fixed_shape_is_pooled_for_as_many_sequences_as_there_may_be(
     model = build()
     row = Row.of([3, 2], longest=4, size=5, segments=6, most=4)
     features = torch.randn(5, 16)
-    pooled = model.pooled(features, row)
+    pooled = model.pool_features(features, row)
     assert pooled.shape == (4, 16)
     torch.testing.assert_close(pooled[:2], torch.tanh(model.pooler(features[[0, 3]])))
     assert model.following(pooled).shape == (4, 2)
@@ -158,7 +158,9 @@ def test_it_learns_one_batch_by_heart(settings):
         features = model(masked, layout=layout)
         loss = F.cross_entropy(model.logits(features[places]), row[places])
         if model.config.next_sentence:
-            loss = loss + F.cross_entropy(model.following(model.pooled(features, layout)), torch.tensor([0, 1, 0]))
+            loss = loss + F.cross_entropy(
+                model.following(model.pool_features(features, layout)), torch.tensor([0, 1, 0])
+            )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

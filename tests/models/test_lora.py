@@ -12,7 +12,7 @@ from regard import models
 from regard.attention.masks import Row
 from regard.models.bert import BERT, BERTConfig
 from regard.models.gpt import GPT, GPTConfig
-from regard.models.lora import LoRALinear, adapt, adapted, folded
+from regard.models.lora import LoRALinear, adapt, lora_layers, merge_lora
 
 SIZES: dict[str, Any] = {"vocab": 31, "width": 16, "heads": 2, "hidden": 32, "depth": 2, "context": 12, "dropout": 0.0}
 MODELS = {"gpt": lambda: GPT(GPTConfig(**SIZES)), "bert": lambda: BERT(BERTConfig(**SIZES))}
@@ -27,7 +27,7 @@ def features(model: Any) -> torch.Tensor:
 def stirred(model: nn.Module) -> None:
     """Thin matrices as after some training."""
     with torch.no_grad():
-        for each in adapted(model):
+        for each in lora_layers(model):
             each.lora_up.normal_(std=0.3)
 
 
@@ -79,11 +79,11 @@ def test_merged_it_gives_the_same_and_unmerged_the_weights_are_as_before(name: s
     stirred(model)
     apart = features(model)
     assert not torch.allclose(apart, plain, atol=1e-3), "it does something"
-    for each in adapted(model):
+    for each in lora_layers(model):
         each.merge()
         each.merge()  # once is enough
     torch.testing.assert_close(features(model), apart, rtol=0, atol=1e-5)
-    for each in adapted(model):
+    for each in lora_layers(model):
         each.unmerge()
     assert features(model).equal(apart)
     assert all(model.state_dict()[name].equal(weight) for name, weight in before.items())
@@ -99,9 +99,9 @@ def test_a_checkpoint_with_them_is_used_as_one_without(name: str) -> None:
     from regard import config
 
     revived = models.revive(config.plain(model.config), tensors)
-    assert not list(adapted(revived))
+    assert not list(lora_layers(revived))
     torch.testing.assert_close(features(revived), features(model), rtol=0, atol=1e-5)
-    assert folded(revived.state_dict()).keys() == revived.state_dict().keys(), "nothing is folded twice"
+    assert merge_lora(revived.state_dict()).keys() == revived.state_dict().keys(), "nothing is folded twice"
 
 
 def test_the_product_counts_alpha_over_rank_times() -> None:

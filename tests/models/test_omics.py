@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.interpret.watch import watch
-from regard.models.omics import MOMA, DeePROG, DeePROGConfig, MOMAConfig, hidden
+from regard.models.omics import MOMA, DeePROG, DeePROGConfig, MOMAConfig, hide_omics
 
 SIZES = (6, 5, 4)
 MODELS = {
@@ -136,7 +136,7 @@ def test_omics_are_hidden_as_often_as_asked_and_never_all() -> None:
     torch.manual_seed(0)
     present = torch.ones(4000, 3, dtype=torch.bool)
     present[:10, 1:] = False
-    left = hidden(present, 0.3)
+    left = hide_omics(present, 0.3)
     assert left.any(-1).all()
     assert not (left & ~present).any()
     rate = 0.7 * (1 - 0.3**3) / (1 - 0.3**3) + 0.3**3  # a sample that would lose all keeps all

@@ -17,7 +17,7 @@ import regard
 from regard import checkpoint, config, models
 from regard.config import words
 from regard.config.registry import Registry
-from regard.models import MODELS, RENAMED, build, config_of, modern, revive
+from regard.models import MODELS, RENAMED, build, config_of, modernise_settings, revive
 from regard.models.interface import ModelConfig
 from regard.models.word2vec import Word2VecConfig
 
@@ -78,12 +78,16 @@ def test_every_model_is_here_under_one_name():
 
 def test_a_name_is_looked_up_without_an_import_and_what_it_stands_for_with_one():
     own = Registry(
-        {"pair": "regard.config.words:nearest,shown", "one": "regard.config.registry:Registry", "gone": "regard.no:It"}
+        {
+            "pair": "regard.config.words:suggest_name,quote",
+            "one": "regard.config.registry:Registry",
+            "gone": "regard.no:It",
+        }
     )
     assert list(own) == ["pair", "one", "gone"]
     assert "gone" in own
     assert "other" not in own
-    assert own["pair"] == (words.nearest, words.shown)
+    assert own["pair"] == (words.suggest_name, words.quote)
     assert own["one"] is Registry
     with pytest.raises(ModuleNotFoundError):
         own["gone"]
@@ -186,9 +190,9 @@ def test_reviving_imports_nothing_that_takes_seconds():
 def test_settings_of_old_name_the_model_of_today(task: str, old: str | None):
     new = RENAMED[task, old]
     shape = dict(SHAPES[new]) | ({} if old is None else {"name": old})
-    found = modern({"task": task, "model": shape, "data": {"train": "a"}})
+    found = modernise_settings({"task": task, "model": shape, "data": {"train": "a"}})
     assert found == {"task": task, "model": {**shape, "name": new}, "data": {"train": "a"}}
-    assert modern(found) == found, "names of today stay"
+    assert modernise_settings(found) == found, "names of today stay"
     assert type(config_of(found["model"])) is MODELS[new][1]
 
 
@@ -196,7 +200,7 @@ def test_settings_of_old_name_the_model_of_today(task: str, old: str | None):
     "settings", [{}, {"task": 3, "model": {}}, {"task": ["x"]}, {"model": [1]}, {"model": {"name": []}}]
 )
 def test_settings_that_are_none_are_left_to_others(settings: dict):
-    assert modern(settings) == settings
+    assert modernise_settings(settings) == settings
 
 
 @pytest.mark.parametrize("folder", [ROOT / "checkpoints" / "format-1", ROOT.parent / "regard" / "pretrained" / "en-fr"])

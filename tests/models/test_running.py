@@ -98,7 +98,7 @@ def test_the_moving_average_follows_statistics_as_it_does_weights():
     moved = model[1].running_var.clone()
     average.follow(1000)
     torch.testing.assert_close(average.weights["1.running_var"], (1 + moved) / 2)
-    with average.applied():
+    with average.apply():
         torch.testing.assert_close(model[1].running_var, (1 + moved) / 2)
     assert torch.equal(model[1].running_var, moved)
 

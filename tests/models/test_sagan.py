@@ -10,8 +10,8 @@ from torch.nn.utils import parametrizations
 
 from regard.models import running, spectral
 from regard.models.running import ClassNorm
-from regard.models.sagan import SAGAN, Attention, SAGANConfig, flattery, frozen, hinge
-from regard.models.spectral import SpectralNorm, normalise, spectra
+from regard.models.sagan import SAGAN, Attention, SAGANConfig, flattery, freeze_weights, hinge
+from regard.models.spectral import SpectralNorm, add_spectral_norm, spectra
 
 SMALL = SAGANConfig(classes=3, size=8, noise=4, widths=(16, 8, 8))
 NO, YES = torch.tensor(False), torch.tensor(True)
@@ -21,7 +21,7 @@ def convolution() -> nn.Conv2d:
     """One with a spectral norm, in double precision."""
     torch.manual_seed(1)
     own = nn.Conv2d(3, 5, 3).double()
-    normalise(own)
+    add_spectral_norm(own)
     return own.double()
 
 
@@ -82,7 +82,7 @@ def test_vetoed_frozen_and_ungraded_rounds_leave_no_trace():
     spectral.forget(spectra(module))
     with torch.no_grad():
         _ = module.weight
-    with frozen(module):
+    with freeze_weights(module):
         _ = module.weight
     spectral.settle(spectra(module), veto=NO)
     assert torch.equal(only(module).left, before)

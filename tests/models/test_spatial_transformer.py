@@ -19,7 +19,7 @@ from regard.models.spatial_transformer import (
     Places,
     SpatialTransformer,
     SpatialTransformerConfig,
-    chained,
+    compose_maps,
     corners,
     sample,
 )
@@ -86,7 +86,7 @@ def test_a_second_look_is_at_the_first_crop_and_corrects_it():
     assert (second - first).abs().max() > 1e-3
     whole = [np.vstack([one, [0, 0, 1]]) @ np.vstack([two, [0, 0, 1]]) for one, two in zip(first, second, strict=True)]
     np.testing.assert_allclose(twice.looks(pixels)[:, 0], np.array(whole)[:, :2], atol=1e-12)
-    torch.testing.assert_close(chained(first, second), twice.looks(pixels)[:, 0])
+    torch.testing.assert_close(compose_maps(first, second), twice.looks(pixels)[:, 0])
 
 
 @torch.no_grad()

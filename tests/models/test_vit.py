@@ -69,7 +69,7 @@ def test_the_last_block_reads_for_the_token_of_the_picture_alone(positions):
     model = build(positions=positions).double()
     pixels = pictures(model).double()
     labels = torch.tensor([0, 3, 1])
-    whole = model.head(model.pooled(model.features(pixels)))  # every token goes through every block
+    whole = model.head(model.pool_features(model.features(pixels)))  # every token goes through every block
     torch.testing.assert_close(model(pixels), whole, rtol=1e-12, atol=1e-12)
     gradients = [
         torch.autograd.grad(F.cross_entropy(logits, labels), list(model.parameters()), allow_unused=True)

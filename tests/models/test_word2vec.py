@@ -11,7 +11,7 @@ import torch
 
 from regard.config import build
 from regard.models import word2vec
-from regard.models.word2vec import Word2Vec, Word2VecConfig, huffman, kept, noise
+from regard.models.word2vec import Word2Vec, Word2VecConfig, build_huffman_tree, keep_probabilities, noise_tables
 
 pytest.importorskip("numba", reason="numba is not installed (pip install 'regard[words]')")
 
@@ -136,30 +136,30 @@ def test_frequent_words_are_left_out_as_the_first_implementation_does():
     counts, sample = np.array([50_000, 3_000, 100, 10, 5]), 1e-3
     total = counts.sum()
     theirs = [(np.sqrt(count / (sample * total)) + 1) * (sample * total) / count for count in counts]
-    np.testing.assert_allclose(kept(counts, sample), np.minimum(theirs, 1), rtol=1e-6)
-    assert (kept(counts, None) == 1).all()
+    np.testing.assert_allclose(keep_probabilities(counts, sample), np.minimum(theirs, 1), rtol=1e-6)
+    assert (keep_probabilities(counts, None) == 1).all()
     model = Word2Vec(Word2VecConfig(sample=sample), counts)
     text = np.zeros(200_000, np.int32)
-    left, _ = word2vec.kernel().thinned(text, model.inputs.keep, np.uint64(3))
+    left, _ = word2vec.kernel().subsample(text, model.inputs.keep, np.uint64(3))
     assert len(left) / len(text) == pytest.approx(theirs[0], rel=0.02)
 
 
 def test_noise_is_drawn_in_proportion_to_counts_raised_to_three_quarters():
     counts = np.array([1000, 500, 200, 50, 50, 7, 1, 1])
-    chance, alias = noise(counts, 0.75)
+    chance, alias = noise_tables(counts, 0.75)
     shares = np.zeros(len(counts))
     for place, (inside, other) in enumerate(zip(chance, alias, strict=True)):
         shares[place] += inside / len(counts)
         shares[other] += (1 - inside) / len(counts)
     np.testing.assert_allclose(shares, counts**0.75 / (counts**0.75).sum(), rtol=1e-5)
     dice, kernel = Dice(0), word2vec.kernel()
-    drawn = Counter(int(kernel.drawn(chance, alias, np.uint64(dice.roll()))) for _ in range(20_000))
+    drawn = Counter(int(kernel.sample_noise(chance, alias, np.uint64(dice.roll()))) for _ in range(20_000))
     np.testing.assert_allclose([drawn[word] / 20_000 for word in range(8)], shares, atol=0.012)
 
 
 @pytest.mark.parametrize("counts", [[1, 1], [5, 5, 5, 5], [100, 50, 20, 9, 3, 1, 1], [2**n for n in range(12, -1, -1)]])
 def test_huffman_codes_are_prefix_free_and_as_short_as_can_be(counts):
-    start, nodes, turns = huffman(np.array(counts))
+    start, nodes, turns = build_huffman_tree(np.array(counts))
     codes = ["".join(map(str, turns[low:high])) for low, high in itertools.pairwise(start)]
     assert not [1 for one, other in itertools.permutations(codes, 2) if other.startswith(one)]
     assert sum(2.0 ** -len(code) for code in codes) == 1

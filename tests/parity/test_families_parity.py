@@ -189,7 +189,7 @@ def test_our_bert_is_theirs():
         features = ours(tokens, layout=grid, segments=segments)
         expected = theirs(input_ids=tokens, attention_mask=grid.filled.long(), token_type_ids=segments)
         agree(ours.logits(features)[grid.filled], expected.prediction_logits[grid.filled])
-        agree(ours.following(ours.pooled(features, grid)), expected.seq_relationship_logits)
+        agree(ours.following(ours.pool_features(features, grid)), expected.seq_relationship_logits)
 
 
 def test_our_roberta_is_theirs():

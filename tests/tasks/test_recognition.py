@@ -186,7 +186,7 @@ def test_what_could_be_several_things_or_none_is_asked_with_the_flags_that_decid
 )
 def test_what_is_said_counts_more_than_looks(kind: str, task: str, here: Path):
     files = laid({"a.tsv": "bonjour\thello\nmerci\tthanks\n"})
-    order = recipe.order([], given=Given(tuple(files), kind=kind))
+    order = recipe.order([], inputs=Given(tuple(files), kind=kind))
     assert order.settings == {"task": task, "data": {"train": {"path": "a.tsv"}}}
 
 
@@ -194,20 +194,20 @@ def test_a_task_that_is_named_learns_from_files_of_its_kind_and_from_no_others(h
     [story] = laid({"story.txt": PROSE})
     assert recipe.order(story, "task=word2vec").settings["task"] == "word2vec"
     with pytest.raises(ValueError, match="--pairs is not for word2vec: give --text"):
-        recipe.order(story, "task=word2vec", given=Given((), kind="pairs"))
+        recipe.order(story, "task=word2vec", inputs=Given((), kind="pairs"))
     with pytest.raises(ValueError, match="counting is not trained on files"):
         recipe.order(story, "task=counting")
     with pytest.raises(ValueError, match="did you mean language"):
         recipe.order(story, "task=langage")
     with pytest.raises(ValueError, match="unknown kind 'pair', did you mean pairs"):
-        recipe.order(story, given=Given((), kind="pair"))
+        recipe.order(story, inputs=Given((), kind="pair"))
     with pytest.raises(ValueError, match="--to names the language of translations"):
-        recipe.order(story, given=Given((), to="fr"))
+        recipe.order(story, inputs=Given((), to="fr"))
 
 
 def test_files_of_one_label_each_are_told_by_their_names(here: Path):
     files = laid({f"{name}.txt": lines(f"{name} {i}" for i in range(5)) for name in ("French", "Polish", "Dutch")})
-    train = recipe.order(files, given=Given((), kind="labelled")).settings["data"]["train"]
+    train = recipe.order(files, inputs=Given((), kind="labelled")).settings["data"]["train"]
     assert train == [{"path": f"{name}.txt", "label": name} for name in ("French", "Polish", "Dutch")]
     assert recipe.order(files).settings["data"]["train"] == [{"path": name} for name in files], "else they are prose"
 
@@ -215,10 +215,10 @@ def test_files_of_one_label_each_are_told_by_their_names(here: Path):
 def test_files_to_measure_on_are_read_like_those_to_learn_from(here: Path):
     both = {"a.fr": SOURCE, "a.en": TARGET, "v.fr": SOURCE, "v.en": TARGET}
     files = laid(both)
-    data = recipe.order(files[:2], given=Given((), valid=tuple(files[2:]), to="en")).settings["data"]
+    data = recipe.order(files[:2], inputs=Given((), valid=tuple(files[2:]), to="en")).settings["data"]
     assert data["valid"] == {"source": "v.fr", "target": "v.en", "tag": "en"}
     swapped = laid({name: quoted(*(row[::-1] for row in REVIEWS)) for name in ("r.csv", "v.csv")})
-    data = recipe.order(swapped[0], given=Given((), valid=("v.csv",))).settings["data"]
+    data = recipe.order(swapped[0], inputs=Given((), valid=("v.csv",))).settings["data"]
     assert data["valid"] == {"path": "v.csv", "columns": [2, 1]}
 
 
@@ -260,7 +260,7 @@ def test_a_column_that_is_named_decides_what_is_predicted(here: Path):
 def test_files_that_cannot_be_are_refused_in_one_line(given: Given, said: str, here: Path):
     laid({"empty.txt": "\n", "a.fr": SOURCE})
     with pytest.raises(ValueError, match=said) as error:
-        recipe.order([], given=given)
+        recipe.order([], inputs=given)
     assert "\n" not in str(error.value)
 
 
@@ -294,5 +294,5 @@ def test_a_file_of_one_huge_line_is_not_called_empty(tmp_path):
         ValueError, match=r"is one line of more than 1,048,576 bytes: say what it holds, with --text .*--quest"
     ):
         recipe.order([str(tmp_path / "squad.json")])
-    told = recipe.order([], given=Given((str(tmp_path / "squad.json"),), kind="questions"))
+    told = recipe.order([], inputs=Given((str(tmp_path / "squad.json"),), kind="questions"))
     assert told.settings["task"] == "question-answering"

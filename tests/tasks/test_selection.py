@@ -7,7 +7,7 @@ import pytest
 
 import regard
 from regard.metrics.scores import Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.trained import DirectAnswers, NoOptions, Trained, revived
 from regard.tasks.translation.translator import Translator
@@ -37,7 +37,7 @@ class Lengths(DirectAnswers):
 
     def evaluate(self, *files, name=None):
         sizes = [float(len(Path(file).read_text())) for file in files]
-        return Scores(name or self.name, self.task, {"characters": averaged(sizes)})
+        return Scores(name or self.name, self.task, {"characters": mean_statistics(sizes)})
 
     def look(self, given, **options):
         raise ValueError(f"{self.name} has no attention to look at")

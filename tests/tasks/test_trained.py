@@ -6,7 +6,7 @@ import pytest
 
 from regard import config
 from regard.metrics.scores import Judged, Scores, compare
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks import TASKS
 from regard.tasks.inputs import InputKind
 from regard.tasks.trained import NoOptions, chosen
@@ -40,7 +40,7 @@ def test_an_option_that_is_unknown_is_named():
 
 def scores(name: str, worth: list[float]) -> Scores:
     examples = [Judged(i + 1, str(i), "x", "y", each) for i, each in enumerate(worth)]
-    return Scores(name, "anything", {"accuracy": averaged(worth)}, examples)
+    return Scores(name, "anything", {"accuracy": mean_statistics(worth)}, examples)
 
 
 def test_models_of_any_task_are_compared_by_paired_tests():
@@ -59,6 +59,6 @@ def test_models_of_any_task_are_compared_by_paired_tests():
 
 
 def test_models_of_different_test_sets_are_not_compared():
-    other = Scores("b", "anything", {"accuracy": averaged([1.0])}, [Judged(1, "0", "z", "y", 1.0)])
+    other = Scores("b", "anything", {"accuracy": mean_statistics([1.0])}, [Judged(1, "0", "z", "y", 1.0)])
     with pytest.raises(ValueError, match="other references"):
         compare([scores("a", [1.0]), other])

@@ -111,7 +111,7 @@ def test_a_reader_takes_over_all_of_a_bert_or_gpt_under_a_new_head(settings, voc
     features = READ[settings["name"]](model, tokens, grid)
     assert torch.equal(after.features(tokens, grid), features)
     if settings["name"] == "bert":
-        assert torch.equal(after.pooled(features, grid), model.pooled(features, grid))
+        assert torch.equal(after.pool_features(features, grid), model.pool_features(features, grid))
 
 
 def test_a_reader_gives_its_body_back_to_the_model_it_came_from(tmp_path):

@@ -34,7 +34,7 @@ DATA["train"]["corpora"][0]["sha256"] = ["1" * 64, "2" * 64]
 
 
 def changes(before: Any, after: Any, *data: Any, recipe: type = TranslationRecipe) -> Changes:
-    return rules.changes(before, after, *data, verdicts=config.verdicts(recipe))
+    return rules.judge_changes(before, after, *data, verdicts=config.verdicts(recipe))
 
 
 def names(entries: list[str]) -> list[str]:

@@ -55,7 +55,11 @@ def test_nothing_is_cast_or_compiled_on_a_cpu() -> None:
 def test_a_short_run_is_recorded_a_long_one_compiled_and_what_is_asked_for_is_done() -> None:
     model, gpu = torch.nn.Linear(2, 2), torch.device("cuda")
     few, many = device.ENOUGH - 1, device.ENOUGH
-    assert [device.way(gpu, "auto", model, steps=steps) for steps in (few, many)] == ["record", "on"]
-    assert [device.way(gpu, wanted, model, steps=few) for wanted in ("on", "record", "off")] == ["on", "record", "off"]
-    assert device.way(CPU, "on", model, steps=many) == "off"
-    assert device.way(gpu, "on", Perceptron(PerceptronConfig(inputs=2, outputs=1)), steps=many) == "off"
+    assert [device.compile_mode(gpu, "auto", model, steps=steps) for steps in (few, many)] == ["record", "on"]
+    assert [device.compile_mode(gpu, wanted, model, steps=few) for wanted in ("on", "record", "off")] == [
+        "on",
+        "record",
+        "off",
+    ]
+    assert device.compile_mode(CPU, "on", model, steps=many) == "off"
+    assert device.compile_mode(gpu, "on", Perceptron(PerceptronConfig(inputs=2, outputs=1)), steps=many) == "off"

@@ -36,7 +36,7 @@ def test_it_stands_in_for_the_weights_only_inside_the_block():
     average = MovingAverage(model, 0.9)
     place, before = model.weight.data_ptr(), model.weight.detach().clone()
     average.weights["weight"].zero_()
-    with average.applied():
+    with average.apply():
         assert model.weight.abs().sum() == 0
         assert model.weight.data_ptr() == place  # captured graphs go on reading there
     assert torch.equal(model.weight, before)
@@ -46,7 +46,7 @@ def test_without_a_decay_nothing_is_kept():
     average = MovingAverage(nn.Linear(3, 2), 0.0)
     assert average.weights == {}
     average.follow(1)
-    with average.applied():
+    with average.apply():
         pass
 
 

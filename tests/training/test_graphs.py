@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.decoding import graphs
 from regard.training import graphs as capture
-from regard.training.graphs import filled, layout, replacing, tensors
+from regard.training.graphs import fill_batch, layout, replace_gradients, tensors
 from regard.training.loop import TrainingConfig, fit
 from regard.training.optim import OptimConfig, on_device
 from regard.training.prefetch import Prefetch
@@ -48,7 +48,7 @@ def test_a_batch_comes_apart_and_together_again() -> None:
     one = batch()
     parts = tensors(one)
     assert [part.shape for part in parts] == [(4,), (2, 4), (1,), (2,)]
-    other = filled(one, iter([part + 1 for part in parts]))
+    other = fill_batch(one, iter([part + 1 for part in parts]))
     assert type(other) is Batch
     assert other.inner.bound == 3
     assert all(a.equal(b + 1) for a, b in zip(tensors(other), parts, strict=True))
@@ -71,7 +71,7 @@ def test_gradients_take_the_place_of_those_there_were() -> None:
         loss.backward()
         return Step(loss=loss.detach(), weight=1)
 
-    assert float(replacing([used, unused], work).loss) == 35
+    assert float(replace_gradients([used, unused], work).loss) == 35
     gradients = [parameter.grad for parameter in (used, unused, other) if parameter.grad is not None]
     assert [each.tolist() for each in gradients] == [[8, 18], [0, 0], [104, 209]], "that of the other was added to"
     assert [each.data_ptr() for each in gradients] == places, "what is recorded reads them where they were"
@@ -86,7 +86,7 @@ def test_gradients_are_where_they_were_when_the_work_fails() -> None:
         raise torch.OutOfMemoryError
 
     with pytest.raises(torch.OutOfMemoryError):
-        replacing([weight], work)
+        replace_gradients([weight], work)
     assert weight.grad is place
 
 
@@ -205,7 +205,7 @@ class Pinned(Batch):
 
     def to(self, device: Any) -> Batch:
         moved = [each.pin_memory().to(device, non_blocking=True) for each in tensors(self)]
-        return filled(Batch(self.inputs, self.inner, self.more), iter(moved))
+        return fill_batch(Batch(self.inputs, self.inner, self.more), iter(moved))
 
 
 class PinnedSums(Sums):

@@ -139,7 +139,7 @@ def test_getting_further_gives_new_chances(train: Any) -> None:
 @pytest.mark.parametrize("retreats", [0, 1, 3])
 def test_where_everything_fails_it_stops_with_a_reason_and_a_good_checkpoint(retreats: int, train: Any) -> None:
     result, run = train(Numbered(bad=range(9, 999)), steps=50, save=2, evaluate=4, failures=3, retreats=retreats)
-    assert result.failed
+    assert result.has_failed
     assert result.reason.startswith(f"diverged: 3 updates in a row failed at step {12 if retreats == 0 else ''}")
     assert "lower optim.rate, raise optim.warmup, or look at" in result.reason
     assert f" {result.reason}\n" in said(run)
@@ -173,7 +173,7 @@ class Scored(Numbered):
 
 def test_a_training_whose_scores_are_never_finite_is_no_success(train: Any) -> None:
     result, run = train(Scored([NAN, INF, NAN]), steps=3, evaluate=1, save=1)
-    assert result.failed
+    assert result.has_failed
     assert result.reason.startswith("diverged: at step 3 no evaluation found a finite loss: lower optim.rate, ")
     assert result.best is None
     assert not run.best.exists()
@@ -233,4 +233,4 @@ def test_no_checkpoint_ever_holds_what_a_forward_pass_spoilt(train: Any) -> None
     assert "0.running_mean is not finite: back to step 4" in said(run)
     assert all(tensor.isfinite().all() for step in run.steps() for tensor in state(run, step).values())
     ended, run = train(Normed(bad=[5]), "ended", steps=7, save=4, evaluate=99, retreats=0)
-    assert (ended.failed, run.steps()) == (True, [4])
+    assert (ended.has_failed, run.steps()) == (True, [4])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.training.guard import watched
+from regard.training.guard import judge_loss
 from regard.training.optim import OptimConfig
 from tests.training.lines import Numbered, counted, equal, said, state
 
@@ -22,7 +22,7 @@ SGD = OptimConfig(name="sgd", momentum=0.9, rate=0.01)
 def history(values: list[float], weights: list[float] | None = None) -> tuple[Any, list[bool]]:
     past, sound = (0, *torch.zeros(3, dtype=torch.float64)), []
     for value, weight in zip(values, weights or [10] * len(values), strict=True):
-        past, verdict = watched(past, torch.tensor(value, dtype=torch.float64), weight, beyond=8.0)
+        past, verdict = judge_loss(past, torch.tensor(value, dtype=torch.float64), weight, beyond=8.0)
         sound.append(bool(verdict.sound))
     return past, sound
 

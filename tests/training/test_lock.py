@@ -13,7 +13,7 @@ import pytest
 
 from regard.training import lock as locks
 from regard.training import run as runs
-from regard.training.lock import Lock, held
+from regard.training.lock import Lock, is_locked
 
 
 @pytest.fixture(params=["kernel", "no fcntl", "refused by the file system"])
@@ -31,9 +31,9 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def test_a_folder_has_one_holder_until_it_is_released(system: str, tmp_path: Path) -> None:
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
     lock = Lock(tmp_path)
-    assert held(tmp_path)
+    assert is_locked(tmp_path)
     with pytest.raises(ValueError, match=rf"in use by another training \(process {os.getpid()}\)") as caught:
         Lock(tmp_path)
     assert str(tmp_path) in str(caught.value)
@@ -41,27 +41,27 @@ def test_a_folder_has_one_holder_until_it_is_released(system: str, tmp_path: Pat
     assert ("remove" in str(caught.value)) == (system != "kernel"), "only a stand-in outlives its holder"
     lock.release()
     lock.release()
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
     Lock(tmp_path).release()
 
 
 def test_a_forgotten_lock_is_released(system: str, tmp_path: Path) -> None:
     Lock(tmp_path)
-    assert not held(tmp_path)
+    assert not is_locked(tmp_path)
 
 
 def test_looking_does_not_hinder(tmp_path: Path) -> None:
     for _ in range(20):
-        held(tmp_path)
+        is_locked(tmp_path)
         Lock(tmp_path).release()
 
 
 def test_a_forked_child_that_ends_does_not_release_its_parents_lock(tmp_path: Path) -> None:
     script = (
-        "import os, sys\nfrom pathlib import Path\nfrom regard.training.lock import Lock, held\n"
+        "import os, sys\nfrom pathlib import Path\nfrom regard.training.lock import Lock, is_locked\n"
         "lock = Lock(Path(sys.argv[1]))\n"
         "if os.fork() == 0:\n    lock.release()\n    os._exit(0)\n"
-        "os.wait()\nprint(held(Path(sys.argv[1])))"
+        "os.wait()\nprint(is_locked(Path(sys.argv[1])))"
     )
     words = [sys.executable, "-c", script, str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parent.parent.parent)
@@ -82,8 +82,8 @@ def test_whoever_comes_second_is_refused_and_changes_nothing(how: dict[str, bool
 def test_the_end_of_the_log_is_the_end_of_the_claim(tmp_path: Path) -> None:
     run = runs.start(tmp_path / "run", settings={})
     with run.log(quiet=True):
-        assert held(run.folder)
-    assert not held(run.folder)
+        assert is_locked(run.folder)
+    assert not is_locked(run.folder)
 
 
 def test_a_run_that_fails_says_why_in_its_log_and_lets_go(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_run_that_fails_says_why_in_its_log_and_lets_go(tmp_path: Path) -> Non
 
     with pytest.raises(RuntimeError):
         fail()
-    assert not held(run.folder)
+    assert not is_locked(run.folder)
     assert (run.folder / "train.log").read_text().endswith("failed: the dog ate it\n")
 
 
@@ -104,7 +104,7 @@ def test_a_start_that_is_refused_lets_go(tmp_path: Path) -> None:
     (tmp_path / "run" / "checkpoints" / "step-1").mkdir(parents=True)
     with pytest.raises(ValueError, match="no checkpoint is left"):
         runs.start(tmp_path / "run", settings={}, resume=True)
-    assert not held(tmp_path / "run")
+    assert not is_locked(tmp_path / "run")
 
 
 def test_a_folder_full_of_other_things_is_left_as_it_is(tmp_path: Path) -> None:

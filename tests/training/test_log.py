@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard.training.log import Log, forget
+from regard.training.log import Log, drop_records
 
 SAMPLE = {"source": "Le chat " + "très " * 30, "reference": "The cat", "answer": "The\ncat"}
 
@@ -20,12 +20,12 @@ def told(folder: Path, *, terminal: bool) -> str:
     with Log(folder, console=console) as log:
         log.note("resuming from step 100")
         values = {"loss": 3.21456, "tokens_per_second": 12345.6, "rate": 0.000698, "skipped": 0}
-        log.step(100_000, values, total=200_000, left=7000.0)
+        log.step(100_000, values, total=200_000, seconds_left=7000.0)
         log.best(19.234)
         log.advance(100_000, 0.5)
         found = {"loss": 2.9, "bleu": 19.234}
         log.evaluation(100_000, found, [SAMPLE] * 5, kind="evaluation", best=True, seconds=12.3456)
-        log.saved(100_000, folder / "checkpoints" / "step-100000")
+        log.note_checkpoint(100_000, folder / "checkpoints" / "step-100000")
     return stream.getvalue()
 
 
@@ -44,7 +44,7 @@ def test_losses_of_two_networks_share_a_line_of_eighty_columns(tmp_path: Path) -
     stream = io.StringIO()
     values = {"discriminator_loss": 1.3484, "generator_loss": 0.71123, "pictures_per_second": 5689.6, "rate": 0.0004}
     with Log(tmp_path, console=Console(file=stream, width=200)) as log:
-        log.step(12_000, values, total=100_000, left=170.0)
+        log.step(12_000, values, total=100_000, seconds_left=170.0)
     said = "step 12000 of 100000  loss 1.348/0.7112 5690 pictures/s rate 4.0e-04  3 min left"
     assert (stream.getvalue(), len(said)) == (said + "\n", 80)
     [record] = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
@@ -102,7 +102,7 @@ def test_forgetting_keeps_only_whole_lines_up_to_a_step(tmp_path: Path) -> None:
     lines = [{"step": step, "kind": kind} for step in (1, 2, 3) for kind in ("training", "evaluation")]
     lines.insert(3, {"step": 2, "kind": "average"})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 1, "ki')
-    forget(path, after=2)
+    drop_records(path, after=2)
     kept = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(line["step"], line["kind"]) for line in kept] == [
         (1, "training"),
@@ -110,7 +110,7 @@ def test_forgetting_keeps_only_whole_lines_up_to_a_step(tmp_path: Path) -> None:
         (2, "training"),
         (2, "evaluation"),
     ]
-    forget(tmp_path / "none.jsonl", after=2)
+    drop_records(tmp_path / "none.jsonl", after=2)
 
 
 def test_going_back_forgets_what_lay_beyond_and_keeps_what_was_wrong_there(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_going_back_forgets_what_lay_beyond_and_keeps_what_was_wrong_there(tmp_p
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [(record["step"], record["kind"]) for record in records] == [(1, "training"), (2, "fault"), (2, "training")]
     assert sum(record["skipped"] for record in records) == 3
-    forget(tmp_path / "metrics.jsonl", after=1)  # resumed there, the run will go back, and say so, once more
+    drop_records(tmp_path / "metrics.jsonl", after=1)  # resumed there, the run will go back, and say so, once more
     assert "rolled_back" not in (tmp_path / "metrics.jsonl").read_text()
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()

@@ -111,10 +111,10 @@ def test_it_saves_by_minutes_too_and_reads_the_weights_only_then(regression: Any
     """Looking at every weight costs as much as a step: not with every line of the log."""
     clock, read, saved = Clock(), [], []
     monkeypatch.setattr(bookkeeping.time, "monotonic", clock)
-    unsound = Guard.unsound
-    monkeypatch.setattr(Guard, "unsound", lambda guard: (read.append(clock.steps), unsound(guard))[1])
-    save = bookkeeping.Books.save
-    monkeypatch.setattr(bookkeeping.Books, "save", lambda books: (saved.append(clock.steps), save(books))[1])
+    unsound = Guard.find_non_finite
+    monkeypatch.setattr(Guard, "find_non_finite", lambda guard: (read.append(clock.steps), unsound(guard))[1])
+    save = bookkeeping.Bookkeeping.save
+    monkeypatch.setattr(bookkeeping.Bookkeeping, "save", lambda books: (saved.append(clock.steps), save(books))[1])
 
     class Slow(regression):  # type: ignore[valid-type,misc]
         def step(self, batch: Any, part: str) -> Any:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.training.muon import MOMENTUM, SIZE, Muon, matrices, orthogonal
+from regard.training.muon import MOMENTUM, SIZE, Muon, matrices, orthogonalise
 from regard.training.optim import OptimConfig, build, update
 
 CONFIG = OptimConfig(name="muon", rate=0.03, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-8)
@@ -52,7 +52,7 @@ def nearest(matrix: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("shape", [(5, 5), (3, 8), (8, 3)])
 def test_what_is_made_orthogonal_keeps_its_singular_vectors(shape: tuple[int, int]) -> None:
     matrix = torch.randn(2, *shape, dtype=torch.float64)
-    found = orthogonal(matrix, torch.float64).numpy()
+    found = orthogonalise(matrix, torch.float64).numpy()
     for ours, given in zip(found, matrix.numpy(), strict=True):
         np.testing.assert_allclose(ours, nearest(given), atol=1e-5)
     assert np.linalg.svd(found, compute_uv=False).min() > 0.3

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.training.loop import Step
-from regard.training.oom import Piece, exhausted, fitted
+from regard.training.oom import Piece, is_out_of_memory, run_within_memory
 from regard.training.optim import OptimConfig
 from regard.training.task import Learner
 from tests.training.lines import Lines, Narrow, Numbered, close, counted, ending, equal, state
@@ -77,7 +77,7 @@ def test_a_row_of_which_nothing_fits_changes_nothing(train: Any) -> None:
 
 def test_where_most_does_not_fit_it_stops_with_a_reason(train: Any) -> None:
     result, run = train(Narrow(most=0), steps=50, failures=99)
-    assert result.failed
+    assert result.has_failed
     assert result.reason.startswith("out of memory: 12 examples in 3 steps do not fit alone: make rows")
     assert f" {result.reason}\n" in said(run)
     assert result.step == 3
@@ -104,9 +104,9 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(train: Any) -> None:
 def test_a_real_lack_of_memory_is_recognised() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.uint8)
-    assert exhausted(caught.value)
-    assert exhausted(torch.OutOfMemoryError("CUDA out of memory."))
-    assert not exhausted(RuntimeError("CUDA error: device-side assert triggered"))
+    assert is_out_of_memory(caught.value)
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory."))
+    assert not is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
 
 
 def test_what_a_failed_backward_has_added_is_forgotten() -> None:
@@ -126,7 +126,7 @@ def test_what_a_failed_backward_has_added_is_forgotten() -> None:
     def halves(piece: Piece) -> list[int]:
         return [piece.batch // 2, piece.batch - piece.batch // 2]
 
-    assert fitted(pieces, backward, start=forget, split=halves) == [1, 1, 2, 2, 2, 2]
+    assert run_within_memory(pieces, backward, start=forget, split=halves) == [1, 1, 2, 2, 2, 2]
     assert weight.grad is not None
     assert weight.grad.item() == 10
     assert [(piece.row, piece.path) for piece in pieces][1:4] == [(1, (0, 0)), (1, (0, 1)), (1, (1, 0))]
@@ -150,7 +150,7 @@ def test_what_failed_is_let_go_before_the_next_attempt() -> None:
         if piece.batch > 1:
             raise torch.OutOfMemoryError(f"no room for {big}")
 
-    fitted([Piece(0, 4)], backward, start=lambda: None, split=lambda piece: [piece.batch // 2] * 2)
+    run_within_memory([Piece(0, 4)], backward, start=lambda: None, split=lambda piece: [piece.batch // 2] * 2)
     assert not held
 
 

@@ -145,7 +145,7 @@ def test_a_model_that_comes_with_the_package_is_found_again_by_its_name(lines, t
     settings = {**settings_of(lines, "classification"), "tuning": {"way": "frozen"}}
     train_and_kill(settings, tmp_path / "cut", "encoder")
     recorded = parents.recorded_parent(tmp_path / "cut")
-    assert (recorded.given, recorded.path) == ("encoder", str(recipe.opened("encoder").directory))
+    assert (recorded.given, recorded.path) == ("encoder", str(recipe.open_model("encoder").directory))
     (tmp_path / "cut" / parents.NAME).write_text(
         json.dumps({"given": "encoder", "path": str(tmp_path / "of another installation"), "sha256": recorded.sha256})
     )

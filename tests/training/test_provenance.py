@@ -20,6 +20,6 @@ def test_a_setting_that_looks_like_a_path_is_not_read(tmp_path, monkeypatch):
         "of",
         classmethod(lambda cls, files, unit, before=None: read.extend(files) or TrainingSample.parse({})),
     )
-    assert provenance._sample(SimpleNamespace(train=(file,)), {"train": []}, {}) is None
+    assert provenance._sample_examples(SimpleNamespace(train=(file,)), {"train": []}, {}) is None
     assert read == ["tagged.txt"]
     assert (file.separator, file.blank) == ("/", "_")

@@ -47,7 +47,7 @@ def trained(folder, task, name, **more):
 
 def begun(given, parent):
     """The task of a run that goes on from a parent, before its first step, and what is said of it."""
-    before = recipe.opened(parent)
+    before = recipe.open_model(parent)
     task, found = recipe.resolve(given)
     data = task.prepare(found, before)
     found = task.resolve(given, data, before)

@@ -12,7 +12,7 @@ from regard import checkpoint
 from regard.training import bookkeeping
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import warmed
+from regard.training.pace import scale_warmup
 from regard.training.resume import NUMBERS
 from regard.training.warmup import STEPS, SpeedGauge, affordable_warmup
 from tests.training.test_loop import records, weights
@@ -61,7 +61,7 @@ def test_a_time_that_is_over_allows_no_further_step() -> None:
 
 def test_a_quarter_of_a_run_may_be_warm_up() -> None:
     assert [affordable_warmup(steps) for steps in (1, 8, 62, 10_000)] == [1, 2, 16, 2500]
-    assert warmed(OptimConfig(), TrainingConfig(steps=100), rows=10).warmup == affordable_warmup(100)
+    assert scale_warmup(OptimConfig(), TrainingConfig(steps=100), rows=10).warmup == affordable_warmup(100)
 
 
 def test_a_warm_up_longer_than_the_time_is_shortened_and_the_rate_reaches_its_peak(

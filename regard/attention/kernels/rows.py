@@ -42,9 +42,9 @@ def _rows(
     query_segment: Tensor, key_segment: Tensor, query_offsets: Tensor, key_offsets: Tensor,
     causal: bool, scale: float, longest: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    out = _blank(query)
+    out = _empty_like(query)
     lse = query.new_empty(query.shape[:2], dtype=torch.float32)
-    shape = _shape("forward", query, key, bias, causal, longest)
+    shape = _compile_options("forward", query, key, bias, causal, longest)
     grid = (triton.cdiv(query.shape[1], shape["HELD"]), query.shape[0])
     sizes = *_sizes(query, key, value, scale), *out.stride()[:2]
     layout = query_segment, key_segment, key_offsets, _reach(bias)
@@ -54,7 +54,7 @@ def _rows(
 
 @_rows.register_fake
 def _(query: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return _blank(query), query.new_empty(query.shape[:2], dtype=torch.float32)
+    return _empty_like(query), query.new_empty(query.shape[:2], dtype=torch.float32)
 
 
 @torch.library.custom_op("regard::rows_backward", mutates_args=())
@@ -63,22 +63,22 @@ def _rows_backward(
     query_segment: Tensor, key_segment: Tensor, query_offsets: Tensor, key_offsets: Tensor,
     causal: bool, scale: float, longest: int, learning: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    slope = slope if slope.stride() == out.stride() else _blank(out).copy_(slope)
-    of_query, of_key, of_value = _blank(query), _blank(key), _blank(value)
+    slope = slope if slope.stride() == out.stride() else _empty_like(out).copy_(slope)
+    query_gradient, key_gradient, value_gradient = _empty_like(query), _empty_like(key), _empty_like(value)
     delta, table, reach = torch.empty_like(lse), _in_base_2(bias), _reach(bias)
     sizes = *_sizes(query, key, value, scale), *out.stride()[:2]
-    shape = _shape("query", query, key, bias, causal, longest, learning=learning)
+    shape = _compile_options("query", query, key, bias, causal, longest, learning=learning)
     grid = (triton.cdiv(query.shape[1], shape["HELD"]), query.shape[0])
     sums = bias.new_zeros(*grid, bias.shape[1]) if bias is not None and learning else None
     layout = query_segment, key_segment, key_offsets, reach
     vectors = query, key, value, table
-    tiles.backward_query[grid](*vectors, out, lse, slope, delta, of_query, sums, *layout, *sizes, **shape)
-    shape = _shape("key", query, key, bias, causal, longest)
+    tiles.backward_query[grid](*vectors, out, lse, slope, delta, query_gradient, sums, *layout, *sizes, **shape)
+    shape = _compile_options("key", query, key, bias, causal, longest)
     grid = (triton.cdiv(key.shape[1], shape["HELD"]), key.shape[0])
     layout = query_segment, key_segment, query_offsets, reach
-    to = of_key.stride()[:2]
-    tiles.backward_key[grid](*vectors, lse, slope, delta, of_key, of_value, *layout, *sizes, *to, **shape)
-    return of_query, of_key, of_value, lse.new_empty(0) if sums is None else sums.sum(0)
+    to = key_gradient.stride()[:2]
+    tiles.backward_key[grid](*vectors, lse, slope, delta, key_gradient, value_gradient, *layout, *sizes, *to, **shape)
+    return query_gradient, key_gradient, value_gradient, lse.new_empty(0) if sums is None else sums.sum(0)
 
 
 @_rows_backward.register_fake
@@ -87,21 +87,21 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     none = bias is None or not rest[-1]
     of_bias = query.new_empty(0, dtype=torch.float32) if none or bias is None else torch.empty_like(bias)
-    return _blank(query), _blank(key), _blank(value), of_bias
+    return _empty_like(query), _empty_like(key), _empty_like(value), of_bias
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     tensors, ctx.rest = inputs[:-3], inputs[-3:]
     ctx.save_for_backward(*tensors[:4], *output, *tensors[4:])
 
 
-def _back(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     learning = ctx.needs_input_grad[3]
-    *found, of_bias = _rows_backward(slope, *ctx.saved_tensors, *ctx.rest, learning)
-    return *found, of_bias if learning else None, *[None] * 7
+    *gradients, bias_gradient = _rows_backward(slope, *ctx.saved_tensors, *ctx.rest, learning)
+    return *gradients, bias_gradient if learning else None, *[None] * 7
 
 
-_rows.register_autograd(_back, setup_context=_keep)
+_rows.register_autograd(_backward, setup_context=_save_for_backward)
 
 
 def attend_rows(
@@ -120,12 +120,12 @@ def attend_rows(
     not learn. The longest sequence decides on the tiles and on nothing else.
     """
     assert bias is None or bias.ndim == 2 or not bias.requires_grad, "slopes do not learn"
-    vectors = [each if each.stride(-1) == 1 else each.contiguous() for each in (query, key, value)]
+    vectors = [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (query, key, value)]
     table = None if bias is None else bias.float().contiguous()
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    one, other = rows
-    layout = one.segment, other.segment, one.offsets, other.offsets
-    return _rows(*vectors, table, *layout, causal, factor, max(one.longest, other.longest))[0]
+    query_rows, key_rows = rows
+    layout = query_rows.segment, key_rows.segment, query_rows.offsets, key_rows.offsets
+    return _rows(*vectors, table, *layout, causal, factor, max(query_rows.longest, key_rows.longest))[0]
 
 
 def _in_base_2(bias: Tensor | None) -> Tensor | None:
@@ -138,7 +138,7 @@ def _reach(bias: Tensor | None) -> int:
     return 0 if bias is None or bias.ndim == 1 else (bias.shape[1] + 1) // 2
 
 
-def _blank(like: Tensor) -> Tensor:
+def _empty_like(like: Tensor) -> Tensor:
     """Room for (heads, token, depth), laid out token by token as the next product wants it."""
     heads, tokens, depth = like.shape
     return like.new_empty(tokens, heads, depth).transpose(0, 1)
@@ -155,7 +155,7 @@ def _sizes(query: Tensor, key: Tensor, value: Tensor, scale: float) -> tuple[int
     )
 
 
-def _shape(
+def _compile_options(
     kernel: str, query: Tensor, key: Tensor, bias: Tensor | None, causal: bool, longest: int, *, learning: bool = False
 ) -> dict[str, Any]:
     """What a kernel is compiled for."""

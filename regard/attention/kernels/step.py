@@ -40,7 +40,7 @@ def attend_past(
     scoring: Scoring,
 ) -> Tensor:
     """Write the newest key and value of every beam into the cache, and look at the past of each."""
-    out, (keys, values), (scale, bias, rates) = _blank(query), cache, scoring
+    out, (keys, values), (scale, bias, rates) = _empty_output(query), cache, scoring
     batch, groups = len(query), key.shape[1]
     linear = bias is not None and bias.ndim == 1
     _look[(batch, groups)](
@@ -56,7 +56,7 @@ def attend_past(
 
 def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tensor, scale: float) -> Tensor:
     """Every beam of an example looks at the same keys, as many as the example has."""
-    out = _blank(query)
+    out = _empty_output(query)
     batch, groups = len(query), keys.shape[1]
     _look[(batch, groups)](
         *(query, query, query, keys, values, lengths, lengths, lengths, None, None, out),
@@ -69,24 +69,24 @@ def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tenso
     return out.transpose(1, 2)
 
 
-def reorder(slots: Tensor, taken: Tensor, parents: Tensor) -> None:
+def reorder(slots: Tensor, token_counts: Tensor, parents: Tensor) -> None:
     """Beam k continues beam `parents[k]`, in place; the slots to come stay each beam's own."""
     batch, beams, limit = slots.shape
     sizes = {"BEAMS": triton.next_power_of_2(beams), "LIMIT": triton.next_power_of_2(limit)}
-    _reorder[(batch,)](slots, taken, parents, beams, limit, num_warps=1, **sizes)
+    _reorder[(batch,)](slots, token_counts, parents, beams, limit, num_warps=1, **sizes)
 
 
 def sight(where: Stepping) -> Tensor:
     """For every place in the cache after the prompt a number whose bits say which beams have it in their past."""
     batch, beams, limit = where.slots.shape
     assert beams <= BEAMS
-    seen = torch.empty(batch, limit * beams, dtype=torch.int32, device=where.slots.device)
+    visibility = torch.empty(batch, limit * beams, dtype=torch.int32, device=where.slots.device)
     sizes = {"BEAMS": beams, "WIDE": triton.next_power_of_2(beams), "LIMIT": triton.next_power_of_2(limit)}
-    _sight[(batch,)](where.slots, seen, limit, num_warps=1, **sizes)
-    return seen
+    _sight[(batch,)](where.slots, visibility, limit, num_warps=1, **sizes)
+    return visibility
 
 
-def _blank(query: Tensor) -> Tensor:
+def _empty_output(query: Tensor) -> Tensor:
     """Room for what is found, laid out as the next projection reads it."""
     batch, heads, beams, depth = query.shape
     return torch.empty(batch, beams, heads, depth, dtype=query.dtype, device=query.device)
@@ -108,39 +108,39 @@ def _keys(places: int) -> int:
 
 
 @triton.jit
-def _turned(vectors, base, place, real, depth, newest, rates, DEPTH: tl.constexpr):
+def _rotate(vectors, base, place, real, depth, newest, rates, DEPTH: tl.constexpr):
     """Vectors turned by where they stand; the fellow of a feature is half the depth away."""
     angle = newest.to(tl.float32) * tl.load(rates + depth % (DEPTH // 2))
-    other = tl.load(base + place[:, None] + ((depth + DEPTH // 2) % DEPTH)[None, :], real, 0.0)
+    partner = tl.load(base + place[:, None] + ((depth + DEPTH // 2) % DEPTH)[None, :], real, 0.0)
     sine = tl.where(depth < DEPTH // 2, -tl.sin(angle), tl.sin(angle))
-    turned = vectors.to(tl.float32) * tl.cos(angle)[None, :] + other.to(tl.float32) * sine[None, :]
+    turned = vectors.to(tl.float32) * tl.cos(angle)[None, :] + partner.to(tl.float32) * sine[None, :]
     return turned.to(vectors.dtype)
 
 
 @triton.jit
-def _biased(score, bias, back, seen, LINEAR: tl.constexpr):
+def _add_bias(score, bias, back, visible, LINEAR: tl.constexpr):
     """Scores with what is added to them by how far back keys stand: a table, or what is lost with each token."""
     if LINEAR:
         return score - bias[:, None] * back.to(tl.float32)[None, :]
-    return score + tl.load(bias[:, None] + back[None, :], mask=seen, other=0.0)
+    return score + tl.load(bias[:, None] + back[None, :], mask=visible, other=0.0)
 
 
 @triton.jit
-def _own(sight, place, beam, before, begun, room, BEAMS: tl.constexpr):
+def _in_past(sight, place, beam, before, begun, room, BEAMS: tl.constexpr):
     """Whether a key is one of the prompt, or in the past of the beam."""
-    own = ((place >= room) | (place < begun))[None, :]
+    visible = ((place >= room) | (place < begun))[None, :]
     if BEAMS > 1:
         bits = tl.load(sight + (place - room), mask=(place >= room) & (place < before), other=-1)
-        own = own & (((bits[None, :] >> beam[:, None]) & 1) == 1)
-    return own
+        visible = visible & (((bits[None, :] >> beam[:, None]) & 1) == 1)
+    return visible
 
 
 @triton.jit
-def _take_in(score, seen, content, highest, total, mixed):
+def _softmax_step(score, visible, content, highest, total, mixed):
     """The running softmax over one more block of keys."""
-    score = tl.where(seen, score, -1e30)
+    score = tl.where(visible, score, -1e30)
     higher = tl.maximum(highest, tl.max(score, 1))
-    share = tl.where(seen, tl.exp(score - higher[:, None]), 0.0)
+    share = tl.where(visible, tl.exp(score - higher[:, None]), 0.0)
     fade = tl.exp(highest - higher)
     mixed = mixed * fade[:, None] + tl.dot(share.to(content.dtype), content, input_precision="ieee")
     return higher, total * fade + tl.sum(share, 1), mixed
@@ -148,7 +148,7 @@ def _take_in(score, seen, content, highest, total, mixed):
 
 @triton.jit
 def _look(
-    query, key, value, keys, values, sight, taken, prompt, bias, rates, out,
+    query, key, value, keys, values, sight, token_counts, prompt, bias, rates, out,
     q_batch, q_head, q_beam, k_batch, k_head, k_beam, v_batch, v_head, v_beam,
     keys_batch, keys_head, keys_place, values_batch, values_head, values_place,
     room, places, reach, scale,
@@ -161,55 +161,55 @@ def _look(
     beam, head = row // SHARE, group * SHARE + row % SHARE
     real = (row < BEAMS * SHARE)[:, None] & (depth < DEPTH)[None, :]
     query += example * q_batch
-    asked = tl.load(query + (head * q_head + beam * q_beam)[:, None] + depth[None, :], real, 0.0)
+    query_block = tl.load(query + (head * q_head + beam * q_beam)[:, None] + depth[None, :], real, 0.0)
     keys += example * keys_batch + group * keys_head
     values += example * values_batch + group * values_head
     if GROWING:
         sight += example * places
-        before = room + (tl.load(taken + example) - 1) * BEAMS
+        before = room + (tl.load(token_counts + example) - 1) * BEAMS
         key += example * k_batch + group * k_head
         value += example * v_batch + group * v_head
-        fresh = tl.load(key + (beam * k_beam)[:, None] + depth[None, :], real, 0.0)
-        given = tl.load(value + (beam * v_beam)[:, None] + depth[None, :], real, 0.0)
+        new_key = tl.load(key + (beam * k_beam)[:, None] + depth[None, :], real, 0.0)
+        new_value = tl.load(value + (beam * v_beam)[:, None] + depth[None, :], real, 0.0)
         begun = tl.load(prompt + example)
-        newest = begun + tl.load(taken + example) - 1
+        newest = begun + tl.load(token_counts + example) - 1
         if rates is not None:
-            asked = _turned(asked, query, head * q_head + beam * q_beam, real, depth, newest, rates, DEPTH)
-            fresh = _turned(fresh, key, beam * k_beam, real, depth, newest, rates, DEPTH)
+            query_block = _rotate(query_block, query, head * q_head + beam * q_beam, real, depth, newest, rates, DEPTH)
+            new_key = _rotate(new_key, key, beam * k_beam, real, depth, newest, rates, DEPTH)
         first = real & (row % SHARE == 0)[:, None]
-        tl.store(keys + ((before + beam) * keys_place)[:, None] + depth[None, :], fresh, first)
-        tl.store(values + ((before + beam) * values_place)[:, None] + depth[None, :], given, first)
-        highest = tl.sum(asked.to(tl.float32) * fresh.to(tl.float32), 1) * scale
-        total, mixed = tl.full((ROWS,), 1.0, tl.float32), given.to(tl.float32)
+        tl.store(keys + ((before + beam) * keys_place)[:, None] + depth[None, :], new_key, first)
+        tl.store(values + ((before + beam) * values_place)[:, None] + depth[None, :], new_value, first)
+        highest = tl.sum(query_block.to(tl.float32) * new_key.to(tl.float32), 1) * scale
+        total, mixed = tl.full((ROWS,), 1.0, tl.float32), new_value.to(tl.float32)
         if bias is not None and LINEAR:
             bias = tl.load(bias + head, mask=row < BEAMS * SHARE, other=0.0)
         elif bias is not None:
             bias += head * reach
             highest += tl.load(bias, mask=row < BEAMS * SHARE, other=0.0)
     else:
-        before = tl.load(taken + example)
+        before = tl.load(token_counts + example)
         highest, total = tl.full((ROWS,), -1e30, tl.float32), tl.zeros((ROWS,), tl.float32)
         mixed = tl.zeros((ROWS, WIDE), tl.float32)
     for start in range(0, before, KEYS):
         place = start + tl.arange(0, KEYS)
         there = (place < before)[:, None] & (depth < DEPTH)[None, :]
-        held = tl.load(keys + (place * keys_place)[:, None] + depth[None, :], mask=there, other=0.0)
-        content = tl.load(values + (place * values_place)[:, None] + depth[None, :], mask=there, other=0.0)
-        score = tl.dot(asked, tl.trans(held), input_precision="ieee") * scale
-        seen = (place < before)[None, :] & (row < BEAMS * SHARE)[:, None]
+        key_block = tl.load(keys + (place * keys_place)[:, None] + depth[None, :], mask=there, other=0.0)
+        value_block = tl.load(values + (place * values_place)[:, None] + depth[None, :], mask=there, other=0.0)
+        score = tl.dot(query_block, tl.trans(key_block), input_precision="ieee") * scale
+        visible = (place < before)[None, :] & (row < BEAMS * SHARE)[:, None]
         if GROWING:
-            seen = seen & _own(sight, place, beam, before, begun, room, BEAMS)
+            visible = visible & _in_past(sight, place, beam, before, begun, room, BEAMS)
             if bias is not None:
                 back = newest - tl.where(place < room, place, begun + (place - room) // BEAMS)
-                score = _biased(score, bias, back, seen, LINEAR)
-        highest, total, mixed = _take_in(score, seen, content, highest, total, mixed)
+                score = _add_bias(score, bias, back, visible, LINEAR)
+        highest, total, mixed = _softmax_step(score, visible, value_block, highest, total, mixed)
     mixed = mixed / tl.where(total > 0.0, total, 1.0)[:, None]
     into = out + (((example * BEAMS + beam) * tl.num_programs(1) * SHARE + head) * DEPTH)[:, None] + depth[None, :]
     tl.store(into, mixed.to(out.dtype.element_ty), mask=real)
 
 
 @triton.jit
-def _reorder(slots, taken, parents, beams, limit, BEAMS: tl.constexpr, LIMIT: tl.constexpr):
+def _reorder(slots, token_counts, parents, beams, limit, BEAMS: tl.constexpr, LIMIT: tl.constexpr):
     """One example's index, read whole before any of it is written."""
     example = tl.program_id(0).to(tl.int64)
     beam, step = tl.arange(0, BEAMS), tl.arange(0, LIMIT)
@@ -217,19 +217,19 @@ def _reorder(slots, taken, parents, beams, limit, BEAMS: tl.constexpr, LIMIT: tl
     there = (beam < beams)[:, None] & (step < limit)[None, :]
     slots += example * beams * limit
     past = tl.load(slots + (parent * limit)[:, None] + step[None, :], mask=there, other=0)
-    past = tl.where((step < tl.load(taken + example))[None, :], past, beam[:, None])
+    past = tl.where((step < tl.load(token_counts + example))[None, :], past, beam[:, None])
     tl.debug_barrier()
     tl.store(slots + (beam * limit)[:, None] + step[None, :], past, mask=there)
 
 
 @triton.jit
-def _sight(slots, seen, limit, BEAMS: tl.constexpr, WIDE: tl.constexpr, LIMIT: tl.constexpr):
+def _sight(slots, visibility, limit, BEAMS: tl.constexpr, WIDE: tl.constexpr, LIMIT: tl.constexpr):
     """One example: the bits of each slot of each step."""
     example = tl.program_id(0).to(tl.int64)
     slot, step = tl.arange(0, WIDE), tl.arange(0, LIMIT)
     bits = tl.zeros((LIMIT, WIDE), tl.int32)
     for beam in tl.static_range(BEAMS):
-        own = tl.load(slots + (example * BEAMS + beam) * limit + step, mask=step < limit, other=-1)
-        bits += tl.where(own[:, None] == slot[None, :], 1 << beam, 0)
+        owner = tl.load(slots + (example * BEAMS + beam) * limit + step, mask=step < limit, other=-1)
+        bits += tl.where(owner[:, None] == slot[None, :], 1 << beam, 0)
     place = example * limit * BEAMS + (step * BEAMS)[:, None] + slot[None, :]
-    tl.store(seen + place, bits, mask=(step < limit)[:, None] & (slot < BEAMS)[None, :])
+    tl.store(visibility + place, bits, mask=(step < limit)[:, None] & (slot < BEAMS)[None, :])

@@ -25,7 +25,7 @@ def _tile(base, rows, size, stride, DEPTH: tl.constexpr):
 
 
 @triton.jit
-def _biased(scores, bias, head, reach, rows, columns, visible, LINEAR: tl.constexpr):
+def _add_bias(scores, bias, head, reach, rows, columns, visible, LINEAR: tl.constexpr):
     """Scores in base 2, with what is added by distance; rows and columns are broadcast against one another.
 
     `visible` is None where all of them see one another; places beyond the end must then be brought inside.
@@ -41,7 +41,7 @@ def _biased(scores, bias, head, reach, rows, columns, visible, LINEAR: tl.conste
 
 
 @triton.jit
-def _by_distance(change, TILE: tl.constexpr):
+def _sum_diagonals(change, TILE: tl.constexpr):
     """The sums of a square along its diagonals: those 0 to TILE - 1 above the main one, and -TILE to -1 below it."""
     row, column = tl.arange(0, TILE)[:, None], tl.arange(0, TILE)[None, :]
     turned = tl.gather(change, (row + column) % TILE, 1)  # each diagonal becomes a column, of two parts
@@ -50,17 +50,17 @@ def _by_distance(change, TILE: tl.constexpr):
 
 
 @triton.jit
-def _in_sight(own, theirs, rows, columns, CAUSAL: tl.constexpr):
+def _in_sight(seg_m, seg_n, rows, columns, CAUSAL: tl.constexpr):
     """Who shares a sequence and, where the future is hidden, is not in it."""
-    visible = own == theirs
+    visible = seg_m == seg_n
     if CAUSAL:
         visible = visible & (rows >= columns)
     return visible
 
 
 @triton.jit
-def _taken_in(
-    at, high, most, total, mixed, vectors, own, rows, places, key, value, bias, key_segment, head, reach, scale,
+def _softmax_step(
+    at, high, most, total, mixed, vectors, seg_m, rows, places, key, value, bias, key_segment, head, reach, scale,
     key_token, value_token, MASKED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr, DEPTH: tl.constexpr,
     TAKEN: tl.constexpr,
 ):  # fmt: skip
@@ -70,12 +70,12 @@ def _taken_in(
     valued = _tile(value, columns, high, value_token, DEPTH)
     scores = tl.dot(vectors, tl.trans(keyed)) * scale
     if MASKED:
-        theirs = tl.load(key_segment + columns, mask=columns < high, other=-2)
-        visible = _in_sight(own[:, None], theirs[None, :], rows[:, None], columns[None, :], CAUSAL)
-        scores = _biased(scores, bias, head, reach, rows[:, None], columns[None, :], visible, LINEAR)
+        seg_n = tl.load(key_segment + columns, mask=columns < high, other=-2)
+        visible = _in_sight(seg_m[:, None], seg_n[None, :], rows[:, None], columns[None, :], CAUSAL)
+        scores = _add_bias(scores, bias, head, reach, rows[:, None], columns[None, :], visible, LINEAR)
         scores = tl.where(visible, scores, float("-inf"))
     else:
-        scores = _biased(scores, bias, head, reach, places[:, None], columns[None, :], None, LINEAR)
+        scores = _add_bias(scores, bias, head, reach, places[:, None], columns[None, :], None, LINEAR)
     higher = tl.maximum(most, tl.max(scores, 1))
     safe = tl.where(higher == float("-inf"), 0.0, higher) if MASKED else higher
     shares = tl.exp2(scores - safe[:, None])
@@ -96,7 +96,7 @@ def forward(
     rows = start + tl.arange(0, HELD)
     places = tl.minimum(rows, queries - 1)
     vectors = _tile(query + head * query_head, rows, queries, query_token, DEPTH)
-    own = tl.load(query_segment + rows, mask=rows < queries, other=-1)
+    seg_m = tl.load(query_segment + rows, mask=rows < queries, other=-1)
     low, high, alone = _bounds(query_segment, key_offsets, start, queries, HELD)
     key += (head // SHARED) * key_head
     value += (head // SHARED) * value_head
@@ -107,15 +107,15 @@ def forward(
     if SPLIT:
         whole += tl.where(alone, ((tl.minimum(start, high) if CAUSAL else high) - low) // TAKEN * TAKEN, 0)
         for at in range(low, whole, TAKEN):
-            most, total, mixed = _taken_in(
-                at, high, most, total, mixed, vectors, own, rows, places, key, value, bias, key_segment, head, reach,
+            most, total, mixed = _softmax_step(
+                at, high, most, total, mixed, vectors, seg_m, rows, places, key, value, bias, key_segment, head, reach,
                 scale, key_token, value_token, False, CAUSAL, LINEAR, DEPTH, TAKEN,
             )  # fmt: skip
     if CAUSAL:
         high = tl.minimum(high, start + HELD)
     for at in range(whole, high, TAKEN):
-        most, total, mixed = _taken_in(
-            at, high, most, total, mixed, vectors, own, rows, places, key, value, bias, key_segment, head, reach,
+        most, total, mixed = _softmax_step(
+            at, high, most, total, mixed, vectors, seg_m, rows, places, key, value, bias, key_segment, head, reach,
             scale, key_token, value_token, True, CAUSAL, LINEAR, DEPTH, TAKEN,
         )  # fmt: skip
     blind = total == 0.0
@@ -128,8 +128,8 @@ def forward(
 
 
 @triton.jit
-def _pulled(
-    at, high, found, vectors, pull, whole, common, own, rows, places, key, value, bias, key_segment, head, reach,
+def _query_gradient_step(
+    at, high, dq, vectors, pull, whole, common, seg_m, rows, places, key, value, bias, key_segment, head, reach,
     scale, key_token, value_token, MASKED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr,
     DEPTH: tl.constexpr, TAKEN: tl.constexpr,
 ):  # fmt: skip
@@ -139,15 +139,15 @@ def _pulled(
     valued = _tile(value, columns, high, value_token, DEPTH)
     scores = tl.dot(vectors, tl.trans(keyed)) * scale
     if MASKED:
-        theirs = tl.load(key_segment + columns, mask=columns < high, other=-2)
-        visible = _in_sight(own[:, None], theirs[None, :], rows[:, None], columns[None, :], CAUSAL)
-        scores = _biased(scores, bias, head, reach, rows[:, None], columns[None, :], visible, LINEAR)
+        seg_n = tl.load(key_segment + columns, mask=columns < high, other=-2)
+        visible = _in_sight(seg_m[:, None], seg_n[None, :], rows[:, None], columns[None, :], CAUSAL)
+        scores = _add_bias(scores, bias, head, reach, rows[:, None], columns[None, :], visible, LINEAR)
         shares = tl.where(visible, tl.exp2(scores - whole[:, None]), 0.0)
     else:
-        scores = _biased(scores, bias, head, reach, places[:, None], columns[None, :], None, LINEAR)
+        scores = _add_bias(scores, bias, head, reach, places[:, None], columns[None, :], None, LINEAR)
         shares = tl.exp2(scores - whole[:, None])
     change = shares * (tl.dot(pull, tl.trans(valued)) - common[:, None])
-    return tl.dot(change.to(keyed.dtype), keyed, found), change
+    return tl.dot(change.to(keyed.dtype), keyed, dq), change
 
 
 @triton.jit
@@ -167,11 +167,11 @@ def backward_query(
     common = tl.sum(pull.to(tl.float32) * answer.to(tl.float32), 1)
     tl.store(delta + head * queries + rows, common, mask=rows < queries)
     whole = tl.load(lse + head * queries + rows, mask=rows < queries, other=float("inf"))
-    own = tl.load(query_segment + rows, mask=rows < queries, other=-1)
+    seg_m = tl.load(query_segment + rows, mask=rows < queries, other=-1)
     low, high, alone = _bounds(query_segment, key_offsets, start, queries, HELD)
     key += (head // SHARED) * key_head
     value += (head // SHARED) * value_head
-    found = tl.zeros([HELD, DEPTH], tl.float32)
+    dq = tl.zeros([HELD, DEPTH], tl.float32)
     lane, carried = tl.arange(0, TAKEN), tl.zeros([TAKEN], tl.float32)
     if of_bias is not None:  # a row of sums for each tile and head, added up outside: every run gives the same
         of_bias += (tl.program_id(0) * tl.num_programs(1) + head) * (2 * reach - 1) + reach - 1
@@ -179,8 +179,8 @@ def backward_query(
     if SPLIT:
         clear += tl.where(alone, ((tl.minimum(start, high) if CAUSAL else high) - low) // TAKEN * TAKEN, 0)
         for at in range(low, clear, TAKEN):
-            found, change = _pulled(
-                at, high, found, vectors, pull, whole, common, own, rows, places, key, value, bias, key_segment, head,
+            dq, change = _query_gradient_step(
+                at, high, dq, vectors, pull, whole, common, seg_m, rows, places, key, value, bias, key_segment, head,
                 reach, scale, key_token, value_token, False, CAUSAL, LINEAR, DEPTH, TAKEN,
             )  # fmt: skip
             if of_bias is not None:
@@ -188,8 +188,8 @@ def backward_query(
     if CAUSAL:
         high = tl.minimum(high, start + HELD)
     for at in range(clear, high, TAKEN):
-        found, change = _pulled(
-            at, high, found, vectors, pull, whole, common, own, rows, places, key, value, bias, key_segment, head,
+        dq, change = _query_gradient_step(
+            at, high, dq, vectors, pull, whole, common, seg_m, rows, places, key, value, bias, key_segment, head,
             reach, scale, key_token, value_token, True, CAUSAL, LINEAR, DEPTH, TAKEN,
         )  # fmt: skip
         if of_bias is not None:
@@ -200,20 +200,20 @@ def backward_query(
     columns = tl.arange(0, DEPTH)
     place = of_query + head * out_head + rows[:, None] * out_token + columns[None, :]
     # Scores are in base 2: the scale holds log2(e), which the slope must not.
-    tl.store(place, (found * scale * 0.6931471805599453).to(of_query.dtype.element_ty), mask=rows[:, None] < queries)
+    tl.store(place, (dq * scale * 0.6931471805599453).to(of_query.dtype.element_ty), mask=rows[:, None] < queries)
 
 
 @triton.jit
 def _spread(of_bias, change, carried, distance, reach, TILE: tl.constexpr):
     """Write the sums of the distances that no further tile shares; those that the next one shares are carried on."""
-    above, below = _by_distance(change, TILE)
+    above, below = _sum_diagonals(change, TILE)
     tl.store(of_bias + distance, carried + below, mask=(distance < reach) & (distance > -reach))
     return above
 
 
 @triton.jit
-def _pushed(
-    at, high, found_key, found_value, keyed, valued, theirs, columns, places, query, slope, lse, delta, bias,
+def _key_gradient_step(
+    at, high, dk, dv, keyed, valued, seg_n, columns, places, query, slope, lse, delta, bias,
     query_segment, head, reach, scale, query_token, out_token, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
     LINEAR: tl.constexpr, DEPTH: tl.constexpr, TAKEN: tl.constexpr,
 ):  # fmt: skip
@@ -225,17 +225,17 @@ def _pushed(
     common = tl.load(delta + rows, mask=rows < high, other=0.0)
     scores = tl.dot(keyed, tl.trans(vectors)) * scale
     if MASKED:
-        own = tl.load(query_segment + rows, mask=rows < high, other=-1)
-        visible = _in_sight(own[None, :], theirs[:, None], rows[None, :], columns[:, None], CAUSAL)
-        scores = _biased(scores, bias, head, reach, rows[None, :], columns[:, None], visible, LINEAR)
+        seg_m = tl.load(query_segment + rows, mask=rows < high, other=-1)
+        visible = _in_sight(seg_m[None, :], seg_n[:, None], rows[None, :], columns[:, None], CAUSAL)
+        scores = _add_bias(scores, bias, head, reach, rows[None, :], columns[:, None], visible, LINEAR)
         shares = tl.where(visible, tl.exp2(scores - whole[None, :]), 0.0)
     else:
         inside = tl.minimum(rows, high - 1)
-        scores = _biased(scores, bias, head, reach, inside[None, :], places[:, None], None, LINEAR)
+        scores = _add_bias(scores, bias, head, reach, inside[None, :], places[:, None], None, LINEAR)
         shares = tl.exp2(scores - whole[None, :])
-    found_value = tl.dot(shares.to(pull.dtype), pull, found_value)
+    dv = tl.dot(shares.to(pull.dtype), pull, dv)
     change = shares * (tl.dot(valued, tl.trans(pull)) - common[None, :])
-    return tl.dot(change.to(vectors.dtype), vectors, found_key), found_value
+    return tl.dot(change.to(vectors.dtype), vectors, dk), dv
 
 
 @triton.jit
@@ -251,33 +251,33 @@ def backward_key(
     places = tl.minimum(columns, keys - 1)
     keyed = _tile(key + group * key_head, columns, keys, key_token, DEPTH)
     valued = _tile(value + group * value_head, columns, keys, value_token, DEPTH)
-    theirs = tl.load(key_segment + columns, mask=columns < keys, other=-2)
+    seg_n = tl.load(key_segment + columns, mask=columns < keys, other=-2)
     low, high, alone = _bounds(key_segment, query_offsets, start, keys, HELD)
     if CAUSAL:
         low = tl.maximum(low, start)
     clear = high  # from where on all queries see all keys
     if SPLIT:
         clear = tl.where(alone, tl.minimum(low + HELD, high) if CAUSAL else low, high)
-    found_key = tl.zeros([HELD, DEPTH], tl.float32)
-    found_value = tl.zeros([HELD, DEPTH], tl.float32)
-    for one in range(SHARED):
-        head = group * SHARED + one
-        asked, pulled = query + head * query_head, slope + head * out_head
+    dk = tl.zeros([HELD, DEPTH], tl.float32)
+    dv = tl.zeros([HELD, DEPTH], tl.float32)
+    for member in range(SHARED):
+        head = group * SHARED + member
+        q_head, do_head = query + head * query_head, slope + head * out_head
         sums, shares = lse + head * queries, delta + head * queries
         for at in range(low, clear, TAKEN):
-            found_key, found_value = _pushed(
-                at, high, found_key, found_value, keyed, valued, theirs, columns, places, asked, pulled, sums, shares,
+            dk, dv = _key_gradient_step(
+                at, high, dk, dv, keyed, valued, seg_n, columns, places, q_head, do_head, sums, shares,
                 bias, query_segment, head, reach, scale, query_token, out_token, True, CAUSAL, LINEAR, DEPTH, TAKEN,
             )  # fmt: skip
         if SPLIT:
             for at in range(clear, high, TAKEN):
-                found_key, found_value = _pushed(
-                    at, high, found_key, found_value, keyed, valued, theirs, columns, places, asked, pulled, sums,
+                dk, dv = _key_gradient_step(
+                    at, high, dk, dv, keyed, valued, seg_n, columns, places, q_head, do_head, sums,
                     shares, bias, query_segment, head, reach, scale, query_token, out_token, False, CAUSAL, LINEAR,
                     DEPTH, TAKEN,
                 )  # fmt: skip
     depths = tl.arange(0, DEPTH)
     place = group * to_head + columns[:, None] * to_token + depths[None, :]
     inside = columns[:, None] < keys
-    tl.store(of_key + place, (found_key * scale * 0.6931471805599453).to(of_key.dtype.element_ty), mask=inside)
-    tl.store(of_value + place, found_value.to(of_value.dtype.element_ty), mask=inside)
+    tl.store(of_key + place, (dk * scale * 0.6931471805599453).to(of_key.dtype.element_ty), mask=inside)
+    tl.store(of_value + place, dv.to(of_value.dtype.element_ty), mask=inside)

@@ -15,10 +15,20 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from regard.config.words import shown
+from regard.config.words import quote
 from regard.data import cache as caches
-from regard.data.findings import Finding, told
-from regard.data.pictures.decoding import Fit, Look, Resample, Unusable, below, decoded, from_array, look, quiet
+from regard.data.findings import Finding, describe_finding
+from regard.data.pictures.decoding import (
+    Fit,
+    PictureHeader,
+    Resample,
+    Unusable,
+    decode_array,
+    decode_picture,
+    describe_enlarged,
+    read_header,
+    silence_pillow,
+)
 from regard.data.pictures.shelves import Shelf
 from regard.data.progress import report
 
@@ -49,9 +59,9 @@ class Shape(NamedTuple):
         """Read it from the config of a model and the data section of its checkpoint."""
         resample, margin = data.get("resample"), data.get("margin")
         if resample is not None and resample not in get_args(Resample):
-            raise ValueError(f"data.resample must be one of {', '.join(get_args(Resample))}, not {shown(resample)}")
+            raise ValueError(f"data.resample must be one of {', '.join(get_args(Resample))}, not {quote(resample)}")
         if margin is not None and not (isinstance(margin, int | float) and 1 <= margin <= MARGIN):
-            raise ValueError(f"data.margin must be a number from 1 to {MARGIN}, not {shown(margin)}")
+            raise ValueError(f"data.margin must be a number from 1 to {MARGIN}, not {quote(margin)}")
         return cls(model.size, model.channels, data.get("fit", "crop"), resample, margin)
 
 
@@ -68,12 +78,12 @@ class Stacks:
 
     def __getitem__(self, numbers: Int[np.ndarray, "some"]) -> UInt8[np.ndarray, "some channels size size"]:
         """Copies of these pictures."""
-        found = np.empty((len(numbers), *self.shape[1:]), np.uint8)
+        copies = np.empty((len(numbers), *self.shape[1:]), np.uint8)
         within = np.searchsorted(self.ends, numbers, side="right")
         for number in np.unique(within):
-            own, part = within == number, self.parts[number]
-            found[own] = part[numbers[own] - (self.ends[number] - len(part))]
-        return found
+            in_part, part = within == number, self.parts[number]
+            copies[in_part] = part[numbers[in_part] - (self.ends[number] - len(part))]
+        return copies
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ class Album:
     def check(self, share: float, name: str, *, remedy: str = RAISED) -> None:
         """Stop when nothing can be used, or when more than this share of the pictures is bad."""
         bad = sum(finding.count for finding in self.refused.values())
-        reasons = "; ".join(told(finding, reason) for reason, finding in self.refused.items())
+        reasons = "; ".join(describe_finding(finding, reason) for reason, finding in self.refused.items())
         if not len(self):
             raise ValueError(f"{name}: no usable picture: {reasons}")
         if bad > share * self.read:
@@ -118,8 +128,8 @@ class Album:
     @property
     def summary(self) -> list[str]:
         """What was left out or changed, in lines."""
-        refused = [f"refused: {told(finding, reason)}" for reason, finding in self.refused.items()]
-        return [*refused, *(told(finding, how) for how, finding in self.odd.items()), *self.notes]
+        refused = [f"refused: {describe_finding(finding, reason)}" for reason, finding in self.refused.items()]
+        return [*refused, *(describe_finding(finding, how) for how, finding in self.odd.items()), *self.notes]
 
 
 def scales_of(data: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
@@ -131,8 +141,8 @@ def scales_of(data: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     for name, values in scales.items():
         for value in values:
             if not math.isfinite(value) or (name == "std" and value <= 0):
-                wanted = "above 0" if name == "std" else "finite"
-                raise ValueError(f"data.{name} must hold numbers that are {wanted}, not {shown(list(values))}")
+                allowed = "above 0" if name == "std" else "finite"
+                raise ValueError(f"data.{name} must hold numbers that are {allowed}, not {quote(list(values))}")
     return scales
 
 
@@ -149,108 +159,115 @@ def shape_of(
     if size is not None and channels is not None:
         return Shape(size, channels, fit, resample, margin)
     faults = dict[str, Finding]()
-    looks = [found for shelf in shelves for found in first_looks(shelf, SAMPLED // len(shelves), faults)]
+    looks = [header for shelf in shelves for header in first_looks(shelf, SAMPLED // len(shelves), faults)]
     if not looks:
-        for place, reason in (each for shelf in shelves for each in shelf.refused):
+        for place, reason in (refusal for shelf in shelves for refusal in shelf.refused):
             faults.setdefault(reason, Finding()).add(place)
-        reasons = "; ".join(told(finding, reason) for reason, finding in faults.items())
+        reasons = "; ".join(describe_finding(finding, reason) for reason, finding in faults.items())
         raise ValueError(f"{shelves[0].name}: no usable picture: {reasons}")
-    side = int(median(min(one.width, one.height) for one in looks))
+    side = int(median(min(header_look.width, header_look.height) for header_look in looks))
     coarse = min(side, LARGEST) // 16 * 16
-    grey = all(one.grey for one in looks)
+    grey = all(header_look.grey for header_look in looks)
     size = size or (coarse if side > FINE else max(8, side // 4 * 4))
     return Shape(size, channels or (1 if grey else 3), fit, resample, margin)
 
 
-def album(shelf: Shelf, shape: Shape, *, cache: str | Path | None = None) -> Album:
+def load_album(shelf: Shelf, shape: Shape, *, cache: str | Path | None = None) -> Album:
     """The pictures of a shelf in this shape, from the cache or decoded now."""
     contents = {"pictures": shelf.digest(), "shape": list(shape), "version": VERSION}
-    kept = caches.cached("pictures", contents, lambda builder: _build(builder, shelf, shape), cache=cache)
-    refused, odd = (_findings(shelf, kept.facts[name]) for name in ("refused", "odd"))
+    arrays = caches.cached_arrays("pictures", contents, lambda builder: _build(builder, shelf, shape), cache=cache)
+    refused, odd = (_findings_by_reason(shelf, arrays.facts[name]) for name in ("refused", "odd"))
     for place, reason in shelf.refused:
         refused.setdefault(reason, Finding()).add(place)
-    numbers = kept["numbers"].tolist()
+    numbers = arrays["numbers"].tolist()
     return Album(
-        kept["pixels"],
-        kept["marks"],
+        arrays["pixels"],
+        arrays["marks"],
         [shelf.places[number] for number in numbers],
         {name: [column[number] for number in numbers] for name, column in shelf.columns.items()},
-        kept["sides"],
+        arrays["sides"],
         read=len(shelf) + len(shelf.refused),
         refused=refused,
         odd=odd,
-        notes=(*shelf.notes, *kept.notes),
+        notes=(*shelf.notes, *arrays.notes),
     )
 
 
 def read_album(shelves: Sequence[Shelf], shape: Shape, *, reject: float, remedy: str = RAISED) -> Album:
     """Read the pictures of all these shelves in this shape; too many bad ones are an error with this remedy."""
-    albums = [album(shelf, shape) for shelf in shelves]
+    albums = [load_album(shelf, shape) for shelf in shelves]
     for shelf, pictures in zip(shelves, albums, strict=True):
         pictures.check(reject, shelf.name, remedy=remedy)
-    return joined(albums)
+    return join_albums(albums)
 
 
-def joined(albums: Sequence[Album]) -> Album:
+def join_albums(albums: Sequence[Album]) -> Album:
     """Several albums of one shape as one."""
     if len(albums) == 1:
         return albums[0]
-    names = dict.fromkeys(name for one in albums for name in one.columns)
+    names = dict.fromkeys(name for part_album in albums for name in part_album.columns)
     return Album(
-        Stacks([part for one in albums for part in one.parts]),
-        np.concatenate([one.marks for one in albums]),
-        [place for one in albums for place in one.places],
-        {name: [cell for one in albums for cell in one.columns.get(name, [None] * len(one))] for name in names},
-        np.concatenate([one.sides for one in albums]),
-        read=sum(one.read for one in albums),
-        refused=_together([one.refused for one in albums]),
-        odd=_together([one.odd for one in albums]),
-        notes=tuple(note for one in albums for note in one.notes),
+        Stacks([part for part_album in albums for part in part_album.parts]),
+        np.concatenate([part_album.marks for part_album in albums]),
+        [place for part_album in albums for place in part_album.places],
+        {
+            name: [cell for part_album in albums for cell in part_album.columns.get(name, [None] * len(part_album))]
+            for name in names
+        },
+        np.concatenate([part_album.sides for part_album in albums]),
+        read=sum(part_album.read for part_album in albums),
+        refused=_merge_findings([part_album.refused for part_album in albums]),
+        odd=_merge_findings([part_album.odd for part_album in albums]),
+        notes=tuple(note for part_album in albums for note in part_album.notes),
     )
 
 
-def enlarged(patch: int, *albums: Album) -> list[str]:
+def note_enlarged(patch: int, *albums: Album) -> list[str]:
     """A line about pictures that are smaller than a patch of the model that reads them; one without patches has 0."""
     finding = Finding()
-    for one in {id(one): one for one in albums}.values():
-        for picture in np.flatnonzero(one.sides < patch):
-            finding.add(one.places[picture])
-    return [told(finding, below(patch))] if finding.count else []
+    for checked in {id(checked): checked for checked in albums}.values():
+        for picture in np.flatnonzero(checked.sides < patch):
+            finding.add(checked.places[picture])
+    return [describe_finding(finding, describe_enlarged(patch))] if finding.count else []
 
 
-def remembered(marks: Int[np.ndarray, "pictures"]) -> str:
+def sample_digests(marks: Int[np.ndarray, "pictures"]) -> str:
     """The smallest digests of pictures that are learnt from: as good as drawn, and the same in any order."""
-    return " ".join(sorted(set(_short(marks)))[:REMEMBERED])
+    return " ".join(sorted(set(_short_digests(marks)))[:REMEMBERED])
 
 
-def met(found: Album, learnt: Any) -> list[str]:
+def note_learnt_pictures(pictures: Album, learnt: Any) -> list[str]:
     """A note where pictures to measure on are among those that a model remembers to have learnt from."""
-    kept = set(learnt.split()) if isinstance(learnt, str) else set[str]()
-    there = {mark: place for mark, place in zip(_short(found.marks), found.places, strict=True) if mark in kept}
+    remembered_marks = set(learnt.split()) if isinstance(learnt, str) else set[str]()
+    there = {
+        mark: place
+        for mark, place in zip(_short_digests(pictures.marks), pictures.places, strict=True)
+        if mark in remembered_marks
+    }
     if not there:
         return []
-    share = f"{len(there)} of {len(kept)} that it remembers"
+    share = f"{len(there)} of {len(remembered_marks)} that it remembers"
     return [
         f"{next(iter(there.values()))}: it has learnt from pictures that are here ({share}), and scores of new "
         "ones will be lower: measure on others"
     ]
 
 
-def _short(marks: Int[np.ndarray, "pictures"]) -> list[str]:
+def _short_digests(marks: Int[np.ndarray, "pictures"]) -> list[str]:
     return [f"{mark & 0xFFFFFFFF:08x}" for mark in marks.tolist()]
 
 
-def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = None) -> Iterator[Look]:
+def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = None) -> Iterator[PictureHeader]:
     """What some pictures of a shelf, from all parts of it, look like; why others cannot be read goes into `faults`."""
     if isinstance(shelf.pictures, np.ndarray):
         _, height, width, *channels = shelf.pictures.shape
-        yield Look(width, height, channels in ([], [1]))
+        yield PictureHeader(width, height, channels in ([], [1]))
         return
     step = max(1, len(shelf) // max(count, 1))
-    with quiet():
+    with silence_pillow():
         for path, place in zip(shelf.pictures[::step], shelf.places[::step], strict=True):
             try:
-                yield look(path)
+                yield read_header(path)
             except Unusable as error:
                 if faults is not None:
                     faults.setdefault(str(error), Finding()).add(place)
@@ -265,29 +282,33 @@ def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:
     builder.add("numbers", np.empty(0, np.int64))
     builder.add("sides", np.empty(0, np.int64))
 
-    def one(number: int) -> tuple[np.ndarray, int] | str:
+    def decode_one(number: int) -> tuple[np.ndarray, int] | str:
         picture = shelf.pictures[number]
         try:
             if isinstance(picture, np.ndarray):
-                return from_array(picture, **shape._asdict()), min(picture.shape[:2])
-            pixels, side, strange = decoded(picture, **shape._asdict())
+                return decode_array(picture, **shape._asdict()), min(picture.shape[:2])
+            pixels, side, oddity = decode_picture(picture, **shape._asdict())
         except Unusable as error:
             return str(error)
-        if strange:
-            odd.setdefault(strange, []).append(number)
+        if oddity:
+            odd.setdefault(oddity, []).append(number)
         return pixels, side
 
-    with quiet(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with silence_pillow(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for first in range(0, len(shelf), PIECE):
             numbers = range(first, min(first + PIECE, len(shelf)))
-            found = list(zip(numbers, pool.map(one, numbers), strict=True))
-            for number, why in found:
+            decoded_pictures = list(zip(numbers, pool.map(decode_one, numbers), strict=True))
+            for number, why in decoded_pictures:
                 if isinstance(why, str):
                     refused.setdefault(why, []).append(number)
-            good = [(number, *each) for number, each in found if not isinstance(each, str)]
+            good = [
+                (number, *decoded_picture)
+                for number, decoded_picture in decoded_pictures
+                if not isinstance(decoded_picture, str)
+            ]
             if good:
                 builder.add("pixels", np.stack([pixels for _, pixels, _ in good]))
-                builder.add("marks", np.array([_mark(pixels) for _, pixels, _ in good], np.int64))
+                builder.add("marks", np.array([_pixel_digest(pixels) for _, pixels, _ in good], np.int64))
                 builder.add("numbers", np.array([number for number, _, _ in good], np.int64))
                 builder.add("sides", np.array([side for _, _, side in good], np.int64))
             report("pictures read", numbers.stop, len(shelf))
@@ -295,22 +316,22 @@ def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:
         places.sort()  # threads found them in any order
 
 
-def _mark(pixels: np.ndarray) -> int:
+def _pixel_digest(pixels: np.ndarray) -> int:
     return int.from_bytes(hashlib.blake2b(pixels.tobytes(), digest_size=8).digest(), "little", signed=True)
 
 
-def _findings(shelf: Shelf, groups: dict[str, list[int]]) -> dict[str, Finding]:
-    found: dict[str, Finding] = {}
+def _findings_by_reason(shelf: Shelf, groups: dict[str, list[int]]) -> dict[str, Finding]:
+    findings: dict[str, Finding] = {}
     for reason, numbers in groups.items():
-        found[reason] = Finding()
+        findings[reason] = Finding()
         for number in numbers:
-            found[reason].add(shelf.places[number])
-    return found
+            findings[reason].add(shelf.places[number])
+    return findings
 
 
-def _together(parts: Sequence[dict[str, Finding]]) -> dict[str, Finding]:
-    found: dict[str, Finding] = {}
-    for reason, one in ((reason, one) for part in parts for reason, one in part.items()):
-        both = found.setdefault(reason, Finding())
-        both.count, both.places = both.count + one.count, [*both.places, *one.places][:5]
-    return found
+def _merge_findings(parts: Sequence[dict[str, Finding]]) -> dict[str, Finding]:
+    findings: dict[str, Finding] = {}
+    for reason, finding in ((reason, finding) for part in parts for reason, finding in part.items()):
+        both = findings.setdefault(reason, Finding())
+        both.count, both.places = both.count + finding.count, [*both.places, *finding.places][:5]
+    return findings

@@ -67,7 +67,7 @@ class AugmentConfig:
 
 
 @dataclass(frozen=True)
-class Shown:
+class AugmentedBatch:
     """Pictures as a model sees them, and their labels: `share` of the first and the rest of the second."""
 
     pixels: Picture
@@ -89,7 +89,7 @@ class Augment:
         device: torch.device | str = "cpu",
     ) -> None:
         self.how, self.seed = how, seed
-        self.mean, self.std = (torch.tensor(each, device=device).reshape(-1, 1, 1) for each in (mean, std))
+        self.mean, self.std = (torch.tensor(values, device=device).reshape(-1, 1, 1) for values in (mean, std))
         self.tables = {
             name: torch.from_numpy(beta_quantiles(alpha)).to(device)
             for name, alpha in (("mixup", how.mixup), ("cutmix", how.cutmix))
@@ -100,7 +100,7 @@ class Augment:
         """Normalised pixels."""
         return (pixels.float() / 255 - self.mean) / self.std
 
-    def flipped(self, places: Int[Tensor, "batch"]) -> Bool[Tensor, "batch"]:
+    def draw_flips(self, places: Int[Tensor, "batch"]) -> Bool[Tensor, "batch"]:
         """Which pictures are mirrored at these places of the order of training, where nothing else is done to them."""
         assert self.how == AugmentConfig(flip=True), "other variations draw before this one"
         return Draws(self.seed, places).uniform() < FLIPPED
@@ -110,56 +110,56 @@ class Augment:
         pixels: UInt8[Tensor, "batch channels rows columns"],
         labels: Int[Tensor, "batch"],
         places: Int[Tensor, "batch"],
-    ) -> Shown:
+    ) -> AugmentedBatch:
         """What is learnt from these pictures at these places of the order of training."""
         how, draws = self.how, Draws(self.seed, places)
         whole = torch.ones(len(labels), device=pixels.device)
         if how == AugmentConfig():
-            return Shown(self.plain(pixels), labels, labels, whole)
+            return AugmentedBatch(self.plain(pixels), labels, labels, whole)
         x = pixels.float() / 255
         chosen = [(draws.whole(len(OPERATIONS)), draws.sign()) for _ in range(how.operations)]
         if how.moves:
-            x = sampled(x, _affine(how, draws, chosen, size=x.shape[-1]))
+            x = resample_affine(x, _affine(how, draws, chosen, size=x.shape[-1]))
         for operation, sign in chosen if how.magnitude else ():
-            x = coloured(x, operation, sign * how.magnitude)
+            x = apply_colour_operation(x, operation, sign * how.magnitude)
         x = (x - self.mean) / self.std
         others, share = labels, whole
         if how.mixes:
-            x, share = self._mixed(x, draws)
-            others = neighbours(labels)
+            x, share = self._mix_pictures(x, draws)
+            others = swap_neighbours(labels)
         if how.erase:
-            x = torch.where(_box(x, draws, _erased(draws, how.erase))[0][:, None], 0.0, x)
-        return Shown(x, labels, others, share)
+            x = torch.where(_random_box(x, draws, _erased_sides(draws, how.erase))[0][:, None], 0.0, x)
+        return AugmentedBatch(x, labels, others, share)
 
-    def _mixed(self, x: Picture, draws: Draws) -> tuple[Picture, Float[Tensor, "batch"]]:
+    def _mix_pictures(self, x: Picture, draws: Draws) -> tuple[Picture, Float[Tensor, "batch"]]:
         """Each picture with something of its neighbour, and what share of it is its own."""
-        how, near = self.how, neighbours(x)
+        how, near = self.how, swap_neighbours(x)
         none = draws.uniform() >= how.mixed
         cut = draws.uniform() < (0.5 if how.mixup and how.cutmix else float(bool(how.cutmix)))
         share = torch.ones_like(none, dtype=x.dtype)
-        found = x
+        pixels = x
         if how.mixup:
-            own = draws.beta(self.tables["mixup"])
-            share = torch.where(none | cut, share, own)
+            mixup_share = draws.beta(self.tables["mixup"])
+            share = torch.where(none | cut, share, mixup_share)
             weight = share[:, None, None, None]
-            found = weight * x + (1 - weight) * near
+            pixels = weight * x + (1 - weight) * near
         if how.cutmix:
             area = 1 - draws.beta(self.tables["cutmix"])
             side = torch.where(none | ~cut, 0.0, area).sqrt()
-            inside, covered = _box(x, draws, (side, side))
-            found = torch.where(inside[:, None], near, found)
+            inside, covered = _random_box(x, draws, (side, side))
+            pixels = torch.where(inside[:, None], near, pixels)
             share = torch.where(none | ~cut, share, 1 - covered)
-        return found, share
+        return pixels, share
 
 
-def neighbours(x: Tensor) -> Tensor:
+def swap_neighbours(x: Tensor) -> Tensor:
     """Every example's partner: 2k and 2k + 1 change places; of an odd batch the last one stays alone."""
     even = len(x) // 2 * 2
     swapped = x[:even].unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
     return swapped if even == len(x) else torch.cat([swapped, x[even:]])
 
 
-def sampled(x: Picture, affine: Float[Tensor, "batch 2 3"]) -> Picture:
+def resample_affine(x: Picture, affine: Float[Tensor, "batch 2 3"]) -> Picture:
     """Pictures whose pixel at p is the one that was at A p; what lies beyond an edge is mirrored."""
     grid = F.affine_grid(affine, list(x.shape), align_corners=False)
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
@@ -170,9 +170,9 @@ def _affine(
 ) -> Float[Tensor, "batch 2 3"]:
     """The map from new places to old ones, in sides from -1 to 1."""
     chance = draws.uniform()
-    one, zero = torch.ones_like(chance), torch.zeros_like(chance)
-    flip = torch.where(chance < FLIPPED, -one, one) if how.flip else one
-    width, height = _cut(how, draws)
+    unit, zero = torch.ones_like(chance), torch.zeros_like(chance)
+    flip = torch.where(chance < FLIPPED, -unit, unit) if how.flip else unit
+    width, height = _crop_sides(how, draws)
     right, down = ((1 - side) * draws.uniform(-1.0, 1.0) for side in (width, height))
     far = round(how.shift * size)  # moved by whole pixels, a picture stays as sharp as it was
     right, down = (at + 2 / size * (draws.whole(2 * far + 1) - far) for at in (right, down))
@@ -189,7 +189,7 @@ def _affine(
     return matrix[:, :2]
 
 
-def _cut(how: AugmentConfig, draws: Draws) -> tuple[Tensor, Tensor]:
+def _crop_sides(how: AugmentConfig, draws: Draws) -> tuple[Tensor, Tensor]:
     """Width and height of a resized crop, as shares of the sides."""
     area = draws.uniform(how.scale, 1.0)
     bent = (draws.uniform(-ASPECT, ASPECT) / 2).exp() if how.scale < 1 else torch.ones_like(area)
@@ -198,11 +198,11 @@ def _cut(how: AugmentConfig, draws: Draws) -> tuple[Tensor, Tensor]:
 
 def _matrix(*cells: Tensor) -> Float[Tensor, "batch 3 3"]:
     """The affine map of two lines."""
-    zero, one = torch.zeros_like(cells[0]), torch.ones_like(cells[0])
-    return torch.stack([*cells, zero, zero, one], -1).unflatten(-1, (3, 3))
+    zero, unit = torch.zeros_like(cells[0]), torch.ones_like(cells[0])
+    return torch.stack([*cells, zero, zero, unit], -1).unflatten(-1, (3, 3))
 
 
-def coloured(x: Picture, operation: Int[Tensor, "batch"], by: Float[Tensor, "batch"]) -> Picture:
+def apply_colour_operation(x: Picture, operation: Int[Tensor, "batch"], by: Float[Tensor, "batch"]) -> Picture:
     """RandAugment's operations on colours; each picture goes through its own, if that is one of them."""
     by, strength = by[:, None, None, None], by.abs()[:, None, None, None]
     grey = _grey(x)
@@ -212,16 +212,16 @@ def coloured(x: Picture, operation: Int[Tensor, "batch"], by: Float[Tensor, "bat
         "colour": grey,
         "sharpness": _smooth(x),
     }
-    found = x
+    pixels = x
     for name, other in blends.items():
-        found = torch.where(_is(operation, name), (other + (1 + BLEND * by) * (x - other)).clamp(0, 1), found)
+        pixels = torch.where(_is(operation, name), (other + (1 + BLEND * by) * (x - other)).clamp(0, 1), pixels)
     step = torch.exp2((BITS * strength).round())
     level = (x * 255).round()
-    found = torch.where(_is(operation, "posterise") & (step > 1), (level - level % step) / 255, found)
-    found = torch.where(_is(operation, "solarise") & (x > 1 - strength), 1 - x, found)
+    pixels = torch.where(_is(operation, "posterise") & (step > 1), (level - level % step) / 255, pixels)
+    pixels = torch.where(_is(operation, "solarise") & (x > 1 - strength), 1 - x, pixels)
     low, high = x.amin((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)
     wide = ((x - low) / (high - low).clamp(min=1 / 255)).clamp(0, 1)
-    return torch.where(_is(operation, "autocontrast"), x + strength * (wide - x), found)
+    return torch.where(_is(operation, "autocontrast"), x + strength * (wide - x), pixels)
 
 
 def _is(operation: Tensor, name: str) -> Tensor:
@@ -231,7 +231,7 @@ def _is(operation: Tensor, name: str) -> Tensor:
 def _grey(x: Picture) -> Float[Tensor, "batch 1 rows columns"]:
     if x.shape[1] != len(GREY):
         return x.mean(1, keepdim=True)
-    return sum(share * x[:, each : each + 1] for each, share in enumerate(GREY))  # type: ignore[return-value]
+    return sum(share * x[:, channel : channel + 1] for channel, share in enumerate(GREY))  # type: ignore[return-value]
 
 
 def _smooth(x: Picture) -> Picture:
@@ -240,14 +240,14 @@ def _smooth(x: Picture) -> Picture:
     return (9 * around + 4 * x) / 13
 
 
-def _erased(draws: Draws, share: float) -> tuple[Tensor, Tensor]:
+def _erased_sides(draws: Draws, share: float) -> tuple[Tensor, Tensor]:
     """Height and width of what is blanked out, as shares of the sides; nothing of most pictures."""
     area = torch.where(draws.uniform() < share, draws.uniform(*ERASED), 0.0)
     bent = (draws.uniform(-STRETCH, STRETCH) / 2).exp()
     return area.sqrt() * bent, area.sqrt() / bent
 
 
-def _box(x: Picture, draws: Draws, sides: tuple[Tensor, Tensor]) -> tuple[Tensor, Float[Tensor, "batch"]]:
+def _random_box(x: Picture, draws: Draws, sides: tuple[Tensor, Tensor]) -> tuple[Tensor, Float[Tensor, "batch"]]:
     """Which pixels lie in a rectangle around a place drawn at random, and the share of the picture that is."""
     inside: list[Tensor] = []
     for side, length in zip(sides, x.shape[-2:], strict=True):

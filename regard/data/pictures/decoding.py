@@ -58,7 +58,7 @@ class Decoded(NamedTuple):
     """What is odd about it."""
 
 
-class Look(NamedTuple):
+class PictureHeader(NamedTuple):
     """What the header of a picture says, its orientation applied."""
 
     width: int
@@ -66,13 +66,13 @@ class Look(NamedTuple):
     grey: bool
 
 
-def below(patch: int) -> str:
+def describe_enlarged(patch: int) -> str:
     """What is said of pictures from which no patch could be cut: they are enlarged, and show next to nothing."""
     return f"smaller than a patch of {patch} x {patch} pixels, so enlarged: give larger pictures"
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_pillow() -> Iterator[None]:
     """Silence Pillow's warnings, of odd metadata and of sizes, which are checked here; it holds for all threads."""
     from PIL import Image, WebPImagePlugin  # noqa: F401 (registered before several threads would)
 
@@ -82,19 +82,19 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def look(path: Path) -> Look:
+def read_header(path: Path) -> PictureHeader:
     """The sides of a picture and whether it is grey, from its header alone."""
-    with _opened(path) as picture:
+    with _open_picture(path) as picture:
         width, height = picture.size
         turned, grey = picture.getexif().get(0x0112, 1) >= 5, _grey(picture)  # orientations that swap the sides
-    return Look(height, width, grey) if turned else Look(width, height, grey)
+    return PictureHeader(height, width, grey) if turned else PictureHeader(width, height, grey)
 
 
 def _grey(picture: Image.Image) -> bool:
     return picture.mode in ("1", "L", "LA", "La") or picture.mode.startswith("I")
 
 
-def decoded(
+def decode_picture(
     path: Path,
     *,
     size: int,
@@ -104,7 +104,7 @@ def decoded(
     margin: float | None = None,
 ) -> Decoded:
     """The bytes of a picture file."""
-    with _opened(path) as picture:
+    with _open_picture(path) as picture:
         side = min(picture.size)
         other = (GREY if _grey(picture) else COLOURED) if _grey(picture) != (channels == 1) else None
         odd = ANIMATED if getattr(picture, "is_animated", False) and picture.format != "MPO" else other
@@ -112,9 +112,9 @@ def decoded(
         picture.draft(None, _draft_size(picture, enough))  # a JPEG is unpacked no larger than it need be
         if picture.width * picture.height > MOST:
             raise Unusable(HUGE)
-        plain = _upright(picture, grey=channels == 1)
-        square = _fitted(plain, size, fit, resample or "bicubic", margin)
-        return Decoded(_channelled(np.asarray(square), channels), side, odd)
+        plain = _to_upright(picture, grey=channels == 1)
+        square = _fit_square(plain, size, fit, resample or "bicubic", margin)
+        return Decoded(_channels_first(np.asarray(square), channels), side, odd)
 
 
 def _shrinkable(picture: Image.Image) -> bool:
@@ -122,15 +122,15 @@ def _shrinkable(picture: Image.Image) -> bool:
     return picture.format in ("JPEG", "MPO") and "progressive" not in picture.info
 
 
-def _draft_size(picture: Image.Image, wanted: int) -> tuple[int, int]:
+def _draft_size(picture: Image.Image, enough: int) -> tuple[int, int]:
     """Return the size to ask a decoder for: that wanted, or less where that would be more than is unpacked."""
     width, height = picture.size
     shrink = next((shrink for shrink in SHRINKS if width * height <= MOST * shrink**2), SHRINKS[-1])
-    return min(wanted, width // shrink), min(wanted, height // shrink)
+    return min(enough, width // shrink), min(enough, height // shrink)
 
 
-def from_array(
-    given: np.ndarray,
+def decode_array(
+    array: np.ndarray,
     *,
     size: int,
     channels: int,
@@ -141,9 +141,9 @@ def from_array(
     """The same of an array, (height, width) or with channels last: bytes, or shades from 0 to 1."""
     from PIL import Image
 
-    shades = given[..., 0] if given.ndim == 3 and given.shape[-1] == 1 else given
+    shades = array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
     if shades.ndim not in (2, 3) or (shades.ndim == 3 and shades.shape[-1] not in (3, 4)) or not shades.size:
-        raise Unusable(f"an array of shape {given.shape} is no picture: give (height, width), or (height, width, 3)")
+        raise Unusable(f"an array of shape {array.shape} is no picture: give (height, width), or (height, width, 3)")
     if min(shades.shape[:2]) < LEAST:
         raise Unusable(SMALL)
     if shades.dtype.kind == "f":
@@ -154,21 +154,21 @@ def from_array(
         raise Unusable(f"an array of {shades.dtype}: give bytes (uint8), or numbers from 0 to 1")
     whole = margin is None or margin == 1
     if whole and (shades.shape == (size, size) or (shades.shape == (size, size, 3) and channels == 3)):
-        return _channelled(shades, channels)
-    plain = _upright(Image.fromarray(shades), grey=channels == 1)
-    return _channelled(np.asarray(_fitted(plain, size, fit, resample or "bicubic", margin)), channels)
+        return _channels_first(shades, channels)
+    plain = _to_upright(Image.fromarray(shades), grey=channels == 1)
+    return _channels_first(np.asarray(_fit_square(plain, size, fit, resample or "bicubic", margin)), channels)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def _open_picture(path: Path) -> Iterator[Image.Image]:
     """An open picture file that is small enough; whatever goes wrong with it is one reason."""
     from PIL import Image, UnidentifiedImageError
 
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise Unusable("no file but a pipe, a device or a folder: give a picture")
-        if not found.st_size:
+        if not status.st_size:
             raise Unusable("empty file: save the picture again")
         with Image.open(path, formats=FORMATS) as picture:
             if picture.width * picture.height > (LARGEST_JPEG if _shrinkable(picture) else MOST):
@@ -188,7 +188,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         raise Unusable("truncated or damaged: fetch or save it again") from None
 
 
-def _upright(picture: Image.Image, *, grey: bool) -> Image.Image:
+def _to_upright(picture: Image.Image, *, grey: bool) -> Image.Image:
     """Eight bits of grey or of red, green and blue, the right way up, nothing transparent."""
     from PIL import Image, ImageOps
 
@@ -198,12 +198,12 @@ def _upright(picture: Image.Image, *, grey: bool) -> Image.Image:
         shades = np.asarray(picture).astype(np.float64)
         picture = Image.fromarray(np.clip(np.rint(shades / 257), 0, 255).astype(np.uint8))
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
-        seen = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", seen.size, WHITE), seen)
+        rgba = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", rgba.size, WHITE), rgba)
     return picture.convert("L" if grey else "RGB")
 
 
-def _fitted(picture: Image.Image, size: int, fit: Fit, resample: Resample, margin: float | None) -> Image.Image:
+def _fit_square(picture: Image.Image, size: int, fit: Fit, resample: Resample, margin: float | None) -> Image.Image:
     """Square: the short side made `size` and the middle cut out, or both sides made `size`.
 
     With a `margin` the short side is first made so many times as long, in whole pixels, as others prepare pictures.
@@ -216,20 +216,24 @@ def _fitted(picture: Image.Image, size: int, fit: Fit, resample: Resample, margi
         return picture if (width, height) == (size, size) else picture.resize((size, size), method)
     side = min(width, height)
     if margin is None:
-        left, top = (width - side) / 2, (height - side) / 2
+        start_x, start_y = (width - side) / 2, (height - side) / 2
         whole = (width, height) == (size, size)
-        return picture if whole else picture.resize((size, size), method, box=(left, top, left + side, top + side))
+        return (
+            picture
+            if whole
+            else picture.resize((size, size), method, box=(start_x, start_y, start_x + side, start_y + side))
+        )
     edge = round(margin * size)
     sides = (
         edge if width == side else int(edge * width / side),
         edge if height == side else int(edge * height / side),
     )
     picture = picture if sides == (width, height) else picture.resize(sides, method)
-    left, top = ((length - size) // 2 for length in picture.size)
-    return picture.crop((left, top, left + size, top + size))
+    start_x, start_y = ((length - size) // 2 for length in picture.size)
+    return picture.crop((start_x, start_y, start_x + size, start_y + size))
 
 
-def _channelled(shades: np.ndarray, channels: int) -> Pixels:
+def _channels_first(shades: np.ndarray, channels: int) -> Pixels:
     """Channels first."""
     if shades.ndim == 2:
         return np.ascontiguousarray(np.broadcast_to(shades, (channels, *shades.shape)))

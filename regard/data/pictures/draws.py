@@ -22,13 +22,13 @@ class Draws:
     """Numbers for some places, one column after the other; who draws in the same order gets the same."""
 
     def __init__(self, seed: int, places: Int[Tensor, "batch"]) -> None:
-        start = _mixed([seed & WORD, (seed >> 32) & WORD])
-        self.state = mixed(mixed((places & WORD) ^ start) ^ ((places >> 32) & WORD))
+        start = _hash_words([seed & WORD, (seed >> 32) & WORD])
+        self.state = hash_tensor(hash_tensor((places & WORD) ^ start) ^ ((places >> 32) & WORD))
         self.turns = count(1)
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> Float[Tensor, "batch"]:
         """Numbers from low to below high, one for each place."""
-        bits = mixed(self.state ^ (next(self.turns) * STRIDE & WORD))
+        bits = hash_tensor(self.state ^ (next(self.turns) * STRIDE & WORD))
         return low + (high - low) * ((bits >> 8).float() / (1 << 24))
 
     def whole(self, below: int) -> Int[Tensor, "batch"]:
@@ -47,14 +47,14 @@ class Draws:
         return low + (high - low) * (at - below)
 
 
-def mixed(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+def hash_tensor(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
     """A hash of 32 bits, held in 64: products that are too long wrap, and what is cut off does not matter."""
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & WORD
     x = ((x ^ (x >> 15)) * 0x846CA68B) & WORD
     return x ^ (x >> 16)
 
 
-def _mixed(words: list[int]) -> int:
+def _hash_words(words: list[int]) -> int:
     """The same of numbers on the host, one after the other."""
     state = 0
     for word in words:

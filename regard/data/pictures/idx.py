@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.encodings import locate
+from regard.data.encodings import find_file
 
 PICTURES, LABELS = 0x00000803, 0x00000801  # first bytes of an idx file: bytes in three dimensions, or in one
 LARGEST = 1 << 30  # bytes of a file that is still believed to hold digits
 
 
-def read(folder: str, name: str, kind: int) -> np.ndarray:
+def read_idx(folder: str, name: str, kind: int) -> np.ndarray:
     """The array in an idx file of this folder, which may lie under REGARD_DATA."""
-    path = _found(folder, name)
+    path = _find_file(folder, name)
     try:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
@@ -34,12 +34,12 @@ def read(folder: str, name: str, kind: int) -> np.ndarray:
     return np.frombuffer(data, np.uint8, offset=head).reshape(shape)
 
 
-def _found(folder: str, name: str) -> Path:
+def _find_file(folder: str, name: str) -> Path:
     """The file of this name in a folder, gzipped or not."""
     try:
-        return locate(f"{folder}/{name}")
+        return find_file(f"{folder}/{name}")
     except ValueError as missing:
         try:
-            return locate(f"{folder}/{name}.gz")
+            return find_file(f"{folder}/{name}.gz")
         except ValueError:
             raise missing from None

@@ -67,9 +67,9 @@ class ScatterConfig:
         """Pictures that a scene may take something of, beside the one it is named after."""
         return self.count - 1 + self.scraps[1]
 
-    def channels(self, own: int) -> int:
+    def channels(self, picture_channels: int) -> int:
         """Numbers of a pixel of a scene, made of pictures that have so many."""
-        return COLOURS if self.colours else own
+        return COLOURS if self.colours else picture_channels
 
     def check(self, size: int, channels: int) -> None:
         """Stop where pictures of this size do not fit into a scene, or have colours already."""
@@ -89,13 +89,13 @@ class ScatterConfig:
             )
 
 
-def companions(
-    how: ScatterConfig, own: Int[Tensor, "scene"], places: Int[Tensor, "scene"], pictures: int, *, seed: int
+def draw_companions(
+    how: ScatterConfig, numbers: Int[Tensor, "scene"], places: Int[Tensor, "scene"], pictures: int, *, seed: int
 ) -> Int[Tensor, "scene picture"]:
     """Numbers of all pictures that scenes are made of: their own, those beside it, and those that scraps are of."""
     draws = Draws(seed ^ CHOICE, places)
-    further = [(own + 1 + draws.whole(max(pictures - 1, 1))) % pictures for _ in range(how.others)]
-    return torch.stack([own, *further], 1)
+    further = [(numbers + 1 + draws.whole(max(pictures - 1, 1))) % pictures for _ in range(how.others)]
+    return torch.stack([numbers, *further], 1)
 
 
 def scenes(
@@ -107,14 +107,14 @@ def scenes(
 ) -> UInt8[Tensor, "scene shades side side"]:
     """The scenes at these places of an order, made of these pictures."""
     draws = Draws(seed ^ LAYING, places)
-    found = _scraps(how, pictures[:, how.count :], draws)
+    canvas = _scraps(how, pictures[:, how.count :], draws)
     layout = _layout(how, draws, pictures.shape[-1])
     colours = _colours(torch.arange(how.count, device=pictures.device))[:, :, None, None]
     for number, (picture, maps) in enumerate(zip(pictures.unbind(1), layout, strict=False)):
-        grid = F.affine_grid(maps, [*found.shape], align_corners=False)
+        grid = F.affine_grid(maps, [*canvas.shape], align_corners=False)
         laid = F.grid_sample(picture.float(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-        found = torch.maximum(found, laid * colours[number] if how.colours else laid)
-    return found.round().clamp(0, 255).to(torch.uint8)
+        canvas = torch.maximum(canvas, laid * colours[number] if how.colours else laid)
+    return canvas.round().clamp(0, 255).to(torch.uint8)
 
 
 def _colours(numbers: Int[Tensor, "*some"]) -> Float[Tensor, "*some colour"]:
@@ -164,8 +164,8 @@ def _scraps(
     how: ScatterConfig, pictures: UInt8[Tensor, "scene scrap channels size size"], draws: Draws
 ) -> Float[Tensor, "scene shades side side"]:
     """A canvas with squares torn from pictures, somewhere on it."""
-    scenes, scraps, own, size, _ = pictures.shape
-    channels = how.channels(own)
+    scenes, scraps, picture_channels, size, _ = pictures.shape
+    channels = how.channels(picture_channels)
     canvas = torch.zeros(scenes, channels, how.size**2, device=pictures.device)
     few, most = how.scraps
     count = few + draws.whole(most - few + 1)
@@ -177,28 +177,28 @@ def _scraps(
     inside = torch.arange(side, device=pictures.device)
 
     def cells(corners: list[list[Tensor]], wide: int) -> Int[Tensor, "scene scrap 1 cell"]:
-        top, left = (torch.stack([corner[axis] for corner in corners], 1)[:, :, None] + inside for axis in (0, 1))
-        return (top[:, :, :, None] * wide + left[:, :, None, :]).flatten(2)[:, :, None]
+        rows, columns = (torch.stack([corner[axis] for corner in corners], 1)[:, :, None] + inside for axis in (0, 1))
+        return (rows[:, :, :, None] * wide + columns[:, :, None, :]).flatten(2)[:, :, None]
 
     numbers = torch.arange(scraps, device=pictures.device)
-    torn = pictures.flatten(3).gather(3, cells(places, size).expand(-1, -1, own, -1)).float()
+    torn = pictures.flatten(3).gather(3, cells(places, size).expand(-1, -1, picture_channels, -1)).float()
     torn = torn * (numbers < count[:, None])[:, :, None, None]
     torn = torn * _colours(numbers)[:, :, None] if how.colours else torn
     goal = cells(goals, how.size).expand(-1, -1, channels, -1)
-    flat = [each.transpose(1, 2).flatten(2) for each in (goal, torn)]
+    flat = [part.transpose(1, 2).flatten(2) for part in (goal, torn)]
     return canvas.scatter_reduce(2, flat[0], flat[1], "amax").unflatten(2, (how.size, how.size))
 
 
-def sums(classes: Sequence[str], count: int) -> list[str]:
+def label_sums(classes: Sequence[str], count: int) -> list[str]:
     """The labels that so many pictures together may have; what is no whole number cannot be added up."""
     if odd := [label for label in classes if not label.isdecimal()]:
         raise ValueError(
             f"data.scatter.count is {count}, whose labels are added up, and {odd[0]!r} is no whole number: "
             "give pictures labelled by numbers, or data.scatter.count=1"
         )
-    found = {0}
+    totals = {0}
     for _ in range(count):
-        found = {total + int(label) for total in found for label in classes}
-        if len(found) > SUMS:
+        totals = {total + int(label) for total in totals for label in classes}
+        if len(totals) > SUMS:
             raise ValueError(f"data.scatter.count is {count}, with more than {SUMS:,} sums of labels: give fewer")
-    return [str(total) for total in sorted(found)]
+    return [str(total) for total in sorted(totals)]

@@ -22,7 +22,7 @@ from regard.config.paths import real_path
 from regard.config.resuming import Free
 from regard.config.words import quantity
 from regard.data.column_names import PICTURE_FILES
-from regard.data.encodings import find
+from regard.data.encodings import find_path
 from regard.data.pictures import idx
 from regard.data.pictures.decoding import NO_PICTURE, OTHERS, SUFFIXES
 from regard.data.pictures.tables import (
@@ -97,102 +97,104 @@ def shelve(file: PictureFile, *, part: Part = "train", labelled: bool = True) ->
 
     Where labels do not matter, pictures may lie in a folder without one for each class.
     """
-    root = find(file.path)
-    if root.is_dir() and (found := _idx_names(root, part)):
-        return _idx(str(root), found, file.classes)
+    root = find_path(file.path)
+    if root.is_dir() and (idx_name := _find_idx_name(root, part)):
+        return _shelve_idx(str(root), idx_name, file.classes)
     if root.suffix.lower() == ".npz":
-        return _npz(root, part, file.classes)
+        return _shelve_npz(root, part, file.classes)
     if "idx3-ubyte" in root.name:
-        return _idx(str(root.parent), root.name.removesuffix(".gz"), file.classes)
+        return _shelve_idx(str(root.parent), root.name.removesuffix(".gz"), file.classes)
     if file.classes:
         raise ValueError(f"{file.path} names its labels itself: leave out classes, which are for idx and .npz files")
     if root.is_dir():
-        return _folder(_part(root, part), labelled=labelled)
+        return _shelve_folder(_part_folder(root, part), labelled=labelled)
     if suffix(file.path) in (".csv", ".tsv", ".txt", *JSON_SUFFIXES):
-        return _table(file)
+        return _shelve_table(file)
     raise ValueError(f"{file.path} holds no pictures that can be read: {REMEDY}")
 
 
 def has_test_part(path: str) -> bool:
     """Whether this source keeps pictures to test on apart."""
-    root = find(path)
+    root = find_path(path)
     if root.is_dir():
-        return bool(_idx_names(root, "test")) or _part(root, "test") != root
-    return root.suffix.lower() == ".npz" and bool(_keys(root, "test", strict=True))
+        return bool(_find_idx_name(root, "test")) or _part_folder(root, "test") != root
+    return root.suffix.lower() == ".npz" and bool(_array_names(root, "test", strict=True))
 
 
 # A folder for each class.
 
 
-def _part(root: Path, part: Part) -> Path:
+def _part_folder(root: Path, part: Part) -> Path:
     """The folder of that part where a folder has several, else itself."""
-    inside = {each.name.lower(): each for each in root.iterdir() if each.is_dir()}
-    wanted = next((inside[name] for name in PARTS[part] if name in inside), None)
+    inside = {subfolder.name.lower(): subfolder for subfolder in root.iterdir() if subfolder.is_dir()}
+    part_folder = next((inside[name] for name in PARTS[part] if name in inside), None)
     split = any(name in inside for name in PARTS["train"]) and any(name in inside for name in PARTS["test"])
-    return wanted if wanted is not None and split else root
+    return part_folder if part_folder is not None and split else root
 
 
-def _folder(root: Path, *, labelled: bool = True) -> Shelf:
+def _shelve_folder(root: Path, *, labelled: bool = True) -> Shelf:
     """Every folder in a folder is a class, whose pictures lie in it, however deep; without labels, it is one itself."""
     real = real_path(root)
-    folders = sorted(each for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
+    folders = sorted(child for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
     folders = folders if labelled else [root]
-    paths, labels, refused, strange, empty = list[Path](), list[str](), list[tuple[str, str]](), list[str](), []
+    paths, labels, refused, other_files, empty = list[Path](), list[str](), list[tuple[str, str]](), list[str](), []
     for folder in folders:
         before, inside = len(paths), real_path(folder).is_relative_to(real)
-        for path in _files(folder) if inside else [folder]:  # a link may lead to a whole disk
+        for path in _list_files(folder) if inside else [folder]:  # a link may lead to a whole disk
             if path.exists() and not real_path(path).is_relative_to(real):
                 refused.append((str(path), ELSEWHERE))
             elif path.suffix.lower() in OTHERS:
                 refused.append((str(path), NO_PICTURE))
             elif path.suffix.lower() not in SUFFIXES:
-                strange.append(str(path))
+                other_files.append(str(path))
             else:
                 paths.append(path)
                 labels.append(folder.name)
         if len(paths) == before:
             empty.append(str(folder))
-    loose = [str(each) for each in sorted(root.iterdir()) if each.is_file() and each.suffix.lower() in SUFFIXES]
+    loose = [str(child) for child in sorted(root.iterdir()) if child.is_file() and child.suffix.lower() in SUFFIXES]
     loose = loose if labelled else []
     if not paths and not refused and not labelled:
         raise ValueError(f"{root} holds no pictures: name a folder with PNG, JPEG or WebP files")
     if not paths and not refused:
-        found = (
+        contents = (
             f"{quantity(len(loose), 'picture')} but no folders for classes"
             if loose
             else "no pictures in folders of their own"
         )
-        raise ValueError(f"{root} has {found}: put the pictures of each class into a folder named after it")
-    notes = [f"{_some(empty)}: no picture, so this class is not learnt: add some or remove it"] if empty else []
+        raise ValueError(f"{root} has {contents}: put the pictures of each class into a folder named after it")
+    notes = [f"{_shorten_list(empty)}: no picture, so this class is not learnt: add some or remove it"] if empty else []
     if loose:
-        notes.append(f"{_some(loose)}: in no class folder, left out: move pictures into the folder of their class")
-    if strange:
-        notes.append(f"{_some(strange)}: no picture by its name, left out: remove it, or leave it so")
+        notes.append(
+            f"{_shorten_list(loose)}: in no class folder, left out: move pictures into the folder of their class"
+        )
+    if other_files:
+        notes.append(f"{_shorten_list(other_files)}: no picture by its name, left out: remove it, or leave it so")
     return Shelf(str(root), paths, [str(path) for path in paths], {LABEL: labels}, refused, tuple(notes))
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _list_files(folder: Path) -> Iterator[Path]:
     """All files below a folder but hidden ones, always in the same order; a link to a folder is not followed."""
-    for each in sorted(folder.iterdir()):
-        if each.name.startswith("."):
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
             continue
-        if each.is_dir() and not each.is_symlink():
-            yield from _files(each)
+        if path.is_dir() and not path.is_symlink():
+            yield from _list_files(path)
         else:
-            yield each
+            yield path
 
 
 # Tables with a path in each row.
 
 
-def _table(file: PictureFile) -> Shelf:
+def _shelve_table(file: PictureFile) -> Shelf:
     """The pictures that a CSV, TSV or JSON-lines file names; paths begin where the file lies."""
-    base = find(file.folder) if file.folder else find(file.path).parent
-    shelf = Shelf(file.path, paths := list[Path](), places := list[str](), said := dict[str, list[Any]]())
+    base = find_path(file.folder) if file.folder else find_path(file.path).parent
+    shelf = Shelf(file.path, paths := list[Path](), places := list[str](), columns := dict[str, list[Any]]())
     picture, labelled = "", None
     for place, row in table_rows(file.path, shelf.refused):
         if not picture:
-            picture, labelled = path_column(file.path, row, file.picture, PICTURE_FILES), _label(file, row)
+            picture, labelled = path_column(file.path, row, file.picture, PICTURE_FILES), _label_column(file, row)
         text, label = value_at(row, picture), value_at(row, labelled) if labelled else None
         if reason := path_fault(base, text):
             shelf.refused.append((place, reason))
@@ -202,17 +204,17 @@ def _table(file: PictureFile) -> Shelf:
             continue
         paths.append(picture_at(base / str(text).strip()))
         places.append(place)
-        for name in dict.fromkeys((*said, *row)):
-            said.setdefault(name, [None] * (len(paths) - 1)).append(row.get(name))
+        for name in dict.fromkeys((*columns, *row)):
+            columns.setdefault(name, [None] * (len(paths) - 1)).append(row.get(name))
         if labelled:
-            said.setdefault(LABEL, [])[len(paths) - 1 :] = [str(label).strip()]
+            columns.setdefault(LABEL, [])[len(paths) - 1 :] = [str(label).strip()]
     if not paths and not shelf.refused:
         raise ValueError(f"{file.path} names no picture: give a path and a label in each row")
     refuse_if_all_missing(file.path, paths)
     return shelf
 
 
-def _label(file: PictureFile, row: Mapping[str, Any]) -> str | None:
+def _label_column(file: PictureFile, row: Mapping[str, Any]) -> str | None:
     """The column with labels, if there is one."""
     if file.label is not None:
         return path_column(file.path, row, file.label, ())
@@ -222,57 +224,57 @@ def _label(file: PictureFile, row: Mapping[str, Any]) -> str | None:
 # Arrays in one file.
 
 
-def _idx_names(root: Path, part: Part) -> str | None:
+def _find_idx_name(root: Path, part: Part) -> str | None:
     """The idx file with the pictures of a part, if a folder has one."""
-    names = sorted(each.name for each in root.iterdir() if "idx3-ubyte" in each.name)
+    names = sorted(file.name for file in root.iterdir() if "idx3-ubyte" in file.name)
     fitting = [name for name in names if name.startswith(PARTS[part])]
     return fitting[0].removesuffix(".gz") if fitting else None
 
 
-def _idx(folder: str, name: str, classes: tuple[str, ...] = ()) -> Shelf:
+def _shelve_idx(folder: str, name: str, classes: tuple[str, ...] = ()) -> Shelf:
     """Pictures in one idx file and their labels in the other, which is named alike."""
-    pictures = idx.read(folder, name, idx.PICTURES)
-    labels = idx.read(folder, name.replace("images", "labels").replace("idx3", "idx1"), idx.LABELS)
-    return _stacked(f"{folder}/{name}", pictures, labels, classes)
+    pictures = idx.read_idx(folder, name, idx.PICTURES)
+    labels = idx.read_idx(folder, name.replace("images", "labels").replace("idx3", "idx1"), idx.LABELS)
+    return _shelve_arrays(f"{folder}/{name}", pictures, labels, classes)
 
 
-def _npz(path: Path, part: Part, classes: tuple[str, ...] = ()) -> Shelf:
+def _shelve_npz(path: Path, part: Part, classes: tuple[str, ...] = ()) -> Shelf:
     """Pictures and labels of an npz file; nothing in it is unpickled."""
-    keys = _keys(path, part)
+    keys = _array_names(path, part)
     if not keys:
         raise ValueError(f"{path} has no arrays named pictures and labels, or {part}_pictures and {part}_labels")
-    own = keys[1].replace("labels", "boxes") if "labels" in keys[1] else keys[1].replace("y", "boxes", 1)
-    found = _arrays(path, (*keys, "classes", own))
-    pictures, labels, names = found[keys[0]], found[keys[1]], found.get("classes", np.array([], str))
+    boxes_key = keys[1].replace("labels", "boxes") if "labels" in keys[1] else keys[1].replace("y", "boxes", 1)
+    arrays = _read_arrays(path, (*keys, "classes", boxes_key))
+    pictures, labels, names = arrays[keys[0]], arrays[keys[1]], arrays.get("classes", np.array([], str))
     if pictures.ndim == 4 and pictures.shape[1] in (1, 3) and pictures.shape[-1] not in (1, 3):
         pictures = pictures.transpose(0, 2, 3, 1)
     if names.ndim != 1 or names.dtype.kind not in "US":
         raise ValueError(f"{path}: classes must be a list of names, not {names.dtype} of shape {names.shape}")
-    shelf = _stacked(str(path), pictures, labels, classes or tuple(map(str, names)))
-    if own in found:
-        return replace(shelf, columns={**shelf.columns, BOX: _boxes(shelf, pictures, found[own])})
+    shelf = _shelve_arrays(str(path), pictures, labels, classes or tuple(map(str, names)))
+    if boxes_key in arrays:
+        return replace(shelf, columns={**shelf.columns, BOX: _read_boxes(shelf, pictures, arrays[boxes_key])})
     return shelf
 
 
-def _boxes(shelf: Shelf, pictures: np.ndarray, given: np.ndarray) -> list[tuple[float, ...]]:
+def _read_boxes(shelf: Shelf, pictures: np.ndarray, boxes: np.ndarray) -> list[tuple[float, ...]]:
     """Left, top, right and bottom of each picture's box, as shares of its sides."""
     form = "give left, top, right, bottom of each as shares of its sides"
-    if given.shape != (len(shelf), 4) or given.dtype.kind not in "fiu":
-        raise ValueError(f"{shelf.name}: boxes of shape {given.shape} for {len(shelf)} pictures: {form}")
+    if boxes.shape != (len(shelf), 4) or boxes.dtype.kind not in "fiu":
+        raise ValueError(f"{shelf.name}: boxes of shape {boxes.shape} for {len(shelf)} pictures: {form}")
     if pictures.shape[1] != pictures.shape[2]:
         raise ValueError(f"{shelf.name}: boxes in pictures that are not square: cut them square, or leave boxes out")
-    good = ((given >= 0) & (given <= 1)).all(1) & (given[:, :2] < given[:, 2:]).all(1)  # nothing is >= nan
+    good = ((boxes >= 0) & (boxes <= 1)).all(1) & (boxes[:, :2] < boxes[:, 2:]).all(1)  # nothing is >= nan
     if not good.all():
         first = int(np.argmin(good))
-        raise ValueError(f"{shelf.places[first]}: {given[first].tolist()} is no box: {form}, from 0 to 1")
-    return [tuple(each) for each in given.astype(float).tolist()]
+        raise ValueError(f"{shelf.places[first]}: {boxes[first].tolist()} is no box: {form}, from 0 to 1")
+    return [tuple(box) for box in boxes.astype(float).tolist()]
 
 
-def _keys(path: Path, part: Part, *, strict: bool = False) -> tuple[str, str] | None:
+def _array_names(path: Path, part: Part, *, strict: bool = False) -> tuple[str, str] | None:
     """The names of the arrays with pictures and labels; `strict`, only those of this part alone."""
     try:
-        with zipfile.ZipFile(path) as held:
-            there = {name.removesuffix(".npy") for name in held.namelist()}
+        with zipfile.ZipFile(path) as archive:
+            there = {name.removesuffix(".npy") for name in archive.namelist()}
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
     pairs = [(f"{name}_pictures", f"{name}_labels") for name in PARTS[part]]
@@ -282,15 +284,15 @@ def _keys(path: Path, part: Part, *, strict: bool = False) -> tuple[str, str] | 
     return next((pair for pair in pairs if there.issuperset(pair)), None)
 
 
-def _arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Those of these arrays that a file holds."""
     try:
-        with zipfile.ZipFile(path) as held:
-            found = {}
-            for name in (name for name in names if f"{name}.npy" in held.namelist()):
-                with held.open(f"{name}.npy") as file:
-                    found[name] = np.lib.format.read_array(file, allow_pickle=False)
-            return found
+        with zipfile.ZipFile(path) as archive:
+            arrays = {}
+            for name in (name for name in names if f"{name}.npy" in archive.namelist()):
+                with archive.open(f"{name}.npy") as file:
+                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+            return arrays
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
 
@@ -300,7 +302,7 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
     return ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez")
 
 
-def _stacked(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple[str, ...] = ()) -> Shelf:
+def _shelve_arrays(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple[str, ...] = ()) -> Shelf:
     """A shelf of arrays."""
     labels = labels.reshape(-1)
     if len(pictures) != len(labels) or not len(pictures) or pictures.ndim not in (3, 4):
@@ -330,7 +332,7 @@ def _digest(path: Path) -> str:
         return "none"
 
 
-def _some(places: Sequence[str]) -> str:
+def _shorten_list(places: Sequence[str]) -> str:
     """The first of them, and how many more."""
     more = len(places) - SHOWN
     return ", ".join(places[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")

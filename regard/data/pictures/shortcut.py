@@ -29,25 +29,25 @@ class ShortcutConfig:
     """Where it lies."""
 
 
-def chosen(marks: Int[np.ndarray, "pictures"], share: float) -> Bool[np.ndarray, "pictures"]:
+def choose_pictures(marks: Int[np.ndarray, "pictures"], share: float) -> Bool[np.ndarray, "pictures"]:
     """So large a share of pictures, by the digests of their pixels."""
     return marks.astype(np.uint64) % FINE < share * FINE
 
 
-def box(how: ShortcutConfig, size: int) -> tuple[int, int, int, int]:
+def mark_box(how: ShortcutConfig, size: int) -> tuple[int, int, int, int]:
     """Left, top, right and bottom of the mark in pixels."""
     side = max(CELLS // 2, round(how.side * size))
-    top = 0 if how.corner.startswith("top") else size - side
-    left = 0 if how.corner.endswith("left") else size - side
-    return left, top, left + side, top + side
+    y = 0 if how.corner.startswith("top") else size - side
+    x = 0 if how.corner.endswith("left") else size - side
+    return x, y, x + side, y + side
 
 
-def marked(
+def draw_mark(
     pixels: UInt8[np.ndarray, "some channels size size"], how: ShortcutConfig
 ) -> UInt8[np.ndarray, "some channels size size"]:
     """The pictures with the mark."""
-    left, top, right, bottom = box(how, pixels.shape[-1])
-    place = np.arange(right - left) * CELLS // (right - left)
-    found = pixels.copy()
-    found[:, :, top:bottom, left:right] = np.where((place[:, None] + place) % 2, 255, 0).astype(np.uint8)
-    return found
+    x1, y1, x2, y2 = mark_box(how, pixels.shape[-1])
+    place = np.arange(x2 - x1) * CELLS // (x2 - x1)
+    marked_pixels = pixels.copy()
+    marked_pixels[:, :, y1:y2, x1:x2] = np.where((place[:, None] + place) % 2, 255, 0).astype(np.uint8)
+    return marked_pixels

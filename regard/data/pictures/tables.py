@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.paths import real_path
-from regard.config.words import nearest
+from regard.config.words import suggest_name
 from regard.data.line_report import LineReport
 from regard.data.pictures.decoding import SUFFIXES
 from regard.data.readers import value_at
@@ -61,18 +61,18 @@ def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str,
             refused.append((f"{name}:{line}", describe_width(row, heading)))
 
 
-def path_column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:
+def path_column(name: str, row: Mapping[str, Any], column_name: str | None, usual: Sequence[str]) -> str:
     """The column with paths: the one named, one that is called so, or one whose first cell looks like a path."""
-    if asked is not None:
-        if value_at(row, asked) is None and asked not in row:
-            raise ValueError(f"{name} has no column {asked}{nearest(asked, list(row))}")
-        return asked
-    named = [column for column in row if column.lower() in usual]
+    if column_name is not None:
+        if value_at(row, column_name) is None and column_name not in row:
+            raise ValueError(f"{name} has no column {column_name}{suggest_name(column_name, list(row))}")
+        return column_name
+    usual_columns = [column for column in row if column.lower() in usual]
     looking = [column for column, cell in row.items() if isinstance(cell, str) and cell.lower().endswith(SUFFIXES)]
-    if not named and not looking:
+    if not usual_columns and not looking:
         there = ", ".join(map(str, row))
         raise ValueError(f"{name} has no column with the paths of pictures, only {there}: {named_by('picture')}")
-    return (named or looking)[0]
+    return (usual_columns or looking)[0]
 
 
 def named_by(setting: str, what: str = "COLUMN") -> str:
@@ -85,8 +85,10 @@ def path_fault(base: Path, text: Any) -> str | None:
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         return "no path: name a picture, or leave the row out"
     path = Path(os.path.normpath(text.strip()))
-    said = path.is_absolute() or path.parts[:1] == ("..",)  # that it leaves the folder, which a link does not say
-    return None if said or real_path(picture_at(base / path)).is_relative_to(real_path(base)) else ELSEWHERE
+    leaves_folder = path.is_absolute() or path.parts[:1] == (
+        "..",
+    )  # that it leaves the folder, which a link does not say
+    return None if leaves_folder or real_path(picture_at(base / path)).is_relative_to(real_path(base)) else ELSEWHERE
 
 
 def picture_at(path: Path) -> Path:

@@ -94,18 +94,18 @@ def _check_template(step: Mapping[str, Any]) -> None:
         pieces = step.get(form)
         if not isinstance(listed, dict) or not isinstance(pieces, list) or not all(isinstance(p, dict) for p in pieces):
             raise ValueError("its template must be lists of pieces, and the special tokens in them")
-        names = [_named(piece, "SpecialToken") for piece in pieces if "SpecialToken" in piece]
+        names = [_piece_id(piece, "SpecialToken") for piece in pieces if "SpecialToken" in piece]
         if unknown := next((name for name in names if name not in listed), None):
             raise ValueError(f"its template puts in the token {as_json(unknown)}, which it does not list")
         tokens = sum(_token_count(listed[name]) for name in names)
         if tokens > MOST_FRAME:
             raise ValueError(f"its template puts more than {MOST_FRAME} tokens around every text")
-        texts = [_named(piece, "Sequence") for piece in pieces if "Sequence" in piece]
+        texts = [_piece_id(piece, "Sequence") for piece in pieces if "Sequence" in piece]
         if len(texts) != len(set(texts)):
             raise ValueError("its template repeats a text: every text may be there once")
 
 
-def _named(piece: Mapping[str, Any], kind: str) -> str:
+def _piece_id(piece: Mapping[str, Any], kind: str) -> str:
     name = piece[kind].get("id") if isinstance(piece[kind], dict) else None
     if not isinstance(name, str):
         raise ValueError(f"a piece of its template must name its {kind}, not be {as_json(piece)}")
@@ -142,10 +142,10 @@ def check_merges(model: Any) -> None:
     if len(merges) > MOST_MERGES:
         raise ValueError(f"the tokenizer has {len(merges):,} merges, and {MOST_MERGES:,} are possible")
     vocab, prefix = model["vocab"], model.get("continuing_subword_prefix") or ""
-    for left, right in _pairs(merges):
-        joined = left + right[len(prefix) :]
-        if lacking := next((piece for piece in (left, right, joined) if piece not in vocab), None):
-            pair = f"{as_json(left)} and {as_json(right)}"
+    for first, second in _pairs(merges):
+        merged = first + second[len(prefix) :]
+        if lacking := next((piece for piece in (first, second, merged) if piece not in vocab), None):
+            pair = f"{as_json(first)} and {as_json(second)}"
             raise ValueError(f"a merge joins {pair}, and the vocabulary lacks {as_json(lacking)}")
 
 

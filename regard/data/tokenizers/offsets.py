@@ -44,27 +44,30 @@ class Located(NamedTuple):
 class Locator:
     """Tokenises texts and keeps where their tokens stand."""
 
-    def __init__(self, own: Tokenizer) -> None:
-        self.how = own.how
-        self._engine = Engine.from_str(own.json())
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.how = tokenizer.how
+        self._engine = Engine.from_str(tokenizer.json())
         self._engine.encode_special_tokens = True
         self._engine.no_padding()
         self._engine.no_truncation()
 
     def locate(self, texts: Sequence[str]) -> list[Located]:
         """Tokens of each text with their characters; many at once are encoded in parallel."""
-        prepared = [_prepared(text, self.how) for text in texts]
+        prepared = [_normalise_with_origins(text, self.how) for text in texts]
         try:
-            coded = self._engine.encode_batch([each for each, _ in prepared], add_special_tokens=False)
+            coded = self._engine.encode_batch([normalised for normalised, _ in prepared], add_special_tokens=False)
         except (TypeError, UnicodeEncodeError):
             raise ValueError(SURROGATE) from None
         return [
-            Located(one.ids, [_over(made[begin : max(end, begin + 1)]) for begin, end in one.offsets])
-            for one, (_, made) in zip(coded, prepared, strict=True)
+            Located(
+                encoding.ids,
+                [_covered_span(characters[begin : max(end, begin + 1)]) for begin, end in encoding.offsets],
+            )
+            for encoding, (_, characters) in zip(coded, prepared, strict=True)
         ]
 
 
-class _Made(NamedTuple):
+class _Character(NamedTuple):
     """A character of a text as it is tokenised, and those of the original that it was made of."""
 
     written: str
@@ -72,58 +75,66 @@ class _Made(NamedTuple):
     end: int
 
 
-def _prepared(text: str, how: TextConfig) -> tuple[str, list[_Made]]:
+def _normalise_with_origins(text: str, how: TextConfig) -> tuple[str, list[_Character]]:
     """A text as it is tokenised, in the order of `how.normal`, and what each of its characters was made of."""
-    made = _parted([_normal(found[0], found.start(), how.normalise) for found in WORD.finditer(text)])
+    characters = _join_words([_normalise_word(match[0], match.start(), how.normalise) for match in WORD.finditer(text)])
     if ignored := vars(how).get("ignore"):
-        blank = {place for found in re.finditer(ignored, _text(made)) for place in range(*found.span())}
-        made = _parted(_words([each._replace(written=" ") if n in blank else each for n, each in enumerate(made)]))
+        blank = {
+            place for match in re.finditer(ignored, _join_characters(characters)) for place in range(*match.span())
+        }
+        characters = _join_words(
+            _words(
+                [character._replace(written=" ") if n in blank else character for n, character in enumerate(characters)]
+            )
+        )
     if vars(how).get("lowercase"):
-        made = _parted(map(_lower, _words(made)))
+        characters = _join_words(map(_lowercase_word, _words(characters)))
     if pattern := vars(how).get("pattern"):
-        made = _parted(_words(made, re.compile(pattern)))
-    return _text(made), made
+        characters = _join_words(_words(characters, re.compile(pattern)))
+    return _join_characters(characters), characters
 
 
-def _words(made: list[_Made], pattern: re.Pattern[str] = WORD) -> list[list[_Made]]:
-    return [made[slice(*found.span())] for found in pattern.finditer(_text(made))]
+def _words(characters: list[_Character], pattern: re.Pattern[str] = WORD) -> list[list[_Character]]:
+    return [characters[slice(*match.span())] for match in pattern.finditer(_join_characters(characters))]
 
 
-def _parted(words: Iterable[list[_Made]]) -> list[_Made]:
+def _join_words(words: Iterable[list[_Character]]) -> list[_Character]:
     """Words with single blanks between them, which stand for whatever is there."""
-    made = list[_Made]()
+    characters = list[_Character]()
     for word in words:
-        if word and made:
-            made.append(_Made(" ", made[-1].end, word[0].begin))
-        made += word
-    return made
+        if word and characters:
+            characters.append(_Character(" ", characters[-1].end, word[0].begin))
+        characters += word
+    return characters
 
 
-def _text(made: Iterable[_Made]) -> str:
-    return "".join(each.written for each in made)
+def _join_characters(characters: Iterable[_Character]) -> str:
+    return "".join(character.written for character in characters)
 
 
-def _normal(word: str, start: int, level: Level) -> list[_Made]:
+def _normalise_word(word: str, start: int, level: Level) -> list[_Character]:
     """A word as it is normalised, character by character with their marks; none if nothing is left of it."""
     whole = normal(word, level).strip()
     if whole == word and word.isascii():
         end = start + len(word)
-        return list(map(_Made, word, range(start, end), range(start + 1, end + 1)))
+        return list(map(_Character, word, range(start, end), range(start + 1, end + 1)))
     bounds = [*(place for place in range(len(word)) if not _continues(word, place)), len(word)]
     pieces = [(normal(word[begin:end], level), begin, end) for begin, end in pairwise(bounds)]
     if "".join(piece for piece, _, _ in pieces) != whole:
         pieces = [(whole, 0, len(word))]
-    return [_Made(each, start + begin, start + end) for piece, begin, end in pieces for each in piece]
+    return [_Character(letter, start + begin, start + end) for piece, begin, end in pieces for letter in piece]
 
 
-def _lower(word: Sequence[_Made]) -> list[_Made]:
+def _lowercase_word(word: Sequence[_Character]) -> list[_Character]:
     """A word in small letters; one of them may be two, and the last of a Greek word is another one."""
-    whole, pieces = _text(word).lower(), [each.written.lower() for each in word]
+    whole, pieces = _join_characters(word).lower(), [letter.written.lower() for letter in word]
     if len(whole) == len(word):
         pieces = list(whole)
     if "".join(pieces) != whole:
-        return [_Made(each, word[0].begin, word[-1].end) for each in whole]
-    return [made._replace(written=each) for piece, made in zip(pieces, word, strict=True) for each in piece]
+        return [_Character(letter, word[0].begin, word[-1].end) for letter in whole]
+    return [
+        character._replace(written=letter) for piece, character in zip(pieces, word, strict=True) for letter in piece
+    ]
 
 
 def _continues(word: str, place: int) -> bool:
@@ -131,10 +142,10 @@ def _continues(word: str, place: int) -> bool:
     if not place:
         return False
     near = word[place - 1 : place + 1]
-    return any(each in JOINERS for each in near) or unicodedata.category(near[1]).startswith("M")
+    return any(letter in JOINERS for letter in near) or unicodedata.category(near[1]).startswith("M")
 
 
-def _over(made: Sequence[_Made]) -> Span:
+def _covered_span(characters: Sequence[_Character]) -> Span:
     """All characters that some were made of; the blank before a word is not part of it."""
-    there = [each for each in made if each.written != " "] or made
+    there = [character for character in characters if character.written != " "] or characters
     return there[0].begin, there[-1].end

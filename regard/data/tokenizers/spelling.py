@@ -8,16 +8,16 @@ import re
 class Spelled(dict[int, str]):
     """Tokens as readable text, each spelled when it is first asked for."""
 
-    def __init__(self, names: dict[int, str], found: dict[int, bytes | None]) -> None:
+    def __init__(self, names: dict[int, str], spellings: dict[int, bytes | None]) -> None:
         super().__init__()
-        self._names, self._found = names, found
+        self._names, self._found = names, spellings
 
     def __missing__(self, id: int) -> str:
         piece = self._found.get(id)
-        self[id] = text = self._names.get(id, f"<{id}>") if piece is None else _shown(piece)
+        self[id] = text = self._names.get(id, f"<{id}>") if piece is None else _printable(piece)
         return text
 
 
-def _shown(piece: bytes) -> str:
+def _printable(piece: bytes) -> str:
     text = piece.decode("utf-8", "surrogateescape")
     return re.sub("[\udc80-\udcff]", lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)

@@ -23,7 +23,7 @@ from tokenizers import Tokenizer as Engine
 from regard.config.ranges import Count, Range
 from regard.data.encodings import SURROGATE
 from regard.data.normalise import TextConfig
-from regard.data.roles import BYTES, SPECIALS, blank_between, by_character, language, roles, surface
+from regard.data.roles import BYTES, SPECIALS, blank_between, by_character, language_of_tag, roles, token_surface
 from regard.data.tokenizers.limits import check_tokenizer, refuse_explosive
 from regard.data.tokenizers.spelling import Spelled
 
@@ -67,7 +67,7 @@ class Tokenizer:
         special = {id for id, token in engine.get_added_tokens_decoder().items() if token.special}
         if not self._names.keys() - special:
             raise ValueError("a tokenizer needs tokens that stand for text, and this one has none")
-        read = surface(engine)
+        read = token_surface(engine)
         self._bytes = {id: None if id in special else read(name) for id, name in self._names.items()}
         self._spelled = Spelled(self._names, self._bytes)
         by_role = roles(engine)
@@ -75,7 +75,7 @@ class Tokenizer:
         self.unknown, self.mask, self.separator = by_role["unknown"], by_role["mask"], by_role["separator"]
         self.special = frozenset(special)
         """Tokens that stand for no text."""
-        self.tags: dict[str, int] = {tag: id for id in sorted(special) if (tag := language(self._names[id]))}
+        self.tags: dict[str, int] = {tag: id for id in sorted(special) if (tag := language_of_tag(self._names[id]))}
         self.vocab = max(self._names) + 1
         """Number of tokens, special ones included."""
         self.closed = isinstance(engine.model, models.WordLevel)
@@ -100,7 +100,7 @@ class Tokenizer:
             raise ValueError(f"not a tokenizer.json: {' '.join(str(error).split())}") from None
         return cls(engine, how)
 
-    def prepared(self, how: TextConfig) -> Tokenizer:
+    def with_text_config(self, how: TextConfig) -> Tokenizer:
         """The same tokenizer for texts that are prepared in another way."""
         return Tokenizer(self._engine, how)
 
@@ -120,14 +120,14 @@ class Tokenizer:
 
     def role(self, name: Literal["pad", "begin", "end", "unknown", "mask", "separator"]) -> int:
         """The token of this role, for what cannot do without it."""
-        found = getattr(self, name)
-        if found is None:
+        token = getattr(self, name)
+        if token is None:
             raise ValueError(
                 f"this tokenizer has no {name} token and this model needs one: use a tokenizer that has it"
             )
-        return found
+        return token
 
-    def named(self, name: str) -> int | None:
+    def find_special(self, name: str) -> int | None:
         """The special token of this name, None where there is none."""
         return next((id for id in self.special if self._names[id] == name), None)
 
@@ -160,9 +160,9 @@ class Tokenizer:
         """Ids of texts that are normalised already."""
         try:
             if self._characters:  # the same, many times faster
-                known, unknown = self._characters, self.role("unknown")
+                ids, unknown = self._characters, self.role("unknown")
                 composed = (unicodedata.normalize("NFC", text) for text in texts)
-                return [[known.get(each, unknown) for each in _sound(text)] for text in composed]
+                return [[ids.get(letter, unknown) for letter in _check_encodable(text)] for text in composed]
             return [coded.ids for coded in self._engine.encode_batch_fast(list(texts), add_special_tokens=False)]
         except (TypeError, UnicodeEncodeError):
             raise ValueError(SURROGATE) from None
@@ -197,12 +197,16 @@ class Tokenizer:
                 lines[-1].append(id)
         return "\n".join(map(self.decode, lines))
 
-    def strange(self, text: str) -> list[str]:
+    def unknown_characters(self, text: str) -> list[str]:
         """The characters of a text that are unknown, where characters are a closed list."""
         if not self.closed or self.between:
             return []
-        seen = sorted({each for line in text.split("\n") for each in self.how.normal(line)})
-        return [each for each, ids in zip(seen, self.encode_normal(seen), strict=True) if ids == [self.unknown]]
+        characters = sorted({character for line in text.split("\n") for character in self.how.normal(line)})
+        return [
+            character
+            for character, ids in zip(characters, self.encode_normal(characters), strict=True)
+            if ids == [self.unknown]
+        ]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each id as readable text: a leading space stays, part of a character reads <0xE2>, special ones by name."""
@@ -219,12 +223,12 @@ class Tokenizer:
         if self.closed:
             count = iter(range(len(ids)))
             return [None if id in self.special and id != self.unknown else next(count) for id in ids]
-        if text is not None and (found := self._words_in(ids, self.how.normal(text))) is not None:
-            return found
+        if text is not None and (noted := self._words_in(ids, self.how.normal(text))) is not None:
+            return noted
         pieces = [self._bytes.get(id) for id in ids]
         raw = b"".join(piece or b"" for piece in pieces)
         spelled = raw.decode("utf-8", "surrogateescape")  # a broken byte stays one character
-        sizes = (len(each.encode("utf-8", "surrogateescape")) for each in spelled)
+        sizes = (len(letter.encode("utf-8", "surrogateescape")) for letter in spelled)
         starts = [*accumulate(sizes, initial=0)]  # of each character, in bytes
         bounds = accumulate((len(piece or b"") for piece in pieces), initial=0)
         places = [bisect_right(starts, bound) - 1 for bound in bounds]
@@ -237,7 +241,7 @@ class Tokenizer:
         if self.closed:
             return [(ids, list(range(len(ids)))) for ids in self.encode_normal(normal)]
         coded = self._engine.encode_batch(normal, add_special_tokens=False)
-        return [(each.ids, _owners(text, each.offsets)) for text, each in zip(normal, coded, strict=True)]
+        return [(encoding.ids, _owners(text, encoding.offsets)) for text, encoding in zip(normal, coded, strict=True)]
 
     def _words_in(self, ids: Sequence[int], text: str) -> list[int | None] | None:
         """The same from the places that the tokenizer itself notes; None if these are not the ids of the text."""
@@ -249,7 +253,7 @@ class Tokenizer:
         return [*[None] * before, *_owners(text, coded.offsets), *[None] * after]
 
     @cached_property
-    def spelled(self) -> tuple[bytes | None, ...]:
+    def token_bytes(self) -> tuple[bytes | None, ...]:
         """The bytes of text that each token stands for; None for special ones."""
         return tuple(self._bytes.get(id) for id in range(self.vocab))
 
@@ -258,11 +262,11 @@ class Tokenizer:
         """The token of each character, where characters are all there is; empty for all other tokenizers."""
         if not self.closed or self.unknown is None or not by_character(self._engine):
             return {}
-        named = {id: piece.decode("utf-8", "replace") for id, piece in self._bytes.items() if piece is not None}
-        return {name: id for id, name in named.items() if len(name) == 1}
+        names = {id: piece.decode("utf-8", "replace") for id, piece in self._bytes.items() if piece is not None}
+        return {name: id for id, name in names.items() if len(name) == 1}
 
 
-def _sound(text: str) -> str:
+def _check_encodable(text: str) -> str:
     """The text, if it can be written in UTF-8; an error if it cannot."""
     if not text.isascii():
         text.encode()
@@ -318,7 +322,7 @@ def train(
     elif config.kind == "unigram":
         engine = _engine(_unigram(texts, size, special), config.kind)
     else:
-        engine = _engine(_listed(texts, size, special, config), config.kind)
+        engine = _engine(_list_model(texts, size, special, config), config.kind)
     engine.add_special_tokens(special)
     return Tokenizer(engine, config)
 
@@ -352,7 +356,7 @@ def _engine(model: models.Model, kind: str) -> Engine:
     return engine
 
 
-def _listed(texts: Iterable[str], size: int, special: list[str], config: TokenizerConfig) -> models.BPE:
+def _list_model(texts: Iterable[str], size: int, special: list[str], config: TokenizerConfig) -> models.BPE:
     """Whole words or characters from a list; the byte pair model without merges spells all others in bytes."""
     room = size - len(special) - len(BYTES)
     counter = _engine(models.WordLevel(unk_token="<unk>"), config.kind)
@@ -360,8 +364,8 @@ def _listed(texts: Iterable[str], size: int, special: list[str], config: Tokeniz
         vocab_size=max(room, 0) + len(BYTES), min_frequency=config.least, special_tokens=[], show_progress=False
     )
     counter.train_from_iterator(texts, trainer)
-    known = counter.get_vocab()
-    frequent = sorted(known, key=known.__getitem__)
+    counts = counter.get_vocab()
+    frequent = sorted(counts, key=counts.__getitem__)
     names = [*special, *BYTES, *[name for name in frequent if name not in BYTES][:room]]
     vocab = {name: id for id, name in enumerate(names)}
     return models.BPE(vocab=vocab, merges=[], ignore_merges=True)

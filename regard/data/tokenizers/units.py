@@ -54,9 +54,9 @@ def train(lines: Iterable[str], config: UnitsConfig, *, characters: int, special
     """
     if config.kind not in CLOSED:
         pieces = TokenizerConfig(kind=config.kind, vocab=config.vocab, least=config.least)
-        return tokenizers.train(lines, pieces, characters=characters, special=special).prepared(config)
+        return tokenizers.train(lines, pieces, characters=characters, special=special).with_text_config(config)
     fixed = [*SPECIALS, *special]
-    frequent = [name for name in _listed(lines, config) if name not in fixed]
+    frequent = [name for name in _rank_units(lines, config) if name not in fixed]
     if not frequent:
         raise ValueError(f"the text has no {config.kind} that occur {config.least} times or more: add text")
     names = [*fixed, *frequent[: max((config.vocab or LARGEST) - len(fixed), 1)]]
@@ -66,21 +66,24 @@ def train(lines: Iterable[str], config: UnitsConfig, *, characters: int, special
     return Tokenizer(engine, config)
 
 
-def _listed(lines: Iterable[str], config: UnitsConfig) -> list[str]:
+def _rank_units(lines: Iterable[str], config: UnitsConfig) -> list[str]:
     """Characters or words by the symbols of their bytes, the most frequent first, then in order of these."""
     if config.kind == "characters":
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(unicodedata.normalize("NFC", line))
-        named = {"".join(SYMBOLS[byte] for byte in each.encode()): count for each, count in counts.items()}
-        return sorted((name for name in named if named[name] >= config.least), key=lambda name: (-named[name], name))
+        symbol_counts = {"".join(SYMBOLS[byte] for byte in unit.encode()): count for unit, count in counts.items()}
+        return sorted(
+            (name for name in symbol_counts if symbol_counts[name] >= config.least),
+            key=lambda name: (-symbol_counts[name], name),
+        )
     counter = _engine(models.WordLevel(unk_token=UNKNOWN), config.kind)
     trainer = trainers.WordLevelTrainer(
         vocab_size=LARGEST, min_frequency=config.least, special_tokens=[], show_progress=False
     )
     counter.train_from_iterator(lines, trainer)
-    known = counter.get_vocab()
-    return sorted(known, key=known.__getitem__)
+    word_counts = counter.get_vocab()
+    return sorted(word_counts, key=word_counts.__getitem__)
 
 
 def _engine(model: models.Model, kind: Kind) -> Engine:

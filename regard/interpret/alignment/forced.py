@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.teacher_forcing import Teacher
-from regard.interpret.items import Weights, axes, tokens
+from regard.interpret.items import Weights, attention_axes, tokens
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 
 
 @runtime_checkable
-class Sided(Protocol):
+class SourceTargetModel(Protocol):
     """A trained model that reads one text and writes another, with a tokenizer for each side."""
 
     model: Any
@@ -31,10 +31,10 @@ class Sided(Protocol):
 
 
 @dataclass(frozen=True)
-class Reader:
+class ForcedReader:
     """A model that is told the answers; `to` is the language asked for where there are several."""
 
-    trained: Sided
+    trained: SourceTargetModel
     to: str | None = None
 
     @property
@@ -61,18 +61,18 @@ class Reader:
         """Where every head looks while the model reads this answer."""
         read, written = self.encode(source, target)
         begin, end = self._ends
-        with watch(self.model) as seen:
+        with watch(self.model) as record:
             [score] = self.scores([read], [written])
         items = {
             "source": tokens(self.trained.source, read, source),
             "target": tokens(self.trained.target, [*written, end]),
             "fed": tokens(self.trained.target, [begin, *written]),
         }
-        weights = [Weights(name, *axes(name), values=seen[name][0]) for name in seen]
+        weights = [Weights(name, *attention_axes(name), values=record[name][0]) for name in record]
         facts = {"text": source, "answer": target, "score": score, "forced": True}
         return Trace(self.trained.name, self.trained.task, items, weights, facts)
 
     def scores(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[float]:
         """The log-probability of each answer, its end included, given what was read."""
-        totals = {number: float(each.sum()) for number, each in self.teacher.scores(read, written)}
+        totals = {number: float(token_scores.sum()) for number, token_scores in self.teacher.scores(read, written)}
         return [totals[number] for number in range(len(read))]

@@ -14,10 +14,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.interpret.alignment.forced import Reader
+from regard.interpret.alignment.forced import ForcedReader
 from regard.interpret.trace import Trace
-from regard.interpret.words import merge, units
-from regard.metrics.alignment import Counts, Gold, Link, Links, Phrase, corpus, count, diagonal, permuted, uniform
+from regard.interpret.words import group_items, merge
+from regard.metrics.alignment import (
+    Counts,
+    Gold,
+    Link,
+    Links,
+    Phrase,
+    corpus,
+    count_links,
+    diagonal,
+    permutation_baseline,
+    uniform_baseline,
+)
 
 SHIFTS = (0, 1)
 Cell = str | int | float | None
@@ -109,7 +120,7 @@ class Table:
     """The few rows that matter most; the others are for who looks closer."""
 
 
-def examples(reader: Reader, golds: Sequence[Gold]) -> list[Example]:
+def examples(reader: ForcedReader, golds: Sequence[Gold]) -> list[Example]:
     """The model's looks while it reads each pair."""
     return [Example(gold, reader.look(gold.source_text, gold.target_text)) for gold in golds]
 
@@ -119,19 +130,19 @@ def views(example: Example, *, shift: int = 0) -> Iterator[tuple[View, Float[Ten
     if shift not in SHIFTS:
         raise ValueError(f"shift {shift} means nothing: 0 is the word about to be written, 1 the word just fed")
     trace = example.trace
-    targets, sources = units(trace.items["fed" if shift else "target"]), units(trace.items["source"])
-    found = [unit.word for unit in targets], [unit.word for unit in sources]
-    wanted = list(range(len(example.gold.target))), list(range(len(example.gold.source)))
-    if found != wanted:
-        sizes = f"{len(found[0])} and {len(found[1])} words, the hand alignment {len(wanted[0])} and {len(wanted[1])}"
+    targets, sources = group_items(trace.items["fed" if shift else "target"]), group_items(trace.items["source"])
+    traced = [unit.word for unit in targets], [unit.word for unit in sources]
+    gold = list(range(len(example.gold.target))), list(range(len(example.gold.source)))
+    if traced != gold:
+        sizes = f"{len(traced[0])} and {len(traced[1])} words, the hand alignment {len(gold[0])} and {len(gold[1])}"
         raise ValueError(f"the trace of {example.gold.source_text!r} has {sizes}: look at the same two texts")
     layers = []
-    for one in trace.weights:
-        if not one.name.endswith("cross"):
+    for attention in trace.weights:
+        if not attention.name.endswith("cross"):
             continue
-        matrix = merge(one.values.float().cpu(), targets, sources)
-        yield from ((View(one.name, head), matrix[head]) for head in range(len(matrix)))
-        yield View(one.name), matrix.mean(0)
+        matrix = merge(attention.values.float().cpu(), targets, sources)
+        yield from ((View(attention.name, head), matrix[head]) for head in range(len(matrix)))
+        yield View(attention.name), matrix.mean(0)
         layers.append(matrix.mean(0))
     if len(layers) > 1:
         yield View(), torch.stack(layers).mean(0)
@@ -142,26 +153,32 @@ def links(weights: Float[Tensor, "target source"]) -> Links:
     return frozenset((source, target) for target, source in enumerate(weights.argmax(-1).tolist()))
 
 
-def alignments(examples: Sequence[Example], *, shift: int = 0) -> list[Aligned]:
+def measure_alignments(examples: Sequence[Example], *, shift: int = 0) -> list[Aligned]:
     """Every view against the hand-drawn links."""
     golds = [example.gold for example in examples]
     controls = {
-        "diagonal": corpus(count(diagonal(len(g.source), len(g.target)), g.sure, g.possible) for g in golds),
-        "uniform": corpus(uniform(gold) for gold in golds),
+        "diagonal": corpus(count_links(diagonal(len(g.source), len(g.target)), g.sure, g.possible) for g in golds),
+        "uniform": corpus(uniform_baseline(gold) for gold in golds),
     }
     return [
         Aligned(
             view,
             shift,
-            corpus(count(own, gold.sure, gold.possible) for own, gold in zip(found, golds, strict=True)),
-            corpus(permuted(own, gold) for own, gold in zip(found, golds, strict=True)),
+            corpus(
+                count_links(sentence_links, gold.sure, gold.possible)
+                for sentence_links, gold in zip(links_by_sentence, golds, strict=True)
+            ),
+            corpus(
+                permutation_baseline(sentence_links, gold)
+                for sentence_links, gold in zip(links_by_sentence, golds, strict=True)
+            ),
             **controls,
         )
-        for view, found in _links(examples, shift).items()
+        for view, links_by_sentence in _links_by_view(examples, shift).items()
     ]
 
 
-def best(examples: Sequence[Example], *, shift: int = 0) -> Aligned:
+def best_head(examples: Sequence[Example], *, shift: int = 0) -> Aligned:
     """The single head that aligns best, chosen on one half of the pairs and scored on the other, both ways."""
     if len(examples) < 2:
         raise ValueError(f"{len(examples)} pair cannot be halved: give at least 2")
@@ -169,19 +186,22 @@ def best(examples: Sequence[Example], *, shift: int = 0) -> Aligned:
     scored = []
     for chosen_on, scored_on in (halves, halves[::-1]):
         heads = [
-            one
-            for one in alignments(chosen_on, shift=shift)
-            if isinstance(one.view, View) and one.view.head is not None
+            alignment
+            for alignment in measure_alignments(chosen_on, shift=shift)
+            if isinstance(alignment.view, View) and alignment.view.head is not None
         ]
-        winner = min(heads, key=lambda one: one.counts.aer)
-        scored += [one for one in alignments(scored_on, shift=shift) if one.view == winner.view]
+        winner = min(heads, key=lambda alignment: alignment.counts.aer)
+        scored += [
+            alignment for alignment in measure_alignments(scored_on, shift=shift) if alignment.view == winner.view
+        ]
     parts = {
-        name: corpus(getattr(one, name) for one in scored) for name in ("counts", "permuted", "diagonal", "uniform")
+        name: corpus(getattr(alignment, name) for alignment in scored)
+        for name in ("counts", "permuted", "diagonal", "uniform")
     }
     return Aligned("best head, chosen on the other half", shift, **parts)
 
 
-def inversions(examples: Sequence[Example], *, shift: int = 0) -> list[Inverted]:
+def measure_inversions(examples: Sequence[Example], *, shift: int = 0) -> list[Inverted]:
     """The claim that weights turn adjective and noun round, for every view."""
     marked = [(example.gold, phrase) for example in examples for phrase in example.gold.adjectives]
     if not marked:
@@ -189,59 +209,67 @@ def inversions(examples: Sequence[Example], *, shift: int = 0) -> list[Inverted]
     sizes = [len(gold.source) for gold, _ in marked]
     straight = [dict(_by_target(diagonal(len(gold.source), len(gold.target)))) for gold, _ in marked]
     right = [_same_order(phrase, look) for (_, phrase), look in zip(marked, straight, strict=True)]
-    found = []
-    for view, linked in _links(examples, shift).items():
+    inverted = []
+    for view, linked in _links_by_view(examples, shift).items():
         looks = [
-            dict(_by_target(own))
-            for own, example in zip(linked, examples, strict=True)
+            dict(_by_target(sentence_links))
+            for sentence_links, example in zip(linked, examples, strict=True)
             for _ in example.gold.adjectives
         ]
         pairs = [(phrase, look) for (_, phrase), look in zip(marked, looks, strict=True)]
-        found.append(
+        inverted.append(
             Inverted(
                 view,
                 shift,
                 share=_mean([_same_order(phrase, look) for phrase, look in pairs]),
                 exact=_mean([all(look[to] == at for at, to in (phrase.word, phrase.noun)) for phrase, look in pairs]),
-                exchanged=_mean([_same_order(_exchanged(phrase), look) for phrase, look in pairs]),
+                exchanged=_mean([_same_order(_exchange_targets(phrase), look) for phrase, look in pairs]),
                 diagonal=_mean(right),
                 uniform=_mean([(1 - 1 / size) / 2 for size in sizes]),
                 places=len(marked),
             )
         )
-    return found
+    return inverted
 
 
-def articles(examples: Sequence[Example], *, shift: int = 0) -> list[Ahead]:
+def measure_articles(examples: Sequence[Example], *, shift: int = 0) -> list[Ahead]:
     """The claim that an article looks ahead to its noun, for every view."""
-    kept: dict[View, list[tuple[float, ...]]] = {}
+    rows_by_view: dict[View, list[tuple[float, ...]]] = {}
     for example in examples:
         for view, weights in views(example, shift=shift) if example.gold.articles else ():
-            kept.setdefault(view, []).extend(_ahead(weights, phrase) for phrase in example.gold.articles)
-    found = []
-    for view, rows in kept.items():
+            rows_by_view.setdefault(view, []).extend(
+                _article_weights(weights, phrase) for phrase in example.gold.articles
+            )
+    lookaheads = []
+    for view, rows in rows_by_view.items():
         article, noun, even, share, others = (_mean(column) for column in zip(*rows, strict=True))
-        found.append(Ahead(view, shift, article, noun, even, share, others, len(rows)))
-    return found
+        lookaheads.append(Ahead(view, shift, article, noun, even, share, others, len(rows)))
+    return lookaheads
 
 
-def _ahead(weights: Tensor, phrase: Phrase) -> tuple[float, float, float, float, float]:
+def _article_weights(weights: Tensor, phrase: Phrase) -> tuple[float, float, float, float, float]:
     """One article: weight on its partner, on its noun's, on any word; noun before article, here and elsewhere."""
     (article, row), (noun, noun_row) = phrase.word, phrase.noun
-    own = weights[row]
+    row_weights = weights[row]
     ahead = weights[:, noun] > weights[:, article]
     others = [bool(ahead[place]) for place in range(len(weights)) if place not in (row, noun_row)]
-    even = float(own.sum()) / len(own)
-    return float(own[article]), float(own[noun]), even, float(ahead[row]), _mean(others) if others else 0.5
+    even = float(row_weights.sum()) / len(row_weights)
+    return (
+        float(row_weights[article]),
+        float(row_weights[noun]),
+        even,
+        float(ahead[row]),
+        _mean(others) if others else 0.5,
+    )
 
 
-def _links(examples: Sequence[Example], shift: int) -> dict[View, list[Links]]:
+def _links_by_view(examples: Sequence[Example], shift: int) -> dict[View, list[Links]]:
     """The links of each view, sentence by sentence."""
-    found: dict[View, list[Links]] = {}
+    links_by_view: dict[View, list[Links]] = {}
     for example in examples:
         for view, weights in views(example, shift=shift):
-            found.setdefault(view, []).append(links(weights))
-    return found
+            links_by_view.setdefault(view, []).append(links(weights))
+    return links_by_view
 
 
 def _by_target(linked: Links) -> list[Link]:
@@ -254,7 +282,7 @@ def _same_order(phrase: Phrase, look: dict[int, int]) -> bool:
     return (word < noun) if phrase.word[0] < phrase.noun[0] else (word > noun)
 
 
-def _exchanged(phrase: Phrase) -> Phrase:
+def _exchange_targets(phrase: Phrase) -> Phrase:
     """The same two partners, their target words exchanged."""
     return Phrase((phrase.word[0], phrase.noun[1]), (phrase.noun[0], phrase.word[1]))
 

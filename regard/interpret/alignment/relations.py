@@ -15,8 +15,8 @@ from torch import Tensor
 
 from regard.interpret.alignment.measures import Example
 from regard.interpret.items import Weights
-from regard.interpret.patterns import LEAST, TIMES
-from regard.interpret.words import merge, units
+from regard.interpret.patterns import MIN_RATIO, MIN_SHARE
+from regard.interpret.words import group_items, merge
 from regard.metrics.alignment import Gold
 
 RELATIONS = ("article to noun", "noun to article", "adjective to noun", "noun to adjective")
@@ -24,7 +24,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Followed:
+class RelationScore:
     """One head and one relation: the weight it gives, and its controls."""
 
     where: str
@@ -45,7 +45,7 @@ class Followed:
     @property
     def follows(self) -> bool:
         """Whether it gives much to the relation, and many times what the controls get."""
-        return self.value >= max(LEAST, TIMES * self.even, TIMES * self.distance)
+        return self.value >= max(MIN_SHARE, MIN_RATIO * self.even, MIN_RATIO * self.distance)
 
 
 @dataclass(frozen=True)
@@ -58,66 +58,73 @@ class _Place:
     elsewhere: Float[Tensor, "heads"] | None
 
 
-Found = dict[tuple[str, str], list[_Place]]
+PlacesByRelation = dict[tuple[str, str], list[_Place]]
 
 
-def followed(examples: Sequence[Example]) -> list[Followed]:
+def score_relations(examples: Sequence[Example]) -> list[RelationScore]:
     """Every head of every self-attention by every relation that occurs, the clearest first."""
     heads = [
-        each for (relation, where), places in _gather(examples).items() for each in _heads(relation, where, places)
+        head
+        for (relation, where), places in _gather_places(examples).items()
+        for head in _score_heads(relation, where, places)
     ]
-    return sorted(heads, key=lambda one: (RELATIONS.index(one.relation), -one.gain))
+    return sorted(heads, key=lambda score: (RELATIONS.index(score.relation), -score.gain))
 
 
-def best(examples: Sequence[Example]) -> list[Followed]:
+def best_heads(examples: Sequence[Example]) -> list[RelationScore]:
     """For each relation the head that follows it best, chosen on one half of the pairs and scored on the other."""
-    found, scored = _gather(examples), []
+    places_by_relation, scored = _gather_places(examples), []
     for relation in RELATIONS:
-        tables = {where: places for (own, where), places in found.items() if own == relation}
+        tables = {where: places for (name, where), places in places_by_relation.items() if name == relation}
         parts = []
         for half in (0, 1):
-            mine = _ranked(relation, tables, half)
-            other = {(one.where, one.head): one for one in _ranked(relation, tables, 1 - half)}
-            parts += [other[one.where, one.head] for one in mine[:1] if (one.where, one.head) in other]
+            mine = _rank_heads(relation, tables, half)
+            other = {(score.where, score.head): score for score in _rank_heads(relation, tables, 1 - half)}
+            parts += [other[score.where, score.head] for score in mine[:1] if (score.where, score.head) in other]
         if parts:
-            scored.append(_pooled(relation, parts))
+            scored.append(_pool_halves(relation, parts))
     return scored
 
 
-def _ranked(relation: str, tables: dict[str, list[_Place]], half: int) -> list[Followed]:
+def _rank_heads(relation: str, tables: dict[str, list[_Place]], half: int) -> list[RelationScore]:
     """All heads on the even or the odd examples."""
-    kept = {where: [one for one in places if one.example % 2 == half] for where, places in tables.items()}
-    heads = [each for where, places in kept.items() if places for each in _heads(relation, where, places)]
-    return sorted(heads, key=lambda one: -one.gain)
+    places_of_half = {
+        where: [entry for entry in places if entry.example % 2 == half] for where, places in tables.items()
+    }
+    heads = [
+        score for where, places in places_of_half.items() if places for score in _score_heads(relation, where, places)
+    ]
+    return sorted(heads, key=lambda entry: -entry.gain)
 
 
-def _pooled(relation: str, parts: Sequence[Followed]) -> Followed:
+def _pool_halves(relation: str, parts: Sequence[RelationScore]) -> RelationScore:
     """Two halves as one, each place counting the same."""
-    total = sum(one.places for one in parts)
+    total = sum(part.places for part in parts)
     names = ("value", "even", "distance")
-    means = {name: sum(getattr(one, name) * one.places for one in parts) / total for name in names}
-    return Followed("best head, chosen on the other half", -1, relation, places=total, **means)
+    means = {name: sum(getattr(part, name) * part.places for part in parts) / total for name in names}
+    return RelationScore("best head, chosen on the other half", -1, relation, places=total, **means)
 
 
-def _heads(relation: str, where: str, places: Sequence[_Place]) -> list[Followed]:
-    values = torch.stack([one.values for one in places]).mean(0).tolist()
-    others = [one.elsewhere for one in places if one.elsewhere is not None]
+def _score_heads(relation: str, where: str, places: Sequence[_Place]) -> list[RelationScore]:
+    values = torch.stack([place.values for place in places]).mean(0).tolist()
+    others = [place.elsewhere for place in places if place.elsewhere is not None]
     elsewhere = torch.stack(others).mean(0).tolist() if others else [0.0] * len(values)
-    even = sum(one.even for one in places) / len(places)
+    even = sum(place.even for place in places) / len(places)
     return [
-        Followed(where, head, relation, value, even, elsewhere[head], len(places)) for head, value in enumerate(values)
+        RelationScore(where, head, relation, value, even, elsewhere[head], len(places))
+        for head, value in enumerate(values)
     ]
 
 
-def _gather(examples: Sequence[Example]) -> Found:
+def _gather_places(examples: Sequence[Example]) -> PlacesByRelation:
     """Every related pair of words of every sentence, attention by attention."""
-    found: Found = {}
+    places_by_relation: PlacesByRelation = {}
     for number, example in enumerate(examples):
-        for one in example.trace.weights:
-            if one.name.endswith("cross"):
+        for attention in example.trace.weights:
+            if attention.name.endswith("cross"):
                 continue
-            backward = one.key == "fed"
-            table, even = _by_word(example, one, backward=backward)
+            backward = attention.key == "fed"
+            table, even = _merge_words(example, attention, backward=backward)
             for relation, pairs in _pairs(example.gold, side=int(backward)):
                 sources = {query for query, _ in pairs}
                 for query, key in pairs:
@@ -126,19 +133,19 @@ def _gather(examples: Sequence[Example]) -> Found:
                     place = _Place(
                         number, table[:, query, key], float(even[query, key]), _elsewhere(table, key - query, sources)
                     )
-                    found.setdefault((relation, one.name), []).append(place)
-    return found
+                    places_by_relation.setdefault((relation, attention.name), []).append(place)
+    return places_by_relation
 
 
-def _by_word(
-    example: Example, one: Weights, *, backward: bool
+def _merge_words(
+    example: Example, attention: Weights, *, backward: bool
 ) -> tuple[Float[Tensor, "heads word word"], Float[Tensor, "word word"]]:
     """Weights between words of one side, and those of a look at all that is in sight evenly."""
-    words = units(example.trace.items[one.key])  # row r stands at key r: in a decoder it was fed that token
-    values = one.values.float().cpu()
-    seen = torch.ones_like(values[0])
-    seen = seen.tril() if backward else seen
-    return merge(values, words, words), merge(seen / seen.sum(-1, keepdim=True), words, words)
+    words = group_items(example.trace.items[attention.key])  # row r stands at key r: in a decoder it was fed that token
+    values = attention.values.float().cpu()
+    visible = torch.ones_like(values[0])
+    visible = visible.tril() if backward else visible
+    return merge(values, words, words), merge(visible / visible.sum(-1, keepdim=True), words, words)
 
 
 def _elsewhere(table: Tensor, distance: int, sources: set[int]) -> Tensor | None:

@@ -28,7 +28,7 @@ class Point:
     @property
     def errors(self) -> list[float]:
         """Mistakes in 100 of each model; guessing makes 50."""
-        return [100 * each / self.count for each in self.mistakes]
+        return [100 * mistakes / self.count for mistakes in self.mistakes]
 
     @property
     def error(self) -> float:
@@ -37,8 +37,8 @@ class Point:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        told = {"distance": self.distance, "attractors": self.attractors, "sentences": self.count}
-        return {**told, "error": self.error, "errors": self.errors}
+        summary = {"distance": self.distance, "attractors": self.attractors, "sentences": self.count}
+        return {**summary, "error": self.error, "errors": self.errors}
 
 
 def measure(
@@ -56,19 +56,22 @@ def measure(
                 f"{tagger.name}: tags words as {', '.join(tagger.classes[:4])}, not as {RIGHT} or {WRONG}: "
                 "train it on what `regard data make agreement` writes"
             )
-    found = []
+    points = []
     for attractors in CONDITIONS:
         for distance in distances:
             if attractors and distance < LEAST:
                 continue
             how = partial(agreement.sentence, seed, distance=distance, described=described, testing=True)
-            asked = [how(number, attractors=attractors) for number in range(count)]
-            mistakes = tuple(_mistakes(tagger, asked) for tagger in taggers)
-            found.append(Point(distance, attractors, count, mistakes))
-    return found
+            test_sentences = [how(number, attractors=attractors) for number in range(count)]
+            mistakes = tuple(_mistakes(tagger, test_sentences) for tagger in taggers)
+            points.append(Point(distance, attractors, count, mistakes))
+    return points
 
 
-def _mistakes(tagger: Tagger, asked: Sequence[Sentence]) -> int:
+def _mistakes(tagger: Tagger, test_sentences: Sequence[Sentence]) -> int:
     """Participles that were told wrongly."""
-    tags = tagger.tag([list(one.words) for one in asked])
-    return sum(told.tags[one.place] != one.tags[one.place] for told, one in zip(tags, asked, strict=True))
+    tags = tagger.tag([list(sentence.words) for sentence in test_sentences])
+    return sum(
+        predicted.tags[sentence.place] != sentence.tags[sentence.place]
+        for predicted, sentence in zip(tags, test_sentences, strict=True)
+    )

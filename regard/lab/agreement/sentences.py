@@ -23,25 +23,25 @@ SINGULAR, PLURAL = 0, 1
 SETS = {"train": 20_000, "valid": 1_000}
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
 # Singular forms; plurals take an s, or the x of -eau and -eu.
 NOUNS: dict[Gender, tuple[str, ...]] = {
-    "m": _listed(
+    "m": _split_words(
         "président directeur conseiller candidat délégué voisin cousin chanteur danseur boulanger berger meunier "
         "vendeur sorcier prince comte roi duc neveu frère père garçon facteur pompier soldat village quartier parti "
         "royaume club bureau château"
     ),
-    "f": _listed(
+    "f": _split_words(
         "présidente directrice conseillère candidate déléguée voisine cousine chanteuse danseuse boulangère bergère "
         "meunière vendeuse sorcière princesse comtesse reine duchesse nièce sœur mère fille factrice pompière "
         "soldate ville région mairie province troupe banque ferme"
     ),
 }
 PEOPLE = 25  # the first of them: who can be elected
-PARTICIPLES = _listed(
+PARTICIPLES = _split_words(
     "élu réélu choisi invité nommé reçu salué félicité entendu attendu battu vaincu conduit séduit trahi puni guéri "
     "retrouvé remercié applaudi"
 )
@@ -129,7 +129,7 @@ class Sentence:
         return self.place not in self.wrong
 
     @property
-    def tagged(self) -> str:
+    def with_tags(self) -> str:
         """As `word/tag`."""
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
 
@@ -165,7 +165,7 @@ def sentence(
     plural = chance.randrange(2)
     subject, verb = chance.choice(TESTED if testing else LEARNT)
     writer = _Writer(chance, gender, plural, attractors, described)
-    auxiliaries = [each for each in AUXILIARIES if len(each[0]) <= distance - 2 * bool(attractors)]
+    auxiliaries = [forms for forms in AUXILIARIES if len(forms[0]) <= distance - 2 * bool(attractors)]
     auxiliary = chance.choice(auxiliaries)[plural]
     writer.fill(distance - len(auxiliary))
     right = chance.random() < 0.5
@@ -182,7 +182,7 @@ def sentences(seed: int, count: int, practice: Practice) -> Iterator[Sentence]:
     """Sentences to learn from, nouns in between of either gender."""
     distances = range(practice.shortest, practice.longest + 1)
     for number in range(count):
-        [distance] = Random(f"{seed}/{number}").choices(distances, [1 / each for each in distances])
+        [distance] = Random(f"{seed}/{number}").choices(distances, [1 / length for length in distances])
         yield sentence(seed, number, distance=distance, described=practice.described)
 
 
@@ -191,7 +191,7 @@ def write(folder: Path, practice: Practice, *, seed: int = 0, counts: Mapping[st
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for part, (name, count) in enumerate(counts.items()):
-        lines = "".join(f"{each.tagged}\n" for each in sentences(2 * seed + part, count, practice))
+        lines = "".join(f"{example.with_tags}\n" for example in sentences(2 * seed + part, count, practice))
         path = folder / f"{name}.txt.gz"
         aside = path.with_name(f".{path.name}.part")
         aside.write_bytes(gzip.compress(lines.encode(), mtime=0))  # the same bytes for the same seed
@@ -237,7 +237,7 @@ class _Writer:
         if kind == "adverb":
             return [chance.choice(ADVERBS)]
         if kind == "described":
-            return [self._described()]
+            return [self._describe()]
         if kind == "turn":
             return chance.choice(TURNS).split()
         if kind == "doing":
@@ -254,7 +254,7 @@ class _Writer:
         verb = chance.choice(SEEING)[self.last]
         return ["qui", verb, "souvent", *self._phrase()]
 
-    def _described(self) -> str:
+    def _describe(self) -> str:
         """A participle beside the noun that stands last, one in two wrong."""
         right = self.chance.random() < 0.5
         if not right:
@@ -263,16 +263,16 @@ class _Writer:
 
     def _of(self) -> list[str]:
         """Two words, for `de` melts with `le` and `les`: du village, des villes."""
-        gender, number = self._drawn()
+        gender, number = self._choose_noun()
         if number == SINGULAR and gender == "f":
             number = self.last = PLURAL
         return ["des" if number == PLURAL else "du", self._noun(gender, number)]
 
     def _phrase(self, without: Sequence[str] = ()) -> list[str]:
-        gender, number = self._drawn()
+        gender, number = self._choose_noun()
         return [_determiner(self.chance, gender, number, without), self._noun(gender, number)]
 
-    def _drawn(self) -> tuple[Gender, int]:
+    def _choose_noun(self) -> tuple[Gender, int]:
         """Gender and number of the next noun."""
         other = self.chance.random() < 0.5 if self.wanted is None else self.wanted
         self.attractors += other
@@ -306,9 +306,9 @@ def _other(gender: Gender) -> Gender:
     return "f" if gender == "m" else "m"
 
 
-def show(found: Sequence[Sentence]) -> list[str]:
+def show(examples: Sequence[Sentence]) -> list[str]:
     """Sentences as a person reads them, a wrong participle between stars."""
     return [
-        " ".join(f"*{word}*" if tag == WRONG else word for word, tag in zip(one.words, one.tags, strict=True))
-        for one in found
+        " ".join(f"*{word}*" if tag == WRONG else word for word, tag in zip(example.words, example.tags, strict=True))
+        for example in examples
     ]

@@ -17,7 +17,7 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Length
 from regard.data.line_report import LineReport
-from regard.data.normalise import recorded
+from regard.data.normalise import read_text_settings
 from regard.data.readers import lines, suffix
 from regard.data.tables import describe_width, is_json, read_rows
 from regard.data.tokenizers import Tokenizer
@@ -101,7 +101,7 @@ class Answerer(Labels):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Answerer:
         """The one a checkpoint directory holds."""
         known = checkpoint.config
-        how = config.build(PassageConfig, recorded(known["tokenizer"]), where="tokenizer")
+        how = config.build(PassageConfig, read_text_settings(known["tokenizer"]), where="tokenizer")
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), tokenizer, known["data"], name)

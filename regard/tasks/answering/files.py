@@ -19,7 +19,7 @@ from regard.config.ranges import Length, Whole
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data.holdout import count_to_hold_out, hold_out, sentence, text_keys
-from regard.data.line_report import together
+from regard.data.line_report import file_list
 from regard.data.readers import SURROGATES, Refusal, lines, suffix
 from regard.data.source_file import SourceFile, Unit
 from regard.data.training_sample import warn_of_shared
@@ -211,7 +211,7 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
     held = hold_out(keys, count_to_hold_out(share, contexts), by_group=True)
     if held.all():
         raise ValueError(
-            f"{together(found.files)}: {quantity(contexts, 'context')} cannot be divided into some "
+            f"{file_list(found.files)}: {quantity(contexts, 'context')} cannot be divided into some "
             "to learn from and some to measure on: give more, or name a validation file (data.valid)"
         )
     train, valid = (list(compress(found.questions, mask)) for mask in (~held, held))

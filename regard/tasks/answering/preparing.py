@@ -56,7 +56,9 @@ def prepare(
         "known": None if known is None else [settings.plain(known.how), known.json()],
         "style": style,
     }
-    kept = caches.cached("answering", contents, lambda builder: _write(builder, config, how, known, style), cache=cache)
+    kept = caches.cached_arrays(
+        "answering", contents, lambda builder: _write(builder, config, how, known, style), cache=cache
+    )
     facts = kept.facts
     own = Tokenizer.parse(facts["tokenizer"], settings.build(PassageConfig, facts["how"], where="tokenizer"))
     train, valid = _train(kept, config, own, style), [_restored(line) for line in _lines(kept["valid"])]

@@ -17,12 +17,16 @@ def questions(given: Given) -> Claim | None:
     """Questions in the JSON of SQuAD, or JSON lines with a question, its context and its answers in each."""
     if given.to is not None:
         return None
-    looks = ["as their reader finds them"] * len(given.files) if given.told else [_seen(name) for name in given.files]
+    looks = (
+        ["as their reader finds them"] * len(given.files)
+        if given.is_declared
+        else [_seen(name) for name in given.files]
+    )
     found = [look for look in looks if look is not None]
     if len(found) < len(looks):
         return None
     train, valid = ([{"path": name} for name in files] for files in (given.files, given.valid))
-    return Claim(data_section(train, valid), SENTENCE.format(found[0]), SURE if given.told else UNMISTAKABLE)
+    return Claim(data_section(train, valid), SENTENCE.format(found[0]), SURE if given.is_declared else UNMISTAKABLE)
 
 
 def _seen(name: str) -> str | None:

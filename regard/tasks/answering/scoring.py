@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.metrics.answers import exact, overlap
+from regard.metrics.answers import exact_match, token_f1
 from regard.metrics.scores import Judged, Scores, Table
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.answering.files import Question
 
 KINDS = {"with an answer": {True}, "without an answer": {False}, "both, as people say": {False, True}}
@@ -21,8 +21,8 @@ def metrics(questions: Sequence[Question], answers: Sequence[str], losses: Seque
     both = list(zip(answers, (question.right for question in questions), strict=True))
     return {
         "loss": float(np.mean(losses)),
-        "exact": float(np.mean([exact(*each) for each in both])),
-        "f1": float(np.mean([overlap(*each) for each in both])),
+        "exact": float(np.mean([exact_match(*each) for each in both])),
+        "f1": float(np.mean([token_f1(*each) for each in both])),
     }
 
 
@@ -31,7 +31,7 @@ def scores(
 ) -> Scores:
     """Exact match and F1 with what they are worth, and whether answers are given where there are some."""
     rows = list(zip(questions, answers, strict=True))
-    shared = [overlap(answer, question.right) for question, answer in rows]
+    shared = [token_f1(answer, question.right) for question, answer in rows]
     examples = [
         Judged(
             number,
@@ -46,8 +46,8 @@ def scores(
         name,
         task,
         {
-            "EM, %": averaged([100 * exact(answer, question.right) for question, answer in rows]),
-            "F1, %": averaged([100 * each for each in shared]),
+            "EM, %": mean_statistics([100 * exact_match(answer, question.right) for question, answer in rows]),
+            "F1, %": mean_statistics([100 * each for each in shared]),
         },
         examples,
         tables=[_kinds(rows)],
@@ -65,6 +65,6 @@ def _kinds(rows: Sequence[tuple[Question, str]]) -> Table:
         own = [(answer, question.right) for question, answer in rows if {bool(each) for each in question.right} == kind]
         if own:
             answered = [float(bool(answer)) for answer, _ in own]
-            each = (answered, *([score(*one) for one in own] for score in (exact, overlap)))
+            each = (answered, *([score(*one) for one in own] for score in (exact_match, token_f1)))
             found.append((name, f"{len(own):,}", *(f"{np.mean(values):.1%}" for values in each)))
     return Table("By kind", ("questions", "there", "answered", "EM", "F1"), found)

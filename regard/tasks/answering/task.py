@@ -11,7 +11,7 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
-from regard.data.normalise import recorded
+from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.answering import preparing
@@ -27,7 +27,7 @@ from regard.tasks.labels.task import Encoder, Labelling
 from regard.training import checking, transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, sample_evenly
 from regard.training.tuning import TuningConfig
 
 SHARED = 3  # a third of a short window, at most, is also in the one before
@@ -145,7 +145,7 @@ class Answering(Labelling):
                 "right": " | ".join(dict.fromkeys(each or NONE for each in asked[number].right)),
                 "answer": replies[number].answer or NONE,
             }
-            for number in evenly(range(len(asked)), self.recipe.objective.samples)
+            for number in sample_evenly(range(len(asked)), self.recipe.objective.samples)
         ]
         return Evaluation(metrics(asked, [one.answer or "" for one in replies], [one.loss for one in found]), samples)
 
@@ -175,6 +175,8 @@ def _known(found: Checkpoint | None, recipe: Any) -> Tokenizer | None:
     if found is None:
         return None
     names = {each.name for each in config.describe(PassageConfig)}
-    kept = {name: value for name, value in recorded(found.config.get("tokenizer", {})).items() if name in names}
+    kept = {
+        name: value for name, value in read_text_settings(found.config.get("tokenizer", {})).items() if name in names
+    }
     how = config.build(PassageConfig, {**config.plain(recipe.tokenizer), **kept}, where="tokenizer")
     return Tokenizer.parse(found.text("tokenizer.json"), how)

@@ -39,9 +39,9 @@ class Uses:
     @property
     def cosines(self) -> Float[np.ndarray, "one other"]:
         """Of every two uses; the last row and column is the static vector's."""
-        every = np.concatenate([self.vectors, self.static[None]]).astype(np.float64)
-        every /= np.maximum(np.linalg.norm(every, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        return every @ every.T
+        vectors = np.concatenate([self.vectors, self.static[None]]).astype(np.float64)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return vectors @ vectors.T
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -54,26 +54,26 @@ class Uses:
         }
 
 
-def uses(embedder: Embedder, word: str, sentences: Sequence[str]) -> Uses:
+def find_uses(embedder: Embedder, word: str, sentences: Sequence[str]) -> Uses:
     """Every use of a word in these sentences: the mean vector of its tokens after the last block."""
     if len(WORD.findall(word)) != 1 or not word.strip():
         raise ValueError(f"{word!r} is not one word: give a single one")
     word = word.strip()
-    found, vectors = list[Use](), list[np.ndarray]()
+    word_uses, vectors = list[Use](), list[np.ndarray]()
     for number, sentence in enumerate(sentences, start=1):
-        places = _places(embedder, word, sentence)
+        places = _find_word(embedder, word, sentence)
         if not places:
             raise ValueError(f"sentence {number} has no word {word!r}: {sentence[:60]!r}")
         features = _features(embedder, sentence)
         for shown, tokens in places:
-            found.append(Use(number, shown))
+            word_uses.append(Use(number, shown))
             vectors.append(features[tokens].mean(axis=0))
-    own = embedder.tokenizer.encode(word)
-    static = embedder.model.embedding.weight[own].detach().float().mean(0).cpu().numpy()
-    return Uses(word, found, np.stack(vectors), static)
+    word_ids = embedder.tokenizer.encode(word)
+    static = embedder.model.embedding.weight[word_ids].detach().float().mean(0).cpu().numpy()
+    return Uses(word, word_uses, np.stack(vectors), static)
 
 
-def _places(embedder: Embedder, word: str, sentence: str) -> list[tuple[str, list[int]]]:
+def _find_word(embedder: Embedder, word: str, sentence: str) -> list[tuple[str, list[int]]]:
     """Where a word stands in a sentence: a little of what is around it, and its tokens as they are read."""
     text = embedder.tokenizer.how.normal(sentence.strip())
     ids = embedder.tokenizer.encode(text)
@@ -82,20 +82,20 @@ def _places(embedder: Embedder, word: str, sentence: str) -> list[tuple[str, lis
     if len(ids) > room:
         raise ValueError(f"{len(ids)} tokens in one sentence, the model reads {room}: give a shorter one")
     owners = embedder.tokenizer.words(ids, text)
-    found = []
+    places = []
     for number, match in enumerate(WORD.finditer(text)):
         tokens = [len(before) + place for place, owner in enumerate(owners) if owner == number]
         if match[0].casefold() == word.casefold() and tokens:
-            found.append((_around(text, match.start(), match.end()), tokens))
-    return found
+            places.append((_excerpt(text, match.start(), match.end()), tokens))
+    return places
 
 
-def _around(text: str, begin: int, end: int) -> str:
+def _excerpt(text: str, begin: int, end: int) -> str:
     """A word with whole words on either side of it."""
-    left, right = text[:begin], text[end:]
-    left = left if len(left) <= AROUND else left[-AROUND:].partition(" ")[2]
-    right = right if len(right) <= AROUND else right[:AROUND].rpartition(" ")[0]
-    return f"{left}{text[begin:end]}{right}".strip()
+    before, after = text[:begin], text[end:]
+    before = before if len(before) <= AROUND else before[-AROUND:].partition(" ")[2]
+    after = after if len(after) <= AROUND else after[:AROUND].rpartition(" ")[0]
+    return f"{before}{text[begin:end]}{after}".strip()
 
 
 @torch.no_grad()

@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention.masks import Row
-from regard.data.packing import number, shuffled
+from regard.data.packing import number, permute
 from regard.tasks.embedding.embedder import Embedder
-from regard.tasks.embedding.pooling import pooled
+from regard.tasks.embedding.pooling import pool_tokens
 from regard.training import optim
 from regard.training.optim import OptimConfig
-from regard.training.pace import between
+from regard.training.pace import round_between
 
 TEXTS = 32  # that meet in a step
 LEAST, MOST = 10, 40  # steps
@@ -31,7 +31,7 @@ CLIP = 1.0  # norm of a gradient
 
 
 @dataclass(frozen=True)
-class Meetings:
+class PairSampler:
     """Which texts meet in a step: about as many of each label, a pure function of the seed and the step."""
 
     labels: Int[np.ndarray, "text"]
@@ -43,36 +43,39 @@ class Meetings:
         order = np.argsort(self.labels, kind="stable")
         counts = np.bincount(self.labels)
         starts = np.cumsum(counts) - counts
-        there = np.flatnonzero(counts)
+        present_labels = np.flatnonzero(counts)
         for step in range(count):
-            present = there[self._turn(len(there), max(self.size // 2, 2), step, -1)]
-            each = max(self.size // len(present), 2)
-            turns = (starts[label] + self._turn(int(counts[label]), each, step, label) for label in present.tolist())
+            present = present_labels[self._take_turn(len(present_labels), max(self.size // 2, 2), step, -1)]
+            per_label = max(self.size // len(present), 2)
+            turns = (
+                starts[label] + self._take_turn(int(counts[label]), per_label, step, label)
+                for label in present.tolist()
+            )
             yield order[np.concatenate(list(turns))]
 
-    def _turn(self, things: int, each: int, step: int, key: int) -> Int[np.ndarray, "chosen"]:
+    def _take_turn(self, things: int, count: int, step: int, key: int) -> Int[np.ndarray, "chosen"]:
         """So many of some things, or all; in a round each comes once at most, and those left over are others."""
-        each = min(each, things)
-        turn, place = divmod(step, things // each)
-        return shuffled(np.arange(place * each, (place + 1) * each), things, number(self.seed, turn, key))
+        count = min(count, things)
+        turn, place = divmod(step, things // count)
+        return permute(np.arange(place * count, (place + 1) * count), things, number(self.seed, turn, key))
 
 
-def strain(vectors: Float[Tensor, "text width"], labels: Int[Tensor, "text"]) -> Float[Tensor, ""]:
+def cosine_loss(vectors: Float[Tensor, "text width"], labels: Int[Tensor, "text"]) -> Float[Tensor, ""]:
     """How far cosines are from 1 for pairs of one label, and from 0 for others: mean squares, half of the weight each.
 
     Every vector has length 1.
     """
     cosines = vectors @ vectors.T
-    alike = labels[:, None] == labels
+    same_label = labels[:, None] == labels
     others = ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
-    wrong = (cosines - alike.to(cosines.dtype)).square()
-    kinds = (alike & others, ~alike)
-    return 0.5 * sum(((wrong * kind).sum() / kind.sum().clamp(min=1) for kind in kinds), wrong.new_zeros(()))
+    errors = (cosines - same_label.to(cosines.dtype)).square()
+    kinds = (same_label & others, ~same_label)
+    return 0.5 * sum(((errors * kind).sum() / kind.sum().clamp(min=1) for kind in kinds), errors.new_zeros(()))
 
 
-def planned(texts: int) -> int:
+def plan_steps(texts: int) -> int:
     """Steps that so many texts ask for."""
-    return between(LEAST, math.ceil(PASSES * texts / TEXTS), MOST)
+    return round_between(LEAST, math.ceil(PASSES * texts / TEXTS), MOST)
 
 
 def tune(
@@ -96,14 +99,14 @@ def tune(
     for weight in learning:
         weight.requires_grad_(True)
     optimizer = optim.build(learning, how)
-    for step, chosen in enumerate(Meetings(labels, seed=seed).steps(steps), start=1):
+    for step, chosen in enumerate(PairSampler(labels, seed=seed).steps(steps), start=1):
         optimizer.zero_grad()
-        vectors = _read(embedder, [texts[each] for each in chosen])
-        strain(vectors, torch.from_numpy(labels[chosen]).to(vectors.device)).backward()
+        vectors = _read(embedder, [texts[index] for index in chosen])
+        cosine_loss(vectors, torch.from_numpy(labels[chosen]).to(vectors.device)).backward()
         optim.update(optimizer, 1.0, rate=optim.rate_at(how, step, steps), clip=CLIP)
     optimizer.zero_grad()
-    for weight, before in learning.items():
-        weight.requires_grad_(before)
+    for weight, required_grad in learning.items():
+        weight.requires_grad_(required_grad)
 
 
 def _read(embedder: Embedder, texts: Sequence[str]) -> Float[Tensor, "text width"]:
@@ -111,4 +114,4 @@ def _read(embedder: Embedder, texts: Sequence[str]) -> Float[Tensor, "text width
     read = embedder.encode(texts, embedder.how)
     row = Row.of([len(ids) for ids in read]).to(embedder.device)
     tokens = torch.tensor([id for ids in read for id in ids], device=embedder.device)
-    return F.normalize(pooled(embedder.model(tokens, layout=row), row, embedder.how.pool).float(), dim=-1)
+    return F.normalize(pool_tokens(embedder.model(tokens, layout=row), row, embedder.how.pool).float(), dim=-1)

@@ -15,7 +15,7 @@ from regard import config
 from regard.attention.masks import Row
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
-from regard.data.normalise import recorded
+from regard.data.normalise import read_text_settings
 from regard.data.readers import Corpus
 from regard.data.tables import is_table
 from regard.data.tokenizers import Tokenizer
@@ -30,8 +30,8 @@ from regard.metrics.scores import Scores
 from regard.models import config_of
 from regard.tasks.embedding import rated
 from regard.tasks.embedding.pairs import read
-from regard.tasks.embedding.pooling import EmbeddingConfig, pooled, scaled
-from regard.tasks.embedding.scoring import measured, scored
+from regard.tasks.embedding.pooling import EmbeddingConfig, pool_tokens, scale_vectors
+from regard.tasks.embedding.scoring import rank_partners, score_retrieval
 from regard.tasks.inputs import TEXT, check_files, check_input, list_inputs
 from regard.tasks.trained import DirectAnswers, chosen, described, revived
 
@@ -55,7 +55,7 @@ class Embedding:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        return {"text": self.text, "embedding": listed(self.vector)}
+        return {"text": self.text, "embedding": vector_to_list(self.vector)}
 
 
 class Embedder(DirectAnswers):
@@ -79,12 +79,14 @@ class Embedder(DirectAnswers):
         """The BERT or GPT that a checkpoint holds, of whatever task; its own way of pooling, if it says one."""
         shape = config_of(checkpoint.config.get("model", {}))
         if shape.name not in BODIES:
-            held = f"{checkpoint.directory} holds {shape.phrase}"
-            raise ValueError(f"{held}, which gives no vectors of texts: give a BERT or a GPT, pre-trained or imported")
+            message = f"{checkpoint.directory} holds {shape.phrase}"
+            raise ValueError(
+                f"{message}, which gives no vectors of texts: give a BERT or a GPT, pre-trained or imported"
+            )
         how = config.build(EmbeddingConfig, checkpoint.config.get("embedding", {}), where="embedding")
-        found = cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, checkpoint.directory.name)
-        found.file = dict(checkpoint.config.get("data", {}).get("file", {}))
-        return found
+        embedder = cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, checkpoint.directory.name)
+        embedder.file = dict(checkpoint.config.get("data", {}).get("file", {}))
+        return embedder
 
     @classmethod
     def serves(cls, model: Mapping[str, Any]) -> bool:
@@ -104,40 +106,40 @@ class Embedder(DirectAnswers):
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Embedding]:
         """The vector of each text; options are those of `EmbeddingConfig`."""
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
-        found = self.embed(inputs, **options)
-        return [Embedding(text, vector) for text, vector in zip(inputs, found, strict=True)]
+        vectors = self.embed(inputs, **options)
+        return [Embedding(text, vector) for text, vector in zip(inputs, vectors, strict=True)]
 
     def embed(
-        self, texts: str | Sequence[str], *, progress: Progress = lambda done, total: None, **options: Any
+        self, texts: str | Sequence[str], *, progress: Progress = lambda completed, total: None, **options: Any
     ) -> Float[np.ndarray, "text width"]:
         """The vectors of texts, in their order; texts of the same length are read together, without padding.
 
         `progress` hears how many of the texts are done.
         """
-        how = self.chosen(options)
-        given = list_inputs(texts, TEXT, verb=self.verb)
-        found = np.empty((len(given), self.width), np.float32)
-        for start in range(0, len(given), TOGETHER):
-            read = self.encode(given[start : start + TOGETHER], how)
-            batches = by_equal_length([len(ids) for ids in read], budget=BUDGET)
-            done = start
-            for batch, vectors in zip(batches, self._embed_batches(read, batches, how), strict=True):
-                found[[start + number for number in batch]] = vectors
-                done += len(batch)
-                progress(done, len(given))
-        return found
+        how = self.resolve_options(options)
+        text_list = list_inputs(texts, TEXT, verb=self.verb)
+        embeddings = np.empty((len(text_list), self.width), np.float32)
+        for start in range(0, len(text_list), TOGETHER):
+            token_ids = self.encode(text_list[start : start + TOGETHER], how)
+            batches = by_equal_length([len(ids) for ids in token_ids], budget=BUDGET)
+            completed = start
+            for batch, vectors in zip(batches, self._embed_batches(token_ids, batches, how), strict=True):
+                embeddings[[start + number for number in batch]] = vectors
+                completed += len(batch)
+                progress(completed, len(text_list))
+        return embeddings
 
     def _embed_batches(
-        self, read: Sequence[Sequence[int]], batches: Sequence[Sequence[int]], how: EmbeddingConfig
+        self, token_ids: Sequence[Sequence[int]], batches: Sequence[Sequence[int]], how: EmbeddingConfig
     ) -> Iterator[Float[np.ndarray, "text width"]]:
         """Vectors of each batch of texts; on a CPU several batches side by side, where their order does not matter."""
 
         @torch.no_grad()
         def embed_batch(batch: Sequence[int]) -> Float[np.ndarray, "text width"]:
-            flat = torch.tensor([id for number in batch for id in read[number]], device=self.device)
-            row = Row.of([len(read[number]) for number in batch]).to(self.device)
-            vectors = pooled(self.runner(flat, layout=row), row, how.pool)
-            return scaled(vectors.float(), how.normalise).cpu().numpy()
+            flat = torch.tensor([id for number in batch for id in token_ids[number]], device=self.device)
+            row = Row.of([len(token_ids[number]) for number in batch]).to(self.device)
+            vectors = pool_tokens(self.runner(flat, layout=row), row, how.pool)
+            return scale_vectors(vectors.float(), how.normalise).cpu().numpy()
 
         watched = any(isinstance(module, Tap) and module.watched for module in self.model.modules())
         ordered = self.device.type != "cpu" or self.model.training or watched or len(batches) == 1
@@ -159,34 +161,38 @@ class Embedder(DirectAnswers):
         names = [str(file) for file in files]
         if rating is not None:
             pairs = rated.read(names, columns or (1, 2), rating)
-            return rated.scored(name or self.name, self.task, self.units, pairs)
-        own = {**self.file, **({} if columns is None else {"columns": columns}), **options}
+            return rated.score_ratings(name or self.name, self.task, self.units, pairs)
+        file_settings = {**self.file, **({} if columns is None else {"columns": columns}), **options}
         tables = list(map(is_table, names))
         beside = len(names) == 2 and not any(tables)
-        told = [{"source": names[0], "target": names[1]}] if beside else [{**own, "path": name} for name in names]
-        given, _ = read([config.build(Corpus, one, where="file") for one in told], 0.0)
-        return scored(name or self.name, self.task, measured(self.units, given))
+        sections = (
+            [{"source": names[0], "target": names[1]}]
+            if beside
+            else [{**file_settings, "path": name} for name in names]
+        )
+        text_pairs, _ = read([config.build(Corpus, section, where="file") for section in sections], 0.0)
+        return score_retrieval(name or self.name, self.task, rank_partners(self.units, text_pairs))
 
     def units(self, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
         """The vectors of texts, of length 1 in any case."""
         return self.embed(texts, normalise=True)
 
-    def look(self, given: str, **options: Any) -> Trace:
+    def look(self, text: str, **options: Any) -> Trace:
         """Read a text and keep where every head looked."""
-        [ids] = self.encode([check_input(given, TEXT, verb="look")], self.chosen(options))
-        with watch(self.model) as seen:
+        [ids] = self.encode([check_input(text, TEXT, verb="look")], self.resolve_options(options))
+        with watch(self.model) as watched:
             self._read(ids)
         items = {"source": tokens(self.tokenizer, ids)}
-        weights = [Weights(name, "source", "source", seen[name][0].cpu()) for name in seen]
-        return Trace(self.name, self.task, items, weights, {"text": given, "answer": given, "read": ids}, self.steps)
+        weights = [Weights(name, "source", "source", watched[name][0].cpu()) for name in watched]
+        return Trace(self.name, self.task, items, weights, {"text": text, "answer": text, "read": ids}, self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """The vectors of all attentions (or of those named) as the text is read again."""
-        names = names or [one.name for one in trace.weights]
-        found, _ = inside(self.model, lambda: self._read(trace.facts["read"]), names=names)
-        return Steps(found, [])
+        names = names or [attention.name for attention in trace.weights]
+        vectors, _ = inside(self.model, lambda: self._read(trace.facts["read"]), names=names)
+        return Steps(vectors, [])
 
-    def chosen(self, options: dict[str, Any]) -> EmbeddingConfig:
+    def resolve_options(self, options: dict[str, Any]) -> EmbeddingConfig:
         """How texts are read; what nobody names is as in the checkpoint."""
         how = chosen(self, options, below=config.plain(self.how))
         if how.longest is not None and how.longest > self.model.config.context:
@@ -208,10 +214,10 @@ class Embedder(DirectAnswers):
     @property
     def frame(self) -> tuple[list[int], list[int]]:
         """What stands before and after a text: the class token and the separator, or what opens a text of a GPT."""
-        own = self.tokenizer
+        tokenizer = self.tokenizer
         if self.model.config.name == "bert":
-            return [own.role("begin")], [own.role("separator")]
-        return ([own.role("begin")] if own.opens else []), []
+            return [tokenizer.role("begin")], [tokenizer.role("separator")]
+        return ([tokenizer.role("begin")] if tokenizer.opens else []), []
 
     @torch.no_grad()
     def _read(self, ids: Sequence[int]) -> torch.Tensor:
@@ -220,12 +226,12 @@ class Embedder(DirectAnswers):
 
 def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
     """The tokenizer of a checkpoint, whichever task wrote it."""
-    known = recorded(checkpoint.config.get("tokenizer")).items()
+    settings = read_text_settings(checkpoint.config.get("tokenizer")).items()
     names = UnitsConfig.__dataclass_fields__
-    how = config.build(UnitsConfig, {name: value for name, value in known if name in names}, where="tokenizer")
+    how = config.build(UnitsConfig, {name: value for name, value in settings if name in names}, where="tokenizer")
     return Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
 
 
-def listed(vector: Float[np.ndarray, "width"]) -> list[float]:
+def vector_to_list(vector: Float[np.ndarray, "width"]) -> list[float]:
     """Numbers of a vector for JSON, as short as they come back the same in single precision."""
     return [float(str(value)) for value in vector]

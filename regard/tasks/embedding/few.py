@@ -21,12 +21,12 @@ from regard.data.line_report import LineReport
 from regard.interpret.trace import Trace
 from regard.metrics.labels import judge
 from regard.metrics.scores import Judged, Scores, Table
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.shipped import name_of
 from regard.tasks.card import card
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
-from regard.tasks.embedding.linear import Head, crossed, fit
+from regard.tasks.embedding.linear import Head, cross_validate, fit
 from regard.tasks.inputs import TEXT, Inputs, check_files, list_inputs
 from regard.tasks.labels import files
 from regard.tasks.labels.evaluation_files import TrainedLayout
@@ -93,15 +93,15 @@ class FewShot(DirectAnswers):
         self.model, self.name = embedder.model, embedder.name
 
     @classmethod
-    def load(cls, found: Checkpoint, *, device: torch.device | str = "cpu") -> FewShot:
+    def load(cls, saved: Checkpoint, *, device: torch.device | str = "cpu") -> FewShot:
         """The one a checkpoint directory holds."""
-        tensors = {name: tensor.numpy() for name, tensor in found.finite_tensors(HEAD).items()}
-        classes = [str(label) for label in found.config["labels"]]
+        tensors = {name: tensor.numpy() for name, tensor in saved.finite_tensors(HEAD).items()}
+        classes = [str(label) for label in saved.config["labels"]]
         head = Head(tensors["weight"], tensors["bias"])
-        embedder = Embedder.load(found, device=device)
+        embedder = Embedder.load(saved, device=device)
         if head.weight.shape != (len(classes), embedder.width) or head.bias.shape != (len(classes),):
             raise ValueError(f"{HEAD} is for {head.weight.shape} and {head.bias.shape}, not {len(classes)} labels")
-        return cls(embedder, head, classes, found.config["data"])
+        return cls(embedder, head, classes, saved.config["data"])
 
     @property
     def inputs(self) -> Inputs:
@@ -122,24 +122,24 @@ class FewShot(DirectAnswers):
 
     def classify(self, texts: str | Sequence[str]) -> list[TextPrediction]:
         """What each text is, and how probable each label."""
-        listed = list_inputs(texts, TEXT, verb=self.verb)
-        found = self.head.probabilities(self.embedder.embed(listed))
-        return [self._verdict(text, row) for text, row in zip(listed, found, strict=True)]
+        text_list = list_inputs(texts, TEXT, verb=self.verb)
+        label_chances = self.head.probabilities(self.embedder.embed(text_list))
+        return [self._verdict(text, row) for text, row in zip(text_list, label_chances, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
         check_files(self, paths, "labelled texts")
-        listed, notes = TrainedLayout(LabelledFile, self.data, self.classes).open_files(paths, changes)
-        found = files.read(listed, {}, reject=0.0)
-        truth = _numbers(found, self.classes)
-        chances = self.head.probabilities(self.embedder.embed(_texts(found)))
-        return replace(_scores(name or self.name, found, self.classes, truth, chances), notes=notes)
+        labelled_files, notes = TrainedLayout(LabelledFile, self.data, self.classes).open_files(paths, changes)
+        labelled = files.read(labelled_files, {}, reject=0.0)
+        truth = _label_numbers(labelled, self.classes)
+        chances = self.head.probabilities(self.embedder.embed(_texts(labelled)))
+        return replace(_scores(name or self.name, labelled, self.classes, truth, chances), notes=notes)
 
-    def look(self, given: str, **options: Any) -> Trace:
+    def look(self, text: str, **options: Any) -> Trace:
         """Classify a text and keep where the model looked."""
         chosen(self, options)
-        [verdict] = self.classify([self.parse(given)])
-        trace = self.embedder.look(given)
+        [verdict] = self.classify([self.parse(text)])
+        trace = self.embedder.look(text)
         facts = {**trace.facts, "answer": verdict.label, "probability": round(verdict.probability, 6)}
         return replace(trace, task=self.task, facts=facts)
 
@@ -152,7 +152,7 @@ def suits(files: Sequence[Mapping[str, Any]], parent: Checkpoint) -> bool:
     if parent.config.get("model", {}).get("name") not in BODIES:
         return False
     counts: Counter[str] = Counter()
-    for number, file in enumerate(config.build(LabelledFile, one, where="file") for one in files):
+    for number, file in enumerate(config.build(LabelledFile, section, where="file") for section in files):
         for example in file.examples(number, LineReport()):
             counts[str(example.labels[0])] += 1
             if len(example.words) > 1 or counts[str(example.labels[0])] > FEW:
@@ -174,36 +174,38 @@ def learn(
     """
     how = config.build(FewConfig, settings, where="few")
     embedder = Embedder.load(parent, device=device)
-    asked = [path if isinstance(path, Mapping) else {"path": str(path)} for path in paths]
-    listed = [config.build(LabelledFile, one, where="file") for one in asked]
-    found = files.read(listed, {}, reject=0.01)
-    classes = files.classes(found)
-    truth = _numbers(found, classes)
-    texts = _texts(found)
+    sections = [path if isinstance(path, Mapping) else {"path": str(path)} for path in paths]
+    labelled_files = [config.build(LabelledFile, section, where="file") for section in sections]
+    labelled = files.read(labelled_files, {}, reject=0.01)
+    classes = files.classes(labelled)
+    truth = _label_numbers(labelled, classes)
+    texts = _texts(labelled)
     vectors = embedder.embed(texts)
-    answers = crossed(vectors, truth, len(classes), penalty=how.penalty)
+    answers = cross_validate(vectors, truth, len(classes), penalty=how.penalty)
     counts = np.bincount(truth, minlength=len(classes))
-    steps = (how.steps or contrast.planned(len(truth))) if how.tunes(counts.tolist()) else 0
+    steps = (how.steps or contrast.plan_steps(len(truth))) if how.tunes(counts.tolist()) else 0
     if steps:
         contrast.tune(embedder, texts, truth, steps=steps, rate=how.rate, seed=how.seed)
         vectors = embedder.embed(texts)
     head = fit(vectors, truth, len(classes), penalty=how.penalty)
-    data = {"file": config.plain(listed[0].like()), **record_columns(listed[0])}
+    data = {"file": config.plain(labelled_files[0].like()), **record_columns(labelled_files[0])}
     classifier = FewShot(embedder, head, classes, data)
-    own = float((head.probabilities(vectors).argmax(axis=1) == truth).mean())
-    metrics = {"fitted": own, "commonest": float(counts.max() / counts.sum())}
+    fitted_accuracy = float((head.probabilities(vectors).argmax(axis=1) == truth).mean())
+    metrics = {"fitted": fitted_accuracy, "commonest": float(counts.max() / counts.sum())}
     if answers is not None:
         metrics["cross_validated"] = float((answers == truth).mean())
     of_each = " to ".join(f"{count:,}" for count in sorted({int(counts.min()), int(counts.max())}))
     body = f"tuned by contrast in {quantity(steps, 'step')} (contrast=off leaves them frozen)" if steps else "frozen"
     summary = [
-        *found.summary,
+        *labelled.summary,
         f"{quantity(len(truth), 'text')}, {of_each} of each of {len(classes)} labels; "
         f"a linear head on {embedder.width} features of {name_of(parent.directory)}, {body}",
         *(["a label has one text only, so the accuracy cannot be estimated"] if answers is None else []),
         *([] if answers is None else doubt_accuracy(int((answers == truth).sum()), counts.tolist())),
     ]
-    contents = _contents(classifier, parent, metrics, how, [one.path for one in listed], tuned=bool(steps))
+    contents = _checkpoint_contents(
+        classifier, parent, metrics, how, [section.path for section in labelled_files], tuned=bool(steps)
+    )
     return Learnt(classifier, contents, metrics, summary, tuned=bool(steps))
 
 
@@ -219,8 +221,8 @@ def doubt_accuracy(right: int, counts: Sequence[int]) -> list[str]:
     ]
 
 
-def _contents(
-    found: FewShot,
+def _checkpoint_contents(
+    classifier: FewShot,
     parent: Checkpoint,
     metrics: dict[str, float],
     how: FewConfig,
@@ -229,19 +231,23 @@ def _contents(
     tuned: bool,
 ) -> dict[str, Any]:
     """The files of a checkpoint: the body, as it was or tuned, and the head beside it."""
-    kept = {name: parent.config[name] for name in ("model", "tokenizer") if name in parent.config}
-    settings = {"embedding": config.plain(found.embedder.how), "few": config.plain(how), "labels": found.classes}
-    some = ", ".join(found.classes[:20]) + ", ..." * (len(found.classes) > 20)
+    parent_settings = {name: parent.config[name] for name in ("model", "tokenizer") if name in parent.config}
+    settings = {
+        "embedding": config.plain(classifier.embedder.how),
+        "few": config.plain(how),
+        "labels": classifier.classes,
+    }
+    known_labels = ", ".join(classifier.classes[:20]) + ", ..." * (len(classifier.classes) > 20)
     features = "features, tuned by contrast," if tuned else "frozen features"
-    facts = f"A linear head on {features} of `{parent.directory.name}`.\n\nIt knows the labels {some}."
-    command = found.usage.format(folder="DIRECTORY")
+    facts = f"A linear head on {features} of `{parent.directory.name}`.\n\nIt knows the labels {known_labels}."
+    command = classifier.usage.format(folder="DIRECTORY")
     return {
-        "config.yaml": {"format": 1, "task": found.task, **kept, **settings, "data": found.data},
+        "config.yaml": {"format": 1, "task": classifier.task, **parent_settings, **settings, "data": classifier.data},
         "tokenizer.json": parent.text("tokenizer.json"),
         "README.md": card("A classifier", facts, command=command, code='classify(["a text"])', files=list(names)),
         "metrics.json": metrics,
-        checkpoint.WEIGHTS: _weights(found.model) if tuned else parent.tensors(),
-        HEAD: {"weight": torch.from_numpy(found.head.weight), "bias": torch.from_numpy(found.head.bias)},
+        checkpoint.WEIGHTS: _weights(classifier.model) if tuned else parent.tensors(),
+        HEAD: {"weight": torch.from_numpy(classifier.head.weight), "bias": torch.from_numpy(classifier.head.bias)},
     }
 
 
@@ -249,15 +255,15 @@ def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
 
 
-def _texts(found: Found) -> list[str]:
-    return [" ".join(example.words) for example in found.examples]
+def _texts(labelled: Found) -> list[str]:
+    return [" ".join(example.words) for example in labelled.examples]
 
 
-def _numbers(found: Found, classes: Sequence[str]) -> Int[np.ndarray, "text"]:
-    return np.array([numbers[0] for numbers in files.numbered(found, classes)], np.int64)
+def _label_numbers(labelled: Found, classes: Sequence[str]) -> Int[np.ndarray, "text"]:
+    return np.array([numbers[0] for numbers in files.numbered(labelled, classes)], np.int64)
 
 
-def _scores(name: str, found: Found, classes: Sequence[str], truth: np.ndarray, chances: np.ndarray) -> Scores:
+def _scores(name: str, labelled: Found, classes: Sequence[str], truth: np.ndarray, chances: np.ndarray) -> Scores:
     """Accuracy by text, every label by itself, and the mistakes."""
     answers = chances.argmax(axis=1)
     labels = judge(truth, answers, list(classes))
@@ -265,16 +271,22 @@ def _scores(name: str, found: Found, classes: Sequence[str], truth: np.ndarray, 
     right = (answers == truth).astype(float)
     examples = [
         Judged(number + 1, text[:LONG], classes[truth[number]], classes[answers[number]], float(right[number]))
-        for number, text in enumerate(_texts(found))
+        for number, text in enumerate(_texts(labelled))
     ]
     rows = [
-        (one.name, f"{one.count:,}", f"{one.precision:.1%}", f"{one.recall:.1%}", f"{one.f1:.1%}")
-        for one in labels.labels
+        (
+            label_score.name,
+            f"{label_score.count:,}",
+            f"{label_score.precision:.1%}",
+            f"{label_score.recall:.1%}",
+            f"{label_score.f1:.1%}",
+        )
+        for label_score in labels.labels
     ]
     return Scores(
         name,
         FewShot.task,
-        {"accuracy, %": averaged((100.0 * right).tolist(), [1.0] * len(right))},
+        {"accuracy, %": mean_statistics((100.0 * right).tolist(), [1.0] * len(right))},
         examples,
         measures={"macro F1": f"{labels.f1:.2%}", "loss": f"{loss:.4f}"},
         tables=[Table("By label", ("label", "texts", "precision", "recall", "F1"), rows)],

@@ -173,8 +173,8 @@ def _parse_header(identity: dict[str, str], plain: dict[str, Any]) -> _Header | 
         piece = None if plain["piece"] is None else int(plain["piece"])
     except (KeyError, TypeError, ValueError):
         return None
-    known = lines > 0 and width > 0 and piece in (None, PIECE_BYTES)
-    return _Header(identity, plain["content"], lines, width, piece) if known else None
+    valid = lines > 0 and width > 0 and piece in (None, PIECE_BYTES)
+    return _Header(identity, plain["content"], lines, width, piece) if valid else None
 
 
 def _digest_content(path: Path, first: int, header: _Header) -> str:

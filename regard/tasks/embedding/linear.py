@@ -84,7 +84,7 @@ def folds(labels: Int[np.ndarray, "text"], most: int = 5) -> list[Int[np.ndarray
     return [np.flatnonzero(ranks == number) for number in range(count)]
 
 
-def crossed(
+def cross_validate(
     vectors: Float[np.ndarray, "text width"], labels: Int[np.ndarray, "text"], classes: int, *, penalty: float = 1.0
 ) -> Int[np.ndarray, "text"] | None:
     """What each text is taken for by a head that was fitted to the others (cross-validation)."""

@@ -25,8 +25,8 @@ from regard.config.ranges import Amount, Positive, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
 from regard.data.examples import Splits
-from regard.data.hiding import Hiding
-from regard.data.packing import number, shuffled
+from regard.data.hiding import TokenMasking
+from regard.data.packing import number, permute
 from regard.data.tables import is_table
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import Kind, UnitsConfig
@@ -36,12 +36,12 @@ from regard.models.gpt import GPTConfig
 from regard.tasks.card import card
 from regard.tasks.embedding.embedder import Embedder, tokenizer_of
 from regard.tasks.embedding.pairs import MatchingData, Pairs, split_pairs
-from regard.tasks.embedding.pooling import EmbeddingConfig, pooled
-from regard.tasks.embedding.scoring import measured
+from regard.tasks.embedding.pooling import EmbeddingConfig, pool_tokens
+from regard.tasks.embedding.scoring import rank_partners
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace
+from regard.training.pace import default_run_length, round_between
 from regard.training.task import (
     SURE,
     Claim,
@@ -67,7 +67,7 @@ CONTEXT = 128  # tokens of a text that a new model reads
 ROUND = 256  # what the size of a row is rounded up to
 SURELY = 5.0  # deviations from the mean size of a row that a fixed one has room for
 HIDDEN = 0.15  # share of the tokens that are masked
-HELD = 1 << 28  # logits of masked tokens held at once, in numbers
+LOGITS = 1 << 28  # logits of masked tokens held at once, in numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,11 +156,11 @@ class MatchBatch:
 
     def to(self, device: torch.device | str) -> MatchBatch:
         """The same on a device; the numbers of the pairs stay."""
-        tokens, alike = (each.to(device, non_blocking=True) for each in (self.tokens, self.alike))
+        tokens, alike = (tensor.to(device, non_blocking=True) for tensor in (self.tokens, self.alike))
         hidden = self.hidden
         if hidden is not None:
             parts = (hidden.tokens, hidden.places, hidden.labels)
-            hidden = Hidden(*(each.to(device, non_blocking=True) for each in parts))
+            hidden = Hidden(*(tensor.to(device, non_blocking=True) for tensor in parts))
         return MatchBatch(self.examples, tokens, self.row.to(device), alike, hidden)
 
 
@@ -177,52 +177,52 @@ class Matching(Task):
         train = prepared.train
         self.size = min(recipe.data.batch, len(train))
         self.rows = len(train) // self.size
-        self.tokens, lengths = self._read()
+        self.tokens, lengths = self._tokenise_sides()
         self.starts = np.cumsum(lengths.ravel()) - lengths.ravel()
         self.lengths, self.alike = lengths.ravel(), train.alike
         self.longest = int(lengths.max())
         spread = SURELY * math.sqrt(self.size * float(lengths.var(axis=1).sum()))
         self.room = math.ceil((self.size * float(lengths.mean(axis=1).sum()) + spread) / ROUND) * ROUND
-        self.hiding = Hiding(prepared.tokenizer, HIDDEN, "tokens") if recipe.objective.masked else None
+        self.hiding = TokenMasking(prepared.tokenizer, HIDDEN, "tokens") if recipe.objective.masked else None
         self.features = self.room * recipe.model.width
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {self.size:,} pairs"]
 
     @classmethod
-    def recognise(cls, given: Given) -> Claim | None:
+    def recognise(cls, inputs: Given) -> Claim | None:
         """Pairs, where somebody asks for this task; else they are translated."""
-        if "task" not in given.settings or given.to is not None:
+        if "task" not in inputs.settings or inputs.to is not None:
             return None
-        tables = list(map(is_table, given.files))
-        beside = given.aligned or (len(given.files) == 2 and not any(tables))
-        sides = [given.files, given.valid] if beside else []
+        tables = list(map(is_table, inputs.files))
+        beside = inputs.aligned or (len(inputs.files) == 2 and not any(tables))
+        sides = [inputs.files, inputs.valid] if beside else []
         if any(len(files) not in (0, 2) for files in sides):
-            raise ValueError(f"{' and '.join(given.valid)}: two files, one a side, as those to train on")
+            raise ValueError(f"{' and '.join(inputs.valid)}: two files, one a side, as those to train on")
         if beside:
-            told = [[dict(zip(("source", "target"), files, strict=True))] if files else [] for files in sides]
+            sections = [[dict(zip(("source", "target"), files, strict=True))] if files else [] for files in sides]
         else:
-            told = [[{"path": name} for name in files] for files in (given.files, given.valid)]
-        return Claim(data_section(*told), "pairs: training vectors in which partners lie near one another", SURE)
+            sections = [[{"path": name} for name in files] for files in (inputs.files, inputs.valid)]
+        return Claim(data_section(*sections), "pairs: training vectors in which partners lie near one another", SURE)
 
     @staticmethod
-    def prepare(recipe: MatchingRecipe, known: Checkpoint | None = None) -> Prepared:
+    def prepare(recipe: MatchingRecipe, parent: Checkpoint | None = None) -> Prepared:
         """Read the pairs; a model to start from gives its tokens and its way of pooling."""
         splits = split_pairs(recipe.data)
-        if known is not None:
-            model, own = known.config["model"], tokenizer_of(known)
-            if model.get("name") != GPTConfig.name and (own.begin is None or own.separator is None):
-                lacking = "begin" if own.begin is None else "separator"
+        if parent is not None:
+            model, tokenizer = parent.config["model"], tokenizer_of(parent)
+            if model.get("name") != GPTConfig.name and (tokenizer.begin is None or tokenizer.separator is None):
+                lacking = "begin" if tokenizer.begin is None else "separator"
                 raise ValueError(
-                    f"{known.directory} has a tokenizer without a {lacking} token, which matching needs: "
+                    f"{parent.directory} has a tokenizer without a {lacking} token, which matching needs: "
                     "leave out --from, or give another model"
                 )
-            if recipe.objective.masked and own.mask is None:
-                raise ValueError(f"{known.directory} has a tokenizer without a mask token: set objective.masked=0")
+            if recipe.objective.masked and tokenizer.mask is None:
+                raise ValueError(f"{parent.directory} has a tokenizer without a mask token: set objective.masked=0")
             counted = int(model.get("vocab", 0))
-            return Prepared.of(splits, own, embedding=known.config.get("embedding"), counted=counted)
+            return Prepared.of(splits, tokenizer, embedding=parent.config.get("embedding"), counted=counted)
         how = recipe.tokenizer
         texts = [how.normal(text) for pair in splits.train.texts for text in pair]
-        own = units.train(texts, how, characters=sum(map(len, texts)), special=SPECIAL)
-        return Prepared.of(splits, own)
+        tokenizer = units.train(texts, how, characters=sum(map(len, texts)), special=SPECIAL)
+        return Prepared.of(splits, tokenizer)
 
     @staticmethod
     def default_settings(recipe: MatchingRecipe, prepared: Prepared) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class Matching(Task):
         amount = len(prepared.train)
         sizes = next(sizes for most, sizes in SIZES if amount <= most)
         rows = max(1, amount // min(recipe.data.batch, amount))
-        steps = between(200, (10 if prepared.fresh else 3) * rows, 100_000)
+        steps = round_between(200, (10 if prepared.fresh else 3) * rows, 100_000)
         context = {"context": recipe.embedding.longest or CONTEXT}
         return {
             "model": {**sizes, **context, **({"segments": 0} if isinstance(recipe.model, BERTConfig) else {})},
@@ -240,7 +240,7 @@ class Matching(Task):
                 "weight_decay": 0.01,
                 "schedule": "linear",
             },
-            "training": pace(recipe.training, rows=rows, steps=steps),
+            "training": default_run_length(recipe.training, rows=rows, steps=steps),
         }
 
     @staticmethod
@@ -277,8 +277,8 @@ class Matching(Task):
         """The pairs of a row; in an epoch each comes at most once, and those left over are others every time."""
         epoch, place = divmod(row, self.rows)
         turns = np.arange(place * self.size, (place + 1) * self.size)
-        chosen = shuffled(turns, len(self.alike), number(self.recipe.training.seed, epoch))
-        texts = np.concatenate([chosen, chosen + len(self.alike)])
+        examples = permute(turns, len(self.alike), number(self.recipe.training.seed, epoch))
+        texts = np.concatenate([examples, examples + len(self.alike)])
         lengths = self.lengths[texts]
         places = np.arange(int(lengths.sum())) + np.repeat(self.starts[texts] - np.cumsum(lengths) + lengths, lengths)
         flat, shape = self.tokens[places].astype(np.int64), dict[str, int]()
@@ -286,32 +286,32 @@ class Matching(Task):
         if self.fixed:
             room = max(self.room, math.ceil(room / ROUND) * ROUND)  # the rare fuller one has a shape of its own
             shape = {"size": room, "segments": len(texts) + math.ceil(room / self.longest), "most": len(texts)}
-        hidden = None if self.hiding is None else self._hidden(self.hiding, flat, row, room)
+        hidden = None if self.hiding is None else self._hide_tokens(self.hiding, flat, row, room)
         layout = Row.of(torch.from_numpy(lengths), longest=self.longest, **shape)
-        alike = torch.from_numpy(self.alike[chosen].view(np.int64))
-        return MatchBatch(torch.from_numpy(chosen), self._filled(flat, room), layout, alike, hidden)
+        alike = torch.from_numpy(self.alike[examples].view(np.int64))
+        return MatchBatch(torch.from_numpy(examples), self._pad_tokens(flat, room), layout, alike, hidden)
 
-    def _hidden(self, hiding: Hiding, flat: Int[np.ndarray, "token"], row: int, room: int) -> Hidden:
+    def _hide_tokens(self, hiding: TokenMasking, flat: Int[np.ndarray, "token"], row: int, room: int) -> Hidden:
         """Some tokens of a row hidden, by its number; as many places as a row of this room may have."""
         random = np.random.default_rng(number(self.recipe.training.seed, row, 2))
-        places, seen = hiding.draw(flat, random)
-        labels, read = flat[places], flat.copy()
-        read[places] = seen
+        places, replacements = hiding.draw(flat, random)
+        labels, masked = flat[places], flat.copy()
+        masked[places] = replacements
         rest = (0, hiding.count(room) - len(places) if self.fixed else 0)
         padded = np.pad(places, rest), np.pad(labels, rest, constant_values=IGNORE)
-        return Hidden(self._filled(read, room), *map(torch.from_numpy, padded))
+        return Hidden(self._pad_tokens(masked, room), *map(torch.from_numpy, padded))
 
-    def _filled(self, tokens: Int[np.ndarray, "token"], room: int) -> Int[Tensor, "room"]:
+    def _pad_tokens(self, tokens: Int[np.ndarray, "token"], room: int) -> Int[Tensor, "room"]:
         filler = self.prepared.tokenizer.filler
         return torch.from_numpy(np.pad(tokens, (0, room - len(tokens)), constant_values=filler))
 
-    def _read(self) -> tuple[Int[np.ndarray, "token"], Int[np.ndarray, "2 pair"]]:
+    def _tokenise_sides(self) -> tuple[Int[np.ndarray, "token"], Int[np.ndarray, "2 pair"]]:
         """The tokens of all first texts and then of all second ones, end to end, and how long each is."""
-        read, pairs = self.embedder(), self.prepared.train.texts
+        embedder, pairs = self.embedder(), self.prepared.train.texts
         flat, lengths = list[np.ndarray](), list[int]()
         for side in (0, 1):
             for start in range(0, len(pairs), TOGETHER):
-                block = read.encode([pair[side] for pair in pairs[start : start + TOGETHER]], self.recipe.embedding)
+                block = embedder.encode([pair[side] for pair in pairs[start : start + TOGETHER]], self.recipe.embedding)
                 flat.append(np.array([token for ids in block for token in ids], np.int32))
                 lengths += [len(ids) for ids in block]
         return np.concatenate(flat), np.array(lengths, np.int64).reshape(2, -1)
@@ -325,18 +325,18 @@ class Matching(Task):
         batch = batch.to(device_of(self.model))
         how, pairs = self.recipe.objective, len(batch.examples)
         features = self.model(batch.tokens, layout=batch.row)
-        vectors = F.normalize(pooled(features, batch.row, self.recipe.embedding.pool).float(), dim=-1)
+        vectors = F.normalize(pool_tokens(features, batch.row, self.recipe.embedding.pool).float(), dim=-1)
         first, second = vectors[: 2 * self.size].chunk(2)
-        loss = contrast(first, second, apart(batch.alike), how.temperature)
+        loss = info_nce(first, second, negatives_mask(batch.alike), how.temperature)
         if batch.hidden is not None:
-            scored = (batch.hidden.labels != IGNORE).sum().clamp(min=1)
-            loss = loss + how.masked * pairs / scored * self._surprise(batch.hidden, batch.row)
+            masked_count = (batch.hidden.labels != IGNORE).sum().clamp(min=1)
+            loss = loss + how.masked * pairs / masked_count * self._masked_loss(batch.hidden, batch.row)
         return Step(loss=loss, weight=pairs, counts={"tokens": batch.row.filled})
 
-    def _surprise(self, hidden: Hidden, row: Row) -> Float[Tensor, ""]:
+    def _masked_loss(self, hidden: Hidden, row: Row) -> Float[Tensor, ""]:
         """At what was masked, summed."""
         features = self.model(hidden.tokens, layout=row).index_select(0, hidden.places)
-        chunk = max(256, HELD // self.model.config.vocab)
+        chunk = max(256, LOGITS // self.model.config.vocab)
         matrix, bias = self.model.prediction, self.model.bias
         return linear_cross_entropy(self.model.transform(features), matrix, hidden.labels, bias=bias, chunk=chunk)
 
@@ -344,14 +344,14 @@ class Matching(Task):
         """How well the partners of held-out texts are found among one another."""
         training = self.model.training
         self.model.eval()
-        found = measured(self.embedder().units, self.prepared.valid, spread)
+        ranking = rank_partners(self.embedder().units, self.prepared.valid, spread)
         self.model.train(training)
-        return Evaluation(found.metrics, found.samples(self.recipe.objective.samples))
+        return Evaluation(ranking.metrics, ranking.samples(self.recipe.objective.samples))
 
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe, plain = self.recipe, config.plain(self.recipe)
-        kept = {name: plain[name] for name in ("task", "model", "tokenizer", "embedding")}
+        settings = {name: plain[name] for name in ("task", "model", "tokenizer", "embedding")}
         file = {name: plain["data"]["train"][0][name] for name in ("columns", "fields")}
         learnt = f"trained with Regard on {len(self.prepared.train):,} pairs"
         text = card(
@@ -362,32 +362,32 @@ class Matching(Task):
             files=[name for corpus in recipe.data.train for name in corpus.files],
         )
         return {
-            "config.yaml": {"format": 1, **kept, "data": {"file": file}},
+            "config.yaml": {"format": 1, **settings, "data": {"file": file}},
             "tokenizer.json": self.prepared.tokenizer.json(),
             "README.md": text,
         }
 
 
-def apart(alike: Int[Tensor, "pair 2"]) -> Bool[Tensor, "pair pair"]:
+def negatives_mask(alike: Int[Tensor, "pair 2"]) -> Bool[Tensor, "pair pair"]:
     """True where two pairs share no text, so that the second of one is a wrong partner of the first of the other."""
     first, second = alike.unbind(1)
     same = (first[:, None] == first) | (second[:, None] == second)
     return ~(same | (first[:, None] == second) | (second[:, None] == first))
 
 
-def contrast(
+def info_nce(
     first: Float[Tensor, "pair width"],
     second: Float[Tensor, "pair width"],
-    apart: Bool[Tensor, "pair pair"],
+    negatives: Bool[Tensor, "pair pair"],
     temperature: float,
 ) -> Float[Tensor, ""]:
     """InfoNCE in both directions, half each: cross-entropy of the partner among it and all texts of pairs apart."""
     logits = first @ second.T / temperature
-    own = torch.eye(len(first), dtype=torch.bool, device=first.device)
-    logits = logits.masked_fill(~(apart | own), torch.finfo(logits.dtype).min)
+    diagonal = torch.eye(len(first), dtype=torch.bool, device=first.device)
+    logits = logits.masked_fill(~(negatives | diagonal), torch.finfo(logits.dtype).min)
     truth = torch.arange(len(first), device=first.device)
-    both = (F.cross_entropy(each, truth, reduction="sum") for each in (logits, logits.T))
+    both = (F.cross_entropy(direction, truth, reduction="sum") for direction in (logits, logits.T))
     return 0.5 * sum(both, logits.new_zeros(()))
 
 
-__all__ = ["Matching", "Pairs", "apart", "contrast"]
+__all__ = ["Matching", "Pairs", "info_nce", "negatives_mask"]

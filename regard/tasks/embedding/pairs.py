@@ -65,7 +65,7 @@ class Pairs:
         file, line = self.origins[number]
         return f"{self.files[file]}:{line}"
 
-    def chosen(self, numbers: Sequence[int]) -> Pairs:
+    def select(self, numbers: Sequence[int]) -> Pairs:
         """Some of them."""
         return replace(self, texts=[self.texts[n] for n in numbers], origins=[self.origins[n] for n in numbers])
 
@@ -97,7 +97,7 @@ def split_pairs(data: MatchingData) -> Splits[Pairs, Pairs]:
         held = np.zeros(len(found), bool)
     else:
         held = hold_out(alike[:, 0], count_to_hold_out(data.held_share, len(found), most=data.held), by_group=True)
-        valid, others = found.chosen(np.flatnonzero(held).tolist()), []
+        valid, others = found.select(np.flatnonzero(held).tolist()), []
     touched = np.isin(alike, valid.alike).any(axis=1) & ~held
     kept = np.flatnonzero(~held & ~touched)
     for number in np.flatnonzero(held | touched):
@@ -109,7 +109,7 @@ def split_pairs(data: MatchingData) -> Splits[Pairs, Pairs]:
         raise ValueError(f"{found.files[0]}: {len(kept)} pairs to train on, two at least are needed: give more")
     for tally in others:
         tally.kept = tally.read
-    train = found.chosen(kept.tolist())
+    train = found.select(kept.tolist())
     named = [*zip(data.train, tallies, strict=True), *zip(data.valid, others, strict=True)]
     summary = [line for corpus, tally in named for line in tally.lines(corpus.files)]
     summary.append(f"{quantity(len(train), 'pair')} to train on, {len(valid):,} held out")

@@ -32,7 +32,7 @@ class EmbeddingConfig:
     """Whether capitals count as small letters."""
 
 
-def pooled(features: Float[Tensor, "token width"], row: Row, pool: Pool) -> Float[Tensor, "sequence width"]:
+def pool_tokens(features: Float[Tensor, "token width"], row: Row, pool: Pool) -> Float[Tensor, "sequence width"]:
     """One vector for every sequence of a row; of a row of fixed shape, for as many as there may be."""
     sequences = len(row.lengths) if row.most is None else row.most
     starts, ends = row.offsets[:sequences].long(), row.offsets[1 : sequences + 1].long()
@@ -48,6 +48,6 @@ def pooled(features: Float[Tensor, "token width"], row: Row, pool: Pool) -> Floa
     return sums[:sequences] / (ends - starts).clamp(min=1)[:, None]
 
 
-def scaled(vectors: Float[Tensor, "sequence width"], normalise: bool) -> Float[Tensor, "sequence width"]:
+def scale_vectors(vectors: Float[Tensor, "sequence width"], normalise: bool) -> Float[Tensor, "sequence width"]:
     """The vectors as they are, or of length 1."""
     return F.normalize(vectors, dim=-1) if normalise else vectors

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.data.glimpse import is_number
 from regard.data.line_report import LineReport
-from regard.data.readers import Refusal, cleaned
+from regard.data.readers import Refusal, clean_text
 from regard.data.tables import read_rows
 from regard.metrics.correlation import pearson, ranks, spearman
 from regard.metrics.scores import Judged, Scores
@@ -42,7 +42,7 @@ def _rated_pair(cells: Sequence[str], columns: tuple[int, int], rating: int) -> 
         raise Refusal(f"fewer than {max(*columns, rating)} columns")
     if not is_number(cells[rating - 1]):
         raise Refusal(_without_number(rating))
-    first, second = (cleaned(cells[column - 1]) for column in columns)
+    first, second = (clean_text(cells[column - 1]) for column in columns)
     return first, second, float(cells[rating - 1])
 
 
@@ -52,26 +52,28 @@ def _without_number(rating: int) -> str:
 
 def cosines(embed: Embed, pairs: Sequence[Rated]) -> list[float]:
     """Of the two texts of every pair."""
-    found = list[float]()
+    similarities = list[float]()
     for start in range(0, len(pairs), TOGETHER):
         block = pairs[start : start + TOGETHER]
         first, second = (np.asarray(embed([pair[side] for pair in block])) for side in (0, 1))  # type: ignore[misc]
-        found += (first * second).sum(axis=1).tolist()
-    return found
+        similarities += (first * second).sum(axis=1).tolist()
+    return similarities
 
 
-def scored(name: str, task: str, embed: Embed, pairs: Sequence[Rated]) -> Scores:
+def score_ratings(name: str, task: str, embed: Embed, pairs: Sequence[Rated]) -> Scores:
     """The correlations with their intervals; the worst pairs are those that cosines rank most unlike people."""
-    told, truth = cosines(embed, pairs), [rating for *_, rating in pairs]
-    off = np.abs(ranks(told) - ranks(truth)) / len(pairs)
+    similarities, truth = cosines(embed, pairs), [rating for *_, rating in pairs]
+    rank_distances = np.abs(ranks(similarities) - ranks(truth)) / len(pairs)
     examples = [
-        Judged(n + 1, f"{one[:LONG]} | {other[:LONG]}", f"{rating:g}", f"{cosine:.4f}", -float(missed))
-        for n, ((one, other, rating), cosine, missed) in enumerate(zip(pairs, told, off, strict=True))
+        Judged(n + 1, f"{first[:LONG]} | {second[:LONG]}", f"{rating:g}", f"{cosine:.4f}", -float(missed))
+        for n, ((first, second, rating), cosine, missed) in enumerate(
+            zip(pairs, similarities, rank_distances, strict=True)
+        )
     ]
     return Scores(
         name,
         task,
-        {"Spearman": spearman(told, truth), "Pearson": pearson(told, truth)},
+        {"Spearman": spearman(similarities, truth), "Pearson": pearson(similarities, truth)},
         examples,
         unit="pair",
         counted="minus the distance of ranks",

@@ -12,9 +12,9 @@ from jaxtyping import Float, Int
 
 from regard.metrics.retrieval import ranks, retrieval
 from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.embedding.pairs import Pairs
-from regard.training.task import Spread, alone, evenly
+from regard.training.task import Spread, alone, sample_evenly
 
 Embed = Callable[[Sequence[str]], Any]
 """What turns texts into vectors of length 1, a row for each."""
@@ -25,7 +25,7 @@ DIRECTIONS = ("(second text from the first)", "(first from the second)")
 
 
 @dataclass(frozen=True)
-class Measured:
+class PartnerRanks:
     """The place of every text's partner, in both directions."""
 
     pairs: Pairs
@@ -36,58 +36,61 @@ class Measured:
     @property
     def metrics(self) -> dict[str, float]:
         """Means of both directions."""
-        one, other = (retrieval(places) for places in self.places)
-        return {name: (one[name] + other[name]) / 2 for name in one}
+        forward, backward = (retrieval(places) for places in self.places)
+        return {name: (forward[name] + backward[name]) / 2 for name in forward}
 
     def samples(self, count: int) -> list[dict[str, Any]]:
         """A few texts with their partner and what was found."""
         texts = self.pairs.texts
         return [
             {"text": texts[n][0][:LONG], "partner": texts[n][1][:LONG], "found": texts[self.nearest[n]][1][:LONG]}
-            for n in evenly(range(len(texts)), count)
+            for n in sample_evenly(range(len(texts)), count)
         ]
 
 
-def measured(embed: Embed, pairs: Pairs, spread: Spread = alone) -> Measured:
+def rank_partners(embed: Embed, pairs: Pairs, spread: Spread = alone) -> PartnerRanks:
     """Embed both sides, parts of them by each of the processes, and rank every partner."""
     texts = [text for side in (0, 1) for text in (pair[side] for pair in pairs.texts)]
     starts = range(0, len(texts), TOGETHER)
 
-    def embedded(start: int) -> str:  # a text, since processes exchange what is JSON
+    def embed_block(start: int) -> str:  # a text, since processes exchange what is JSON
         return b64encode(np.asarray(embed(texts[start : start + TOGETHER]), np.float32).tobytes()).decode()
 
-    parts = (np.frombuffer(b64decode(part), np.float32) for part in spread(embedded, list(starts)))
+    parts = (np.frombuffer(b64decode(part), np.float32) for part in spread(embed_block, list(starts)))
     vectors: Float[np.ndarray, "text width"] = np.concatenate(list(parts)).reshape(len(texts), -1)
     first, second = vectors[: len(pairs)], vectors[len(pairs) :]
     alike = pairs.alike
     nearest = [int((row @ second.T).argmax()) for row in first]
-    return Measured(pairs, (ranks(first, second, alike), ranks(second, first, alike)), nearest)
+    return PartnerRanks(pairs, (ranks(first, second, alike), ranks(second, first, alike)), nearest)
 
 
-def scored(name: str, task: str, found: Measured) -> Scores:
+def score_retrieval(name: str, task: str, ranking: PartnerRanks) -> Scores:
     """Recall and mean reciprocal rank with their intervals, pair by pair."""
 
     def mean(of: Any) -> np.ndarray:
-        return np.mean([of(places) for places in found.places], axis=0)
+        return np.mean([of(places) for places in ranking.places], axis=0)
 
     ways = {
         FIRST: lambda places: 100.0 * (places <= 1),
         "recall@10, %": lambda places: 100.0 * (places <= 10),
         "mean reciprocal rank": lambda places: 1.0 / places,
     }
-    each = {f"{FIRST} {way}": ways[FIRST](places) for way, places in zip(DIRECTIONS, found.places, strict=True)}
+    recalls = {f"{FIRST} {way}": ways[FIRST](places) for way, places in zip(DIRECTIONS, ranking.places, strict=True)}
     worth = mean(ways["mean reciprocal rank"])
     examples = [
-        Judged(n + 1, one[:LONG], other[:LONG], found.pairs.texts[found.nearest[n]][1][:LONG], float(worth[n]))
-        for n, (one, other) in enumerate(found.pairs.texts)
+        Judged(n + 1, first[:LONG], second[:LONG], ranking.pairs.texts[ranking.nearest[n]][1][:LONG], float(worth[n]))
+        for n, (first, second) in enumerate(ranking.pairs.texts)
     ]
     return Scores(
         name,
         task,
-        {title: averaged(values) for title, values in ({name: mean(way) for name, way in ways.items()} | each).items()},
+        {
+            title: mean_statistics(values)
+            for title, values in ({name: mean(way) for name, way in ways.items()} | recalls).items()
+        },
         examples,
-        measures={"chance of recall@1": f"{1 / max(len(found.pairs), 1):.2%}"},
-        details=found.metrics,
+        measures={"chance of recall@1": f"{1 / max(len(ranking.pairs), 1):.2%}"},
+        details=ranking.metrics,
         unit="pair",
         counted="reciprocal rank",
     )

@@ -97,7 +97,7 @@ def open_index(
     *,
     index: Path | None = None,
     report: Report = lambda message: None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = lambda completed, total: None,
     **options: Any,
 ) -> Index:
     """Return the index of a file, made now unless there is one of this file, this model and these settings.
@@ -106,7 +106,7 @@ def open_index(
     that are new have been embedded.
     """
     place = index or file.with_name(file.name + SUFFIX)
-    settings = fingerprint(config.plain(embedder.chosen(options)))
+    settings = fingerprint(config.plain(embedder.resolve_options(options)))
     identity = {"format": FORMAT, "file": _digest_file(file), "model": model, "settings": settings}
     if (ready := _read_matching(place, identity, report)) is not None:
         return Index(file, place, ready.vectors, ready.places)
@@ -138,38 +138,38 @@ class _Builder:
 
     def build(self, lines: Lines, report: Report, progress: Progress) -> int:
         """Embed the lines that are new, write the index, and return how many were embedded."""
-        known = self._load_previous()
+        stored = self._load_previous()
         vectors_of = {name: self.identity[name] for name in ("model", "settings")}
         unfinished = self.place.with_name(self.place.name + UNFINISHED_SUFFIX)
         journal = VectorJournal(unfinished, vectors_of, self.embedder.width)
-        kept_before = sum(map(len, known.keys))
-        if journal.restore(known):
+        kept_before = sum(map(len, stored.keys))
+        if journal.restore(stored):
             report(f"{unfinished} ended in a damaged block, which is embedded again")
-        resumed = sum(map(len, known.keys)) - kept_before
+        resumed = sum(map(len, stored.keys)) - kept_before
         if resumed:
             report(f"{self.place}: resuming after {quantity(resumed, 'line')}")
         distinct, first_lines = np.unique(lines.keys, return_index=True)
-        missing = np.sort(first_lines[known.find(distinct) < 0])
+        missing = np.sort(first_lines[stored.find(distinct) < 0])
         if len(missing) > BLOCK_LINES:
             report(f"{self.place}: {len(missing):,} lines to embed; if it is interrupted, the same command resumes")
             progress(0, len(missing))
-        self._embed(lines, missing, (journal, known), progress)
-        rows = known.find(lines.keys)
+        self._embed(lines, missing, (journal, stored), progress)
+        rows = stored.find(lines.keys)
         starts = range(0, len(rows), BLOCK_LINES)
-        blocks = (known.gather(rows[start : start + BLOCK_LINES]) for start in starts)
+        blocks = (stored.gather(rows[start : start + BLOCK_LINES]) for start in starts)
         write_index(self.place, self.identity, lines.keys, lines.places, blocks, self.embedder.width)
         journal.remove()
         return len(missing)
 
     def _load_previous(self) -> KnownVectors:
         """Return the vectors of an index by the same model and settings, whatever the file was then."""
-        known = KnownVectors(self.embedder.width)
+        stored = KnownVectors(self.embedder.width)
         previous = read_identity(self.place)
         if previous is not None and {**previous, "file": self.identity["file"]} == self.identity:
             whole = read_index(self.place)
-            if whole is not None and whole.vectors.shape[1] == known.width:
-                known.add(np.asarray(whole.keys), whole.vectors)
-        return known
+            if whole is not None and whole.vectors.shape[1] == stored.width:
+                stored.add(np.asarray(whole.keys), whole.vectors)
+        return stored
 
     def _embed(
         self,
@@ -179,13 +179,13 @@ class _Builder:
         progress: Progress,
     ) -> None:
         """Embed these lines, block by block."""
-        journal, known = store
+        journal, stored = store
         for start in range(0, len(missing), BLOCK_LINES):
             block = missing[start : start + BLOCK_LINES]
             texts = list(self._texts(lines, block))
             so_far = partial(_add_offset, progress, start, len(missing))
             vectors = _normalise(self.embedder.embed(texts, progress=so_far, **self.options))
-            known.add(lines.keys[block], journal.append(lines.keys[block], vectors))
+            stored.add(lines.keys[block], journal.append(lines.keys[block], vectors))
 
     def _texts(self, lines: Lines, block: Int[np.ndarray, "block"]) -> Iterator[str]:
         with self.file.open("rb") as file:
@@ -213,11 +213,11 @@ def _digest_file(file: Path) -> str:
 
 def _scan_lines(file: Path, digest: str) -> Lines:
     """Return the hash and the place of every line that is not blank; all must be UTF-8."""
-    keys, places, begin, seen = list[int](), list[tuple[int, int]](), 0, hashlib.sha256()
+    keys, places, begin, hasher = list[int](), list[tuple[int, int]](), 0, hashlib.sha256()
     key_parts, place_parts = list[np.ndarray](), list[np.ndarray]()
     with file.open("rb") as source:
         for number, line in enumerate(source, start=1):
-            seen.update(line)
+            hasher.update(line)
             try:
                 text = line.decode("utf-8").strip()
             except UnicodeDecodeError:
@@ -231,7 +231,7 @@ def _scan_lines(file: Path, digest: str) -> Lines:
                 key_parts.append(np.array(keys, np.uint64))
                 place_parts.append(np.array(places, np.int64))
                 keys, places = [], []
-    if seen.hexdigest() != digest:
+    if hasher.hexdigest() != digest:
         raise ValueError(f"{file} changed while it was read: search again")
     if not keys and not key_parts:
         raise ValueError(f"{file} has no line that is not blank: there is nothing to search")
@@ -245,9 +245,9 @@ def _read_line(file: BinaryIO, begin: int) -> str:
     return file.readline().removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
 
 
-def _add_offset(progress: Progress, offset: int, total: int, done: int, _: int) -> None:
+def _add_offset(progress: Progress, offset: int, total: int, completed: int, _: int) -> None:
     """Tell how many lines are done, so many of them in earlier blocks."""
-    progress(offset + done, total)
+    progress(offset + completed, total)
 
 
 def _normalise(vectors: Float[np.ndarray, "line width"]) -> Float[np.ndarray, "line width"]:

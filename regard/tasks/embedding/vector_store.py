@@ -43,13 +43,13 @@ class KnownVectors:
 
     def find(self, keys: Keys) -> Int[np.ndarray, "text"]:
         """Return the row of each key, counted over all arrays, and -1 where a key is not known."""
-        known = np.concatenate([np.zeros(0, np.uint64), *self.keys])
-        order = np.argsort(known, kind="stable")
-        if not len(known):
+        known_keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
+        order = np.argsort(known_keys, kind="stable")
+        if not len(known_keys):
             return np.full(len(keys), -1)
-        place = np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)
+        place = np.searchsorted(known_keys, keys, sorter=order).clip(max=len(known_keys) - 1)
         rows = order[place]
-        return np.where(known[rows] == keys, rows, -1)
+        return np.where(known_keys[rows] == keys, rows, -1)
 
     def gather(self, rows: Int[np.ndarray, "text"]) -> Vectors:
         """Return the vectors of these rows."""
@@ -70,7 +70,7 @@ class VectorJournal:
         self.header = json.dumps({"magic": MAGIC, "width": width, **identity}, sort_keys=True).encode() + b"\n"
         assert len(self.header) <= HEADER_BYTES, "the first line is read with a bound"
 
-    def restore(self, known: KnownVectors) -> bool:
+    def restore(self, stored: KnownVectors) -> bool:
         """Make whole blocks known and cut off what follows them; return True if anything was cut off.
 
         A file of another model or other settings is emptied; one that is no journal is refused.
@@ -81,7 +81,7 @@ class VectorJournal:
             first = file.readline(HEADER_BYTES)
         if not _is_journal(first):
             raise ValueError(f"{self.path}: was not written by Regard: remove it, or name another place by --index")
-        end = self._read_blocks(known) if first == self.header else 0
+        end = self._read_blocks(stored) if first == self.header else 0
         damaged = first == self.header and end < self.path.stat().st_size
         os.truncate(self.path, end)
         return damaged
@@ -102,7 +102,7 @@ class VectorJournal:
         """Remove the file, if there is one."""
         self.path.unlink(missing_ok=True)
 
-    def _read_blocks(self, known: KnownVectors) -> int:
+    def _read_blocks(self, stored: KnownVectors) -> int:
         """Make the vectors of all whole blocks known; return where the last of them ends."""
         size, end = self.path.stat().st_size, len(self.header)
         with self.path.open("rb") as file:
@@ -116,7 +116,7 @@ class VectorJournal:
                 if file.read(DIGEST_BYTES) != hashlib.sha256(content).digest():
                     break
                 keys = np.frombuffer(content, "<u8", count, offset=8).astype(np.uint64)
-                known.add(keys, self._map_vectors(end + 8 + 8 * count, count))
+                stored.add(keys, self._map_vectors(end + 8 + 8 * count, count))
                 end = file.tell()
         return end
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from regard.config.ranges import Seed, Some
 from regard.config.resuming import Free
-from regard.config.words import nearest, quantity
-from regard.data.encodings import locate
+from regard.config.words import quantity, suggest_name
+from regard.data.encodings import find_file
 from regard.data.readers import digest
 from regard.data.source_file import SourceFile
 from regard.data.tables import Sheet, known_in, number_in
@@ -152,7 +152,7 @@ def _tables(file: GraphFile, config: GraphConfig, known: NodeGraph | None) -> No
     sheet = Sheet.read(file.nodes)
     for setting, column in (("id", config.id), ("label", config.label)):
         if column not in sheet.header:
-            close = nearest(column, sheet.header)
+            close = suggest_name(column, sheet.header)
             remedy = f"{'' if close.endswith('?') else ':'} rename one, or say which it is with data.{setting}=COLUMN"
             raise ValueError(f"{sheet.name} has no column {column}{close}{remedy}")
     if not sheet.lines:
@@ -253,7 +253,7 @@ def _arrays(name: str, config: GraphConfig) -> NodeGraph:
     if "x" not in held:
         missing += [each for each in whole if each not in held]
     if missing:
-        raise ValueError(f"{name} has no array {missing[0]}{nearest(missing[0], held)}: a graph has {ARRAYS}")
+        raise ValueError(f"{name} has no array {missing[0]}{suggest_name(missing[0], held)}: a graph has {ARRAYS}")
     for each, array in held.items():
         if each not in ("x", "x_data", "label_names", "node_names") and array.dtype.kind not in "iu":
             raise ValueError(f"{name}: {each} is of type {array.dtype}: store whole numbers")
@@ -282,7 +282,7 @@ def _arrays(name: str, config: GraphConfig) -> NodeGraph:
 
 def _loaded(name: str) -> dict[str, np.ndarray]:
     try:
-        with zipfile.ZipFile(locate(name)) as held:
+        with zipfile.ZipFile(find_file(name)) as held:
             found = {}
             for part in held.namelist():
                 with held.open(part) as file:

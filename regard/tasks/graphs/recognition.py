@@ -11,18 +11,18 @@ from regard.training.task import NAMED, SURE, Claim, Given
 SENTENCE = "a graph: training a graph attention network to classify its nodes"
 
 
-def recognise(given: Given) -> Claim | None:
+def recognise(inputs: Given) -> Claim | None:
     """Two tables, of edges and of nodes, or an npz file with edges in it."""
-    if given.to is not None:
+    if inputs.to is not None:
         return None
-    if given.told:
-        if given.valid:
+    if inputs.is_declared:
+        if inputs.valid:
             raise ValueError("--valid: which nodes of a graph are measured on is said in it: leave it out")
-    elif given.valid or not (_arrays(given.files) or _tables(given.files)):
+    elif inputs.valid or not (_arrays(inputs.files) or _tables(inputs.files)):
         return None
-    file = sides(given.files)
+    file = sides(inputs.files)
     named = {name: value for name, value in vars(file).items() if value is not None}
-    return Claim({"train": named}, SENTENCE, SURE if given.told else NAMED)
+    return Claim({"train": named}, SENTENCE, SURE if inputs.is_declared else NAMED)
 
 
 def _arrays(files: tuple[str, ...]) -> bool:

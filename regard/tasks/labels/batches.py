@@ -235,7 +235,7 @@ def prepare(
         "told": told,
         "style": style,
     }
-    kept = caches.cached(
+    kept = caches.cached_arrays(
         "labels", contents, lambda builder: _write(builder, config, how, known, told, style), cache=cache
     )
     facts = kept.facts

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from regard.config.words import quantity
-from regard.data.findings import Finding, Lengths, told
+from regard.data.findings import Finding, Lengths, describe_finding
 from regard.data.line_report import places
 from regard.tasks.labels import batches, files, formats
 from regard.tasks.labels.files import ChoicesConfig, Found, LabelsConfig, RatingsConfig, TagsConfig
@@ -91,7 +91,7 @@ class Report:
             if corpus["layout"]:
                 yield "  layout", corpus["layout"]
             for reason, found in corpus["refused"].items():
-                yield "  refused", told(Finding(**found), reason)
+                yield "  refused", describe_finding(Finding(**found), reason)
         for label, counts in list(self.labels.items())[:SHOWN]:
             yield f"label {label}", ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         if len(self.labels) > SHOWN:
@@ -99,15 +99,15 @@ class Report:
 
     def _oddities(self) -> Iterator[tuple[str, str]]:
         for unit, found in self.lengths.items():
-            yield unit, found.told
+            yield unit, found.description
         for length, place in self.longest:
             yield "longest", f"{length:,} characters: {place}"
-        yield f"repeated {self.unit}s", told(self.repeated)
-        yield f"same {self.unit}, other labels", told(self.several)
+        yield f"repeated {self.unit}s", describe_finding(self.repeated)
+        yield f"same {self.unit}, other labels", describe_finding(self.several)
         if any(corpus["set"] == "valid" for corpus in self.corpora):
-            yield "in both sets", told(self.overlap)
+            yield "in both sets", describe_finding(self.overlap)
         if self.cut.count:
-            yield "read in part", told(self.cut)
+            yield "read in part", describe_finding(self.cut)
         if self.rare:
             some = ", ".join(self.rare[:SHOWN]) + ", ..." * (len(self.rare) > SHOWN)
             yield f"fewer than {RARE} to learn from", f"{quantity(len(self.rare), 'label')}: {some}"

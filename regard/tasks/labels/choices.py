@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from regard.config.ranges import Column
 from regard.config.resuming import Free
-from regard.config.words import nearest
+from regard.config.words import suggest_name
 from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
-from regard.data.normalise import visible
-from regard.data.readers import SURROGATES, Refusal, cleaned, parsed, records, suffix, value_at
+from regard.data.normalise import remove_invisible
+from regard.data.readers import SURROGATES, Refusal, clean_text, parse_json_line, records, suffix, value_at
 from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import detect_format, is_json, parse_object, read_objects, read_rows
 from regard.tasks.labels.elements import elements
@@ -205,7 +205,7 @@ class ChoiceFile(SourceFile):
         for each in (*self.given, *self.choices, *((self.label,) if labelled and self.label is not None else ())):
             if there and _at(there, each) is None:
                 remedy = "name others in given, choices and label"
-                raise ValueError(f"{self.path} has no column {each!r}{nearest(str(each), known)}: {remedy}")
+                raise ValueError(f"{self.path} has no column {each!r}{suggest_name(str(each), known)}: {remedy}")
         usual = usual_columns(there)
         found = Columns(self.given or usual.given, self.choices or usual.choices, self.label or usual.label)
         wanted = found._asdict() if labelled else {"given": found.given, "choices": found.choices}
@@ -262,13 +262,13 @@ def taken(record: Record, columns: Columns) -> Question:
 
 def asked(given: str, choices: Sequence[str]) -> Question:
     """A question without blanks around its texts; one that has nothing to choose from, or an empty text, is refused."""
-    if not visible(given).strip():
+    if not remove_invisible(given).strip():
         raise Refusal("with nothing given")
     if len(choices) < 2:
         raise Refusal("with fewer than two choices")
-    if not all(visible(each).strip() for each in choices):
+    if not all(remove_invisible(each).strip() for each in choices):
         raise Refusal("with an empty choice")
-    return cleaned(given), *map(cleaned, choices)
+    return clean_text(given), *map(clean_text, choices)
 
 
 def readings(question: Question) -> list[Question]:
@@ -352,7 +352,7 @@ def _at(record: Record, name: Name) -> Any:
 
 def _listed(value: Any) -> Any:
     """What is in a cell: a list may be written there as JSON."""
-    return parsed(value) if isinstance(value, str) and value.startswith("[") else value
+    return parse_json_line(value) if isinstance(value, str) and value.startswith("[") else value
 
 
 def _text(record: Record, name: Name) -> str:
@@ -366,7 +366,7 @@ def _label(record: Record, name: Name | None) -> str:
     found = None if name is None else _written(_at(record, name))
     if found is None or not found.strip():
         raise Refusal(f"without a label named {name}")
-    return cleaned(found).removesuffix(".0")
+    return clean_text(found).removesuffix(".0")
 
 
 def _written(value: Any) -> str | None:

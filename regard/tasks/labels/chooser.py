@@ -17,7 +17,7 @@ from regard.interpret.items import Item
 from regard.interpret.steps import Prediction
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores, Table
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import QUESTION, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.labels import choices, files, formats
 from regard.tasks.labels.batches import Labelled, index
@@ -208,7 +208,7 @@ def scores(name: str, task: str, side: Labelled, found: Measured, temperature: f
     return Scores(
         name,
         task,
-        {"accuracy, %": averaged([100 * each for each in right])},
+        {"accuracy, %": mean_statistics([100 * each for each in right])},
         examples,
         measures=measures,
         tables=[Table("By place", ("answer", "right", "chosen", "precision", "recall"), rows)],

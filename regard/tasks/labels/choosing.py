@@ -13,7 +13,7 @@ from regard.tasks.labels.files import ChoicesConfig
 from regard.tasks.labels.recognition import questions
 from regard.tasks.labels.task import Encoder, Labelling, LabellingRecipe, Measured, Reader
 from regard.training import transfer
-from regard.training.task import Evaluation, Spread, alone, evenly
+from regard.training.task import Evaluation, Spread, alone, sample_evenly
 
 SHOWN = 300  # characters of what is given that a sample shows
 
@@ -68,7 +68,7 @@ class MultipleChoice(Labelling):
                 "label": side.words[number][1 + int(side.labels[number])],
                 "answer": side.words[number][1 + int(found.answers[number][0])],
             }
-            for number in evenly(range(len(side)), self.recipe.objective.samples)
+            for number in sample_evenly(range(len(side)), self.recipe.objective.samples)
         ]
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 from regard.config.words import quantity
 from regard.data.holdout import sentence
 from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.labels import files
 from regard.tasks.labels.files import Found, LabelsConfig
 from regard.tasks.labels.tagged import Example
@@ -70,7 +70,7 @@ class Division:
         return Scores(
             name,
             task,
-            {"accuracy, %": averaged([100 * one for one in worth])},
+            {"accuracy, %": mean_statistics([100 * one for one in worth])},
             examples,
             unit="text",
             counted="accuracy",

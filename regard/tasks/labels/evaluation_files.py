@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from regard import config
 from regard.data.column_names import TEXTS, can_be_heading, find_name, find_names, find_pair
-from regard.data.encodings import locate
+from regard.data.encodings import find_file
 from regard.data.glimpse import is_number
 from regard.data.labelled_columns import LabelledColumns
 from regard.data.tables import TableFormat, detect_format, is_json, read_sample
@@ -71,7 +71,7 @@ class TrainedLayout:
         own = {name: value for name, value in self.data["file"].items() if name not in replaced}
         opened, notes = [], []
         for path in map(str, paths):
-            locate(path)
+            find_file(path)
             if changes or is_json(path) or not issubclass(self.kind, LabelledFile):
                 opened.append(config.build(self.kind, {**own, "path": path, **changes}, where="file"))
                 continue

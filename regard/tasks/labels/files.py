@@ -26,7 +26,7 @@ from regard.data.labelled_columns import (
     suspicion,
 )
 from regard.data.line_report import LineReport
-from regard.data.readers import Refusal, cleaned, parsed, records, text_at, value_at
+from regard.data.readers import Refusal, clean_text, parse_json_line, records, text_at, value_at
 from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import is_json, read_rows
 from regard.tasks.labels.choices import ChoiceFile
@@ -133,7 +133,7 @@ class LabelledFile(SourceFile):
         if is_json(self.path):
             yield from self._from_json(tally)
         elif self.whole is not None:
-            yield from records(self.path, tally, lambda line: (cleaned(line), str(self.label)))
+            yield from records(self.path, tally, lambda line: (clean_text(line), str(self.label)))
         elif layout := self.layout():
             found = read_rows(self.path, tally, layout.form)
             if layout.heading and next(found, None) is not None:
@@ -155,13 +155,13 @@ class LabelledFile(SourceFile):
             )
 
         def take(line: str) -> tuple[str, ...]:
-            record = parsed(line)
+            record = parse_json_line(line)
             found = self.whole if self.whole is not None else value_at(record, label)
             if isinstance(found, bool | int | float):
                 found = str(found).lower()  # true and false as JSON writes them
             if not isinstance(found, str) or not found.strip():
                 raise Refusal(f"without a label named {label}")
-            return (*_texts([text_at(record, text) for text in texts]), cleaned(found))
+            return (*_texts([text_at(record, text) for text in texts]), clean_text(found))
 
         yield from records(self.path, tally, take)
 
@@ -170,14 +170,14 @@ def _chosen(record: list[str], columns: tuple[int, ...]) -> tuple[str, ...]:
     if len(record) < max(columns):
         raise Refusal(f"fewer than {max(columns)} columns")
     *texts, label = (record[column - 1] for column in columns)
-    return (*_texts(texts), cleaned(label))
+    return (*_texts(texts), clean_text(label))
 
 
 def _texts(given: Sequence[str]) -> list[str]:
     """The text of a record, or both of a pair, neither of which may be empty."""
     if len(given) > 1 and sum(not text.strip() for text in given) == 1:
         raise Refusal(f"a pair without its {'first' if not given[0].strip() else 'second'} text")
-    return [cleaned(text) for text in given]
+    return [clean_text(text) for text in given]
 
 
 @dataclass(frozen=True, kw_only=True)

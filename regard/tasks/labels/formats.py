@@ -82,7 +82,7 @@ def fitted(own: Tokenizer, style: str, *, pairs: bool) -> Tokenizer:
 
 def added(own: Tokenizer) -> list[int]:
     """The tokens at the end of a tokenizer that `fitted` may have put there."""
-    known = {own.named(name) for name in (BEGIN, SEPARATOR, DELIMITER, EXTRACT)}
+    known = {own.find_special(name) for name in (BEGIN, SEPARATOR, DELIMITER, EXTRACT)}
     first = next((id for id in range(own.vocab, 0, -1) if id - 1 not in known), 0)
     return list(range(first, own.vocab))
 
@@ -114,7 +114,7 @@ def _needed(own: Tokenizer, style: str, *, pairs: bool) -> dict[str, bool]:
     """Names of tokens that a style uses, and whether the tokenizer has them."""
     if style == "gpt":
         opens = own.begin is not None or own.end is not None
-        return {BEGIN: opens, **{name: own.named(name) is not None for name in (DELIMITER, EXTRACT)}}
+        return {BEGIN: opens, **{name: own.find_special(name) is not None for name in (DELIMITER, EXTRACT)}}
     separates = {SEPARATOR: own.separator is not None} if pairs or style == "bert" else {}
     return {**({BEGIN: own.begin is not None} if style == "bert" else {}), **separates}
 
@@ -122,7 +122,7 @@ def _needed(own: Tokenizer, style: str, *, pairs: bool) -> dict[str, bool]:
 def _styled(own: Tokenizer, style: str, *, pairs: bool) -> Format:
     if style == "gpt":
         start = own.role("end") if own.begin is None else own.begin
-        delimiter, extract = own.named(DELIMITER), own.named(EXTRACT)
+        delimiter, extract = own.find_special(DELIMITER), own.find_special(EXTRACT)
         assert delimiter is not None, "a token that was not added"
         assert extract is not None, "a token that was not added"
         return Format((start,), (delimiter,), (extract,))

@@ -29,7 +29,7 @@ def imported(
     named = list(labels or (f"LABEL_{number}" for number in range(shape.classes)))
     if len(set(named)) < len(named):
         raise ValueError(f"one of the labels {', '.join(named)} is named twice")
-    style = PLAIN if shape.FORMAT == "gpt" and tokenizer.named(formats.EXTRACT) is None else shape.FORMAT
+    style = PLAIN if shape.FORMAT == "gpt" and tokenizer.find_special(formats.EXTRACT) is None else shape.FORMAT
     if pairs and style == PLAIN:
         raise ValueError("a GPT of others reads one text, without a token between two: leave out --pairs")
     known = {name: value for name, value in vars(tokenizer.how).items() if name in ReadingConfig.__dataclass_fields__}

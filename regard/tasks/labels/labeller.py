@@ -16,7 +16,7 @@ from regard import config
 from regard.attention.masks import Row
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
-from regard.data.normalise import recorded
+from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.interpret import items as traced
 from regard.interpret.items import Item, Weights
@@ -109,7 +109,7 @@ class Labels(DirectAnswers):
         """The one a checkpoint directory holds."""
         known = checkpoint.config
         kind = cls.of_pairs() if known.get("pairs", False) else cls
-        how = config.build(ReadingConfig, recorded(known["tokenizer"]), where="tokenizer")
+        how = config.build(ReadingConfig, read_text_settings(known["tokenizer"]), where="tokenizer")
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more

@@ -15,7 +15,7 @@ from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.metrics.correlation import pearson, spearman
 from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import index
@@ -119,7 +119,7 @@ class Rater(Labels):
             {
                 "Pearson": pearson(answers, truth),
                 "Spearman": spearman(answers, truth),
-                "mean error": averaged(off, lower=True),
+                "mean error": mean_statistics(off, lower=True),
             },
             examples,
             details=metrics(answers, truth, self.scale),

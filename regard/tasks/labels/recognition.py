@@ -19,8 +19,8 @@ UNIVERSAL = 10  # columns of CoNLL-U, whose second is the word and whose fourth 
 
 def labelled(given: Given) -> Claim | None:
     """Texts with a label in each line; told to be labelled, plain files hold the texts of one label each."""
-    looks = [Glimpse.at(name, told=given.told) for name in given.files]
-    if given.told and len(looks) > 1 and all(look.is_plain for look in looks):
+    looks = [Glimpse.at(name, declared=given.is_declared) for name in given.files]
+    if given.is_declared and len(looks) > 1 and all(look.is_plain for look in looks):
         words = "each file's name being the label of its lines"
         named = [({"label": _stem(look.name)}, words, SURE) for look in looks]
         whole = [{"path": name, "label": _stem(name)} for name in given.valid]
@@ -31,19 +31,19 @@ def labelled(given: Given) -> Claim | None:
         first, how = looks[0], leading[0]
         for number, (glimpse, own) in enumerate(zip(looks[1:], found[1:], strict=True), start=1):
             found[number] = own and (_named_like(first, how, glimpse) or own[0], *own[1:])
-        valid = [_validation_file(first, how, name, told=given.told) for name in given.valid]
+        valid = [_validation_file(first, how, name, told=given.is_declared) for name in given.valid]
     return _claim(given, found, "labelled texts, {}: training a classifier", valid)
 
 
 def rated(given: Given) -> Claim | None:
     """Pairs of texts with a number in each line that says how alike they are."""
-    looks = [_rated(Glimpse.at(name, told=given.told)) for name in given.files]
+    looks = [_rated(Glimpse.at(name, declared=given.is_declared)) for name in given.files]
     return _claim(given, looks, "rated pairs, {}: training a model of similarity")
 
 
 def questions(given: Given) -> Claim | None:
     """Questions with answers to choose from, whose columns are named as usual."""
-    looks = [_questions(Glimpse.at(name, told=given.told)) for name in given.files]
+    looks = [_questions(Glimpse.at(name, declared=given.is_declared)) for name in given.files]
     return _claim(given, looks, "questions with choices, {}: training a model that chooses")
 
 
@@ -51,7 +51,7 @@ def tagged(given: Given) -> Claim | None:
     """Words with a tag each, as word/tag with a sentence in each line, or with a word in each line."""
     return _claim(
         given,
-        [_tagged(Glimpse.at(name, told=given.told)) for name in given.files],
+        [_tagged(Glimpse.at(name, declared=given.is_declared)) for name in given.files],
         "tagged words, {}: training a tagger",
     )
 
@@ -61,7 +61,7 @@ def _claim(
 ) -> Claim | None:
     if given.to is not None:
         return None
-    if given.told:
+    if given.is_declared:
         looks = [look or ({}, "as their reader finds them", SURE) for look in looks]
     found = [look for look in looks if look is not None]
     if len(found) < len(looks):
@@ -82,7 +82,7 @@ def _named_like(first: Glimpse, how: Mapping[str, Any], other: Glimpse) -> dict[
 
 def _validation_file(first: Glimpse, how: Mapping[str, Any], name: str, *, told: bool) -> dict[str, Any]:
     """The settings of a validation file: columns by the names of training, by its own heading, or as in training."""
-    other = Glimpse.at(name, told=told)
+    other = Glimpse.at(name, declared=told)
     named = _named_like(first, how, other)
     if named is not None or first.is_json or other.is_json:
         return {"path": name, **(how if named is None else named)}

@@ -9,7 +9,7 @@ import numpy as np
 from regard.metrics import label_tables
 from regard.metrics.likelihood import IGNORE
 from regard.metrics.scores import Judged, Scores, Table
-from regard.metrics.significance import Statistics, averaged
+from regard.metrics.significance import Statistics, mean_statistics
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.task import Measured
 from regard.tasks.supervised.calibration import describe_calibration, measure_calibration
@@ -42,7 +42,7 @@ def scores(
         name,
         task,
         {
-            "accuracy, %": averaged([100.0 * count for count in right], [float(count) for count in judged]),
+            "accuracy, %": mean_statistics([100.0 * count for count in right], [float(count) for count in judged]),
             **_further(side, found, classes),
         },
         examples,
@@ -50,7 +50,7 @@ def scores(
         tables=[*_types(found), *label_tables.tables(found.labels, "texts" if found.whole is None else "words")],
         details={
             **found.metrics,
-            "labels": label_tables.each(found.labels),
+            "labels": label_tables.scores_by_label(found.labels),
             "confusion": found.labels.confusion.tolist(),
             **({"calibration": calibrated} if calibrated else {}),
         },

@@ -22,7 +22,7 @@ from regard.tasks.labels.recognition import rated
 from regard.tasks.labels.task import Encoder, Labelling, LabellingRecipe, Reader
 from regard.tasks.supervised.batching import answer_by_length
 from regard.training import transfer
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, sample_evenly
 
 SHOWN = 300  # characters of a pair that a sample shows
 
@@ -83,9 +83,11 @@ class Similarity(Labelling):
         return not shape.per_token and shape.classes == 1
 
     @classmethod
-    def imported(cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **said: Any) -> dict[str, Any]:
+    def checkpoint_files(
+        cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **said: Any
+    ) -> dict[str, Any]:
         """What the checkpoint of such a model holds beside its weights; its scores are what it says."""
-        found = super().imported(shape, tokenizer, notes, **{**said, "pairs": True})
+        found = super().checkpoint_files(shape, tokenizer, notes, **{**said, "pairs": True})
         found["config.yaml"] |= {"labels": [], "scale": [0.0, 1.0]}
         return found
 
@@ -108,7 +110,7 @@ class Similarity(Labelling):
                 "score": f"{side.labels[number]:.3g}",
                 "answer": f"{answers[number]:.3g}",
             }
-            for number in evenly(range(len(side)), self.recipe.objective.samples)
+            for number in sample_evenly(range(len(side)), self.recipe.objective.samples)
         ]
         return Evaluation(metrics(answers, side.labels, self.prepared.scale), samples)
 

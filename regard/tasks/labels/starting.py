@@ -9,7 +9,7 @@ import torch
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data import vectors
-from regard.data.normalise import recorded
+from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.models.text_classifier import Labeller
 from regard.tasks.labels.reading import ReadingConfig
@@ -44,4 +44,6 @@ def known(found: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list
 def _kept(found: Checkpoint) -> dict[str, Any]:
     """What of a model's tokenizer settings a text to be labelled is read with."""
     names = ReadingConfig.__dataclass_fields__
-    return {name: value for name, value in recorded(found.config.get("tokenizer", {})).items() if name in names}
+    return {
+        name: value for name, value in read_text_settings(found.config.get("tokenizer", {})).items() if name in names
+    }

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 from regard.config.ranges import Column
 from regard.config.resuming import Free
 from regard.data.line_report import LineReport
-from regard.data.readers import Refusal, cleaned, records, suffix
+from regard.data.readers import Refusal, clean_text, records, suffix
 from regard.data.source_file import SourceFile, Unit
-from regard.metrics.entities import are_entities, broken
+from regard.metrics.entities import are_entities, is_orphan_tag
 
 Word = tuple[str, str, int]  # with its tag and its line
 BROKEN = "with an I- tag that continues no entity: begin it with B-, or set bio: false,"
@@ -104,7 +104,7 @@ class TaggedFile(SourceFile):
         """The line of the first tag that continues an entity which did not begin."""
         before: str | None = None
         for _, tag, line in words:
-            if broken(before, tag):
+            if is_orphan_tag(before, tag):
                 return line
             before = tag
         return None
@@ -116,7 +116,7 @@ class TaggedFile(SourceFile):
         cells = line.split("\t")
         if len(cells) < max(self.columns):
             raise Refusal(f"fewer than {max(self.columns)} columns")
-        word, tag = ("".join(cleaned(cells[column - 1]).split()) for column in self.columns)
+        word, tag = ("".join(clean_text(cells[column - 1]).split()) for column in self.columns)
         return word, tag
 
     def _example(self, found: Sequence[Word], number: int) -> Example:

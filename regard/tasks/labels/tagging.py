@@ -12,7 +12,7 @@ from regard.tasks.labels.batches import Labelled, Prepared
 from regard.tasks.labels.files import TagsConfig
 from regard.tasks.labels.recognition import tagged
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
-from regard.training.task import evenly
+from regard.training.task import sample_evenly
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Tagging(Labelling):
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few sentences, and what is said of their judged words; where that is wrong, also the truth."""
         names, samples = self.prepared.classes, []
-        for number in evenly(range(len(side)), self.recipe.objective.samples):
+        for number in sample_evenly(range(len(side)), self.recipe.objective.samples):
             both = zip(side.truth(number), found.answers[number], strict=True)
             pairs = [(int(right), int(said)) for right, said in both]
             said = [

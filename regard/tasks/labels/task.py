@@ -22,8 +22,8 @@ from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
 from regard.metrics import entities
-from regard.metrics.calibration import explain_missing_temperature, fitted_temperature
-from regard.metrics.entities import Found as Entities
+from regard.metrics.calibration import explain_missing_temperature, fit_temperature
+from regard.metrics.entities import EntityCounts as Entities
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
 from regard.metrics.significance import Statistics
@@ -192,7 +192,9 @@ class Labelling(Task):
         return shape.per_token == cls.per_token and shape.classes > 1
 
     @classmethod
-    def imported(cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **said: Any) -> dict[str, Any]:
+    def checkpoint_files(
+        cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **said: Any
+    ) -> dict[str, Any]:
         """What the checkpoint of such a model holds beside its weights."""
         return imported(cls, shape, tokenizer, notes, **said)
 
@@ -239,7 +241,7 @@ class Labelling(Task):
         side, classes = self.prepared.valid, self.prepared.classes
         found = measure(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
         if found.logits is not None:
-            self.temperature = fitted_temperature(found.logits, np.asarray(side.labels))
+            self.temperature = fit_temperature(found.logits, np.asarray(side.labels))
         return Evaluation(found.metrics, self.shown(side, found))
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:

@@ -21,10 +21,20 @@ from jaxtyping import Int
 from regard.config.ranges import Batch, Length, Part, Share
 from regard.config.resuming import Fixed, Free, Warned
 from regard.data import cache
-from regard.data.encodings import locate
+from regard.data.encodings import find_file
 from regard.data.examples import Splits
 from regard.data.line_report import NOT_UTF8, LineReport
-from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, Refusal, TextFile, digest, lines, parsed, suffix, text_at
+from regard.data.readers import (
+    JSON_SUFFIXES,
+    LONGEST_TEXT,
+    Refusal,
+    TextFile,
+    digest,
+    lines,
+    parse_json_line,
+    suffix,
+    text_at,
+)
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import UnitsConfig
 
@@ -121,10 +131,10 @@ class Texts(Splits[Stream, Stream]):
     tokenizer: Tokenizer
 
 
-def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = None) -> Texts:
+def prepare(config: StreamConfig, how: UnitsConfig, parent_tokenizer: Tokenizer | None = None) -> Texts:
     """Read and tokenise the files, or find them in the cache; `known` units are used as they are."""
     names = [file.path for file in (*config.train, *config.valid)]
-    stamps = {name: _stamp(name) for name in names}
+    stamps = {name: _file_stamp(name) for name in names}
     digests = {name: digest(name) for name in names}
     contents: dict[str, Any] = {
         "files": [[digests[file.path] for file in group] for group in (config.train, config.valid)],
@@ -133,86 +143,98 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = No
     }
     if fields := [file.field for file in (*config.train, *config.valid) if suffix(file.path) in JSON_SUFFIXES]:
         contents["fields"] = fields
-    cut = {**asdict(how), "library": library.__version__} if known is None else [known.how.normalise, known.json()]
+    cut = (
+        {**asdict(how), "library": library.__version__}
+        if parent_tokenizer is None
+        else [parent_tokenizer.how.normalise, parent_tokenizer.json()]
+    )
     key = cache.key(stream=2, units=cut, **contents)
 
-    def build(place: Path) -> None:
-        _build(config, how, known, place)
+    def build(folder: Path) -> None:
+        _build_cache(config, how, parent_tokenizer, folder)
         for name, stamp in stamps.items():
-            if _stamp(name) != stamp:
+            if _file_stamp(name) != stamp:
                 raise ValueError(f"{name} changed while it was read: start again once it is complete")
 
-    made = cache.entry(cache.folder(), f"stream-{key}", build)
-    place = made.place
-    found = json.loads((place / "numbers.json").read_text(encoding="utf-8"))
-    own = Tokenizer.parse((place / "tokenizer.json").read_text(encoding="utf-8"), known.how if known else how)
+    cached = cache.ensure_entry(cache.cache_folder(), f"stream-{key}", build)
+    place = cached.place
+    numbers = json.loads((place / "numbers.json").read_text(encoding="utf-8"))
+    tokenizer = Tokenizer.parse(
+        (place / "tokenizer.json").read_text(encoding="utf-8"), parent_tokenizer.how if parent_tokenizer else how
+    )
     parts = {
-        name: Stream(_mapped(place / f"{name}.bin"), **found[name], before=own.role("end"))
+        name: Stream(_map_tokens(place / f"{name}.bin"), **numbers[name], before=tokenizer.role("end"))
         for name in ("train", "valid")
     }
-    report: dict[str, Any] = {"vocab": own.vocab}
-    summary = list(made.notes)
+    report: dict[str, Any] = {"vocab": tokenizer.vocab}
+    summary = list(cached.notes)
     for name, group in (("train", config.train), ("valid", config.valid)):
-        tally = LineReport.parse(found["tallies"][name])
-        _check(config, tally, group)
-        named = [file.path for file in group] or [INLINE]
-        corpora = [{**tally.report(named), "sha256": [digests[file.path] for file in group]}]
+        tally = LineReport.parse(numbers["tallies"][name])
+        _check_rejects(config, tally, group)
+        paths = [file.path for file in group] or [INLINE]
+        corpora = [{**tally.report(paths), "sha256": [digests[file.path] for file in group]}]
         marks = {"fingerprint": cache.key(part=name, **contents), "corpora": corpora}
-        report[name] = {**marks, "tokens": len(parts[name].tokens), **found[name]}
-        summary += tally.lines(named, unit="line") if tally.read else []
-    summary.append(_said(own, **parts))
-    return Texts(tokenizer=own, train=parts["train"], valid=parts["valid"], report=report, summary=summary)
+        report[name] = {**marks, "tokens": len(parts[name].tokens), **numbers[name]}
+        summary += tally.lines(paths, unit="line") if tally.read else []
+    summary.append(_describe_sizes(tokenizer, **parts))
+    return Texts(tokenizer=tokenizer, train=parts["train"], valid=parts["valid"], report=report, summary=summary)
 
 
-def read(name: str, own: Tokenizer, *, reject: float = 0.01) -> Stream:
+def read(name: str, tokenizer: Tokenizer, *, reject: float = 0.01) -> Stream:
     """A file as tokens of units that are known, held in memory and not cached."""
     tally, flat = LineReport(), BytesIO()
-    read = map(own.how.normal, _lines([_numbered(TextFile(path=name))], tally))
-    found = _encode(((text, True) for text in read), own, flat)
+    read = map(tokenizer.how.normal, _iterate_valid_lines([_number_lines(TextFile(path=name))], tally))
+    counts = _encode(((text, True) for text in read), tokenizer, flat)
     tally.check(reject, [name], unit="line", remedy="")
-    return Stream(np.frombuffer(flat.getvalue(), np.int32), **found, before=own.role("end"))
+    return Stream(np.frombuffer(flat.getvalue(), np.int32), **counts, before=tokenizer.role("end"))
 
 
-def _build(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None, place: Path) -> None:
+def _build_cache(config: StreamConfig, how: UnitsConfig, parent_tokenizer: Tokenizer | None, place: Path) -> None:
     """Count, cut, learn the units from what is learnt from, and write everything as numbers."""
     tallies = {"train": LineReport(), "valid": LineReport()}
-    normal = known.how.normal if known else how.normal
-    total = sum(len(text) + 1 for text in _texts(config, config.train, tallies["train"], normal))
-    more = sum(len(text) + 1 for text in _texts(config, config.valid, tallies["valid"], normal)) if config.valid else 0
+    normal = parent_tokenizer.how.normal if parent_tokenizer else how.normal
+    total = sum(len(text) + 1 for text in _iterate_texts(config, config.train, tallies["train"], normal))
+    valid_total = (
+        sum(len(text) + 1 for text in _iterate_texts(config, config.valid, tallies["valid"], normal))
+        if config.valid
+        else 0
+    )
     for name, group in (("train", config.train), ("valid", config.valid)):
-        _check(config, tallies[name], group)
+        _check_rejects(config, tallies[name], group)
     cut = total if config.valid else int(total * (1 - config.held))
-    other = (config.valid, 0, more) if config.valid else (config.train, cut if config.held else 0, total)
+    other = (config.valid, 0, valid_total) if config.valid else (config.train, cut if config.held else 0, total)
     if not cut or other[1] == other[2]:
         raise ValueError(f"the text has {total} characters, of which none is left for training or for validation")
-    learnt = (text for text, _ in _between(_texts(config, config.train, LineReport(), normal), 0, cut))
-    own = known or units.train(learnt, how, characters=cut)
+    training_lines = (
+        text for text, _ in _slice_by_characters(_iterate_texts(config, config.train, LineReport(), normal), 0, cut)
+    )
+    tokenizer = parent_tokenizer or units.train(training_lines, how, characters=cut)
     numbers: dict[str, Any] = {}
     for name, (group, first, last) in {"train": (config.train, 0, cut), "valid": other}.items():
-        pieces = _between(_texts(config, group, LineReport(), normal), first, last)
+        pieces = _slice_by_characters(_iterate_texts(config, group, LineReport(), normal), first, last)
         with (place / f"{name}.bin").open("wb") as file:
-            numbers[name] = _encode(pieces, own, file)
+            numbers[name] = _encode(pieces, tokenizer, file)
     numbers["tallies"] = {name: tally.plain() for name, tally in tallies.items()}
     (place / "numbers.json").write_text(json.dumps(numbers), encoding="utf-8")
-    (place / "tokenizer.json").write_text(own.json(), encoding="utf-8")
+    (place / "tokenizer.json").write_text(tokenizer.json(), encoding="utf-8")
 
 
-def _check(config: StreamConfig, tally: LineReport, group: Sequence[TextFile]) -> None:
+def _check_rejects(config: StreamConfig, tally: LineReport, group: Sequence[TextFile]) -> None:
     if group or tally.read:
         tally.check(config.reject, [file.path for file in group] or [INLINE], unit="line")
 
 
-def _texts(
+def _iterate_texts(
     config: StreamConfig, files: Sequence[TextFile], tally: LineReport, normal: Callable[[str], str]
 ) -> Iterator[str]:
     """The good lines of these files, or of the text that stands in the recipe, normalised."""
     if config.text is None or files:
-        return map(normal, _lines(map(_numbered, files), tally))
+        return map(normal, _iterate_valid_lines(map(_number_lines, files), tally))
     inline = (line.encode() for line in config.text.removesuffix("\n").split("\n"))
-    return map(normal, _lines([enumerate(inline, start=1)], tally))
+    return map(normal, _iterate_valid_lines([enumerate(inline, start=1)], tally))
 
 
-def _numbered(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
+def _number_lines(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
     """The lines of a file with their numbers; of JSON lines, those of each text, or the reason why there is none."""
     numbered = enumerate(lines(file.path, longest=LONGEST_TEXT), start=1)
     if suffix(file.path) not in JSON_SUFFIXES:
@@ -220,14 +242,18 @@ def _numbered(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
         return
     for number, line in numbered:
         try:
-            text = None if line is None else text_at(parsed(line.decode("utf-8", errors="replace")), file.field)
+            text = (
+                None if line is None else text_at(parse_json_line(line.decode("utf-8", errors="replace")), file.field)
+            )
         except Refusal as refusal:
             yield number, refusal.reason
         else:
             yield from ((number, part) for part in (text.encode().split(b"\n") if text is not None else [None]))
 
 
-def _lines(sources: Iterable[Iterable[tuple[int, bytes | str | None]]], tally: LineReport) -> Iterator[str]:
+def _iterate_valid_lines(
+    sources: Iterable[Iterable[tuple[int, bytes | str | None]]], tally: LineReport
+) -> Iterator[str]:
     """The good lines of all files, without their ends."""
     for file, source in enumerate(sources):
         for number, line in source:
@@ -243,7 +269,7 @@ def _lines(sources: Iterable[Iterable[tuple[int, bytes | str | None]]], tally: L
                 tally.refuse(NOT_UTF8, file, number)
 
 
-def _between(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str, bool]]:
+def _slice_by_characters(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str, bool]]:
     """What lies between two places of the text, counted in characters: lines, and whether the end of each is in."""
     begin = 0
     for text in texts:
@@ -256,31 +282,31 @@ def _between(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str,
         begin = end
 
 
-def _encode(pieces: Iterator[tuple[str, bool]], own: Tokenizer, file: BufferedIOBase) -> dict[str, int]:
+def _encode(pieces: Iterator[tuple[str, bool]], tokenizer: Tokenizer, file: BufferedIOBase) -> dict[str, int]:
     """Tokens to a file; how much text they are."""
-    found, end = {"characters": 0, "words": 0, "bytes": 0, "unknown": 0}, own.role("end")
+    counts, end = {"characters": 0, "words": 0, "bytes": 0, "unknown": 0}, tokenizer.role("end")
     while block := list(islice(pieces, BLOCK)):
-        for (text, ended), tokens in zip(block, own.encode_normal([text for text, _ in block]), strict=True):
-            found["characters"] += len(text) + ended
-            found["words"] += len(text.split()) + ended
-            found["bytes"] += len(text.encode()) + ended
-            found["unknown"] += sum(token == own.unknown for token in tokens)
+        for (text, ended), tokens in zip(block, tokenizer.encode_normal([text for text, _ in block]), strict=True):
+            counts["characters"] += len(text) + ended
+            counts["words"] += len(text.split()) + ended
+            counts["bytes"] += len(text.encode()) + ended
+            counts["unknown"] += sum(token == tokenizer.unknown for token in tokens)
             file.write(np.array([*tokens, *[end] * ended], np.int32).tobytes())
-    return found
+    return counts
 
 
-def _said(own: Tokenizer, train: Stream, valid: Stream) -> str:
+def _describe_sizes(tokenizer: Tokenizer, train: Stream, valid: Stream) -> str:
     """The sizes in words."""
     sizes = f"{len(train.tokens):,} tokens to train on, {len(valid.tokens):,} held out"
-    strange = f", of which {valid.unknown:,} are <unk>" if own.closed and valid.unknown else ""
-    return f"{sizes}{strange}, {own.vocab:,} different ones"
+    unknown_note = f", of which {valid.unknown:,} are <unk>" if tokenizer.closed and valid.unknown else ""
+    return f"{sizes}{unknown_note}, {tokenizer.vocab:,} different ones"
 
 
-def _mapped(path: Path) -> Int[np.ndarray, "token"]:
+def _map_tokens(path: Path) -> Int[np.ndarray, "token"]:
     size = path.stat().st_size // 4
     return np.memmap(path, np.int32, "r", shape=(size,)) if size else np.zeros(0, np.int32)
 
 
-def _stamp(name: str) -> tuple[int, int]:
-    stat = locate(name).stat()
+def _file_stamp(name: str) -> tuple[int, int]:
+    stat = find_file(name).stat()
     return stat.st_size, stat.st_mtime_ns

@@ -19,17 +19,17 @@ from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
 from regard.data.glimpse import text_file_at
-from regard.data.normalise import recorded
+from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLMConfig
 from regard.tasks.card import card
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
-from regard.tasks.language.writer import CARRIED, Writer, carry, lost, surprise
+from regard.tasks.language.writer import LANE_STATE, Writer, measure_surprise, register_lane_state, sum_cross_entropy
 from regard.tasks.writing import WritingConfig
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace, power
+from regard.training.pace import default_run_length, power_of_two_below, round_between
 from regard.training.task import (
     POSSIBLE,
     SURE,
@@ -102,40 +102,40 @@ class Language(Task):
         self.lanes = Lanes(texts.train, lanes, recipe.data.window)
         self.rows = self.lanes.rows
         self._begun: dict[int, Tensor] = {}  # the states with which the rows of this step began
-        carry(model, model.blank(lanes))
+        register_lane_state(model, model.blank(lanes))
         self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
         self.features = recipe.data.lanes * recipe.data.window * recipe.model.width
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {self.lanes.lanes} lanes"]
 
     @staticmethod
-    def recognise(given: Given) -> Claim | None:
+    def recognise(inputs: Given) -> Claim | None:
         """Running text; of two files other tasks may make more."""
-        looks = [text_file_at(name, told=given.told) for name in given.files]
-        if given.to is not None or None in looks:
+        text_settings = [text_file_at(name, declared=inputs.is_declared) for name in inputs.files]
+        if inputs.to is not None or None in text_settings:
             return None
-        sure = SURE if "task" in given.settings else POSSIBLE
-        data = data_section(looks, [{"path": name} for name in given.valid])
-        return Claim(data, "plain text: training a recurrent language model that continues it", sure)
+        confidence = SURE if "task" in inputs.settings else POSSIBLE
+        data = data_section(text_settings, [{"path": name} for name in inputs.valid])
+        return Claim(data, "plain text: training a recurrent language model that continues it", confidence)
 
     @staticmethod
-    def prepare(recipe: LanguageRecipe, known: Checkpoint | None = None) -> Texts:
+    def prepare(recipe: LanguageRecipe, parent: Checkpoint | None = None) -> Texts:
         """Read and tokenise the text, with the tokenizer of a model to start from."""
-        return prepare(recipe.data, recipe.tokenizer, _tokenizer(known))
+        return prepare(recipe.data, recipe.tokenizer, _load_tokenizer(parent))
 
     @staticmethod
     def default_settings(recipe: LanguageRecipe, texts: Texts) -> dict[str, Any]:
         """Sizes, lanes and an end that suit so much text."""
         amount = len(texts.train.tokens)
         sizes, rate, epochs = next((size, rate, epochs) for most, size, rate, epochs in SIZES if amount <= most)
-        row = between(256, power(amount / 40), 4096)
+        row = round_between(256, power_of_two_below(amount / 40), 4096)
         window = 128 if row >= 2048 else 64
         rows = ceil(amount / row)
-        steps = between(300, epochs * rows, 200_000)
+        steps = round_between(300, epochs * rows, 200_000)
         return {
             "model": sizes,
             "data": {"lanes": row // window, "window": window},
             "optim": {"rate": rate},
-            "training": pace(recipe.training, rows=rows, steps=steps),
+            "training": default_run_length(recipe.training, rows=rows, steps=steps),
         }
 
     @staticmethod
@@ -162,38 +162,38 @@ class Language(Task):
         """The surprise at every token of a window, read from where the row before it ended."""
         batch = batch.to(self.model.bias.device)
         lanes = slice(batch.first, batch.first + len(batch.inputs))
-        features, after = self.model(batch.inputs, self._before(batch.row)[lanes])
-        loss = lost(self.model, features, batch.labels)
+        features, after = self.model(batch.inputs, self._initial_state(batch.row)[lanes])
+        loss = sum_cross_entropy(self.model, features, batch.labels)
         sound = after.detach().isfinite().flatten(1).all(1)[:, None, None]
-        self._carried[lanes] = torch.where(sound, after.detach(), 0.0)  # a broken lane begins anew
+        self._lane_state[lanes] = torch.where(sound, after.detach(), 0.0)  # a broken lane begins anew
         count = batch.labels.numel()
         return Step(loss=loss, weight=count, counts={"tokens": count})
 
-    def _before(self, row: int) -> Float[Tensor, "lanes parts width"]:
+    def _initial_state(self, row: int) -> Float[Tensor, "lanes parts width"]:
         """The states a row begins with, the same when it is done again: blank at the start of an epoch.
 
         A step that does not fit the memory is done again from its first row: what later rows began with is void.
         """
         oldest = row - self.recipe.training.accumulate
-        self._begun = {each: state for each, state in self._begun.items() if oldest < each <= row}
+        self._begun = {begun_row: state for begun_row, state in self._begun.items() if oldest < begun_row <= row}
         if row not in self._begun:
             fresh = row % self.rows == 0
-            self._begun[row] = torch.zeros_like(self._carried) if fresh else self._carried.clone()
+            self._begun[row] = torch.zeros_like(self._lane_state) if fresh else self._lane_state.clone()
         return self._begun[row]
 
     @property
-    def _carried(self) -> Tensor:
+    def _lane_state(self) -> Tensor:
         """The state of every lane after the last row."""
-        return self.model.get_buffer(CARRIED)
+        return self.model.get_buffer(LANE_STATE)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """The whole held-out text in one pass with its state carried on, and a few texts to look at."""
-        found = surprise(self.model, self.texts.valid)
-        metrics = {"loss": found.loss, "nats_per_character": found.per_character}
+        text_surprise = measure_surprise(self.model, self.texts.valid)
+        metrics = {"loss": text_surprise.loss, "nats_per_character": text_surprise.per_character}
         if self.recipe.tokenizer.kind == "words":
-            metrics["perplexity"] = found.perplexity
-        asked = {"prompt": prompt} if (prompt := self.recipe.writing.prompt) else {}
-        return Evaluation(metrics, [{**asked, "text": written.text} for written in self.writer().write()])
+            metrics["perplexity"] = text_surprise.perplexity
+        prompt_field = {"prompt": prompt} if (prompt := self.recipe.writing.prompt) else {}
+        return Evaluation(metrics, [{**prompt_field, "text": sample.text} for sample in self.writer().write()])
 
     def writer(self) -> Writer:
         """The model as it is now, ready to use."""
@@ -202,22 +202,22 @@ class Language(Task):
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = config.plain(self.recipe)
-        kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "writing")}
+        settings = {name: recipe[name] for name in ("task", "model", "tokenizer", "writing")}
         return {
-            "config.yaml": {"format": 1, **kept},
+            "config.yaml": {"format": 1, **settings},
             "tokenizer.json": self.texts.tokenizer.json(),
             "README.md": _card(self.recipe, self.texts),
         }
 
 
-def _tokenizer(found: Checkpoint | None) -> Tokenizer | None:
+def _load_tokenizer(checkpoint: Checkpoint | None) -> Tokenizer | None:
     """A run goes on with the tokens it began with."""
-    if found is None:
+    if checkpoint is None:
         return None
-    known = recorded(found.config.get("tokenizer")).items()
-    shared = {name: value for name, value in known if name in UnitsConfig.__dataclass_fields__}
+    settings = read_text_settings(checkpoint.config.get("tokenizer")).items()
+    shared = {name: value for name, value in settings if name in UnitsConfig.__dataclass_fields__}
     how = config.build(UnitsConfig, shared, where="tokenizer")
-    return Tokenizer.parse(found.text("tokenizer.json"), how)
+    return Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
 
 
 def _card(recipe: LanguageRecipe, texts: Texts) -> str:

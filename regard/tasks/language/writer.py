@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
-from regard.data.normalise import recorded
+from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
 from regard.decoding.constraints import Forbid
@@ -27,9 +27,9 @@ from regard.tasks.surprise import Surprise, total
 from regard.tasks.trained import blind, revived
 from regard.tasks.writing import Writes, WritingConfig
 
-CARRIED = "carried"  # the buffer in which training keeps the state of every lane
+LANE_STATE = "carried"  # the buffer in which training keeps the state of every lane
 SPAN = 2048  # tokens of a text read at a time to measure it
-HELD = 1 << 22  # logits held at once
+LOGITS = 1 << 22  # logits held at once
 
 
 class Writer(Writes):
@@ -41,7 +41,7 @@ class Writer(Writes):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Writer:
         """The writer a checkpoint directory holds."""
         settings = checkpoint.config
-        how = config.build(UnitsConfig, recorded(settings["tokenizer"]), where="tokenizer")
+        how = config.build(UnitsConfig, read_text_settings(settings["tokenizer"]), where="tokenizer")
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
         return cls(revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name)
@@ -49,17 +49,17 @@ class Writer(Writes):
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
         """How much text files surprise the model."""
         spans: list[tuple[float, int]] = []
-        every = []
+        file_surprises = []
         for file in files:
             stream = streams.read(str(file), self.tokenizer)
-            found = surprises(self.model, stream)
-            spans += found
-            every.append(_sized(sum(nats for nats, _ in found), stream))
+            span_losses = measure_spans(self.model, stream)
+            spans += span_losses
+            file_surprises.append(_make_surprise(sum(nats for nats, _ in span_losses), stream))
         if not spans:
             raise ValueError("no text to measure on: give at least one file")
-        return total(every).scores(name or self.name, self.task, spans)
+        return total(file_surprises).scores(name or self.name, self.task, spans)
 
-    def look(self, given: str, **options: Any) -> Trace:
+    def look(self, text: str, **options: Any) -> Trace:
         """There is nothing to look at in a recurrent network."""
         raise blind(self, "it is recurrent; train a model with attention")
 
@@ -70,9 +70,9 @@ class Writer(Writes):
 
     def begin(self, prompt: str) -> list[int]:
         """The tokens of a beginning; characters that the model does not know are an error."""
-        if strange := self.tokenizer.strange(prompt):
+        if unknown := self.tokenizer.unknown_characters(prompt):
             raise ValueError(
-                f"the model has never seen {' '.join(map(repr, strange[:5]))}: begin with characters of its text"
+                f"the model has never seen {' '.join(map(repr, unknown[:5]))}: begin with characters of its text"
             )
         return self.tokenizer.encode_lines(prompt)
 
@@ -91,7 +91,7 @@ class Writer(Writes):
             before=self.tokenizer.role("end"),
             bytes=len(text.encode()),
         )
-        return surprise(self.model, stream)
+        return measure_surprise(self.model, stream)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, lines being a token apart."""
@@ -100,47 +100,47 @@ class Writer(Writes):
     @property
     def unreadable(self) -> Forbid:
         """Tokens that stand for no text; texts of words may hold <unk> themselves."""
-        own = self.tokenizer
-        kept = {own.end, own.unknown if own.closed and own.between else None}
-        return Forbid([[token] for token in sorted(own.special - kept)])
+        tokenizer = self.tokenizer
+        writable = {tokenizer.end, tokenizer.unknown if tokenizer.closed and tokenizer.between else None}
+        return Forbid([[token] for token in sorted(tokenizer.special - writable)])
 
 
-def surprise(model: RecurrentLM, stream: Stream) -> Surprise:
+def measure_surprise(model: RecurrentLM, stream: Stream) -> Surprise:
     """A whole text in one pass from a blank state, carried from span to span; dropout off."""
-    nats = sum(each for each, _ in surprises(model, stream))
-    return _sized(nats, stream)
+    nats = sum(span_nats for span_nats, _ in measure_spans(model, stream))
+    return _make_surprise(nats, stream)
 
 
-def _sized(nats: float, stream: Stream) -> Surprise:
+def _make_surprise(nats: float, stream: Stream) -> Surprise:
     return Surprise(nats, len(stream.tokens), stream.characters, stream.words, stream.bytes)
 
 
 @torch.no_grad()
-def surprises(model: RecurrentLM, stream: Stream) -> list[tuple[float, int]]:
+def measure_spans(model: RecurrentLM, stream: Stream) -> list[tuple[float, int]]:
     """The nats and tokens of every span of a text, read in one pass."""
     training = model.training
     model.eval()
-    device, state, found = model.bias.device, model.blank(1), []
+    device, state, spans = model.bias.device, model.blank(1), []
     for first in range(0, len(stream.tokens), SPAN):
         window = stream.span(first, min(first + SPAN, len(stream.tokens)))
         inputs, labels = (torch.from_numpy(part).to(device) for part in window)
         features, state = model(inputs, state)
-        found.append((float(lost(model, features, labels)), labels.numel()))
+        spans.append((float(sum_cross_entropy(model, features, labels)), labels.numel()))
     model.train(training)
-    return found
+    return spans
 
 
-def lost(
+def sum_cross_entropy(
     model: RecurrentLM, features: Float[Tensor, "lanes time features"], labels: Int[Tensor, "lanes time"]
 ) -> Float[Tensor, ""]:
     """The surprise at these labels, summed, in full precision; only so many logits are held at once."""
-    chunk = max(1, HELD // model.config.vocab)
+    chunk = max(1, LOGITS // model.config.vocab)
     with torch.autocast(features.device.type, enabled=False):
         return linear_cross_entropy(
             features.flatten(0, 1), model.prediction, labels.flatten(), bias=model.bias, chunk=chunk
         )
 
 
-def carry(model: nn.Module, state: Float[Tensor, "lanes parts width"]) -> None:
+def register_lane_state(model: nn.Module, state: Float[Tensor, "lanes parts width"]) -> None:
     """Give a model in training the buffer that holds its state between rows, which is saved with its weights."""
-    model.register_buffer(CARRIED, state)
+    model.register_buffer(LANE_STATE, state)

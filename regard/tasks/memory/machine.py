@@ -18,7 +18,7 @@ from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names, watch
 from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import InputKind, Inputs, list_inputs
 from regard.tasks.memory.sequences import LONGEST, TEST, Sequences, SequencesConfig, fresh, laid_out
 from regard.tasks.memory.spelling import Asked, parse, spelled, typed
@@ -146,9 +146,9 @@ class Machine(DirectAnswers):
         logits = self._logits(batch)
         wrong, each = errors(logits, batch).tolist(), int(batch.scored[0].sum()) * self.data.outputs
         metrics = {
-            "bit errors, share": averaged([one / each for one in wrong], lower=True),
-            "bit errors a sequence": averaged(wrong, lower=True),
-            "sequences right, %": averaged([100.0 * (one == 0) for one in wrong]),
+            "bit errors, share": mean_statistics([one / each for one in wrong], lower=True),
+            "bit errors a sequence": mean_statistics(wrong, lower=True),
+            "sequences right, %": mean_statistics([100.0 * (one == 0) for one in wrong]),
         }
         given = self.drawn(length, count=count) if repeats is None else [f"{length} vectors x{times}"] * count
         examples = [

@@ -19,7 +19,7 @@ from regard.tasks.memory.sequences import VALID, Sequences, SequencesConfig, fre
 from regard.tasks.memory.spelling import Asked, spelled, typed
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, evenly
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, sample_evenly
 
 LENGTHS = 8  # at most, between the shortest and the longest, at which is measured
 SHOWN = 4
@@ -131,7 +131,7 @@ class Memory(Task):
 
 def measured_on(data: SequencesConfig) -> list[Sequences]:
     """Validation sequences by their length, from the shortest to the longest, as many of each."""
-    lengths = evenly(range(data.shortest, data.longest + 1), LENGTHS)
+    lengths = sample_evenly(range(data.shortest, data.longest + 1), LENGTHS)
     lengths = sorted({*lengths[:-1], data.longest})
     count = -(-data.valid // len(lengths))
     repeats = [1 + number * (data.repeats - 1) // max(1, len(lengths) - 1) for number in range(len(lengths))]

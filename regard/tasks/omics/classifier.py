@@ -22,7 +22,7 @@ from regard.interpret.watch import watch
 from regard.metrics import labels as labelling
 from regard.metrics.auc import mean_auc
 from regard.metrics.scores import Scores, Table
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.models.omics import MOMA
 from regard.tasks.inputs import InputKind, Inputs
 from regard.tasks.omics import importance as importances
@@ -150,7 +150,7 @@ class OmicsClassifier(DirectAnswers):
         return Scores(
             name or self.name,
             self.task,
-            {"accuracy, %": averaged(100 * right)},
+            {"accuracy, %": mean_statistics(100 * right)},
             examples,
             measures=measures,
             tables=[Table("Classes", ("class", "samples", "precision", "recall"), rows)],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from regard.config.words import nearest, quantity
+from regard.config.words import quantity, suggest_name
 from regard.data.examples import Splits, order_examples
 from regard.data.holdout import hold_out_of_classes, row_keys
 from regard.data.readers import digest
@@ -163,7 +163,7 @@ def given(words: Sequence[str], omics: Omics) -> tuple[Samples, list[Table]]:
     if not wanted:
         return found, list(tables.values())
     if wanted[-1] not in found.names:
-        raise ValueError(f"no sample {wanted[-1]} in these tables{nearest(wanted[-1], found.names)}")
+        raise ValueError(f"no sample {wanted[-1]} in these tables{suggest_name(wanted[-1], found.names)}")
     return found.chosen([found.names.index(wanted[-1])]), list(tables.values())
 
 

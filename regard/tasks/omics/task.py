@@ -25,7 +25,7 @@ from regard.tasks.omics.recognition import recognise
 from regard.tasks.omics.samples import Prepared
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace, power
+from regard.training.pace import default_run_length, power_of_two_below, round_between
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, spread_over_classes
 
 SHOWN = 4
@@ -76,13 +76,13 @@ class OmicsClassification(Task):
     def default_settings(recipe: OmicsRecipe, prepared: Prepared) -> dict[str, Any]:
         """Batches and an end that suit so many samples."""
         amount = len(prepared.train)
-        batch = between(8, power(amount / 3), 256)
+        batch = round_between(8, power_of_two_below(amount / 3), 256)
         rows = ceil(amount / batch)
-        steps = between(200, 50 * rows, 10_000)
+        steps = round_between(200, 50 * rows, 10_000)
         return {
             "data": {"batch": batch},
             "optim": {"name": "adamw", "rate": 0.001, "weight_decay": 0.1, "schedule": "cosine"},
-            "training": pace(recipe.training, rows=rows, steps=steps, patience=20),
+            "training": default_run_length(recipe.training, rows=rows, steps=steps, patience=20),
         }
 
     @staticmethod

@@ -11,9 +11,9 @@ from regard.config.resuming import Fixed, Free
 from regard.data.tokenizers import Tokenizer
 from regard.metrics.likelihood import count
 from regard.models.gpt import GPTConfig
-from regard.tasks.pretraining.learning import LIKELY, Pretraining, Size, TextRecipe, lost, piece_tokens
+from regard.tasks.pretraining.learning import LIKELY, Pretraining, Size, TextRecipe, piece_tokens, sum_cross_entropy
 from regard.tasks.pretraining.rows import CausalBatch, Rows
-from regard.tasks.pretraining.writer import Writer, surprise
+from regard.tasks.pretraining.writer import Writer, measure_surprise
 from regard.tasks.writing import WritingConfig
 from regard.training.task import Evaluation, Spread, Step, alone
 
@@ -66,7 +66,7 @@ class CausalLM(Pretraining):
         self.piece_tokens = piece_tokens(recipe.model, recipe.data.context)
         self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
 
-    def drawn(self) -> Rows:
+    def make_training_rows(self) -> Rows:
         """Windows over the text."""
         data, seed = self.recipe.data, self.recipe.training.seed
         return Rows(self.prepared.train, data.context, data.windows, seed, fixed=self.fixed)
@@ -75,25 +75,25 @@ class CausalLM(Pretraining):
         """The surprise at every next token."""
         batch = batch.to(device_of(self.model))
         features = self.model(batch.tokens, layout=batch.row)
-        loss = lost(self.model, features, batch.labels, smoothing=self.recipe.objective.smoothing)
-        scored = count(batch.labels)
-        return Step(loss=loss, weight=scored, counts={"tokens": scored})
+        loss = sum_cross_entropy(self.model, features, batch.labels, smoothing=self.recipe.objective.smoothing)
+        token_count = count(batch.labels)
+        return Step(loss=loss, weight=token_count, counts={"tokens": token_count})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """The whole held-out text in windows that do not overlap, and a few texts to look at."""
         data = self.recipe.data
-        found, _ = surprise(self.model, self.prepared.valid, data.context, spread=spread)
-        metrics = {"loss": found.loss, "bits_per_byte": found.bits_per_byte}
+        text_surprise, _ = measure_surprise(self.model, self.prepared.valid, data.context, spread=spread)
+        metrics = {"loss": text_surprise.loss, "bits_per_byte": text_surprise.bits_per_byte}
         if self.recipe.tokenizer.kind == "words":
-            metrics["perplexity"] = found.perplexity
-        asked = {"prompt": prompt} if (prompt := self.recipe.writing.prompt) else {}
-        return Evaluation(metrics, [{**asked, "text": written.text} for written in self.writer().write()])
+            metrics["perplexity"] = text_surprise.perplexity
+        prompt_field = {"prompt": prompt} if (prompt := self.recipe.writing.prompt) else {}
+        return Evaluation(metrics, [{**prompt_field, "text": sample.text} for sample in self.writer().write()])
 
     def writer(self) -> Writer:
         """The model as it is now, ready to use."""
         return Writer(self.model, self.prepared.tokenizer, self.recipe.writing, opened=self.recipe.opened)
 
     @classmethod
-    def adopted(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+    def settings_from_tokenizer(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         """A token stands before a text where the tokenizer puts one there."""
         return {"opened": tokenizer.opens}

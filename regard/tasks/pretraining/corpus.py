@@ -16,18 +16,27 @@ from regard.config.words import quantity
 from regard.data import cache as caches
 from regard.data import readers
 from regard.data.dedup import key
-from regard.data.encodings import locate
+from regard.data.encodings import find_file
 from regard.data.examples import Splits
 from regard.data.line_report import LineReport
 from regard.data.memory import WordLimit, release_freed_memory
 from regard.data.readers import JSON_SUFFIXES, TextFile, digest, suffix
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import UnitsConfig
-from regard.tasks.pretraining.documents import BETWEEN, ENDS, Documents, DocumentsConfig, End, Piece, expanded, found
+from regard.tasks.pretraining.documents import (
+    BETWEEN,
+    ENDS,
+    Documents,
+    DocumentsConfig,
+    End,
+    Piece,
+    expand_folders,
+    find_documents,
+)
 from regard.tasks.pretraining.selection import REPEATED, Selection, Side, select
-from regard.tasks.pretraining.tokenising import Amount, cuts, opening, tokenised
+from regard.tasks.pretraining.tokenising import Amount, opening_token, split_text, tokenise_documents
 
-SAMPLE = 1 << 28  # characters that a tokenizer learns from; of more text, a part is chosen by content
+TOKENIZER_SAMPLE = 1 << 28  # characters that a tokenizer learns from; of more text, a part is chosen by content
 ARRAYS = ("tokens", "starts", "origins")
 SIDES: tuple[Side, Side] = ("train", "valid")
 
@@ -72,45 +81,43 @@ class Prepared(Splits[Corpus, Corpus]):
 
 
 def prepare(
-    config: DocumentsConfig, how: UnitsConfig, known: Tokenizer | None = None, *, special: Sequence[str] = ()
+    config: DocumentsConfig, how: UnitsConfig, parent_tokenizer: Tokenizer | None = None, *, special: Sequence[str] = ()
 ) -> Prepared:
     """Read and tokenise the documents, or find them in the cache.
 
-    A tokenizer that is `known` is used as it is; a new one gets the tokens named `special` beside its own.
+    The tokenizer of a model to start from is used as it is; a new one gets the tokens named `special` beside its own.
     """
-    normal = how.normal if known is None else known.how.normal
-    sources = {side: found(config, side, normal) for side in SIDES}
+    normal = how.normal if parent_tokenizer is None else parent_tokenizer.how.normal
+    sources = {side: find_documents(config, side, normal) for side in SIDES}
     digests = {side: [*map(digest, source.paths)] for side, source in sources.items()}
     contents: dict[str, Any] = {
-        "files": {side: _known(source.files, digests[side]) for side, source in sources.items()},
+        "files": {side: _content_keys(source.files, digests[side]) for side, source in sources.items()},
         "text": config.text,
         "rules": [config.end, None if config.valid else config.held, config.duplicates],
     }
     if pairs := sources["train"].pairs:
         files = iter(digests["train"][len(sources["train"].files) :])
-        contents["pairs"] = [[_laid(corpus), *(next(files) for _ in corpus.files)] for corpus in pairs]
-    units_key = (
-        {**asdict(how), "library": library.__version__, "special": list(special)}
-        if known is None
-        else [known.how.normalise, known.json()]
-    )
-    stamps = {path: _stamp(path) for source in sources.values() for path in source.paths}
+        contents["pairs"] = [[_pair_format_key(corpus), *(next(files) for _ in corpus.files)] for corpus in pairs]
+    units_key = _units_key(how, parent_tokenizer, special)
+    stamps = {path: _file_stamp(path) for source in sources.values() for path in source.paths}
 
     def build(builder: caches.Builder) -> None:
-        _build(builder, config, sources, how, known, special)
+        _build_cache(builder, config, sources, how, parent_tokenizer, special)
         for name, stamp in stamps.items():
-            if _stamp(name) != stamp:
+            if _file_stamp(name) != stamp:
                 raise ValueError(f"{name} changed while it was read: start again once it is complete")
 
-    kept = caches.cached("documents", {"version": 1, "units": units_key, **contents}, build)
+    arrays = caches.cached_arrays("documents", {"version": 1, "units": units_key, **contents}, build)
     release_freed_memory()
-    own = known or Tokenizer.parse(kept.facts["tokenizer"], settings.build(UnitsConfig, kept.facts["how"]))
-    corpora = {side: _opened(kept, side, sources, own) for side in SIDES}
-    report: dict[str, Any] = {"vocab": own.vocab}
-    summary = list(kept.notes)
+    tokenizer = parent_tokenizer or Tokenizer.parse(
+        arrays.facts["tokenizer"], settings.build(UnitsConfig, arrays.facts["how"])
+    )
+    corpora = {side: _load_corpus(arrays, side, sources, tokenizer) for side in SIDES}
+    report: dict[str, Any] = {"vocab": tokenizer.vocab}
+    summary = list(arrays.notes)
     for side in SIDES:
-        names, (by_line, by_document) = sources[side].names, map(LineReport.parse, kept.facts["tallies"][side])
-        _check(config, side, by_line, names)
+        names, (by_line, by_document) = sources[side].names, map(LineReport.parse, arrays.facts["tallies"][side])
+        _check_rejects(config, side, by_line, names)
         corpus = {**by_line.report(names), "documents": by_document.report(names), "sha256": digests[side]}
         report[side] = {
             "fingerprint": caches.key(part=side, **contents),
@@ -121,68 +128,79 @@ def prepare(
         }
         if by_line.read:
             summary += [*by_line.lines(names, unit="line"), *by_document.lines(names, unit="document")[1:]]
-    if kept.facts["kept_twice"]:
-        summary += [f"  kept: {quantity(kept.facts['kept_twice'], 'document')} {REPEATED}"]
-    learnt_words, left_out = kept.facts.get("words", (0, 0))
+    if arrays.facts["kept_twice"]:
+        summary += [f"  kept: {quantity(arrays.facts['kept_twice'], 'document')} {REPEATED}"]
+    distinct_words, left_out = arrays.facts.get("words", (0, 0))
     if left_out:
-        summary += [f"  tokenizer: learnt from {learnt_words:,} different words; others left out {left_out:,} times"]
-    summary.append(_said(own, **corpora))
+        summary += [f"  tokenizer: learnt from {distinct_words:,} different words; others left out {left_out:,} times"]
+    summary.append(_describe_sizes(tokenizer, **corpora))
     train, valid = corpora["train"], corpora["valid"]
-    return Prepared(tokenizer=own, train=train, valid=valid, report=report, summary=summary, fresh=known is None)
+    return Prepared(
+        tokenizer=tokenizer, train=train, valid=valid, report=report, summary=summary, fresh=parent_tokenizer is None
+    )
+
+
+def _units_key(how: UnitsConfig, parent_tokenizer: Tokenizer | None, special: Sequence[str]) -> Any:
+    """What tokens depend on."""
+    if parent_tokenizer is not None:
+        return [parent_tokenizer.how.normalise, parent_tokenizer.json()]
+    return {**asdict(how), "library": library.__version__, "special": list(special)}
 
 
 def read(
-    names: Sequence[str], own: Tokenizer, *, end: str = "file", field: str = "text", reject: float = 0.01
+    names: Sequence[str], tokenizer: Tokenizer, *, end: str = "file", field: str = "text", reject: float = 0.01
 ) -> Corpus:
     """Files or folders as documents of a tokenizer that is known, held in memory and not cached."""
     if end not in ENDS:
         raise ValueError(f"document is {end!r}: choose {', '.join(ENDS)}")
-    files = expanded([TextFile(path=name, field=field) for name in names])
-    source = Documents(files, cast(End, end), None, own.how.normal)
-    return _held(source, own, reject=reject)
+    files = expand_folders([TextFile(path=name, field=field) for name in names])
+    source = Documents(files, cast(End, end), None, tokenizer.how.normal)
+    return _corpus_in_memory(source, tokenizer, reject=reject)
 
 
-def _held(source: Documents, own: Tokenizer, *, reject: float = 0.0) -> Corpus:
+def _corpus_in_memory(source: Documents, tokenizer: Tokenizer, *, reject: float = 0.0) -> Corpus:
     """Documents in memory."""
     tally, amount = LineReport(), Amount()
-    blocks = list(tokenised(own, source.pieces(tally), amount))
+    blocks = list(tokenise_documents(tokenizer, source.pieces(tally), amount))
     tally.check(reject, source.names, unit="line", remedy="")
     if not blocks:
         raise ValueError(f"no text in {' and '.join(source.names)}: give something to read")
     arrays = [np.concatenate([getattr(block, name) for block in blocks]) for name in ARRAYS]
     starts = np.append(arrays[1], len(arrays[0]))
-    return Corpus(arrays[0], starts, arrays[2], tuple(source.names), opening(own), **asdict(amount))
+    return Corpus(arrays[0], starts, arrays[2], tuple(source.names), opening_token(tokenizer), **asdict(amount))
 
 
-def given(text: str, own: Tokenizer) -> Corpus:
+def corpus_from_text(text: str, tokenizer: Tokenizer) -> Corpus:
     """A text that somebody gives, as the only document."""
-    return _held(Documents((), "file", text, own.how.normal), own)
+    return _corpus_in_memory(Documents((), "file", text, tokenizer.how.normal), tokenizer)
 
 
-def _build(
+def _build_cache(
     builder: caches.Builder,
     config: DocumentsConfig,
     sources: dict[Side, Documents],
     how: UnitsConfig,
-    known: Tokenizer | None,
+    parent_tokenizer: Tokenizer | None,
     special: Sequence[str],
 ) -> None:
     """Look at every document, learn the tokens from those to learn from, and write all as numbers."""
     train, valid = sources["train"], sources["valid"] if config.valid else None
     tallies = {side: LineReport() for side in SIDES}
     rules: dict[str, Any] = {"held": config.held, "duplicates": config.duplicates}
-    chosen = select(train, valid, **rules, tallies=tallies, scratch=caches.folder())
+    selection = select(train, valid, **rules, tallies=tallies, scratch=caches.cache_folder())
     for side in SIDES:
-        _check(config, side, tallies[side], sources[side].names)
-    learnt = (piece for side, piece in chosen.dealt(train.pieces()) if side == "train")
-    size = chosen.characters
+        _check_rejects(config, side, tallies[side], sources[side].names)
+    training_pieces = (piece for side, piece in selection.assign_sides(train.pieces()) if side == "train")
+    size = selection.characters
     if not size:
-        raise ValueError(_nothing_left(chosen, tallies["train"], train.names, "train"))
+        raise ValueError(_no_text_message(selection, tallies["train"], train.names, "train"))
     words = WordLimit()
-    own = known or units.train(_bounded(_sampled(learnt, size), how, words), how, characters=size, special=special)
+    tokenizer = parent_tokenizer or units.train(
+        _limit_words(_sample_texts(training_pieces, size), how, words), how, characters=size, special=special
+    )
     release_freed_memory()
-    kind = np.uint16 if own.vocab <= 1 << 16 else np.int32
-    by_document = {"train": chosen.tally, "valid": LineReport()}
+    dtype = np.uint16 if tokenizer.vocab <= 1 << 16 else np.int32
+    by_document = {"train": selection.tally, "valid": LineReport()}
     amounts = {side: Amount() for side in SIDES}
     for side in SIDES:
         if side == "valid" and valid is not None:
@@ -191,82 +209,82 @@ def _build(
             amounts["valid"] = amounts["train"]
             continue
         else:
-            pieces = (piece for where, piece in chosen.dealt(train.pieces()) if where == side)
+            pieces = (piece for where, piece in selection.assign_sides(train.pieces()) if where == side)
         total = 0
-        for block in tokenised(own, pieces, amounts[side]):
-            builder.add(f"{side}-tokens", block.tokens.astype(kind))
+        for block in tokenise_documents(tokenizer, pieces, amounts[side]):
+            builder.add(f"{side}-tokens", block.tokens.astype(dtype))
             builder.add(f"{side}-starts", block.starts)
             builder.add(f"{side}-origins", block.origins)
             total += len(block.tokens)
         if not total:
             names = sources["valid" if side == "valid" and config.valid else "train"].names
-            raise ValueError(_nothing_left(chosen, tallies["train"], names, side))
+            raise ValueError(_no_text_message(selection, tallies["train"], names, side))
         builder.add(f"{side}-starts", np.array([total]))
     builder.facts |= {
-        "tokenizer": own.json(),
-        "how": settings.plain(own.how) if known is None else {},
+        "tokenizer": tokenizer.json(),
+        "how": settings.plain(tokenizer.how) if parent_tokenizer is None else {},
         "amounts": {side: asdict(amount) for side, amount in amounts.items()},
         "words": [words.distinct, words.left_out],
-        "kept_twice": len(chosen.repeated) if config.duplicates == "keep" else 0,
+        "kept_twice": len(selection.repeated) if config.duplicates == "keep" else 0,
         "tallies": {side: [tallies[side].plain(), by_document[side].plain()] for side in SIDES},
     }
 
 
-def _sampled(pieces: Iterable[Piece], characters: int) -> Iterator[str]:
+def _sample_texts(pieces: Iterable[Piece], characters: int) -> Iterator[str]:
     """Texts to learn a tokenizer from: all documents, or of very much text a part that is chosen by content."""
-    share = SAMPLE / max(characters, 1)
+    share = TOKENIZER_SAMPLE / max(characters, 1)
     for _, group in groupby(pieces, key=lambda piece: piece.document):
-        texts = (text for whole in cuts(piece.text for piece in group) for text in whole.split(BETWEEN))
+        texts = (text for excerpt in split_text(piece.text for piece in group) for text in excerpt.split(BETWEEN))
         yield from (text for text in texts if share >= 1 or key(text) < share * 2**64)
 
 
-def _bounded(texts: Iterable[str], how: UnitsConfig, words: WordLimit) -> Iterator[str]:
+def _limit_words(texts: Iterable[str], how: UnitsConfig, words: WordLimit) -> Iterator[str]:
     """Bound the number of different words, unless the tokenizer knows characters alone and has no table of words."""
     return iter(texts) if how.kind == "characters" else words.filter(texts)
 
 
-def _nothing_left(chosen: Selection, tally: LineReport, names: Sequence[str], side: str) -> str:
+def _no_text_message(selection: Selection, tally: LineReport, names: Sequence[str], side: str) -> str:
     use = "training" if side == "train" else "validation"
-    found = f"{quantity(tally.read, 'line')} in {quantity(chosen.documents, 'document')}"
-    return f"{names[0]}: too little text, of {found} none is left for {use}: add text"
+    read_so_far = f"{quantity(tally.read, 'line')} in {quantity(selection.documents, 'document')}"
+    return f"{names[0]}: too little text, of {read_so_far} none is left for {use}: add text"
 
 
-def _check(config: DocumentsConfig, side: Side, tally: LineReport, names: Sequence[str]) -> None:
+def _check_rejects(config: DocumentsConfig, side: Side, tally: LineReport, names: Sequence[str]) -> None:
     if side == "train" or config.valid:
         tally.check(config.reject, names, unit="line")
 
 
-def _opened(kept: caches.Arrays, side: Side, sources: dict[Side, Documents], own: Tokenizer) -> Corpus:
-    stored = side if f"{side}-tokens" in kept else "train"
+def _load_corpus(arrays: caches.Arrays, side: Side, sources: dict[Side, Documents], tokenizer: Tokenizer) -> Corpus:
+    stored = side if f"{side}-tokens" in arrays else "train"
     files = sources[side].names if sources[side].paths else sources["train"].names
-    tokens, starts, origins = (kept[f"{stored}-{name}"] for name in ARRAYS)
-    return Corpus(tokens, starts, origins, tuple(files), opening(own), **kept.facts["amounts"][side])
+    tokens, starts, origins = (arrays[f"{stored}-{name}"] for name in ARRAYS)
+    return Corpus(tokens, starts, origins, tuple(files), opening_token(tokenizer), **arrays.facts["amounts"][side])
 
 
-def _said(own: Tokenizer, train: Corpus, valid: Corpus) -> str:
+def _describe_sizes(tokenizer: Tokenizer, train: Corpus, valid: Corpus) -> str:
     """The sizes in words."""
     documents = quantity(train.documents, "document")
     sizes = f"{len(train.tokens):,} tokens of {documents} to train on, {len(valid.tokens):,} held out"
-    strange = f", of which {valid.unknown:,} are <unk>" if own.closed and valid.unknown else ""
-    return f"{sizes}{strange}, {own.vocab:,} different ones"
+    unknown_note = f", of which {valid.unknown:,} are <unk>" if tokenizer.closed and valid.unknown else ""
+    return f"{sizes}{unknown_note}, {tokenizer.vocab:,} different ones"
 
 
-def _like(file: TextFile) -> list[str]:
+def _reading_key(file: TextFile) -> list[str]:
     """What decides how a file is read, but for where it lies."""
     return ["json", file.field] if suffix(file.path) in JSON_SUFFIXES else ["text"]
 
 
-def _known(files: Sequence[TextFile], digests: Sequence[str]) -> list[tuple[list[str], str]]:
+def _content_keys(files: Sequence[TextFile], digests: Sequence[str]) -> list[tuple[list[str], str]]:
     """Files by how they are read and by their content."""
-    return [*zip(map(_like, files), digests[: len(files)], strict=True)]
+    return [*zip(map(_reading_key, files), digests[: len(files)], strict=True)]
 
 
-def _laid(corpus: readers.Corpus) -> list[Any]:
+def _pair_format_key(corpus: readers.Corpus) -> list[Any]:
     """The same of pairs."""
     heading = ["heading"] if readers.has_heading(corpus) else []
     return [corpus.form, list(corpus.columns), list(corpus.fields), corpus.prefix, *heading]
 
 
-def _stamp(name: str) -> tuple[int, int]:
-    stat = locate(name).stat()
+def _file_stamp(name: str) -> tuple[int, int]:
+    stat = find_file(name).stat()
     return stat.st_size, stat.st_mtime_ns

@@ -14,9 +14,9 @@ from regard.config.resuming import Fixed
 from regard.metrics.likelihood import count, perplexity
 from regard.models.t5 import T5Config
 from regard.tasks.pretraining.corpus import Corpus
-from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, lost, measured
+from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, evaluate_batches, sum_cross_entropy
 from regard.tasks.pretraining.restorer import Restorer
-from regard.tasks.pretraining.spans import SpanBatch, SpanRows, SpansConfig, special
+from regard.tasks.pretraining.spans import SpanBatch, SpanRows, SpansConfig, sentinel_names
 from regard.training.task import Evaluation, Spread, Step, alone
 
 SIZES = (
@@ -50,32 +50,32 @@ class SpanCorruption(Pretraining):
     sizes = SIZES
     needs: ClassVar[Sequence[str]] = ("end", "pad")
 
-    def drawn(self) -> SpanRows:
+    def make_training_rows(self) -> SpanRows:
         """Windows over the text with spans cut out."""
         return self._rows(self.prepared.train, self.recipe.training.seed, fixed=self.fixed)
 
     @classmethod
     def special(cls, recipe: SpanRecipe) -> Sequence[str]:
         """The sentinels."""
-        return special(recipe.objective, recipe.data.context)
+        return sentinel_names(recipe.objective, recipe.data.context)
 
     def step(self, batch: SpanBatch, part: str) -> Step:
         """The surprise at every token of what was cut out."""
         batch = batch.to(device_of(self.model))
-        loss = self._lost(batch)
+        loss = self._batch_loss(batch)
         return Step(loss=loss, weight=count(batch.labels), counts={"tokens": batch.rows[0].filled})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Spans cut out of the held-out text, the same every time."""
         rows = self._rows(self.prepared.valid, 0)
-        found = measured(
+        batch_losses = evaluate_batches(
             self.model,
             rows.rows,
             rows.batch,
-            lambda batch: (float(self._lost(batch)), int(count(batch.labels))),
+            lambda batch: (float(self._batch_loss(batch)), int(count(batch.labels))),
             spread,
         )
-        nats, scored = (sum(column) for column in zip(*found, strict=True))
+        nats, scored = (sum(column) for column in zip(*batch_losses, strict=True))
         return Evaluation({"loss": nats / scored, "perplexity": perplexity(nats, scored)})
 
     def restorer(self) -> Restorer:
@@ -86,6 +86,6 @@ class SpanCorruption(Pretraining):
         data, how = self.recipe.data, self.recipe.objective
         return SpanRows(corpus, self.prepared.tokenizer, data.context, data.windows, seed, how=how, fixed=fixed)
 
-    def _lost(self, batch: SpanBatch) -> Float[Tensor, ""]:
+    def _batch_loss(self, batch: SpanBatch) -> Float[Tensor, ""]:
         features = self.model(batch.source, batch.target, layouts=batch.rows)
-        return lost(self.model, features, batch.labels)
+        return sum_cross_entropy(self.model, features, batch.labels)

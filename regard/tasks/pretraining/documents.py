@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple, get_args
 
 from regard.config.ranges import Batch, Length, Part, Share
 from regard.config.resuming import Free, Warned
-from regard.data.encodings import find
+from regard.data.encodings import find_path
 from regard.data.line_report import NOT_UTF8, LineReport
-from regard.data.readers import JSON_SUFFIXES, Corpus, Refusal, TextFile, lines, parsed, suffix, text_at
+from regard.data.readers import JSON_SUFFIXES, Corpus, Refusal, TextFile, lines, parse_json_line, suffix, text_at
 from regard.data.readers import pairs as pairs_of
 
 ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".jsonl", ".ndjson")
@@ -66,14 +66,14 @@ class DocumentsConfig:
         return "file" if self.document == "auto" else self.document
 
     @property
-    def paired(self) -> tuple[Corpus, ...]:
+    def pair_corpora(self) -> tuple[Corpus, ...]:
         """Pairs of texts that are documents too."""
         return ()
 
     @property
-    def named(self) -> list[str]:
+    def training_paths(self) -> list[str]:
         """The files and folders to train on, as they were named."""
-        return [file.path for file in self.train] + [name for corpus in self.paired for name in corpus.files]
+        return [file.path for file in self.train] + [name for corpus in self.pair_corpora for name in corpus.files]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class PairedConfig(DocumentsConfig):
                 raise ValueError("tag and weight are of no use for pairs of texts: leave them out")
 
     @property
-    def paired(self) -> tuple[Corpus, ...]:
+    def pair_corpora(self) -> tuple[Corpus, ...]:
         """Pairs of texts that are documents too."""
         return self.pairs
 
@@ -135,26 +135,26 @@ class Documents:
         """All documents in pieces; the tally hears of every line."""
         tally = LineReport() if tally is None else tally
         number = -1
-        for document, file, line, text in self._parts(tally):
+        for document, file, line, text in self._iterate_parts(tally):
             number += document
             yield Piece(number, file, line, text)
 
-    def _parts(self, tally: LineReport) -> Iterator[tuple[bool, int, int, str]]:
+    def _iterate_parts(self, tally: LineReport) -> Iterator[tuple[bool, int, int, str]]:
         """Whether a document begins here, its place, and some of its text."""
         if self.text is not None:
             inline = enumerate((line.encode() for line in self.text.removesuffix("\n").split("\n")), start=1)
-            yield from self._cut(0, _good(inline, 0, tally), tally)
+            yield from self._split_documents(0, _iterate_valid_lines(inline, 0, tally), tally)
         for number, file in enumerate(self.files):
             numbered = enumerate(lines(file.path, longest=LONGEST), start=1)
             if suffix(file.path) in JSON_SUFFIXES:
-                for line, record in _good(numbered, number, tally, field=file.field):
+                for line, record in _iterate_valid_lines(numbered, number, tally, field=file.field):
                     text = "\n".join(map(self.normal, record.split("\n")))
                     if text.strip():
                         yield True, number, line, text
                     else:
                         tally.drop("empty", number, line)
             else:
-                yield from self._cut(number, _good(numbered, number, tally), tally)
+                yield from self._split_documents(number, _iterate_valid_lines(numbered, number, tally), tally)
         number = len(self.files) + (self.text is not None)
         for corpus in self.pairs:
             for line, *texts in pairs_of(corpus, tally, file=number):
@@ -162,52 +162,54 @@ class Documents:
                 yield True, number, line, BETWEEN.join(map(self.normal, texts))
             number += len(corpus.files)
 
-    def _cut(
+    def _split_documents(
         self, file: int, numbered: Iterable[tuple[int, str]], tally: LineReport
     ) -> Iterator[tuple[bool, int, int, str]]:
         """The documents of a file of plain text, each without the end of its last line."""
-        held, size, first = list[str](), 0, 0
+        pending_lines, size, first = list[str](), 0, 0
         begun = visible = False  # whether some of the document was handed on; whether it is more than blanks
         for line, text in numbered:
             text = self.normal(text)
             blank = not text.strip()
             if not blank or self.end == "file":
-                first = first if begun or held else line
-                held.append(text)
+                first = first if begun or pending_lines else line
+                pending_lines.append(text)
                 size += len(text) + 1
                 visible = visible or not blank
-            over = self.end == "line" or (blank and self.end == "blank")
-            if held and visible and (over or size > BLOCK):
-                yield not begun, file, first, "\n" * begun + "\n".join(held)
-                begun, held, size = True, [], 0
-            if over:
+            document_ends = self.end == "line" or (blank and self.end == "blank")
+            if pending_lines and visible and (document_ends or size > BLOCK):
+                yield not begun, file, first, "\n" * begun + "\n".join(pending_lines)
+                begun, pending_lines, size = True, [], 0
+            if document_ends:
                 begun = visible = False
-        if held and visible:
-            yield not begun, file, first, "\n" * begun + "\n".join(held)
-        elif held:
+        if pending_lines and visible:
+            yield not begun, file, first, "\n" * begun + "\n".join(pending_lines)
+        elif pending_lines:
             tally.drop("empty", file, first)
 
 
-def found(config: DocumentsConfig, part: Literal["train", "valid"], normal: Callable[[str], str]) -> Documents:
+def find_documents(config: DocumentsConfig, part: Literal["train", "valid"], normal: Callable[[str], str]) -> Documents:
     """The documents that a config names."""
-    files = expanded(config.train if part == "train" else config.valid)
-    text, pairs = (config.text, config.paired) if part == "train" else (None, ())
+    files = expand_folders(config.train if part == "train" else config.valid)
+    text, pairs = (config.text, config.pair_corpora) if part == "train" else (None, ())
     return Documents(files, config.end, text, normal, pairs)
 
 
-def expanded(files: Sequence[TextFile]) -> tuple[TextFile, ...]:
+def expand_folders(files: Sequence[TextFile]) -> tuple[TextFile, ...]:
     """These files, and of folders all that are named like text, in order of name; hidden ones are passed over."""
-    return tuple(each for file in files for each in ([file] if find(file.path).is_file() else _inside(file)))
+    return tuple(
+        text_file for file in files for text_file in ([file] if find_path(file.path).is_file() else _list_folder(file))
+    )
 
 
-def _inside(folder: TextFile) -> list[TextFile]:
-    top = find(folder.path)
+def _list_folder(folder: TextFile) -> list[TextFile]:
+    top = find_path(folder.path)
     if not top.is_dir():
         raise ValueError(f"{folder.path} is neither a file nor a folder: give the path of one")
     names = []
-    for place, folders, files in os.walk(top):
+    for folder_path, folders, files in os.walk(top):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        inner = Path(place).relative_to(top)
+        inner = Path(folder_path).relative_to(top)
         names += [inner / name for name in files if not name.startswith(".") and suffix(name) in ENDINGS]
     if not names:
         raise ValueError(
@@ -216,14 +218,14 @@ def _inside(folder: TextFile) -> list[TextFile]:
     return [replace(folder, path=str(Path(folder.path) / name)) for name in sorted(names)]
 
 
-def _good(
+def _iterate_valid_lines(
     numbered: Iterable[tuple[int, bytes | None]], file: int, tally: LineReport, *, field: str | None = None
 ) -> Iterator[tuple[int, str]]:
     """The good lines of a file, or this field of its records, in NFC."""
     for number, line in numbered:
         tally.read += 1
         try:
-            text = _text(line) if field is None else text_at(parsed(_text(line)), field)
+            text = _decode_line(line) if field is None else text_at(parse_json_line(_decode_line(line)), field)
             if "\0" in text:
                 raise Refusal("with a NUL character")
         except Refusal as refusal:
@@ -233,7 +235,7 @@ def _good(
             yield number, unicodedata.normalize("NFC", text)
 
 
-def _text(line: bytes | None) -> str:
+def _decode_line(line: bytes | None) -> str:
     if line is None:
         raise Refusal(f"longer than {LONGEST:,} bytes")
     try:

@@ -24,12 +24,12 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.likelihood import IGNORE, cross_entropy, perplexity
 from regard.metrics.scores import Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.models.bert import BERT, BERTConfig
 from regard.tasks.inputs import TEXT, Inputs, list_inputs
 from regard.tasks.pretraining.corpus import read
 from regard.tasks.pretraining.gaps import PromptedBERT
-from regard.tasks.pretraining.learning import Reader, measured
+from regard.tasks.pretraining.learning import Reader, evaluate_batches
 from regard.tasks.pretraining.masking import MaskedBatch, MaskedRows
 from regard.tasks.pretraining.tokenising import encode_parts
 from regard.tasks.trained import DirectAnswers, chosen
@@ -58,8 +58,8 @@ class Filled:
     gaps: list[list[tuple[str, float]]]
 
     def __str__(self) -> str:
-        each = "; ".join(" ".join(f"{word} {share:.3f}" for word, share in gap) for gap in self.gaps)
-        return f"{self.filled}\t{each}"
+        candidates = "; ".join(" ".join(f"{word} {share:.3f}" for word, share in gap) for gap in self.gaps)
+        return f"{self.filled}\t{candidates}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -114,66 +114,66 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Filled]:
         """The gaps of each text, filled; options are those of `FillingConfig`."""
         how: FillingConfig = chosen(self, options)
-        self._able()
+        self._require_masked_head()
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         read_as = [self._encode(self.parse(text)) for text in inputs]
         batches = by_length([len(ids) for ids in read_as], budget=BUDGET)
-        found = [self._guessed([read_as[number] for number in batch]) for batch in batches]
-        both = zip(inputs, read_as, in_order(batches, found), strict=True)
-        return [self._filled(text, ids, guesses, how.top) for text, ids, guesses in both]
+        batch_guesses = [self._predict_gaps([read_as[number] for number in batch]) for batch in batches]
+        texts_with_ids = zip(inputs, read_as, in_order(batches, batch_guesses), strict=True)
+        return [self._fill_text(text, ids, guesses, how.top) for text, ids, guesses in texts_with_ids]
 
     def fill(self, text: str | Sequence[str], **options: Any) -> Any:
         """The gaps of a text, or of each of several."""
-        found = self.answer(text, **options)
-        return found[0] if isinstance(text, str) else found
+        answers = self.answer(text, **options)
+        return answers[0] if isinstance(text, str) else answers
 
     def evaluate(
         self, *files: str | Path, name: str | None = None, seed: int = 0, document: str | None = None
     ) -> Scores:
         """How well tokens of text files are guessed that are masked by chance, always the same with a seed."""
-        self._able()
-        every: list[tuple[float, int, int, int]] = []
+        self._require_masked_head()
+        batches: list[tuple[float, int, int, int]] = []
         for file in files:
             corpus = read([str(file)], self.tokenizer, end=document or self.document)
             rows = MaskedRows(corpus, self.tokenizer, self.model.config.context, 16, seed)
-            every += guess(self.model, rows, self.tokenizer).batches
-        if not every:
+            batches += guess_masked_tokens(self.model, rows, self.tokenizer).batches
+        if not batches:
             raise ValueError("no text to measure on: give at least one file")
-        found = Guesses(every)
-        scored = [count for _, count, _, _ in every]
+        guesses = Guesses(batches)
+        scored = [count for _, count, _, _ in batches]
         statistics = {
-            "accuracy": averaged([right for _, _, right, _ in every], scored),
-            "nats per token": averaged([nats for nats, *_ in every], scored, lower=True),
+            "accuracy": mean_statistics([right for _, _, right, _ in batches], scored),
+            "nats per token": mean_statistics([nats for nats, *_ in batches], scored, lower=True),
         }
         measures = {
-            "perplexity of a masked token": f"{perplexity(sum(nats for nats, *_ in every), sum(scored)):.4g}",
-            "bits per byte": f"{found.metrics['bits_per_byte']:.4f} (of what was masked)",
+            "perplexity of a masked token": f"{perplexity(sum(nats for nats, *_ in batches), sum(scored)):.4g}",
+            "bits per byte": f"{guesses.metrics['bits_per_byte']:.4f} (of what was masked)",
             "masked tokens": f"{sum(scored):,}",
         }
-        return Scores(name or self.name, self.task, statistics, measures=measures, details=found.metrics, unit="span")
+        return Scores(name or self.name, self.task, statistics, measures=measures, details=guesses.metrics, unit="span")
 
-    def look(self, given: str, **options: Any) -> Trace:
+    def look(self, text: str, **options: Any) -> Trace:
         """Fill the gaps of a text, if the model can, and keep where every head looked."""
         chosen(self, options)
-        ids = self._encode(given)
-        with watch(self.model) as seen:
+        ids = self._encode(text)
+        with watch(self.model) as watched:
             if self.model.config.masked:
-                answer = self._filled(given, ids, self._guessed([ids])[0], 5).filled
+                answer = self._fill_text(text, ids, self._predict_gaps([ids])[0], 5).filled
             else:
                 self._features([ids])
-                answer = given
+                answer = text
         items = {"source": tokens(self.tokenizer, ids, shown=[self.tokenizer.role("mask")])}
-        weights = [Weights(name, "source", "source", seen[name][0].cpu()) for name in seen]
-        facts = {"text": given, "answer": answer, "read": ids}
+        weights = [Weights(name, "source", "source", watched[name][0].cpu()) for name in watched]
+        facts = {"text": text, "answer": answer, "read": ids}
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """The vectors of all attentions (or of those named) as the text is read again."""
-        names = names or [one.name for one in trace.weights]
-        found, _ = inside(self.model, lambda: self._features([trace.facts["read"]]), names=names)
-        return Steps(found, [])
+        names = names or [attention.name for attention in trace.weights]
+        vectors, _ = inside(self.model, lambda: self._features([trace.facts["read"]]), names=names)
+        return Steps(vectors, [])
 
-    def _able(self) -> None:
+    def _require_masked_head(self) -> None:
         """Stop where a model has nothing to guess with, as the bodies that others share."""
         if not self.model.config.masked:
             raise ValueError(
@@ -183,41 +183,43 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
 
     def _encode(self, text: str) -> list[int]:
         """Tokens of a text as the model reads it, the mask token for every gap."""
-        own = self.tokenizer
-        first, *others = encode_parts(own, GAP.split(text))
-        inner = [*first, *(token for part in others for token in (own.role("mask"), *part))]
-        found = [own.role("begin"), *inner, own.role("separator")]
-        if len(found) > self.model.config.context:
-            raise ValueError(f"{len(found)} tokens in one text, the model reads {self.model.config.context}: split it")
-        return found
+        tokenizer = self.tokenizer
+        first, *others = encode_parts(tokenizer, GAP.split(text))
+        inner = [*first, *(token for part in others for token in (tokenizer.role("mask"), *part))]
+        ids = [tokenizer.role("begin"), *inner, tokenizer.role("separator")]
+        if len(ids) > self.model.config.context:
+            raise ValueError(f"{len(ids)} tokens in one text, the model reads {self.model.config.context}: split it")
+        return ids
 
     @torch.no_grad()
-    def _guessed(self, texts: Sequence[list[int]]) -> list[Float[Tensor, "gap vocab"]]:
+    def _predict_gaps(self, texts: Sequence[list[int]]) -> list[Float[Tensor, "gap vocab"]]:
         """Probabilities of all tokens at every gap of each text."""
         mask, lengths = self.tokenizer.role("mask"), [len(ids) for ids in texts]
         gaps = [[n for n, id in enumerate(ids) if id == mask] for ids in texts]
         starts = np.cumsum([0, *lengths])
-        places = [int(starts[n]) + gap for n, some in enumerate(gaps) for gap in some]
-        features = self._features(texts).index_select(0, torch.tensor(places, device=self.device, dtype=torch.long))
+        flat_positions = [int(starts[n]) + gap for n, gap_positions in enumerate(gaps) for gap in gap_positions]
+        features = self._features(texts).index_select(
+            0, torch.tensor(flat_positions, device=self.device, dtype=torch.long)
+        )
         logits = self.model.logits(features).float()
         logits[:, self._unreadable] = float("-inf")
-        return list(logits.softmax(-1).cpu().split([len(some) for some in gaps]))
+        return list(logits.softmax(-1).cpu().split([len(gap_positions) for gap_positions in gaps]))
 
     @torch.no_grad()
     def _features(self, texts: Sequence[list[int]]) -> Float[Tensor, "token width"]:
         flat = torch.tensor([id for ids in texts for id in ids], device=self.device)
         return self.model(flat, layout=Row.of([len(ids) for ids in texts]).to(self.device))
 
-    def _filled(self, text: str, ids: list[int], guesses: Float[Tensor, "gap vocab"], top: int) -> Filled:
-        own = self.tokenizer
+    def _fill_text(self, text: str, ids: list[int], guesses: Float[Tensor, "gap vocab"], top: int) -> Filled:
+        tokenizer = self.tokenizer
         best = guesses.topk(min(top, guesses.shape[1] - len(self._unreadable)))
         gaps = [
-            [(_shown(own.pieces([id])[0]), share) for id, share in zip(some, shares, strict=True)]
-            for some, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            [(_format_candidate(tokenizer.pieces([id])[0]), share) for id, share in zip(token_ids, shares, strict=True)]
+            for token_ids, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
         likeliest = iter(best.indices[:, 0].tolist())
-        whole = [next(likeliest) if id == own.mask else id for id in ids]
-        return Filled(text, own.decode(whole), gaps)
+        filled_ids = [next(likeliest) if id == tokenizer.mask else id for id in ids]
+        return Filled(text, tokenizer.decode(filled_ids), gaps)
 
     @property
     def _unreadable(self) -> list[int]:
@@ -225,22 +227,22 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
         return sorted(self.tokenizer.special | set(range(self.tokenizer.vocab, self.model.config.vocab)))
 
 
-def _shown(piece: str) -> str:
+def _format_candidate(piece: str) -> str:
     """A token as a candidate, one that is nothing but blanks in quotes."""
     return piece.strip() or repr(piece)
 
 
-def guess(model: BERT, rows: MaskedRows, tokenizer: Tokenizer, *, spread: Spread = alone) -> Guesses:
+def guess_masked_tokens(model: BERT, rows: MaskedRows, tokenizer: Tokenizer, *, spread: Spread = alone) -> Guesses:
     """How a model guesses the masked tokens of all rows of an epoch."""
-    spelled = np.array([len(piece or b"") for piece in tokenizer.spelled])
+    piece_bytes = np.array([len(piece or b"") for piece in tokenizer.token_bytes])
 
-    def guessed(batch: MaskedBatch) -> tuple[float, int, int, int, list[int]]:
+    def guess_batch(batch: MaskedBatch) -> tuple[float, int, int, int, list[int]]:
         features = model(batch.tokens, layout=batch.row, segments=batch.kinds(model))
         logits = model.logits(features.index_select(0, batch.places))
-        told, scored = logits.argmax(-1), batch.labels != IGNORE
-        right = int((told == batch.labels)[scored].sum())
-        size = int(spelled[batch.labels[scored].cpu().numpy()].sum())
-        return float(cross_entropy(logits, batch.labels)), int(scored.sum()), right, size, told.tolist()
+        predicted, scored = logits.argmax(-1), batch.labels != IGNORE
+        right = int((predicted == batch.labels)[scored].sum())
+        size = int(piece_bytes[batch.labels[scored].cpu().numpy()].sum())
+        return float(cross_entropy(logits, batch.labels)), int(scored.sum()), right, size, predicted.tolist()
 
-    found = measured(model, rows.rows, rows.batch, guessed, spread)
-    return Guesses([one[:4] for one in found], found[0][4])
+    batch_scores = evaluate_batches(model, rows.rows, rows.batch, guess_batch, spread)
+    return Guesses([scores[:4] for scores in batch_scores], batch_scores[0][4])

@@ -28,22 +28,24 @@ SENTINEL = "<extra_id_0>"
 Split = tuple[list[int], list[list[int]]]
 
 
-def split(own: Tokenizer, gaps: Sequence[Gap]) -> list[Split]:
+def split_at_gaps(tokenizer: Tokenizer, gaps: Sequence[Gap]) -> list[Split]:
     """The tokens before each gap, and after these the tokens of every candidate.
 
     Where a candidate melts with the end of what stands before it, all candidates take that end along.
     """
-    found = []
-    for head, ends in zip(*encode_ends(own, [(gap.before, gap.candidates) for gap in gaps]), strict=True):
+    splits = []
+    for head, ends in zip(*encode_ends(tokenizer, [(gap.before, gap.candidates) for gap in gaps]), strict=True):
         before, *wholes = ends
-        shared = min((min(_shared(before, whole), len(whole) - 1) for whole in wholes), default=len(before))
-        found.append(([*head, *before[:shared]], [whole[shared:] for whole in wholes]))
-    return found
+        shared = min(
+            (min(_common_prefix_length(before, whole), len(whole) - 1) for whole in wholes), default=len(before)
+        )
+        splits.append(([*head, *before[:shared]], [whole[shared:] for whole in wholes]))
+    return splits
 
 
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+def _common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
     """How many tokens two texts begin with alike."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 class Prompted:
@@ -61,9 +63,9 @@ class Prompted:
 
     def pieces(self, gap: Gap) -> list[list[int]]:
         """The tokens of each candidate, as they stand in this text."""
-        return split(self.tokenizer, [gap])[0][1]
+        return split_at_gaps(self.tokenizer, [gap])[0][1]
 
-    def _after(self, gaps: Sequence[Gap]) -> list[list[int]]:
+    def _encode_after(self, gaps: Sequence[Gap]) -> list[list[int]]:
         """The tokens after each gap."""
         return [encode_parts(self.tokenizer, ["a", gap.after])[1] for gap in gaps]
 
@@ -80,43 +82,43 @@ class PromptedGPT(Prompted):
     def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
         """Tokens that each text has with the longest of its candidates, or with an answer of this length."""
         return [
-            len(self._begun(before)) + max([length, *map(len, answers)])
-            for before, answers in split(self.tokenizer, gaps)
+            len(self._prompt_ids(before)) + max([length, *map(len, answers)])
+            for before, answers in split_at_gaps(self.tokenizer, gaps)
         ]
 
     @torch.no_grad()
     def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
         """Log-probabilities of the tokens of every candidate after the text before the gap, which is read once."""
-        parts = [(self._begun(before), answers) for before, answers in split(self.tokenizer, gaps)]
+        parts = [(self._prompt_ids(before), answers) for before, answers in split_at_gaps(self.tokenizer, gaps)]
         self.model.eval()
         batches = by_length([len(before) for before, _ in parts], budget=BUDGET)
-        found = []
+        batch_scores = []
         for batch in batches:
             tokens, lengths = padded([parts[n][0] for n in batch], self.tokenizer.filler)
-            inputs = [each.to(device_of(self.model)) for each in (tokens, lengths)]
-            found.append(score_continuations(self.model, inputs, [parts[n][1] for n in batch]))
-        return in_order(batches, found)
+            inputs = [tensor.to(device_of(self.model)) for tensor in (tokens, lengths)]
+            batch_scores.append(score_continuations(self.model, inputs, [parts[n][1] for n in batch]))
+        return in_order(batches, batch_scores)
 
     @torch.no_grad()
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
         """The likeliest continuation of what stands before each gap, up to the stop sequence."""
-        begun = [self._begun(before) for before, _ in split(self.tokenizer, gaps)]
+        prompts = [self._prompt_ids(before) for before, _ in split_at_gaps(self.tokenizer, gaps)]
         self.model.eval()
-        batches = by_length([len(ids) for ids in begun], budget=BUDGET)
-        found = []
+        batches = by_length([len(ids) for ids in prompts], budget=BUDGET)
+        continuations = []
         for batch in batches:
-            tokens, lengths = padded([begun[n] for n in batch], self.tokenizer.filler)
-            inputs = [each.to(device_of(self.model)) for each in (tokens, lengths)]
+            tokens, lengths = padded([prompts[n] for n in batch], self.tokenizer.filler)
+            inputs = [tensor.to(device_of(self.model)) for tensor in (tokens, lengths)]
             written = generate(self.model, inputs, limit=length, eos=self.eos, constraints=[self.unreadable])
-            found.append([one.tokens for [one] in written])
-        whole = zip(begun, in_order(batches, found), strict=True)
-        return [_until(self._behind(before, after), stop) for before, after in whole]
+            continuations.append([hypothesis.tokens for [hypothesis] in written])
+        completed = zip(prompts, in_order(batches, continuations), strict=True)
+        return [_cut_at_stop(self._decode_continuation(before, after), stop) for before, after in completed]
 
-    def _begun(self, before: list[int]) -> list[int]:
+    def _prompt_ids(self, before: list[int]) -> list[int]:
         """What is read before an answer: the opening and the text, or the end of another text where there is none."""
         return [*self.opening, *before] or [self.tokenizer.role("end")]
 
-    def _behind(self, before: list[int], after: list[int]) -> str:
+    def _decode_continuation(self, before: list[int], after: list[int]) -> str:
         return self.decode([*before, *after])[len(self.decode(before)) :]
 
 
@@ -124,24 +126,26 @@ class PromptedBERT(Prompted):
     """A BERT answers with what it expects behind masks."""
 
     writes: ClassVar[bool] = False
-    _able: Any
+    _require_masked_head: Any
 
     def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
         """Tokens that each text has with the longest of its candidates, or with an answer of this length."""
-        parts = zip(split(self.tokenizer, gaps), self._after(gaps), strict=True)
+        parts = zip(split_at_gaps(self.tokenizer, gaps), self._encode_after(gaps), strict=True)
         return [2 + len(before) + max([length, *map(len, answers)]) + len(after) for (before, answers), after in parts]
 
     def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
         """Log-probabilities of the tokens of every candidate, those after it masked; like texts are read once."""
-        self._able()
+        self._require_masked_head()
         texts: dict[tuple[int, ...], int] = {}
-        asked: list[list[list[tuple[int, int, int]]]] = []  # text, place, token
-        for (before, answers), after in zip(split(self.tokenizer, gaps), self._after(gaps), strict=True):
+        gap_questions: list[list[list[tuple[int, int, int]]]] = []  # text, place, token
+        for (before, answers), after in zip(split_at_gaps(self.tokenizer, gaps), self._encode_after(gaps), strict=True):
             steps = [list(self._steps(before, answer, after)) for answer in answers]
-            asked.append([[(texts.setdefault(ids, len(texts)), *rest) for ids, *rest in some] for some in steps])  # type: ignore[misc]
-        questions = [one for gap in asked for some in gap for one in some]
-        found = iter(self._answered(list(texts), questions))
-        return [[[next(found) for _ in some] for some in gap] for gap in asked]
+            gap_questions.append(
+                [[(texts.setdefault(ids, len(texts)), *rest) for ids, *rest in candidate] for candidate in steps]
+            )  # type: ignore[misc]
+        questions = [question for gap in gap_questions for candidate in gap for question in candidate]
+        log_probs = iter(self._token_log_probs(list(texts), questions))
+        return [[[next(log_probs) for _ in candidate] for candidate in gap] for gap in gap_questions]
 
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
         """A BERT does not write."""
@@ -149,14 +153,20 @@ class PromptedBERT(Prompted):
 
     def _steps(self, before: list[int], answer: list[int], after: list[int]) -> Any:
         """What is read for each token of an answer, where that token stands, and which it is."""
-        own = self.tokenizer
-        first = [own.role("begin"), *before]
-        for place, token in enumerate(answer):
-            masks = [own.role("mask")] * (len(answer) - place)
-            yield (*first, *answer[:place], *masks, *after, own.role("separator")), len(first) + place, token
+        tokenizer = self.tokenizer
+        first = [tokenizer.role("begin"), *before]
+        for position, token in enumerate(answer):
+            masks = [tokenizer.role("mask")] * (len(answer) - position)
+            yield (
+                (*first, *answer[:position], *masks, *after, tokenizer.role("separator")),
+                len(first) + position,
+                token,
+            )
 
     @torch.no_grad()
-    def _answered(self, texts: Sequence[Sequence[int]], questions: Sequence[tuple[int, int, int]]) -> list[float]:
+    def _token_log_probs(
+        self, texts: Sequence[Sequence[int]], questions: Sequence[tuple[int, int, int]]
+    ) -> list[float]:
         """The log-probability of each token at its place in its text."""
         device = device_of(self.model)
         self.model.eval()
@@ -169,11 +179,11 @@ class PromptedBERT(Prompted):
             flat = torch.tensor([id for n in batch for id in texts[n]], device=device)
             starts = dict(zip(batch, row.offsets.tolist(), strict=False))
             numbers = [number for text in batch for number in by_text[text]]
-            where = [starts[questions[number][0]] + questions[number][1] for number in numbers]
-            different = sorted(set(where))
-            features = self.model(flat, layout=row).index_select(0, torch.tensor(different, device=device))
-            logits = _precise(self.model.logits(features)).log_softmax(-1)
-            lines = torch.tensor([different.index(place) for place in where], device=device)
+            positions = [starts[questions[number][0]] + questions[number][1] for number in numbers]
+            distinct = sorted(set(positions))
+            features = self.model(flat, layout=row).index_select(0, torch.tensor(distinct, device=device))
+            logits = _promote_to_float32(self.model.logits(features)).log_softmax(-1)
+            lines = torch.tensor([distinct.index(position) for position in positions], device=device)
             tokens = torch.tensor([questions[number][2] for number in numbers], device=device)
             for number, value in zip(numbers, logits[lines, tokens].tolist(), strict=True):
                 answers[number] = value
@@ -193,36 +203,36 @@ class PromptedT5(Prompted):
     @torch.no_grad()
     def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
         """Log-probabilities of the tokens of every candidate and of its end."""
-        own, device = self.tokenizer, device_of(self.model)
-        end, sources = own.role("end"), self._sources(gaps)
-        answers = [[[*ids, end] for ids in some] for _, some in split(own, gaps)]
+        tokenizer, device = self.tokenizer, device_of(self.model)
+        end, sources = tokenizer.role("end"), self._sources(gaps)
+        answers = [[[*ids, end] for ids in candidates] for _, candidates in split_at_gaps(tokenizer, gaps)]
         self.model.eval()
         batches = by_length([len(ids) for ids in sources], budget=BUDGET)
-        found = []
+        batch_scores = []
         for batch in batches:
-            source, lengths = padded([sources[n] for n in batch], own.filler)
-            prompt = torch.tensor([[own.filler, self._sentinel(SENTINEL)]] * len(batch))
-            inputs = [each.to(device) for each in (source, lengths, prompt)]
-            found.append(score_continuations(self.model, inputs, [answers[n] for n in batch]))
-        return in_order(batches, found)
+            source, lengths = padded([sources[n] for n in batch], tokenizer.filler)
+            prompt = torch.tensor([[tokenizer.filler, self._sentinel(SENTINEL)]] * len(batch))
+            inputs = [tensor.to(device) for tensor in (source, lengths, prompt)]
+            batch_scores.append(score_continuations(self.model, inputs, [answers[n] for n in batch]))
+        return in_order(batches, batch_scores)
 
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
         """The likeliest span in place of the sentinel."""
         texts = [f"{gap.before}{SENTINEL}{gap.after}" for gap in gaps]
-        spans = [(one.spans or [one.answer])[0] for one in self.answer(texts, length=length)]
-        return [_until(span, stop) for span in spans]
+        spans = [(restored.spans or [restored.answer])[0] for restored in self.answer(texts, length=length)]
+        return [_cut_at_stop(span, stop) for span in spans]
 
     def _sources(self, gaps: Sequence[Gap]) -> list[list[int]]:
-        own, gap = self.tokenizer, self._sentinel(SENTINEL)
-        parts = zip(split(own, gaps), self._after(gaps), strict=True)
-        return [[*before, gap, *after, own.role("end")] for (before, _), after in parts]
+        tokenizer, gap = self.tokenizer, self._sentinel(SENTINEL)
+        parts = zip(split_at_gaps(tokenizer, gaps), self._encode_after(gaps), strict=True)
+        return [[*before, gap, *after, tokenizer.role("end")] for (before, _), after in parts]
 
 
-def _until(text: str, stop: str) -> str:
+def _cut_at_stop(text: str, stop: str) -> str:
     """A text up to the first stop sequence after its first visible character."""
     text = text.lstrip()
     return (text.partition(stop)[0] if stop else text).strip()
 
 
-def _precise(logits: Tensor) -> Tensor:
+def _promote_to_float32(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -17,7 +17,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.config.words import quantity
 from regard.data.glimpse import is_folder, text_file_at
-from regard.data.normalise import recorded
+from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.metrics.likelihood import linear_cross_entropy
@@ -27,7 +27,7 @@ from regard.tasks.pretraining.documents import DocumentsConfig
 from regard.tasks.trained import described, revived
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace
+from regard.training.pace import default_run_length, round_between
 from regard.training.task import (  # fmt: skip
     LIKELY,
     POSSIBLE,
@@ -42,8 +42,8 @@ from regard.training.task import (  # fmt: skip
 )
 from regard.training.tuning import TuningConfig
 
-HELD = 1 << 28  # logits held at once, in numbers
-HELD_ON_CPU = 1 << 24  # a CPU gains nothing by holding more
+LOGITS = 1 << 28  # logits held at once, in numbers
+LOGITS_ON_CPU = 1 << 24  # a CPU gains nothing by holding more
 ACTIVATIONS = 1 << 26  # numbers that a CPU keeps of a row for its backward pass
 STEP_NUMBERS = 200_000_000  # numbers that a CPU holds in a step: the model four times, and what a piece of a row leaves
 PER_FEATURE = 24  # numbers that a block keeps for its backward pass, by feature of a token
@@ -107,39 +107,43 @@ class Pretraining(Task):
         self.recipe, self.prepared, self.model, self.fixed = recipe, prepared, model, fixed
         data = recipe.data
         self.features = data.context * data.windows * recipe.model.width
-        self.source = self.drawn()
+        self.source = self.make_training_rows()
         self.rows = self.source.rows
         windows = quantity(data.windows, "window")
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {windows} of {data.context:,} tokens"]
 
-    def drawn(self) -> Any:
+    def make_training_rows(self) -> Any:
         """The rows to learn from."""
         raise NotImplementedError
 
     @classmethod
-    def recognise(cls, given: Given) -> Claim | None:
+    def recognise(cls, inputs: Given) -> Claim | None:
         """Running text, in files or folders; of two files other tasks may make more."""
-        looks = [_look(name, told=given.told) for name in given.files]
-        if given.to is not None or None in looks:
+        text_settings = [_text_settings(name, explicit=inputs.is_declared) for name in inputs.files]
+        if inputs.to is not None or None in text_settings:
             return None
-        folders = any(map(is_folder, given.files))
-        sure = SURE if "task" in given.settings else cls.sure
-        sure = min(sure, POSSIBLE) if len(looks) == 2 and not folders and not given.told else sure
-        return Claim(data_section(looks, [{"path": name} for name in given.valid]), cls.sentence, sure)
+        folders = any(map(is_folder, inputs.files))
+        confidence = SURE if "task" in inputs.settings else cls.sure
+        confidence = (
+            min(confidence, POSSIBLE)
+            if len(text_settings) == 2 and not folders and not inputs.is_declared
+            else confidence
+        )
+        return Claim(data_section(text_settings, [{"path": name} for name in inputs.valid]), cls.sentence, confidence)
 
     @classmethod
-    def prepare(cls, recipe: Any, known: Checkpoint | None = None) -> Prepared:
+    def prepare(cls, recipe: Any, parent: Checkpoint | None = None) -> Prepared:
         """Read and tokenise the texts, with the tokenizer of a model to start from."""
-        own = tokenizer_of(known)
-        if known is not None and own is not None:
+        tokenizer = tokenizer_of(parent)
+        if parent is not None and tokenizer is not None:
             for role in cls.needs:
-                if getattr(own, role) is None:
+                if getattr(tokenizer, role) is None:
                     raise ValueError(
-                        f"{known.directory} has a tokenizer without a {role} token, which {cls.named()} needs: "
+                        f"{parent.directory} has a tokenizer without a {role} token, which {cls.task_name()} needs: "
                         "leave out --from, or give another model"
                     )
-        found = prepare(recipe.data, recipe.tokenizer, own, special=cls.special(recipe))
-        return found if known is None else replace(found, counted=int(known.config["model"].get("vocab", 0)))
+        prepared = prepare(recipe.data, recipe.tokenizer, tokenizer, special=cls.special(recipe))
+        return prepared if parent is None else replace(prepared, counted=int(parent.config["model"].get("vocab", 0)))
 
     @classmethod
     def special(cls, recipe: Any) -> Sequence[str]:
@@ -153,9 +157,9 @@ class Pretraining(Task):
         size = next(size for size in cls.sizes if amount <= size.most)
         context = recipe.data.context
         rows = max(1, ceil(amount / (size.windows * context)))
-        steps = between(200, size.epochs * rows, 500_000)
+        steps = round_between(200, size.epochs * rows, 500_000)
         return {
-            "model": {**size.model, **cls.held(recipe)},
+            "model": {**size.model, **cls.required_sizes(recipe)},
             "data": {"windows": size.windows},
             "optim": {
                 "name": "adamw",
@@ -165,11 +169,11 @@ class Pretraining(Task):
                 "weight_decay": 0.1,
                 "schedule": "cosine",
             },
-            "training": pace(recipe.training, rows=rows, steps=steps),
+            "training": default_run_length(recipe.training, rows=rows, steps=steps),
         }
 
     @classmethod
-    def held(cls, recipe: Any) -> dict[str, Any]:
+    def required_sizes(cls, recipe: Any) -> dict[str, Any]:
         """What the model must be able to hold of such data."""
         return {"context": recipe.data.context}
 
@@ -199,22 +203,22 @@ class Pretraining(Task):
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = self.recipe
-        kept = {**config.plain(recipe), "document": recipe.data.end}
+        settings = {**config.plain(recipe), "document": recipe.data.end}
         learnt = f"trained with Regard on {self.prepared.train.characters:,} characters"
         return self.files(
-            {name: value for name, value in kept.items() if name not in ("data", "optim", "training", "objective")},
+            {name: value for name, value in settings.items() if name not in ("data", "optim", "training", "objective")},
             self.prepared.tokenizer,
             f"{recipe.model.phrase}, {recipe.model.vocab:,} tokens ({recipe.tokenizer.kind}), {learnt}.",
-            recipe.data.named,
+            recipe.data.training_paths,
         )
 
     @classmethod
-    def imported(cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = ()) -> dict[str, Any]:
+    def checkpoint_files(cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = ()) -> dict[str, Any]:
         """What the checkpoint of a model that somebody else trained holds beside its weights."""
         facts = " ".join([f"{shape.phrase}, {shape.vocab:,} tokens.", *notes])
-        known = config.plain(tokenizer.how)
-        settings = {"task": cls.named(), "model": config.plain(shape), "tokenizer": known}
-        return cls.files({**settings, **cls.adopted(tokenizer)}, tokenizer, facts, use=cls.use(shape))
+        tokenizer_settings = config.plain(tokenizer.how)
+        settings = {"task": cls.task_name(), "model": config.plain(shape), "tokenizer": tokenizer_settings}
+        return cls.files({**settings, **cls.settings_from_tokenizer(tokenizer)}, tokenizer, facts, use=cls.use(shape))
 
     @classmethod
     def use(cls, shape: Any) -> tuple[str, str]:
@@ -222,14 +226,14 @@ class Pretraining(Task):
         return cls.usage, cls.code
 
     @classmethod
-    def adopted(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+    def settings_from_tokenizer(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         """Further settings of a model that somebody else trained, as far as its tokenizer tells them."""
         return {}
 
     @classmethod
-    def named(cls) -> str:
+    def task_name(cls) -> str:
         """Its name, as recipes have it."""
-        return str({each.name: each.default for each in fields(cls.Recipe)}["task"])
+        return str({setting.name: setting.default for setting in fields(cls.Recipe)}["task"])
 
     @classmethod
     def files(
@@ -269,9 +273,9 @@ class Reader:
         """The one a checkpoint directory holds."""
         tokenizer = tokenizer_of(checkpoint)
         assert tokenizer is not None
-        found = cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
-        found.document = str(checkpoint.config.get("document", "file"))
-        return found
+        reader = cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
+        reader.document = str(checkpoint.config.get("document", "file"))
+        return reader
 
     @property
     def device(self) -> torch.device:
@@ -279,21 +283,21 @@ class Reader:
         return device_of(self.model)
 
 
-def tokenizer_of(found: Checkpoint | None) -> Tokenizer | None:
+def tokenizer_of(checkpoint: Checkpoint | None) -> Tokenizer | None:
     """The tokenizer of a model: a run goes on with the tokens it began with."""
-    if found is None:
+    if checkpoint is None:
         return None
-    known = recorded(found.config.get("tokenizer")).items()
+    settings = read_text_settings(checkpoint.config.get("tokenizer")).items()
     names = PiecesConfig.__dataclass_fields__
-    how = config.build(PiecesConfig, {name: value for name, value in known if name in names}, where="tokenizer")
-    return Tokenizer.parse(found.text("tokenizer.json"), how)
+    how = config.build(PiecesConfig, {name: value for name, value in settings if name in names}, where="tokenizer")
+    return Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
 
 
-def lost(
+def sum_cross_entropy(
     model: Any, features: Float[Tensor, "token width"], labels: Int[Tensor, "token"], *, smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
     """The surprise at these labels, summed; only so many logits are held at once."""
-    chunk = max(256, (HELD_ON_CPU if features.device.type == "cpu" else HELD) // model.config.vocab)
+    chunk = max(256, (LOGITS_ON_CPU if features.device.type == "cpu" else LOGITS) // model.config.vocab)
     bias = getattr(model, "bias", None)
     return linear_cross_entropy(features, model.prediction, labels, smoothing=smoothing, bias=bias, chunk=chunk)
 
@@ -303,26 +307,26 @@ def piece_tokens(shape: Any, context: int) -> int:
 
     These are there four times, with their gradients and two averages; logits three times in the backward pass.
     """
-    kept = PER_FEATURE * shape.width * shape.depth
-    room = STEP_NUMBERS - 4 * shape.parameters
-    return max(context, min(ACTIVATIONS // kept, room // (kept + 3 * shape.vocab)))
+    numbers_per_token = PER_FEATURE * shape.width * shape.depth
+    free_numbers = STEP_NUMBERS - 4 * shape.parameters
+    return max(context, min(ACTIVATIONS // numbers_per_token, free_numbers // (numbers_per_token + 3 * shape.vocab)))
 
 
-def measured(
+def evaluate_batches(
     model: Any, count: int, batch: Callable[[int], Any], read: Callable[[Any], tuple[Any, ...]], spread: Spread = alone
 ) -> list[tuple[Any, ...]]:
     """What `read` says of each of so many batches, by a model without dropout, dealt out to all processes."""
     training, device = model.training, device_of(model)
     model.eval()
     with torch.no_grad():
-        found = spread(lambda number: read(batch(number).to(device)), range(count))
+        batch_scores = spread(lambda number: read(batch(number).to(device)), range(count))
     model.train(training)
-    return [tuple(each) for each in found]  # which come from other processes as lists
+    return [tuple(scores) for scores in batch_scores]  # which come from other processes as lists
 
 
-def _look(name: str, *, told: bool) -> dict[str, Any] | None:
+def _text_settings(name: str, *, explicit: bool) -> dict[str, Any] | None:
     """The settings by which a file or folder is read as text, or None."""
-    return {"path": name} if is_folder(name) else text_file_at(name, told=told)
+    return {"path": name} if is_folder(name) else text_file_at(name, declared=explicit)
 
 
 __all__ = [
@@ -331,8 +335,8 @@ __all__ = [
     "Pretraining",
     "Size",
     "TextRecipe",
-    "lost",
-    "measured",
+    "evaluate_batches",
     "piece_tokens",
+    "sum_cross_entropy",
     "tokenizer_of",
 ]

@@ -14,8 +14,8 @@ from regard.metrics.likelihood import IGNORE, count
 from regard.models.bert import BERTConfig
 from regard.tasks.pretraining.corpus import Corpus, Prepared
 from regard.tasks.pretraining.documents import PairedConfig
-from regard.tasks.pretraining.filler import Filler, Guesses, guess
-from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, lost
+from regard.tasks.pretraining.filler import Filler, Guesses, guess_masked_tokens
+from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, sum_cross_entropy
 from regard.tasks.pretraining.masking import SPECIAL, MaskedBatch, MaskedRows, MaskingConfig
 from regard.training.task import Evaluation, Spread, Step, alone
 
@@ -54,7 +54,7 @@ class MaskedLM(Pretraining):
     sizes = SIZES
     needs: ClassVar[Sequence[str]] = ("begin", "separator", "mask")
 
-    def drawn(self) -> MaskedRows:
+    def make_training_rows(self) -> MaskedRows:
         """Pieces of documents with gaps."""
         return self._rows(self.prepared.train, self.recipe.training.seed, fixed=self.fixed)
 
@@ -64,11 +64,16 @@ class MaskedLM(Pretraining):
         return SPECIAL
 
     @classmethod
-    def held(cls, recipe: MaskedRecipe) -> dict[str, Any]:
+    def required_sizes(cls, recipe: MaskedRecipe) -> dict[str, Any]:
         """Places for a window; segments where two texts are read, heads where the next sentence is guessed."""
-        asked = recipe.objective.next_sentence
-        segments = 2 if asked or recipe.data.pairs else 0
-        return {"context": recipe.data.context, "segments": segments, "pooler": asked, "next_sentence": asked}
+        next_sentence = recipe.objective.next_sentence
+        segments = 2 if next_sentence or recipe.data.pairs else 0
+        return {
+            "context": recipe.data.context,
+            "segments": segments,
+            "pooler": next_sentence,
+            "next_sentence": next_sentence,
+        }
 
     @classmethod
     def fill_sizes(cls, recipe: MaskedRecipe, prepared: Prepared) -> Any:
@@ -96,20 +101,24 @@ class MaskedLM(Pretraining):
         """The surprise at every masked token, and at whether the second text follows the first."""
         batch = batch.to(device_of(self.model))
         features = self.model(batch.tokens, layout=batch.row, segments=batch.kinds(self.model))
-        chosen = self.model.transform(features.index_select(0, batch.places))
-        loss, scored = lost(self.model, chosen, batch.labels), count(batch.labels)
+        masked_features = self.model.transform(features.index_select(0, batch.places))
+        loss, masked_count = sum_cross_entropy(self.model, masked_features, batch.labels), count(batch.labels)
         if batch.following is not None:
-            told = self.model.following(self.model.pooled(features, batch.row)).float()[: len(batch.following)]
-            right = batch.following != IGNORE
-            wrong = F.cross_entropy(told, batch.following, ignore_index=IGNORE, reduction="sum")
-            loss = loss + wrong * (scored / right.sum().clamp(min=1))  # both losses are means of the same weight
-        return Step(loss=loss, weight=scored, counts={"tokens": batch.row.filled})
+            following_logits = self.model.following(self.model.pool_features(features, batch.row)).float()[
+                : len(batch.following)
+            ]
+            labelled = batch.following != IGNORE
+            following_loss = F.cross_entropy(following_logits, batch.following, ignore_index=IGNORE, reduction="sum")
+            loss = loss + following_loss * (
+                masked_count / labelled.sum().clamp(min=1)
+            )  # both losses are means of the same weight
+        return Step(loss=loss, weight=masked_count, counts={"tokens": batch.row.filled})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Gaps in the held-out texts, the same every time, and a few of them to look at."""
         rows = self._rows(self.prepared.valid, 0)
-        found = guess(self.model, rows, self.prepared.tokenizer, spread=spread)
-        return Evaluation(found.metrics, self._shown(rows, found))
+        guesses = guess_masked_tokens(self.model, rows, self.prepared.tokenizer, spread=spread)
+        return Evaluation(guesses.metrics, self._sample_guesses(rows, guesses))
 
     def filler(self) -> Filler:
         """The model as it is now, ready to use."""
@@ -117,24 +126,26 @@ class MaskedLM(Pretraining):
 
     def _rows(self, corpus: Corpus, seed: int, *, fixed: bool = False) -> MaskedRows:
         data, how = self.recipe.data, self.recipe.objective
-        own, pairs = self.prepared.tokenizer, bool(data.pairs)
-        return MaskedRows(corpus, own, data.context, data.windows, seed, how=how, pairs=pairs, fixed=fixed)
+        tokenizer, pairs = self.prepared.tokenizer, bool(data.pairs)
+        return MaskedRows(corpus, tokenizer, data.context, data.windows, seed, how=how, pairs=pairs, fixed=fixed)
 
-    def _shown(self, rows: MaskedRows, found: Guesses) -> list[dict[str, Any]]:
+    def _sample_guesses(self, rows: MaskedRows, guesses: Guesses) -> list[dict[str, Any]]:
         """A few gaps with what stood there and what was guessed."""
-        own, batch = self.prepared.tokenizer, rows.batch(0)
-        shown = list[dict[str, Any]]()
-        for place, right, told in list(zip(batch.places.tolist(), batch.labels.tolist(), found.first, strict=False)):
-            if right == IGNORE or len(shown) == SHOWN:
+        tokenizer, batch = self.prepared.tokenizer, rows.batch(0)
+        samples = list[dict[str, Any]]()
+        for position, label, predicted in list(
+            zip(batch.places.tolist(), batch.labels.tolist(), guesses.first, strict=False)
+        ):
+            if label == IGNORE or len(samples) == SHOWN:
                 continue
-            first, last = max(0, place - 8), place + 8
-            shown.append(
+            first, last = max(0, position - 8), position + 8
+            samples.append(
                 {
-                    "text": own.decode(batch.tokens[first:place].tolist())
+                    "text": tokenizer.decode(batch.tokens[first:position].tolist())
                     + " [MASK] "
-                    + own.decode(batch.tokens[place + 1 : last].tolist()),
-                    "right": own.pieces([right])[0],
-                    "guess": own.pieces([told])[0],
+                    + tokenizer.decode(batch.tokens[position + 1 : last].tolist()),
+                    "right": tokenizer.pieces([label])[0],
+                    "guess": tokenizer.pieces([predicted])[0],
                 }
             )
-        return shown
+        return samples

@@ -21,14 +21,14 @@ from torch import Tensor
 
 from regard.attention.masks import Row
 from regard.config.ranges import Some
-from regard.data.hiding import Hiding
+from regard.data.hiding import TokenMasking
 from regard.data.packing import number
 from regard.data.tokenizers import Tokenizer
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import Corpus
-from regard.tasks.pretraining.rows import Spans, Windows, halved
+from regard.tasks.pretraining.rows import Spans, Windows, halve_row
 from regard.tasks.pretraining.sentences import Sentences
-from regard.tasks.pretraining.whole import Whole, whole
+from regard.tasks.pretraining.whole import WholeTexts, arrange_whole_texts
 
 SPECIAL = ("<mask>", "<sep>")
 """What a new tokenizer must have."""
@@ -68,7 +68,7 @@ class MaskedBatch:
     def to(self, device: torch.device | str) -> MaskedBatch:
         """The same on a device; the numbers of the documents stay."""
         tensors = (self.tokens, self.segments, self.places, self.labels, self.following)
-        moved = (None if each is None else each.to(device, non_blocking=True) for each in tensors)
+        moved = (None if tensor is None else tensor.to(device, non_blocking=True) for tensor in tensors)
         tokens, segments, places, labels, following = moved
         assert tokens is not None
         assert places is not None
@@ -81,16 +81,16 @@ class MaskedBatch:
 
     def halves(self) -> list[MaskedBatch]:
         """The same sequences as two batches of no fixed shape; the batch itself when it has only one."""
-        found = []
-        for some, tokens, row in halved(self.row):
+        batches = []
+        for sequences, tokens, row in halve_row(self.row):
             inside = (self.places >= tokens.start) & (self.places < tokens.stop) & (self.labels != IGNORE)
             segments = None if self.segments is None else self.segments[tokens]
-            following = None if self.following is None else self.following[some]
+            following = None if self.following is None else self.following[sequences]
             places, labels = self.places[inside] - tokens.start, self.labels[inside]
-            found.append(
-                MaskedBatch(self.tokens[tokens], row, segments, places, labels, following, self.documents[some])
+            batches.append(
+                MaskedBatch(self.tokens[tokens], row, segments, places, labels, following, self.documents[sequences])
             )
-        return found or [self]
+        return batches or [self]
 
 
 class MaskedRows:
@@ -103,7 +103,7 @@ class MaskedRows:
     def __init__(
         self,
         corpus: Corpus,
-        own: Tokenizer,
+        tokenizer: Tokenizer,
         context: int,
         windows: int,
         seed: int,
@@ -114,19 +114,19 @@ class MaskedRows:
     ) -> None:
         self.corpus, self.context, self.seed, self.fixed = corpus, context, seed, fixed
         self.how = how or MaskingConfig()
-        self.begin, self.separator, self.filler = own.role("begin"), own.role("separator"), own.filler
+        self.begin, self.separator, self.filler = tokenizer.role("begin"), tokenizer.role("separator"), tokenizer.filler
         self._frame = 3 if self.how.next_sentence or pairs else 2  # tokens of a sequence that are not of its text
         if context <= self._frame:
             raise ValueError(f"a context of {context} has no room for text: give data.context more than {self._frame}")
         self._bounds = text_bounds(corpus)
         if self.how.next_sentence and np.count_nonzero(np.diff(self._bounds)) < 2:
             raise ValueError("next_sentence needs at least two documents: say where they end (data.document)")
-        self._hiding = Hiding(own, self.how.share, self.how.unit)
-        self._sentences = Sentences(own) if self.how.next_sentence else None
+        self._hiding = TokenMasking(tokenizer, self.how.share, self.how.unit)
+        self._sentences = Sentences(tokenizer) if self.how.next_sentence else None
         self.windows = Windows(self._bounds, context - self._frame, windows, seed)
-        self.whole: Whole | None = None
+        self.whole: WholeTexts | None = None
         if pairs:
-            self.whole = whole(corpus, self._bounds, self.separator, context, windows, seed)
+            self.whole = arrange_whole_texts(corpus, self._bounds, self.separator, context, windows, seed)
 
     @property
     def rows(self) -> int:
@@ -159,62 +159,64 @@ class MaskedRows:
         random = np.random.default_rng(number(self.seed, row, 2))
         following = None
         if self.whole is not None:
-            texts, closed = self._either(*self.whole.row(row), random)
+            texts, has_text = self._swap_pairs(*self.whole.row(row), random)
         elif self.how.next_sentence:
-            first, second, following = self._pairs(self.windows.row(row), random)
-            texts, closed = [first, second], np.ones((2, len(following)), bool)
+            first, second, following = self._make_sentence_pairs(self.windows.row(row), random)
+            texts, has_text = [first, second], np.ones((2, len(following)), bool)
         else:
             texts = [self.windows.row(row)]
-            closed = np.ones((1, len(texts[0].document)), bool)
-        tokens, segments, lengths = self._framed(texts, closed)
+            has_text = np.ones((1, len(texts[0].document)), bool)
+        tokens, segments, lengths = self._add_special_tokens(texts, has_text)
         documents = texts[0].document
-        places, seen = self._hiding.draw(tokens, random)
+        places, replacements = self._hiding.draw(tokens, random)
         labels = tokens[places]
-        tokens[places] = seen
+        tokens[places] = replacements
         shape: dict[str, int] = {}
         if self.fixed:
             tail = -(-self.tokens // self.context)
             shape = {"size": self.tokens, "segments": self.sequences + tail, "most": self.sequences}
-            tokens = _filled(tokens, self.tokens, self.filler)
-            segments = _filled(segments, self.tokens, 0)
-            places, labels = _filled(places, self.hidden, 0), _filled(labels, self.hidden, IGNORE)
-            following = None if following is None else _filled(following, self.sequences, IGNORE)
+            tokens = _pad_to(tokens, self.tokens, self.filler)
+            segments = _pad_to(segments, self.tokens, 0)
+            places, labels = _pad_to(places, self.hidden, 0), _pad_to(labels, self.hidden, IGNORE)
+            following = None if following is None else _pad_to(following, self.sequences, IGNORE)
         layout = Row.of(torch.from_numpy(lengths), longest=self.context, **shape)
         ids, hidden, truth, numbers = map(torch.from_numpy, (tokens, places, labels, documents))
         kinds = torch.from_numpy(segments) if len(texts) > 1 else None
         follows = None if following is None else torch.from_numpy(following)
         return MaskedBatch(ids, layout, kinds, hidden, truth, follows, numbers)
 
-    def _either(
+    def _swap_pairs(
         self, first: Spans, second: Spans, random: np.random.Generator
     ) -> tuple[list[Spans], Bool[np.ndarray, "text sequence"]]:
         """The texts of pairs in either order, and which texts there are: all first ones, and the second of a pair."""
-        paired = second.document >= 0
-        turned = (random.random(len(paired)) < 0.5) & paired
+        is_pair = second.document >= 0
+        reversed_pair = (random.random(len(is_pair)) < 0.5) & is_pair
         swapped = [
-            Spans(*(np.where(turned, theirs, own) for own, theirs in zip(text, other, strict=True)))
+            Spans(*(np.where(reversed_pair, partner, original) for original, partner in zip(text, other, strict=True)))
             for text, other in ((first, second), (second, first))
         ]
-        return swapped, np.stack([np.ones_like(paired), paired])
+        return swapped, np.stack([np.ones_like(is_pair), is_pair])
 
-    def _pairs(self, spans: Spans, random: np.random.Generator) -> tuple[Spans, Spans, Int[np.ndarray, "sequence"]]:
+    def _make_sentence_pairs(
+        self, spans: Spans, random: np.random.Generator
+    ) -> tuple[Spans, Spans, Int[np.ndarray, "sequence"]]:
         """Every piece cut in two, and of half of them the second part replaced by one of another document."""
         lengths = spans.lengths
         cut = spans.first + 1 + (random.random(len(lengths)) * (lengths - 1)).astype(np.int64)
         cut = np.minimum(cut, spans.last)  # a single token has nothing after it
-        cut, whole = self._between(spans, cut)
-        other = (random.random(len(lengths)) < 0.5) & (lengths > 1)
-        following = np.where(lengths > 1, other, IGNORE).astype(np.int64)
-        elsewhere = self._elsewhere(spans.document, spans.last - cut, whole, random)
-        first, last = np.where(other, elsewhere.first, cut), np.where(other, elsewhere.last, spans.last)
-        document = np.where(other, elsewhere.document, spans.document)
+        cut, at_sentence = self._snap_to_sentences(spans, cut)
+        replaced = (random.random(len(lengths)) < 0.5) & (lengths > 1)
+        following = np.where(lengths > 1, replaced, IGNORE).astype(np.int64)
+        elsewhere = self._sample_other_documents(spans.document, spans.last - cut, at_sentence, random)
+        first, last = np.where(replaced, elsewhere.first, cut), np.where(replaced, elsewhere.last, spans.last)
+        document = np.where(replaced, elsewhere.document, spans.document)
         return Spans(spans.first, cut, spans.document), Spans(first, last, document), following
 
-    def _elsewhere(
+    def _sample_other_documents(
         self,
         documents: Int[np.ndarray, "sequence"],
         lengths: Int[np.ndarray, "sequence"],
-        whole: Bool[np.ndarray, "sequence"],
+        at_sentence: Bool[np.ndarray, "sequence"],
         random: np.random.Generator,
     ) -> Spans:
         """For each a piece of another document, as long as asked if one of some that are drawn is.
@@ -223,50 +225,52 @@ class MaskedRows:
         """
         bounds = self._bounds
         begin, size = bounds[documents], np.diff(bounds)[documents]
-        drawn = (random.random((TRIES, len(documents))) * (bounds[-1] - size)).astype(np.int64)
-        drawn += np.where(drawn >= begin, size, 0)  # a place outside the document
-        candidates = np.searchsorted(bounds, drawn, side="right") - 1
+        sampled = (random.random((TRIES, len(documents))) * (bounds[-1] - size)).astype(np.int64)
+        sampled += np.where(sampled >= begin, size, 0)  # a place outside the document
+        candidates = np.searchsorted(bounds, sampled, side="right") - 1
         enough = np.diff(bounds)[candidates] >= lengths
-        chosen = candidates[np.argmax(enough, axis=0), np.arange(len(documents))]
-        room = np.diff(bounds)[chosen] - lengths
-        first = bounds[chosen] + (random.random(len(chosen)) * np.maximum(room + 1, 1)).astype(np.int64)
-        first = np.where(room > 0, first, bounds[chosen])
-        around = np.maximum(bounds[chosen], first - self.windows.size)
-        until = np.minimum(bounds[chosen] + np.maximum(room, 0), first + self.windows.size)
-        near, there = self._between(Spans(around, until + 1, chosen), first)
-        first = np.where(whole, np.where(there, near, bounds[chosen]), first)
-        return Spans(first, np.minimum(first + lengths, bounds[chosen + 1]), chosen)
+        other_documents = candidates[np.argmax(enough, axis=0), np.arange(len(documents))]
+        room = np.diff(bounds)[other_documents] - lengths
+        first = bounds[other_documents] + (random.random(len(other_documents)) * np.maximum(room + 1, 1)).astype(
+            np.int64
+        )
+        first = np.where(room > 0, first, bounds[other_documents])
+        around = np.maximum(bounds[other_documents], first - self.windows.size)
+        until = np.minimum(bounds[other_documents] + np.maximum(room, 0), first + self.windows.size)
+        near, there = self._snap_to_sentences(Spans(around, until + 1, other_documents), first)
+        first = np.where(at_sentence, np.where(there, near, bounds[other_documents]), first)
+        return Spans(first, np.minimum(first + lengths, bounds[other_documents + 1]), other_documents)
 
-    def _between(
+    def _snap_to_sentences(
         self, spans: Spans, cut: Int[np.ndarray, "piece"]
     ) -> tuple[Int[np.ndarray, "piece"], Bool[np.ndarray, "piece"]]:
         """For each place in a piece the nearest one that is between two sentences, and whether there is one."""
         assert self._sentences is not None
-        near, there = self._sentences.nearest(self._read(spans), spans.lengths, cut - spans.first)
+        near, there = self._sentences.nearest(self._gather_tokens(spans), spans.lengths, cut - spans.first)
         return spans.first + near, there
 
-    def _read(self, spans: Spans) -> Int[np.ndarray, "token"]:
+    def _gather_tokens(self, spans: Spans) -> Int[np.ndarray, "token"]:
         """The tokens of all pieces, end to end; each document before one has an end token."""
         return self.corpus.tokens[spans.places() + np.repeat(spans.document, spans.lengths)].astype(np.int64)
 
-    def _framed(
-        self, texts: Sequence[Spans], closed: Bool[np.ndarray, "text sequence"]
+    def _add_special_tokens(
+        self, texts: Sequence[Spans], has_text: Bool[np.ndarray, "text sequence"]
     ) -> tuple[Int[np.ndarray, "token"], Int[np.ndarray, "token"], Int[np.ndarray, "sequence"]]:
         """Begin, and every text that is to be `closed` with a separator after it: tokens, their texts, and lengths."""
         sizes = np.stack([text.lengths for text in texts])  # (text, sequence)
-        lengths = sizes.sum(0) + closed.sum(0) + 1
+        lengths = sizes.sum(0) + has_text.sum(0) + 1
         starts = np.cumsum(lengths) - lengths
         tokens = np.full(int(lengths.sum()), self.separator, np.int64)
         segments = np.zeros_like(tokens)
         tokens[starts] = self.begin
-        at = starts + 1
-        for kind, (text, there) in enumerate(zip(texts, closed, strict=True)):
-            places = text.places() + np.repeat(at - text.first, text.lengths)
-            tokens[places] = self._read(text)
+        offsets = starts + 1
+        for kind, (text, present) in enumerate(zip(texts, has_text, strict=True)):
+            places = text.places() + np.repeat(offsets - text.first, text.lengths)
+            tokens[places] = self._gather_tokens(text)
             segments[places] = kind
-            at = at + text.lengths
-            segments[at[there]] = kind  # its separator
-            at = at + there
+            offsets = offsets + text.lengths
+            segments[offsets[present]] = kind  # its separator
+            offsets = offsets + present
         return tokens, segments, lengths
 
 
@@ -276,5 +280,5 @@ def text_bounds(corpus: Corpus) -> Int[np.ndarray, "bound"]:
     return starts - np.arange(len(starts))
 
 
-def _filled(values: Int[np.ndarray, "some"], size: int, filler: int) -> Int[np.ndarray, "all"]:
+def _pad_to(values: Int[np.ndarray, "some"], size: int, filler: int) -> Int[np.ndarray, "all"]:
     return np.pad(values, (0, size - len(values)), constant_values=filler)

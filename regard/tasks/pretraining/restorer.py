@@ -22,19 +22,19 @@ from regard.decoding.engine import ROWS, Engine
 from regard.decoding.exchange import Exchange
 from regard.decoding.request import Request
 from regard.decoding.teacher_forcing import Teacher
-from regard.interpret.items import Weights, axes, tokens
+from regard.interpret.items import Weights, attention_axes, tokens
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Trace
 from regard.interpret.watch import SearchWatcher, watch
 from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.models.inference import ENOUGH, Ready
 from regard.models.t5 import T5
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.pretraining.corpus import read
 from regard.tasks.pretraining.gaps import PromptedT5
-from regard.tasks.pretraining.learning import Reader, lost, measured
+from regard.tasks.pretraining.learning import Reader, evaluate_batches, sum_cross_entropy
 from regard.tasks.pretraining.spans import SpanBatch, SpanRows
 from regard.tasks.pretraining.tokenising import encode_parts
 from regard.tasks.trained import Face, chosen
@@ -90,8 +90,10 @@ class Restorer(PromptedT5, Reader, Face):
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         read_as = [self._encode(text) for text in inputs]
         batches = by_length([len(ids) for ids in read_as], budget=BUDGET)
-        found = [self._searched([read_as[number] for number in batch], how) for batch in batches]
-        return [self._restored(text, best) for text, best in zip(inputs, in_order(batches, found), strict=True)]
+        hypotheses = [self._search_batch([read_as[number] for number in batch], how) for batch in batches]
+        return [
+            self._parse_answer(text, best) for text, best in zip(inputs, in_order(batches, hypotheses), strict=True)
+        ]
 
     def exchange(self, inputs: Sequence[str], **options: Any) -> Exchange[list[Restored]]:
         """The same, with somebody else to search."""
@@ -107,8 +109,8 @@ class Restorer(PromptedT5, Reader, Face):
             )
             for ids in map(self._encode, inputs)
         ]
-        found = (yield requests) if requests else []
-        return [self._restored(text, best) for text, [best, *_] in zip(inputs, found, strict=True)]
+        hypotheses = (yield requests) if requests else []
+        return [self._parse_answer(text, best) for text, [best, *_] in zip(inputs, hypotheses, strict=True)]
 
     def make_engine(self, *, rows: int = ROWS) -> Engine:
         """Return an engine for texts as long as the model reads; answers have no limit of their own."""
@@ -138,11 +140,15 @@ class Restorer(PromptedT5, Reader, Face):
             context = min(512, self.model.config.context)
             corpus = read([str(file)], self.tokenizer, end=document or self.document)
             rows = SpanRows(corpus, self.tokenizer, context, 8, seed)
-            spans += measured(self.model, rows.rows, rows.batch, self._lost)
+            spans += evaluate_batches(self.model, rows.rows, rows.batch, self._batch_loss)
         if not spans:
             raise ValueError("no text to measure on: give at least one file")
         nats, scored, size = (sum(column) for column in zip(*spans, strict=True))
-        loss = {"nats per token": averaged([one for one, *_ in spans], [one for _, one, _ in spans], lower=True)}
+        loss = {
+            "nats per token": mean_statistics(
+                [amount for amount, *_ in spans], [amount for _, amount, _ in spans], lower=True
+            )
+        }
         bits = nats / log(2) / max(size, 1)
         measures = {
             "perplexity of a target token": f"{perplexity(nats, scored):.4g}",
@@ -152,19 +158,21 @@ class Restorer(PromptedT5, Reader, Face):
         details = {"loss": nats / scored, "perplexity": perplexity(nats, scored), "bits_per_byte": bits}
         return Scores(name or self.name, self.task, loss, measures=measures, details=details, unit="span")
 
-    def look(self, given: str, **options: Any) -> Trace:
+    def look(self, text: str, **options: Any) -> Trace:
         """Answer a text and keep where every head looked while the winning beam was written."""
         how: RestoringConfig = chosen(self, options)
-        read_as = self._encode(given)
-        with watch(self.model) as seen:
-            [best] = self._searched([read_as], how, plain=True)
+        read_as = self._encode(text)
+        with watch(self.model) as watched:
+            [best] = self._search_batch([read_as], how, plain=True)
         end = self.tokenizer.role("end")
         written = [*best.tokens, end][: len(best.path) + 1]
         sides = {"source": read_as, "target": written, "fed": [self.tokenizer.filler, *written[:-1]]}
         gaps = {id for ids in sides.values() for id in ids if SENTINEL.fullmatch(self.tokenizer.pieces([id])[0])}
         items = {side: tokens(self.tokenizer, ids, shown=gaps) for side, ids in sides.items()}
-        weights = [Weights(name, *axes(name), values=found[0]) for name, found in seen.along([best]).items()]
-        facts = {"text": given, "answer": self._restored(given, best).answer, "read": read_as, "written": written}
+        weights = [
+            Weights(name, *attention_axes(name), values=matrices[0]) for name, matrices in watched.along([best]).items()
+        ]
+        facts = {"text": text, "answer": self._parse_answer(text, best).answer, "read": read_as, "written": written}
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
@@ -173,36 +181,36 @@ class Restorer(PromptedT5, Reader, Face):
         fed = [self.tokenizer.filler, *written[:-1]]
         inputs = torch.tensor([read_as], device=device), torch.tensor([fed], device=device)
         layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read_as, fed))
-        names = names or [one.name for one in trace.weights if one.name.startswith("decoder")]
-        found, logits = inside(
+        names = names or [attention.name for attention in trace.weights if attention.name.startswith("decoder")]
+        vectors, logits = inside(
             self.model, lambda: self.model.logits(self.model(*inputs, layouts=layouts))[0], names=names
         )
-        return Steps(found, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
+        return Steps(vectors, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
 
     def _encode(self, text: str) -> list[int]:
         """Tokens of a text, the sentinels in it as what they stand for, closed by the end token."""
-        own = self.tokenizer
-        first, *others = encode_parts(own, SENTINEL.split(text)[::2])
+        tokenizer = self.tokenizer
+        first, *others = encode_parts(tokenizer, SENTINEL.split(text)[::2])
         gaps = map(self._sentinel, SENTINEL.findall(text))
         inner = (token for gap, part in zip(gaps, others, strict=True) for token in (gap, *part))
-        found = [*first, *inner, own.role("end")]
-        if len(found) > self.model.config.context:
-            raise ValueError(f"{len(found)} tokens in one text, the model reads {self.model.config.context}: split it")
-        return found
+        ids = [*first, *inner, tokenizer.role("end")]
+        if len(ids) > self.model.config.context:
+            raise ValueError(f"{len(ids)} tokens in one text, the model reads {self.model.config.context}: split it")
+        return ids
 
     def _sentinel(self, name: str) -> int:
-        found = self.tokenizer.named(name)
-        if found is None:
+        token = self.tokenizer.find_special(name)
+        if token is None:
             raise ValueError(f"this model knows no {name}: number gaps from <extra_id_0> on")
-        return found
+        return token
 
-    def _searched(self, texts: Sequence[list[int]], how: RestoringConfig, *, plain: bool = False) -> list[Any]:
+    def _search_batch(self, texts: Sequence[list[int]], how: RestoringConfig, *, plain: bool = False) -> list[Any]:
         """The best answer to each text; writing begins with the pad token."""
         source, lengths = padded(texts, self.tokenizer.filler, None)
         prompt = torch.full((len(texts), 1), self.tokenizer.filler)
-        inputs = [each.to(self.device) for each in (source, lengths, prompt)]
+        inputs = [tensor.to(self.device) for tensor in (source, lengths, prompt)]
         model: Any = self.model if plain else self.ready(len(texts))
-        found = search(
+        hypotheses = search(
             model,
             inputs,
             Beam(beams=how.beams),
@@ -210,29 +218,29 @@ class Restorer(PromptedT5, Reader, Face):
             eos=self.tokenizer.role("end"),
             constraints=self._rules(),
         )
-        return [best for best, *_ in found]
+        return [best for best, *_ in hypotheses]
 
     def _rules(self) -> list[Constraint]:
         """Tokens that the model counts and the tokenizer does not know are never written."""
-        strange = range(self.tokenizer.vocab, self.model.config.vocab)
-        return [Forbid([[token] for token in strange])] if strange else []
+        unknown_tokens = range(self.tokenizer.vocab, self.model.config.vocab)
+        return [Forbid([[token] for token in unknown_tokens])] if unknown_tokens else []
 
-    def _restored(self, text: str, best: Any) -> Restored:
+    def _parse_answer(self, text: str, best: Any) -> Restored:
         names = self.tokenizer.pieces(best.tokens)
-        shown, spans, inner = list[str](), list[str](), list[int]()
+        parts, spans, inner = list[str](), list[str](), list[int]()
         for id, name in zip(best.tokens, names, strict=True):
             if SENTINEL.fullmatch(name):
-                spans += [self.tokenizer.decode(inner)] if shown or inner else []
-                shown, inner = [*shown, self.tokenizer.decode(inner), name], []
+                spans += [self.tokenizer.decode(inner)] if parts or inner else []
+                parts, inner = [*parts, self.tokenizer.decode(inner), name], []
             else:
                 inner.append(id)
         rest = self.tokenizer.decode(inner)
-        whole = " ".join(part.strip() for part in [*shown, rest] if part.strip())
-        return Restored(text, whole, [span.strip() for span in ([*spans, rest] if shown else [])], best.score)
+        whole = " ".join(part.strip() for part in [*parts, rest] if part.strip())
+        return Restored(text, whole, [span.strip() for span in ([*spans, rest] if parts else [])], best.score)
 
-    def _lost(self, batch: SpanBatch) -> tuple[float, int, int]:
+    def _batch_loss(self, batch: SpanBatch) -> tuple[float, int, int]:
         """Nats, tokens and bytes of what was left out; sentinels cost nats and are no bytes."""
         features = self.model(batch.source, batch.target, layouts=batch.rows)
         labels = batch.labels[batch.labels >= 0].tolist()
-        size = sum(len(self.tokenizer.spelled[label] or b"") for label in labels)
-        return float(lost(self.model, features, batch.labels)), len(labels), size
+        size = sum(len(self.tokenizer.token_bytes[label] or b"") for label in labels)
+        return float(sum_cross_entropy(self.model, features, batch.labels)), len(labels), size

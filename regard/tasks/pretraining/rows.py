@@ -18,7 +18,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.masks import Row
-from regard.data.packing import number, shuffled
+from regard.data.packing import number, permute
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import Corpus
 
@@ -102,26 +102,26 @@ class Windows:
         """The pieces of documents in this row, counted on across epochs; those of whole windows first."""
         epoch, place = divmod(row, self.rows)
         turns = np.arange(place * self.count // self.rows, (place + 1) * self.count // self.rows)
-        windows = shuffled(turns, self.count, number(self.seed, epoch, 1))
+        windows = permute(turns, self.count, number(self.seed, epoch, 1))
         first = windows * self.size - self.shift(epoch)
         first, last = np.maximum(first, 0), np.minimum(first + self.size, self.total)
         order = np.argsort(last - first < self.size, kind="stable")
-        return pieces(self.bounds, first[order], last[order])
+        return split_at_documents(self.bounds, first[order], last[order])
 
 
-def pieces(
+def split_at_documents(
     bounds: Int[np.ndarray, "bound"], first: Int[np.ndarray, "window"], last: Int[np.ndarray, "window"]
 ) -> Spans:
     """Windows cut where documents begin; nothing is left of empty ones."""
     first, last = first[first < last], last[first < last]
-    opened = np.searchsorted(bounds, first, side="right") - 1
-    closed = np.searchsorted(bounds, last, side="left") - 1
-    counts = closed - opened + 1
+    first_document = np.searchsorted(bounds, first, side="right") - 1
+    last_document = np.searchsorted(bounds, last, side="left") - 1
+    counts = last_document - first_document + 1
     window = np.repeat(np.arange(len(first)), counts)
-    document = np.arange(len(window)) - np.repeat(np.cumsum(counts) - counts - opened, counts)
+    document = np.arange(len(window)) - np.repeat(np.cumsum(counts) - counts - first_document, counts)
     begin, end = np.maximum(bounds[document], first[window]), np.minimum(bounds[document + 1], last[window])
-    real = begin < end  # a document may be empty
-    return Spans(begin[real], end[real], document[real])
+    nonempty = begin < end  # a document may be empty
+    return Spans(begin[nonempty], end[nonempty], document[nonempty])
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,14 @@ class CausalBatch:
 
     def to(self, device: torch.device | str) -> CausalBatch:
         """The same on a device; the numbers of the documents stay."""
-        tokens, labels = (each.to(device, non_blocking=True) for each in (self.tokens, self.labels))
+        tokens, labels = (tensor.to(device, non_blocking=True) for tensor in (self.tokens, self.labels))
         return CausalBatch(tokens, labels, self.row.to(device), self.documents)
 
     def halves(self) -> list[CausalBatch]:
         """The same pieces as two batches of no fixed shape; the batch itself when it has only one."""
         return [
-            CausalBatch(self.tokens[tokens], self.labels[tokens], row, self.documents[some])
-            for some, tokens, row in halved(self.row)
+            CausalBatch(self.tokens[tokens], self.labels[tokens], row, self.documents[sequences])
+            for sequences, tokens, row in halve_row(self.row)
         ] or [self]
 
 
@@ -155,7 +155,7 @@ def split_batch(batch: CausalBatch, tokens: int) -> list[CausalBatch]:
     return [part for half in halves for part in split_batch(half, tokens)]
 
 
-def halved(row: Row) -> list[tuple[slice, slice, Row]]:
+def halve_row(row: Row) -> list[tuple[slice, slice, Row]]:
     """Which sequences and which tokens are in either half of a row, and its layout; none if it has only one."""
     count = int(row.count)
     if count < 2:
@@ -164,8 +164,12 @@ def halved(row: Row) -> list[tuple[slice, slice, Row]]:
     middle = min(range(1, count), key=lambda cut: abs(2 * offsets[cut] - offsets[-1]))
     lengths = row.lengths[:count]
     return [
-        (some, slice(offsets[some.start], offsets[some.stop]), Row.of(lengths[some], longest=row.longest))
-        for some in (slice(0, middle), slice(middle, count))
+        (
+            sequences,
+            slice(offsets[sequences.start], offsets[sequences.stop]),
+            Row.of(lengths[sequences], longest=row.longest),
+        )
+        for sequences in (slice(0, middle), slice(middle, count))
     ]
 
 
@@ -193,12 +197,12 @@ class Rows:
         """The windows of this row, counted on across epochs."""
         spans = self.windows.row(row)
         if not self.fixed:
-            return causal(self.corpus, spans, longest=self.context)
+            return causal_batch(self.corpus, spans, longest=self.context)
         shape = {"size": self.tokens, "segments": self.windows.pieces + self.windows.fullest}
-        return causal(self.corpus, spans, longest=self.context, most=self.windows.pieces, **shape)
+        return causal_batch(self.corpus, spans, longest=self.context, most=self.windows.pieces, **shape)
 
 
-def causal(
+def causal_batch(
     corpus: Corpus, spans: Spans, *, longest: int | None = None, size: int | None = None, **shape: int
 ) -> CausalBatch:
     """These pieces as a row: what is predicted are their tokens, each from the one before it."""
@@ -213,7 +217,7 @@ def causal(
     return CausalBatch(torch.from_numpy(tokens), torch.from_numpy(labels), row, torch.from_numpy(spans.document))
 
 
-class Measured(Sequence[CausalBatch]):
+class EvaluationBatches(Sequence[CausalBatch]):
     """All of a corpus, every token predicted once, for measuring.
 
     Each document is read in windows of `context` tokens that do not overlap; with a `stride` they do, and only the last
@@ -243,9 +247,9 @@ class Measured(Sequence[CausalBatch]):
     def __getitem__(self, number: int) -> CausalBatch:  # type: ignore[override]
         if not 0 <= number < len(self):
             raise IndexError(number)
-        some = slice(self._cuts[number], self._cuts[number + 1])
-        spans = Spans(*(each[some] for each in self._spans))
-        batch = causal(self.corpus, spans, longest=self.context)
-        seen = spans.places() < np.repeat(self._counted[some], spans.lengths)
-        batch.labels[torch.from_numpy(seen)] = IGNORE
+        batch_spans = slice(self._cuts[number], self._cuts[number + 1])
+        spans = Spans(*(column[batch_spans] for column in self._spans))
+        batch = causal_batch(self.corpus, spans, longest=self.context)
+        context_only = spans.places() < np.repeat(self._counted[batch_spans], spans.lengths)
+        batch.labels[torch.from_numpy(context_only)] = IGNORE
         return batch

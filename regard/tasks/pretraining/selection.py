@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import UInt64
 
-from regard.data.dedup import Keys, Marks, again
+from regard.data.dedup import Keys, Marks, find_repeats
 from regard.data.holdout import count_to_hold_out, letters
 from regard.data.line_report import HELD, LineReport
 from regard.tasks.pretraining.documents import Documents, Piece
@@ -46,14 +46,14 @@ class Selection:
     tally: LineReport = field(default_factory=LineReport)
     """The same in numbers, with the first places; filled when the documents are dealt for the first time."""
 
-    def dealt(self, pieces: Iterable[Piece]) -> Iterator[tuple[Side, Piece]]:
+    def assign_sides(self, pieces: Iterable[Piece]) -> Iterator[tuple[Side, Piece]]:
         """The pieces that are learnt from or held out."""
         tally = LineReport() if self.tally.read else self.tally
         before = 0  # characters
         for number, group in groupby(pieces, key=lambda piece: piece.document):
             first = next(group)
             tally.read += 1
-            reason = self._left_out(number)
+            reason = self._exclusion_reason(number)
             if reason is not None:
                 tally.drop(reason, first.file, first.line)
                 continue
@@ -63,23 +63,23 @@ class Selection:
             else:
                 tally.kept += 1
             for piece in chain([first], group):
-                yield from [(side, piece)] if self.cut is None else self._parted(piece, before)
+                yield from [(side, piece)] if self.cut is None else self._split_at_cut(piece, before)
                 before += len(piece.text)
             before += 1
 
-    def _left_out(self, number: int) -> str | None:
+    def _exclusion_reason(self, number: int) -> str | None:
         if self.leaked.has(0, number + 1):
             return LEAKED
         return REPEATED if self.duplicates == "drop" and self.repeated.has(0, number + 1) else None
 
-    def _parted(self, piece: Piece, before: int) -> Iterator[tuple[Side, Piece]]:
+    def _split_at_cut(self, piece: Piece, before: int) -> Iterator[tuple[Side, Piece]]:
         """What lies before the cut and what after it."""
         assert self.cut is not None
-        left = max(self.cut - before, 0)
-        if piece.text[:left]:
-            yield "train", piece._replace(text=piece.text[:left])
-        if piece.text[left:]:
-            yield "valid", piece._replace(text=piece.text[left:])
+        train_length = max(self.cut - before, 0)
+        if piece.text[:train_length]:
+            yield "train", piece._replace(text=piece.text[:train_length])
+        if piece.text[train_length:]:
+            yield "valid", piece._replace(text=piece.text[train_length:])
 
 
 def select(
@@ -92,63 +92,65 @@ def select(
     scratch: Path,
 ) -> Selection:
     """One pass over all documents; the tallies hear of every line."""
-    known = np.zeros(0, np.uint64)
+    held_out_prints = np.zeros(0, np.uint64)
     if valid is not None:
-        known = np.unique(np.array([alike for _, alike, _ in prints(valid.pieces(tallies["valid"]))], np.uint64))
+        held_out_prints = np.unique(
+            np.array([alike for _, alike, _ in hash_documents(valid.pieces(tallies["valid"]))], np.uint64)
+        )
     count, lengths = 0, list[int]()
     with Keys(scratch, 4) as keys:
-        for exact, alike, characters in prints(train.pieces(tallies["train"])):
+        for exact, alike, characters in hash_documents(train.pieces(tallies["train"])):
             count += 1
             keys.add(exact, alike, count, characters)
             lengths += [characters] if count <= FEW else []
-        repeated, leaked, chosen = Marks([count]), Marks([count]), Marks([count])
+        repeated, leaked, held_out = Marks([count]), Marks([count]), Marks([count])
         kinds = [np.zeros(0, np.uint64)]  # of documents, while there are few enough to count
         total = 0
         for rows in keys.parts():
-            repeats, leaks = np.zeros(len(rows), bool), np.isin(rows[:, 1], known)
-            repeats[again(rows[:, 0])] = True
+            repeats, leaks = np.zeros(len(rows), bool), np.isin(rows[:, 1], held_out_prints)
+            repeats[find_repeats(rows[:, 0])] = True
             repeated.add(rows[repeats, 2])
             leaked.add(rows[leaks, 2])
             kinds += [np.unique(rows[~leaks, 1])] if valid is None and count <= MANY else []
-            total += _size(rows[~leaks & ~(repeats & (duplicates == "drop"))])
+            total += _total_characters(rows[~leaks & ~(repeats & (duplicates == "drop"))])
         cut, distinct = None, np.unique(np.concatenate(kinds))
         if valid is None and held and 0 < len(distinct) < FEW and count <= MANY:
             cut = int(total * (1 - held))
             total = cut
         elif valid is None and held:
-            bound = _bound(distinct, held)
+            bound = _held_out_threshold(distinct, held)
             for rows in keys.parts():
                 below = rows[rows[:, 1] <= bound]
-                chosen.add(below[:, 2])
-                total -= _size(_kept(below, repeated, duplicates))
-    return Selection(count, total, repeated, leaked, chosen, cut, duplicates)
+                held_out.add(below[:, 2])
+                total -= _total_characters(_drop_repeats(below, repeated, duplicates))
+    return Selection(count, total, repeated, leaked, held_out, cut, duplicates)
 
 
-def prints(pieces: Iterable[Piece]) -> Iterator[tuple[int, int, int]]:
+def hash_documents(pieces: Iterable[Piece]) -> Iterator[tuple[int, int, int]]:
     """Of every document: 64 bits of its text, 64 bits of its letters alone, and its length with its end."""
     for _, group in groupby(pieces, key=lambda piece: piece.document):
         exact, alike, characters, bare = hashlib.blake2b(digest_size=8), hashlib.blake2b(digest_size=8), 1, True
         for piece in group:
             exact.update(piece.text.encode())
-            found = letters(piece.text)
-            alike.update(found)
-            characters, bare = characters + len(piece.text), bare and not found
+            bare_letters = letters(piece.text)
+            alike.update(bare_letters)
+            characters, bare = characters + len(piece.text), bare and not bare_letters
         first = int.from_bytes(exact.digest(), "little")
         yield first, first if bare else int.from_bytes(alike.digest(), "little"), characters
 
 
-def _bound(distinct: UInt64[np.ndarray, "document"], held: float) -> np.uint64:
+def _held_out_threshold(distinct: UInt64[np.ndarray, "document"], held_share: float) -> np.uint64:
     """The largest number of a document that is held out: one at least is, and never all."""
     if not len(distinct):  # so many that nobody has counted them
-        return np.uint64(held * 2**64)
-    return distinct[count_to_hold_out(held, len(distinct), leave=1) - 1]
+        return np.uint64(held_share * 2**64)
+    return distinct[count_to_hold_out(held_share, len(distinct), leave=1) - 1]
 
 
-def _kept(rows: UInt64[np.ndarray, "row 4"], repeated: Marks, duplicates: str) -> UInt64[np.ndarray, "kept 4"]:
+def _drop_repeats(rows: UInt64[np.ndarray, "row 4"], repeated: Marks, duplicates: str) -> UInt64[np.ndarray, "kept 4"]:
     if duplicates == "keep":
         return rows
-    return rows[[not repeated.has(0, int(place)) for place in rows[:, 2]]]
+    return rows[[not repeated.has(0, int(document)) for document in rows[:, 2]]]
 
 
-def _size(rows: UInt64[np.ndarray, "row 4"]) -> int:
+def _total_characters(rows: UInt64[np.ndarray, "row 4"]) -> int:
     return int(rows[:, 3].sum())

@@ -19,28 +19,30 @@ FAR = 1 << 60
 class Sentences:
     """Ends of sentences: a stop and what closes it before a blank; ends of lines where there is none."""
 
-    def __init__(self, own: Tokenizer) -> None:
-        texts = [(piece or b"").decode("utf-8", errors="replace") for piece in own.spelled]
-        words = bool(own.closed and own.between)  # every token is one
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        texts = [(piece or b"").decode("utf-8", errors="replace") for piece in tokenizer.token_bytes]
+        words = bool(tokenizer.closed and tokenizer.between)  # every token is one
         self._stop = np.array([STOP.search(text) is not None for text in texts])
         self._rest = np.array([bool(text) and REST.fullmatch(text) is not None for text in texts])
         self._line = np.array([text.endswith("\n") for text in texts])
-        self._line[own.role("end")] = self._rest[own.role("end")] = True  # which ends lines where tokens are words
+        self._line[tokenizer.role("end")] = self._rest[tokenizer.role("end")] = (
+            True  # which ends lines where tokens are words
+        )
         self._opens = np.array([words or text[:1].isspace() for text in texts])
         self._closes = np.array([text[-1:].isspace() or UNSPACED.search(text) is not None for text in texts])
 
     def begins(self, tokens: Int[np.ndarray, "token"], *, lines: bool = False) -> Bool[np.ndarray, "token"]:
         """Whether a sentence, or a line, begins with each token because another one ended before it."""
-        found = np.zeros(len(tokens), bool)
+        begins_here = np.zeros(len(tokens), bool)
         rest = self._rest[tokens]
         if lines:
-            found[1:] = self._line[tokens[:-1]] & ~rest[1:]
-            return found
+            begins_here[1:] = self._line[tokens[:-1]] & ~rest[1:]
+            return begins_here
         last = np.maximum.accumulate(np.where(rest, 0, np.arange(len(tokens))))  # of quotes, what they close
-        over = self._stop[tokens[last]]
+        after_stop = self._stop[tokens[last]]
         apart = self._opens[tokens[1:]] | self._closes[tokens[:-1]]
-        found[1:] = over[:-1] & apart & ~rest[1:]
-        return found
+        begins_here[1:] = after_stop[:-1] & apart & ~rest[1:]
+        return begins_here
 
     def nearest(
         self,
@@ -54,15 +56,15 @@ class Sentences:
         """
         stops = np.cumsum(lengths)
         starts = stops - lengths
-        wanted = found = starts + cuts
-        there = np.zeros(len(lengths), bool)
+        targets = best = starts + cuts
+        found_any = np.zeros(len(lengths), bool)
         for lines in (True, False):
             places = np.flatnonzero(self.begins(tokens, lines=lines))
-            right = np.searchsorted(places, wanted) + 1
+            right = np.searchsorted(places, targets) + 1
             places = np.r_[-FAR, places, FAR]
             before = np.where(places[right - 1] > starts, places[right - 1], -FAR)
             after = np.where(places[right] < stops, places[right], FAR)
-            near = np.where(wanted - before <= after - wanted, before, after)
-            some = np.abs(near) < FAR
-            found, there = np.where(some, near, found), there | some
-        return found - starts, there
+            near = np.where(targets - before <= after - targets, before, after)
+            within = np.abs(near) < FAR
+            best, found_any = np.where(within, near, best), found_any | within
+        return best - starts, found_any

@@ -24,7 +24,7 @@ from regard.data.tokenizers import Tokenizer
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import Corpus
 from regard.tasks.pretraining.masking import text_bounds
-from regard.tasks.pretraining.rows import Windows, halved
+from regard.tasks.pretraining.rows import Windows, halve_row
 
 SENTINELS = 100
 COMPARED = 1 << 13  # lengths of pieces among which the worst way to cut is looked for
@@ -63,7 +63,7 @@ class SpansConfig:
         return length
 
 
-def special(how: SpansConfig, context: int) -> list[str]:
+def sentinel_names(how: SpansConfig, context: int) -> list[str]:
     """The names of the sentinels that a new tokenizer needs."""
     return [f"<extra_id_{number}>" for number in range(max(SENTINELS, how.counts(how.length(context))[1]))]
 
@@ -84,23 +84,23 @@ class SpanBatch:
     def to(self, device: torch.device | str) -> SpanBatch:
         """The same on a device; the numbers of the documents stay."""
         source, target, labels = (
-            each.to(device, non_blocking=True) for each in (self.source, self.target, self.labels)
+            tensor.to(device, non_blocking=True) for tensor in (self.source, self.target, self.labels)
         )
         return SpanBatch(source, target, labels, (self.rows[0].to(device), self.rows[1].to(device)), self.documents)
 
     def halves(self) -> list[SpanBatch]:
         """The same sequences as two batches of no fixed shape; the batch itself when it has only one."""
         source, target = self.rows
-        middle = [some for some, _, _ in halved(source)]
+        middle = [sequences for sequences, _, _ in halve_row(source)]
         return [
             SpanBatch(
-                self.source[_tokens(source, some)],
-                self.target[_tokens(target, some)],
-                self.labels[_tokens(target, some)],
-                (_part(source, some), _part(target, some)),
-                self.documents[some],
+                self.source[_tokens(source, sequences)],
+                self.target[_tokens(target, sequences)],
+                self.labels[_tokens(target, sequences)],
+                (_part(source, sequences), _part(target, sequences)),
+                self.documents[sequences],
             )
-            for some in middle
+            for sequences in middle
         ] or [self]
 
 
@@ -114,7 +114,7 @@ class SpanRows:
     def __init__(
         self,
         corpus: Corpus,
-        own: Tokenizer,
+        tokenizer: Tokenizer,
         context: int,
         windows: int,
         seed: int,
@@ -124,11 +124,11 @@ class SpanRows:
     ) -> None:
         self.corpus, self.seed, self.fixed = corpus, seed, fixed
         self.how = how or SpansConfig()
-        self.end, self.begin, self.filler = own.role("end"), own.role("pad"), own.filler
+        self.end, self.begin, self.filler = tokenizer.role("end"), tokenizer.role("pad"), tokenizer.filler
         size = self.how.length(context)
         if size < 2:
             raise ValueError(f"a context of {context} has no room for a text with a gap: give data.context more")
-        self.sentinels = _sentinels(own, self.how.counts(size)[1], context)
+        self.sentinels = _sentinels(tokenizer, self.how.counts(size)[1], context)
         self.windows = Windows(text_bounds(corpus), size, windows, seed)
 
     @property
@@ -141,7 +141,9 @@ class SpanRows:
         """Tokens of source and target of a row of fixed shape."""
         full, more = self.windows.fullest, self.windows.pieces - self.windows.fullest
         lengths = (self.how.source, self.how.target)
-        source, target = (full * of(self.windows.size) + more * _worst(of, self.windows.size) for of in lengths)
+        source, target = (
+            full * of(self.windows.size) + more * _largest_growth(of, self.windows.size) for of in lengths
+        )
         return source, target
 
     def batch(self, row: int) -> SpanBatch:
@@ -149,8 +151,8 @@ class SpanRows:
         spans = self.windows.row(row)
         lengths = spans.lengths
         text = self.corpus.tokens[spans.places() + np.repeat(spans.document, lengths)].astype(np.int64)
-        gone = left_out(lengths, self.how, np.random.default_rng(number(self.seed, row, 3)))
-        source, labels = corrupted(text, gone, lengths, self.sentinels, self.end)
+        removed = sample_spans(lengths, self.how, np.random.default_rng(number(self.seed, row, 3)))
+        source, labels = corrupt_spans(text, removed, lengths, self.sentinels, self.end)
         sizes = [np.array([of(length) for length in lengths.tolist()]) for of in (self.how.source, self.how.target)]
         target = np.concatenate([[self.begin], labels[:-1]])
         target[np.cumsum(sizes[1])[:-1]] = self.begin
@@ -160,8 +162,10 @@ class SpanRows:
             rest = (0, self.sizes[1] - len(target))
             target = np.pad(target, rest, constant_values=self.filler)
             labels = np.pad(labels, rest, constant_values=IGNORE)
-        read, begun, said, numbers = map(torch.from_numpy, (source, target, labels, spans.document))
-        return SpanBatch(read, begun, said, rows, numbers)
+        source_tensor, target_tensor, label_tensor, documents = map(
+            torch.from_numpy, (source, target, labels, spans.document)
+        )
+        return SpanBatch(source_tensor, target_tensor, label_tensor, rows, documents)
 
     def _row(self, lengths: Int[np.ndarray, "sequence"], side: int) -> Row:
         longest = [self.how.source(self.windows.size), self.how.target(self.windows.size)]
@@ -173,7 +177,7 @@ class SpanRows:
         return Row.of(torch.from_numpy(lengths), longest=longest[side], **shape)
 
 
-def left_out(
+def sample_spans(
     lengths: Int[np.ndarray, "piece"], how: SpansConfig, random: np.random.Generator
 ) -> Bool[np.ndarray, "token"]:
     """Which tokens of pieces of these lengths are left out.
@@ -182,36 +186,36 @@ def left_out(
     """
     tokens, spans = np.array([how.counts(length) for length in lengths.tolist()]).T
     parts = np.maximum(spans, 1)  # of a single token: itself, and a gap of nothing
-    both = [_parts(lengths - tokens, parts, random), _parts(tokens, parts, random)]
+    both = [_random_partition(lengths - tokens, parts, random), _random_partition(tokens, parts, random)]
     return np.repeat(np.arange(2 * int(parts.sum())) % 2 == 1, np.stack(both, 1).ravel())
 
 
-def corrupted(
+def corrupt_spans(
     text: Int[np.ndarray, "token"],
-    gone: Bool[np.ndarray, "token"],
+    removed: Bool[np.ndarray, "token"],
     lengths: Int[np.ndarray, "piece"],
     sentinels: Int[np.ndarray, "sentinel"],
     end: int,
 ) -> tuple[Int[np.ndarray, "source"], Int[np.ndarray, "target"]]:
     """Pieces with a sentinel for each span that is gone, and each sentinel with its span, an end after every piece."""
     piece = np.repeat(np.arange(len(lengths)), lengths)
-    begins = gone & ~np.concatenate([[False], gone[:-1]])  # the first token of a piece always stays
+    begins = removed & ~np.concatenate([[False], removed[:-1]])  # the first token of a piece always stays
     count = np.cumsum(begins)
     before = np.concatenate([[0], np.bincount(piece, begins).astype(np.int64).cumsum()])  # spans of earlier pieces
     mark = sentinels[(count - 1 - before[piece])[begins]]
     source = text.copy()
     source[begins] = mark
-    kept = ~gone | begins
-    read = np.full(int(kept.sum()) + len(lengths), end)
-    read[np.arange(int(kept.sum())) + piece[kept]] = source[kept]
-    said = np.full(int(gone.sum()) + len(mark) + len(lengths), end)
-    places = np.arange(int(gone.sum())) + count[gone] + piece[gone]
-    said[places] = text[gone]
-    said[places[begins[gone]] - 1] = mark
-    return read, said
+    remaining = ~removed | begins
+    sources = np.full(int(remaining.sum()) + len(lengths), end)
+    sources[np.arange(int(remaining.sum())) + piece[remaining]] = source[remaining]
+    target = np.full(int(removed.sum()) + len(mark) + len(lengths), end)
+    places = np.arange(int(removed.sum())) + count[removed] + piece[removed]
+    target[places] = text[removed]
+    target[places[begins[removed]] - 1] = mark
+    return sources, target
 
 
-def _parts(
+def _random_partition(
     totals: Int[np.ndarray, "piece"], counts: Int[np.ndarray, "piece"], random: np.random.Generator
 ) -> Int[np.ndarray, "part"]:
     """The sizes of so many parts, none of them empty, that make up each total; all of nothing is one empty part."""
@@ -226,18 +230,18 @@ def _parts(
     return np.bincount(np.cumsum(begins) - 1 + np.repeat(empty, totals), minlength=int(counts.sum()))
 
 
-def _sentinels(own: Tokenizer, count: int, context: int) -> Int[np.ndarray, "sentinel"]:
-    found = [own.named(f"<extra_id_{place}>") for place in range(count)]
-    known = [token for token in found if token is not None]
-    if len(known) < count:
+def _sentinels(tokenizer: Tokenizer, count: int, context: int) -> Int[np.ndarray, "sentinel"]:
+    candidates = [tokenizer.find_special(f"<extra_id_{place}>") for place in range(count)]
+    tokens = [token for token in candidates if token is not None]
+    if len(tokens) < count:
         raise ValueError(
             f"a context of {context} needs {count} sentinels, <extra_id_0> and so on, and this tokenizer has "
-            f"{len(known)}: lower data.context, or leave out --from to train a new tokenizer"
+            f"{len(tokens)}: lower data.context, or leave out --from to train a new tokenizer"
         )
-    return np.array(known, np.int64)
+    return np.array(tokens, np.int64)
 
 
-def _worst(of: Callable[[int], int], size: int) -> int:
+def _largest_growth(of: Callable[[int], int], size: int) -> int:
     """By how much a sequence grows at most when its piece is cut in two."""
     lengths = np.array([of(length) for length in range(1, min(size, COMPARED) + 1)])
     return max(

@@ -59,69 +59,72 @@ class Block:
     origins: Int[np.ndarray, "document 2"]
 
 
-def opening(own: Tokenizer) -> int:
+def opening_token(tokenizer: Tokenizer) -> int:
     """The token in front of a document, from which its first is predicted: begin, or end where there is no begin."""
-    return own.role("end") if own.begin is None else own.begin
+    return tokenizer.role("end") if tokenizer.begin is None else tokenizer.begin
 
 
-def ends_lines(own: Tokenizer) -> bool:
+def line_end_is_end_token(tokenizer: Tokenizer) -> bool:
     """Whether a line end is the end token, since this tokenizer has nothing else for it: a closed list without it."""
-    return own.closed and set(own.encode_normal(["\n"])[0]) <= {own.unknown}
+    return tokenizer.closed and set(tokenizer.encode_normal(["\n"])[0]) <= {tokenizer.unknown}
 
 
-def encode(own: Tokenizer, text: str) -> list[int]:
+def encode(tokenizer: Tokenizer, text: str) -> list[int]:
     """The tokens of a text as those of a document, without its end."""
-    return _documents(own, [_normal(own, text)])[0]
+    return _encode_documents(tokenizer, [_normalise_lines(tokenizer, text)])[0]
 
 
 def encode_ends(
-    own: Tokenizer, texts: Sequence[tuple[str, Sequence[str]]]
+    tokenizer: Tokenizer, texts: Sequence[tuple[str, Sequence[str]]]
 ) -> tuple[list[list[int]], list[list[list[int]]]]:
     """The tokens of texts that may go on in several ways: of what all share, and of the rest without and with each.
 
     What is shared ends where tokens meet in any case, so that it is tokenised once; blanks before what goes on are its.
     """
     heads, pieces = [], list[tuple[int, str]]()
-    for text, more in texts:
-        begun, *wholes = (_normal(own, each) for each in (text.rstrip(" \t"), *(text + each for each in more)))
-        meet = [match.end() for match in MEETING.finditer(begun, max(0, len(begun) - NEAR))]
-        at = meet[-1] if meet and all(whole.startswith(begun[: meet[-1]]) for whole in wholes) else 0
-        heads.append(begun[:at])
-        pieces += [(at, each[at:]) for each in (begun, *wholes)]
-    coded = iter(_encoded(own, pieces))
-    return _documents(own, heads), [[next(coded) for _ in (text, *more)] for text, more in texts]
+    for text, endings in texts:
+        stem, *wholes = (
+            _normalise_lines(tokenizer, variant)
+            for variant in (text.rstrip(" \t"), *(text + variant for variant in endings))
+        )
+        meet = [match.end() for match in MEETING.finditer(stem, max(0, len(stem) - NEAR))]
+        cut = meet[-1] if meet and all(whole.startswith(stem[: meet[-1]]) for whole in wholes) else 0
+        heads.append(stem[:cut])
+        pieces += [(cut, variant[cut:]) for variant in (stem, *wholes)]
+    coded = iter(_encode_pieces(tokenizer, pieces))
+    return _encode_documents(tokenizer, heads), [[next(coded) for _ in (text, *endings)] for text, endings in texts]
 
 
-def _documents(own: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+def _encode_documents(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of normalised texts."""
-    pieces = [list(enumerate(cuts([text]))) for text in texts]
-    coded = iter(_encoded(own, list(chain.from_iterable(pieces))))
-    return [[token for _ in some for token in next(coded)] for some in pieces]
+    pieces = [list(enumerate(split_text([text]))) for text in texts]
+    coded = iter(_encode_pieces(tokenizer, list(chain.from_iterable(pieces))))
+    return [[token for _ in text_pieces for token in next(coded)] for text_pieces in pieces]
 
 
-def _normal(own: Tokenizer, text: str) -> str:
-    return "\n".join(map(own.how.normal, text.split("\n")))
+def _normalise_lines(tokenizer: Tokenizer, text: str) -> str:
+    return "\n".join(map(tokenizer.how.normal, text.split("\n")))
 
 
-def cuts(texts: Iterable[str]) -> Iterator[str]:
+def split_text(texts: Iterable[str]) -> Iterator[str]:
     """A text that comes in parts, in pieces of at most PIECE characters; joined they are the same."""
-    left = ""
+    rest = ""
     for part in texts:
-        text, at = left + part, 0
-        while len(text) - at > PIECE:
-            end = _seam(text, at, at + PIECE)
-            yield text[at:end]
-            at = end
-        left = text[at:]
-    if left:
-        yield left
+        text, start = rest + part, 0
+        while len(text) - start > PIECE:
+            end = _find_cut(text, start, start + PIECE)
+            yield text[start:end]
+            start = end
+        rest = text[start:]
+    if rest:
+        yield rest
 
 
-def tokenised(own: Tokenizer, pieces: Iterable[Piece], amount: Amount) -> Iterator[Block]:
+def tokenise_documents(tokenizer: Tokenizer, pieces: Iterable[Piece], amount: Amount) -> Iterator[Block]:
     """Tokens of all documents, each closed by the end token; `amount` hears how much text they were."""
-    end, at = own.role("end"), 0
-    for block in _blocks(pieces):
-        coded = iter(_paired(own, [(place, text) for _, place, text in block if text is not None]))
+    end, offset = tokenizer.role("end"), 0
+    for block in _group_into_blocks(pieces):
+        coded = iter(_encode_pairs(tokenizer, [(place, text) for _, place, text in block if text is not None]))
         flat, starts, origins = list[int](), list[int](), list[tuple[int, int]]()
         for piece, place, text in block:
             if text is None:
@@ -129,25 +132,25 @@ def tokenised(own: Tokenizer, pieces: Iterable[Piece], amount: Amount) -> Iterat
                 flat.append(end)
                 continue
             if place == 0:
-                starts.append(at + len(flat))
+                starts.append(offset + len(flat))
                 origins.append((piece.file, piece.line))
             amount.add(text)
             flat += next(coded)
         tokens = np.array(flat, np.int32)
-        amount.unknown += int((tokens == own.unknown).sum()) if own.unknown is not None else 0
-        at += len(flat)
+        amount.unknown += int((tokens == tokenizer.unknown).sum()) if tokenizer.unknown is not None else 0
+        offset += len(flat)
         yield Block(tokens, np.array(starts, np.int64), np.array(origins, np.int64).reshape(-1, 2))
 
 
 Cut = tuple[Piece, int, str | None]  # of which document, which piece of it, its text; None: the document ends
 
 
-def _blocks(pieces: Iterable[Piece]) -> Iterator[list[Cut]]:
+def _group_into_blocks(pieces: Iterable[Piece]) -> Iterator[list[Cut]]:
     """Texts to tokenise together."""
     block, size = list[Cut](), 0
     for _, group in groupby(pieces, key=lambda piece: piece.document):
         first = next(group)
-        for place, text in enumerate(cuts(piece.text for piece in chain([first], group))):
+        for place, text in enumerate(split_text(piece.text for piece in chain([first], group))):
             block.append((first, place, text))
             size += len(text)
             if size > BLOCK:
@@ -158,40 +161,42 @@ def _blocks(pieces: Iterable[Piece]) -> Iterator[list[Cut]]:
         yield block
 
 
-def _paired(own: Tokenizer, texts: Sequence[tuple[int, str]]) -> list[list[int]]:
+def _encode_pairs(tokenizer: Tokenizer, texts: Sequence[tuple[int, str]]) -> list[list[int]]:
     """The tokens of pieces, with the separator between the texts of a pair, the second of which begins anew."""
     parts = [text.split(BETWEEN) for _, text in texts]
     alone = (
-        (0 if n else place, part) for (place, _), some in zip(texts, parts, strict=True) for n, part in enumerate(some)
+        (0 if n else place, part)
+        for (place, _), pair_texts in zip(texts, parts, strict=True)
+        for n, part in enumerate(pair_texts)
     )
-    coded = iter(_encoded(own, list(alone)))
-    if all(len(some) == 1 for some in parts):
+    coded = iter(_encode_pieces(tokenizer, list(alone)))
+    if all(len(pair_texts) == 1 for pair_texts in parts):
         return list(coded)
     return [
-        [*next(coded), *(token for _ in others for token in (own.role("separator"), *next(coded)))]
+        [*next(coded), *(token for _ in others for token in (tokenizer.role("separator"), *next(coded)))]
         for _, *others in parts
     ]
 
 
-def _encoded(own: Tokenizer, texts: Sequence[tuple[int, str]]) -> list[list[int]]:
+def _encode_pieces(tokenizer: Tokenizer, texts: Sequence[tuple[int, str]]) -> list[list[int]]:
     """The tokens of pieces, of each of which is said which it is of its document."""
-    if ends_lines(own):
-        return [_lines(own, text.split("\n")) for _, text in texts]
-    [lead] = own.encode_normal([LEAD])
-    coded = own.encode_normal([LEAD + text if place else text for place, text in texts])
+    if line_end_is_end_token(tokenizer):
+        return [_encode_lines(tokenizer, text.split("\n")) for _, text in texts]
+    [lead] = tokenizer.encode_normal([LEAD])
+    coded = tokenizer.encode_normal([LEAD + text if place else text for place, text in texts])
     for number, (place, text) in enumerate(texts):
         if place:
             after = coded[number][: len(lead)] == lead
-            coded[number] = coded[number][len(lead) :] if after else own.encode_normal([text])[0]
+            coded[number] = coded[number][len(lead) :] if after else tokenizer.encode_normal([text])[0]
     return coded
 
 
-def _lines(own: Tokenizer, lines: Sequence[str]) -> list[int]:
-    first, *others = own.encode_normal(lines)
-    return [*first, *(token for line in others for token in (own.role("end"), *line))]
+def _encode_lines(tokenizer: Tokenizer, lines: Sequence[str]) -> list[int]:
+    first, *others = tokenizer.encode_normal(lines)
+    return [*first, *(token for line in others for token in (tokenizer.role("end"), *line))]
 
 
-def _seam(text: str, first: int, last: int) -> int:
+def _find_cut(text: str, first: int, last: int) -> int:
     """Where to cut between two places: as late as tokens surely meet, else at the last."""
     for seam in SEAMS:
         if match := seam.match(text, (first + last) // 2, last + 1):
@@ -199,17 +204,20 @@ def _seam(text: str, first: int, last: int) -> int:
     return last
 
 
-def encode_parts(own: Tokenizer, parts: Sequence[str]) -> list[list[int]]:
+def encode_parts(tokenizer: Tokenizer, parts: Sequence[str]) -> list[list[int]]:
     """The tokens of the parts of a text, between which gaps are.
 
     A blank before a gap belongs to it, since tokens begin with their blanks, unless every character is a token.
     """
-    normal = [own.how.tidy(part) for part in parts]
-    if own.between or not own.closed:
+    normal = [tokenizer.how.tidy(part) for part in parts]
+    if tokenizer.between or not tokenizer.closed:
         normal = [*(part.rstrip() for part in normal[:-1]), normal[-1]]
-    return [ids if part else [] for part, ids in zip(normal, _encoded(own, list(enumerate(normal))), strict=True)]
+    return [
+        ids if part else []
+        for part, ids in zip(normal, _encode_pieces(tokenizer, list(enumerate(normal))), strict=True)
+    ]
 
 
-def decode(own: Tokenizer, ids: Sequence[int]) -> str:
+def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """The text of tokens as those of a document."""
-    return own.decode_lines(ids) if ends_lines(own) else own.decode(ids)
+    return tokenizer.decode_lines(ids) if line_end_is_end_token(tokenizer) else tokenizer.decode(ids)

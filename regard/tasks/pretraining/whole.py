@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Int
 
-from regard.data.packing import number, shuffled
+from regard.data.packing import number, permute
 from regard.tasks.pretraining.corpus import Corpus
 from regard.tasks.pretraining.rows import Spans
 
@@ -21,7 +21,7 @@ BLOCK = 1 << 24  # tokens searched at a time
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeTexts:
     """Texts of at most `context` tokens with begin and separators, in rows that fill at most so many windows."""
 
     first: Spans
@@ -33,7 +33,7 @@ class Whole:
     seed: int
 
     @property
-    def paired(self) -> Bool[np.ndarray, "sequence"]:
+    def is_pair(self) -> Bool[np.ndarray, "sequence"]:
         """Which sequences are pairs."""
         return self.second.document >= 0
 
@@ -45,7 +45,7 @@ class Whole:
     @cached_property
     def edges(self) -> Int[np.ndarray, "edge"]:
         """The sequence that each bundle begins with, and their number at the end."""
-        ends = np.cumsum(self.first.lengths + self.second.lengths + 2 + self.paired)
+        ends = np.cumsum(self.first.lengths + self.second.lengths + 2 + self.is_pair)
         edges = [0]
         while edges[-1] < len(ends):
             before = int(ends[edges[-1] - 1]) if edges[-1] else 0
@@ -81,21 +81,23 @@ class Whole:
         """The first and the second texts of this row, counted on across epochs."""
         epoch, place = divmod(row, self.rows)
         turns = np.arange(place * self.count // self.rows, (place + 1) * self.count // self.rows)
-        bundles = shuffled(turns, self.count, number(self.seed, epoch, 1))
+        bundles = permute(turns, self.count, number(self.seed, epoch, 1))
         begin, end = self.edges[bundles], self.edges[bundles + 1]
-        chosen = Spans(begin, end, bundles).places()
-        return Spans(*(each[chosen] for each in self.first)), Spans(*(each[chosen] for each in self.second))
+        sequences = Spans(begin, end, bundles).places()
+        return Spans(*(column[sequences] for column in self.first)), Spans(
+            *(column[sequences] for column in self.second)
+        )
 
 
-def whole(
+def arrange_whole_texts(
     corpus: Corpus, bounds: Int[np.ndarray, "bound"], separator: int, context: int, most: int, seed: int
-) -> Whole:
+) -> WholeTexts:
     """All documents of a corpus with these bounds, without their ends; long ones in as many parts as they need."""
     begin, end = bounds[:-1], bounds[1:]
     middle = np.full(len(begin), -1)  # where the texts of a pair meet
-    found = _separators(corpus, separator)
-    owners = np.searchsorted(np.asarray(corpus.starts), found, side="right") - 1
-    middle[owners] = found - owners
+    separators = _find_separators(corpus, separator)
+    owners = np.searchsorted(np.asarray(corpus.starts), separators, side="right") - 1
+    middle[owners] = separators - owners
     pair = middle >= 0
     window, room = context - 2, context - 3
     parts = np.where(pair, 1, -(-(end - begin) // window))
@@ -104,23 +106,23 @@ def whole(
     pair, middle = pair[document], middle[document]
     first = begin[document] + part * window
     last = np.minimum(first + window, end[document])
-    one, other = _shortened(middle - first, end[document] - middle - 1, room)
-    last = np.where(pair, first + one, last)
+    first_length, second_length = _fit_pair(middle - first, end[document] - middle - 1, room)
+    last = np.where(pair, first + first_length, last)
     second = np.where(pair, middle + 1, 0)
-    more = Spans(second, second + np.where(pair, other, 0), np.where(pair, document, -1))
-    return Whole(Spans(first, last, document), more, context, most, seed)
+    more = Spans(second, second + np.where(pair, second_length, 0), np.where(pair, document, -1))
+    return WholeTexts(Spans(first, last, document), more, context, most, seed)
 
 
-def _shortened(
-    one: Int[np.ndarray, "pair"], other: Int[np.ndarray, "pair"], room: int
+def _fit_pair(
+    first: Int[np.ndarray, "pair"], second: Int[np.ndarray, "pair"], room: int
 ) -> tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"]]:
     """How much of two texts fits: all, or half of the room each, or what the shorter one leaves."""
     half = room // 2
-    kept = np.minimum(one, np.maximum(room - other, room - half))
-    return kept, np.minimum(other, room - kept)
+    first_length = np.minimum(first, np.maximum(room - second, room - half))
+    return first_length, np.minimum(second, room - first_length)
 
 
-def _separators(corpus: Corpus, separator: int) -> Int[np.ndarray, "pair"]:
+def _find_separators(corpus: Corpus, separator: int) -> Int[np.ndarray, "pair"]:
     """Where in the corpus a separator stands, which only pairs have."""
     tokens = corpus.tokens
     blocks = (

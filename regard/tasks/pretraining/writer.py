@@ -22,17 +22,17 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.gpt import GPT
-from regard.tasks.pretraining.corpus import Corpus, given, read
+from regard.tasks.pretraining.corpus import Corpus, corpus_from_text, read
 from regard.tasks.pretraining.gaps import PromptedGPT
-from regard.tasks.pretraining.learning import lost, measured, tokenizer_of
-from regard.tasks.pretraining.rows import CausalBatch, Measured, split_batch
-from regard.tasks.pretraining.tokenising import decode, encode, ends_lines, opening
+from regard.tasks.pretraining.learning import evaluate_batches, sum_cross_entropy, tokenizer_of
+from regard.tasks.pretraining.rows import CausalBatch, EvaluationBatches, split_batch
+from regard.tasks.pretraining.tokenising import decode, encode, line_end_is_end_token, opening_token
 from regard.tasks.surprise import Surprise, total
 from regard.tasks.trained import revived
 from regard.tasks.writing import Writes, WritingConfig
 from regard.training.task import Spread, alone
 
-LOOKED = 24  # tokens written before it is shown where the model looked
+TOKENS_SHOWN = 24  # tokens written before it is shown where the model looked
 BUDGET = 1 << 14  # tokens that are measured together
 BUDGET_ON_CPU = 1 << 10  # of these, tokens read at a time by a CPU, which gains nothing by holding more features
 
@@ -57,10 +57,12 @@ class Writer(PromptedGPT, Writes):
         settings, tokenizer = checkpoint.config, tokenizer_of(checkpoint)
         assert tokenizer is not None
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
-        opened = bool(settings.get("opened", True))
-        found = cls(revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name, opened=opened)
-        found.document = str(settings.get("document", "file"))
-        return found
+        has_opening = bool(settings.get("opened", True))
+        writer = cls(
+            revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name, opened=has_opening
+        )
+        writer.document = str(settings.get("document", "file"))
+        return writer
 
     def model_inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
         """What the model starts from, without the axis of the batch: tokens, and how many there are."""
@@ -69,27 +71,27 @@ class Writer(PromptedGPT, Writes):
     @property
     def opening(self) -> list[int]:
         """The token before a text."""
-        return [opening(self.tokenizer)] if self.opened else []
+        return [opening_token(self.tokenizer)] if self.opened else []
 
     @property
     def unreadable(self) -> Forbid:
         """Tokens that stand for no text, and those that the model counts but the tokenizer does not know."""
-        own = self.tokenizer
-        strange = set(range(own.vocab, self.model.config.vocab))
-        return Forbid([[token] for token in sorted((own.special - {own.end}) | strange)])
+        tokenizer = self.tokenizer
+        unknown_tokens = set(range(tokenizer.vocab, self.model.config.vocab))
+        return Forbid([[token] for token in sorted((tokenizer.special - {tokenizer.end}) | unknown_tokens)])
 
     def begin(self, prompt: str) -> list[int]:
         """The tokens of a beginning; characters that the model does not know are an error."""
-        if strange := self.tokenizer.strange(prompt):
+        if unknown := self.tokenizer.unknown_characters(prompt):
             raise ValueError(
-                f"the model has never seen {' '.join(map(repr, strange[:5]))}: begin with characters of its text"
+                f"the model has never seen {' '.join(map(repr, unknown[:5]))}: begin with characters of its text"
             )
         if self.model.config.context < 2:
             raise ValueError("a model that holds 1 token has no room to write: give it a context of 2 or more")
-        found = encode(self.tokenizer, prompt) if prompt else []
-        if not found and not self.opened and self.tokenizer.end is None:
+        ids = encode(self.tokenizer, prompt) if prompt else []
+        if not ids and not self.opened and self.tokenizer.end is None:
             raise ValueError("this model has no token to begin with: give a prompt")
-        return found or ([] if self.opened else [self.tokenizer.role("end")])
+        return ids or ([] if self.opened else [self.tokenizer.role("end")])
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens."""
@@ -99,7 +101,7 @@ class Writer(PromptedGPT, Writes):
         """The text of each list of tokens; of pieces of words many at once, in parallel."""
         return (
             [self.decode(tokens) for tokens in texts]
-            if ends_lines(self.tokenizer)
+            if line_end_is_end_token(self.tokenizer)
             else self.tokenizer.decode_many(texts)
         )
 
@@ -116,44 +118,46 @@ class Writer(PromptedGPT, Writes):
         with its file, line or at a blank line, as in training if nobody says.
         """
         spans: list[tuple[float, int]] = []
-        every = []
+        surprises = []
         for file in files:
             corpus = read([str(file)], self.tokenizer, end=document or self.document)
-            found, own = surprise(self.model, corpus, self._span(stride), stride=stride)
-            every.append(found)
-            spans += own
+            text_surprise, batch_spans = measure_surprise(self.model, corpus, self._span(stride), stride=stride)
+            surprises.append(text_surprise)
+            spans += batch_spans
         if not spans:
             raise ValueError("no text to measure on: give at least one file")
-        return total(every).scores(name or self.name, self.task, spans)
+        return total(surprises).scores(name or self.name, self.task, spans)
 
-    def look(self, given: str, **options: Any) -> Trace:
+    def look(self, text: str, **options: Any) -> Trace:
         """Continue a text a little and keep where every head looked while it was read and written."""
-        how = self.how(given, {"length": LOOKED, "temperature": 0.0, **options})
-        begun = self.begin(how.prompt)
-        [draft] = self._drafts(begun, config.build(WritingConfig, {**config.plain(how), "samples": 1}, where="writing"))
-        whole = self._window([*begun, *draft.tokens])
-        whole = [*whole, self.tokenizer.role("end")] if draft.finished else whole
-        fed, written = whole[:-1], whole[1:]
-        with watch(self.model) as seen, torch.no_grad():
+        how = self.how(text, {"length": TOKENS_SHOWN, "temperature": 0.0, **options})
+        prompt_ids = self.begin(how.prompt)
+        [draft] = self._drafts(
+            prompt_ids, config.build(WritingConfig, {**config.plain(how), "samples": 1}, where="writing")
+        )
+        all_ids = self._window([*prompt_ids, *draft.tokens])
+        all_ids = [*all_ids, self.tokenizer.role("end")] if draft.finished else all_ids
+        fed, written = all_ids[:-1], all_ids[1:]
+        with watch(self.model) as watched, torch.no_grad():
             self._features(fed)
         items = {"target": tokens(self.tokenizer, written), "fed": tokens(self.tokenizer, fed)}
-        weights = [Weights(name, "target", "fed", seen[name][0]) for name in seen]
-        facts = {"text": given, "answer": self.decode([*begun, *draft.tokens]), "read": fed, "written": written}
+        weights = [Weights(name, "target", "fed", watched[name][0]) for name in watched]
+        facts = {"text": text, "answer": self.decode([*prompt_ids, *draft.tokens]), "read": fed, "written": written}
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
         """The vectors of all attentions (or of those named) as the text is read again, and what came next."""
         read, written = trace.facts["read"], trace.facts["written"]
-        names = names or [one.name for one in trace.weights]
+        names = names or [attention.name for attention in trace.weights]
         with torch.no_grad():
-            found, logits = inside(self.model, lambda: self.model.logits(self._features(read))[0], names=names)
-        return Steps(found, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
+            vectors, logits = inside(self.model, lambda: self.model.logits(self._features(read))[0], names=names)
+        return Steps(vectors, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
 
     def measure(self, text: str) -> Surprise:
         """How much a text surprises the model, read from its beginning."""
         if not text:
             raise ValueError("an empty text has no perplexity: give at least one character")
-        return surprise(self.model, given(text, self.tokenizer), self._span(None))[0]
+        return measure_surprise(self.model, corpus_from_text(text, self.tokenizer), self._span(None))[0]
 
     def _features(self, ids: Sequence[int]) -> Tensor:
         device = device_of(self.model)
@@ -168,19 +172,19 @@ class Writer(PromptedGPT, Writes):
         return self.context
 
 
-def surprise(
+def measure_surprise(
     model: GPT, corpus: Corpus, context: int, *, stride: int | None = None, spread: Spread = alone
 ) -> tuple[Surprise, list[tuple[float, int]]]:
     """How improbable a model finds texts, and the nats and tokens of every batch of windows."""
-    batches = Measured(corpus, context, max(1, BUDGET // context), stride=stride)
+    batches = EvaluationBatches(corpus, context, max(1, BUDGET // context), stride=stride)
 
     on_cpu = device_of(model).type == "cpu"
 
-    def read_one(batch: CausalBatch) -> tuple[float, int]:
+    def score_batch(batch: CausalBatch) -> tuple[float, int]:
         parts = split_batch(batch, BUDGET_ON_CPU) if on_cpu else [batch]
-        losses = [lost(model, model(part.tokens, layout=part.row), part.labels) for part in parts]
+        losses = [sum_cross_entropy(model, model(part.tokens, layout=part.row), part.labels) for part in parts]
         return float(torch.stack(losses).sum()), int((batch.labels >= 0).sum())
 
-    spans = measured(model, len(batches), batches.__getitem__, read_one, spread)
+    spans = evaluate_batches(model, len(batches), batches.__getitem__, score_batch, spread)
     nats, scored = (sum(column) for column in zip(*spans, strict=True))
     return Surprise(nats, scored, corpus.characters, corpus.words, corpus.bytes), spans

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.metrics.scores import Judged, Scores, Table
-from regard.metrics.significance import Statistics, averaged, interval, paired, statistics
+from regard.metrics.significance import Statistics, interval, mean_statistics, paired_test, statistics
 from regard.tasks.prompting.files import Example
 from regard.tasks.prompting.template import Template
 
@@ -17,26 +17,30 @@ TASK = "prompting"
 NONE = ("", "none", "nothing", "aucun", "rien")  # a list without names
 
 
-def chosen(name: str, examples: Sequence[Example], weighed: Any) -> Scores:
+def score_choices(name: str, examples: Sequence[Example], answer_scores: Any) -> Scores:
     """Accuracy of labels, plain and corrected, by the sum and the mean over tokens where these differ."""
-    template: Template = weighed.template
-    labels, right = template.labels, np.array([template.labels.index(one.right) for one in examples])
+    template: Template = answer_scores.template
+    labels, right = template.labels, np.array([template.labels.index(example.right) for example in examples])
     commonest, _ = Counter(right.tolist()).most_common(1)[0]
-    found: dict[str, Statistics] = {"commonest label": averaged(right == commonest)}
-    ways = [template.per_token, not template.per_token] if weighed.uneven else [template.per_token]
-    told = np.zeros((0, 0))
+    metrics: dict[str, Statistics] = {"commonest label": mean_statistics(right == commonest)}
+    ways = [template.per_token, not template.per_token] if answer_scores.lengths_differ else [template.per_token]
+    label_probabilities = np.zeros((0, 0))
     for way in ways:
-        plain, corrected = weighed.chances(per_token=way)
+        plain, corrected = answer_scores.chances(per_token=way)
         note = "" if way == template.per_token else ", per token" if way else ", summed"
-        found[f"plain{note}"] = averaged(plain.argmax(1) == right)
-        found[f"corrected{note}"] = averaged(corrected.argmax(1) == right)
-        found[f"corrected by the texts{note}"] = averaged(weighed.levelled(per_token=way).argmax(1) == right)
-        told = (corrected if template.correct else plain) if way == template.per_token else told
+        metrics[f"plain{note}"] = mean_statistics(plain.argmax(1) == right)
+        metrics[f"corrected{note}"] = mean_statistics(corrected.argmax(1) == right)
+        metrics[f"corrected by the texts{note}"] = mean_statistics(
+            answer_scores.calibrate_by_batch(per_token=way).argmax(1) == right
+        )
+        label_probabilities = (
+            (corrected if template.correct else plain) if way == template.per_token else label_probabilities
+        )
     judged = [
-        Judged(number, one.given.x, one.right, labels[int(chances.argmax())], float(chances[truth]))
-        for number, (one, chances, truth) in enumerate(zip(examples, told, right, strict=True))
+        Judged(number, example.texts.x, example.right, labels[int(chances.argmax())], float(chances[truth]))
+        for number, (example, chances, truth) in enumerate(zip(examples, label_probabilities, right, strict=True))
     ]
-    answered = Counter(one.answer for one in judged)
+    answered = Counter(example.answer for example in judged)
     chance = 1 / len(labels)
     measures = {
         "chance": f"{chance:.4g}",
@@ -48,54 +52,57 @@ def chosen(name: str, examples: Sequence[Example], weighed: Any) -> Scores:
         "commonest": labels[commonest],
         "answered": {label: answered[label] for label in labels},
     }
-    rows = [("chance", f"{chance:.3f}", "", ""), *_rows(found, "commonest label")]
+    rows = [("chance", f"{chance:.3f}", "", ""), *_score_rows(metrics, "commonest label")]
     table = Table("accuracy", ("", "accuracy", "95 %", "p, against the commonest"), rows)
-    return Scores(name, TASK, found, judged, measures, [table], details=details, unit="text", counted="probability")
+    return Scores(name, TASK, metrics, judged, measures, [table], details=details, unit="text", counted="probability")
 
 
-def written(name: str, examples: Sequence[Example], answers: Sequence[str], template: Template) -> Scores:
+def score_writing(name: str, examples: Sequence[Example], answers: Sequence[str], template: Template) -> Scores:
     """chrF of what was written beside that of a copy of the first words of the text; of lists also F1 of the names."""
-    references = [one.right for one in examples]
-    words = template.words or max(1, round(float(np.mean([len(each.split()) for each in references]))))
-    copies = [" ".join(one.given.x.split()[:words]) for one in examples]
+    references = [example.right for example in examples]
+    words = template.words or max(1, round(float(np.mean([len(line.split()) for line in references]))))
+    copies = [" ".join(example.texts.x.split()[:words]) for example in examples]
     copy = f"copy of the first {words} words"
     systems = {copy: statistics("chrf", copies, references), "written": statistics("chrf", answers, references)}
-    tables = [Table("chrF", ("", "chrF", "95 %", "p, against the copy"), _rows(systems, copy, digits=1))]
-    found = {f"chrF, {each}": one for each, one in systems.items()}
+    tables = [Table("chrF", ("", "chrF", "95 %", "p, against the copy"), _score_rows(systems, copy, digits=1))]
+    metrics = {f"chrF, {line}": example for line, example in systems.items()}
     if template.kind == "list":
-        capitals = [", ".join(word for word in one.given.x.split() if word[:1].isupper()) for one in examples]
-        both = {"every word with a capital": _names(capitals, references), "written": _names(answers, references)}
-        rows = _rows(both, "every word with a capital")
+        capitals = [", ".join(word for word in example.texts.x.split() if word[:1].isupper()) for example in examples]
+        name_systems = {
+            "every word with a capital": _names_f1(capitals, references),
+            "written": _names_f1(answers, references),
+        }
+        rows = _score_rows(name_systems, "every word with a capital")
         tables.append(Table("F1 of names", ("", "F1", "95 %", "p, against capitals"), rows))
-        found |= {f"F1, {each}": one for each, one in both.items()}
-    each = systems["written"].sentences
+        metrics |= {f"F1, {line}": example for line, example in name_systems.items()}
+    line = systems["written"].sentences
     judged = [
-        Judged(number, one.given.x, one.right, answer, float(score))
-        for number, (one, answer, score) in enumerate(zip(examples, answers, each, strict=True))
+        Judged(number, example.texts.x, example.right, answer, float(score))
+        for number, (example, answer, score) in enumerate(zip(examples, answers, line, strict=True))
     ]
     notes = [systems["written"].signature]
-    return Scores(name, TASK, found, judged, tables=tables, notes=notes, unit="text", counted="chrF")
+    return Scores(name, TASK, metrics, judged, tables=tables, notes=notes, unit="text", counted="chrF")
 
 
-def _rows(systems: Mapping[str, Statistics], base: str, *, digits: int = 3) -> list[tuple[str, ...]]:
+def _score_rows(systems: Mapping[str, Statistics], base: str, *, digits: int = 3) -> list[tuple[str, ...]]:
     """Each system with its score, its interval, and how probable its distance from the baseline is by chance."""
     rows = list[tuple[str, ...]]()
-    for name, own in systems.items():
-        several = len(own) > 1
-        span = interval(own) if several else None
-        p = paired({base: systems[base], name: own})[1].p if several and name != base else None
+    for name, system in systems.items():
+        several = len(system) > 1
+        span = interval(system) if several else None
+        p = paired_test({base: systems[base], name: system})[1].p if several and name != base else None
         between = f"{span.low:.{digits}f} to {span.high:.{digits}f}" if span else ""
-        rows.append((name, f"{own.score:.{digits}f}", between, "" if p is None else f"{p:.3f}"))
+        rows.append((name, f"{system.score:.{digits}f}", between, "" if p is None else f"{p:.3f}"))
     return rows
 
 
-def _names(answers: Sequence[str], references: Sequence[str]) -> Statistics:
+def _names_f1(answers: Sequence[str], references: Sequence[str]) -> Statistics:
     """F1 of the names in lists, over all texts: twice the shared ones, of all on both sides."""
-    both = [(_listed(one), _listed(other)) for one, other in zip(answers, references, strict=True)]
-    shared = [2 * len(one & other) for one, other in both]
-    return averaged(shared, [len(one) + len(other) for one, other in both])
+    both = [(_parse_names(first), _parse_names(second)) for first, second in zip(answers, references, strict=True)]
+    shared = [2 * len(first & second) for first, second in both]
+    return mean_statistics(shared, [len(first) + len(second) for first, second in both])
 
 
-def _listed(text: str) -> set[str]:
+def _parse_names(text: str) -> set[str]:
     names = (" ".join(name.strip(" .").casefold().split()) for name in text.split(","))
     return {name for name in names if name not in NONE}

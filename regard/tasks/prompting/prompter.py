@@ -17,7 +17,7 @@ from regard.metrics.scores import Scores
 from regard.tasks.gaps import FillsGaps, Gap
 from regard.tasks.inputs import PAIR, TEXT, Inputs
 from regard.tasks.prompting import evaluation, files
-from regard.tasks.prompting.scoring import corrected, probabilities, scores
+from regard.tasks.prompting.scoring import calibrate, probabilities, score_labels
 from regard.tasks.prompting.template import Template, Texts
 
 BLOCK = 1024  # texts answered at a time
@@ -28,7 +28,7 @@ SEPARATOR = re.compile(r"\t| \|\|\| ")  # what separates two texts of a line
 class Choice:
     """The label of a text, with the probabilities of all labels, corrected and plain."""
 
-    given: Texts
+    texts: Texts
     label: str
     corrected: dict[str, float]
     """By what the model says of the text over what it says of an empty one."""
@@ -39,15 +39,17 @@ class Choice:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        each = [{label: round(share, 6) for label, share in one.items()} for one in (self.corrected, self.uncorrected)]
-        return {**shown(self.given), "label": self.label, "corrected": each[0], "plain": each[1]}
+        rounded = [
+            {label: round(share, 6) for label, share in shares.items()} for shares in (self.corrected, self.uncorrected)
+        ]
+        return {**texts_to_json(self.texts), "label": self.label, "corrected": rounded[0], "plain": rounded[1]}
 
 
 @dataclass(frozen=True)
 class Written:
     """What a model wrote in answer to a text."""
 
-    given: Texts
+    texts: Texts
     answer: str
 
     def __str__(self) -> str:
@@ -55,37 +57,37 @@ class Written:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        return {**shown(self.given), "answer": self.answer}
+        return {**texts_to_json(self.texts), "answer": self.answer}
 
 
-def shown(given: Texts) -> dict[str, str]:
+def texts_to_json(texts: Texts) -> dict[str, str]:
     """Texts as JSON."""
-    return {"text": given.x, **({"second": given.y} if given.y else {})}
+    return {"text": texts.x, **({"second": texts.y} if texts.y else {})}
 
 
-class Weighed:
+class AnswerScores:
     """The log-probabilities of all answers to some texts, beside those to inputs without content."""
 
     def __init__(self, template: Template, tokens: Any, empty: Any) -> None:
         self.template, self.tokens, self.empty = template, tokens, empty
 
     @property
-    def uneven(self) -> bool:
+    def lengths_differ(self) -> bool:
         """Whether answers differ in length, so that the sum and the mean over their tokens differ."""
-        return any(len({len(one) for one in text}) > 1 for text in self.tokens)
+        return any(len({len(answer) for answer in text}) > 1 for text in self.tokens)
 
     def chances(self, *, per_token: bool) -> tuple[Float[np.ndarray, "text label"], Float[np.ndarray, "text label"]]:
         """Probabilities of the labels, plain and corrected."""
-        found, without = (self._scores(each, per_token) for each in (self.tokens, self.empty))
-        return probabilities(found), corrected(found, without)
+        label_scores, empty_scores = (self._scores(tokens, per_token) for tokens in (self.tokens, self.empty))
+        return probabilities(label_scores), calibrate(label_scores, empty_scores)
 
-    def levelled(self, *, per_token: bool) -> Float[np.ndarray, "text label"]:
+    def calibrate_by_batch(self, *, per_token: bool) -> Float[np.ndarray, "text label"]:
         """Probabilities corrected by the mean over these very texts (batch calibration, Zhou et al. 2024)."""
-        found = self._scores(self.tokens, per_token)
-        return corrected(found, found)
+        label_scores = self._scores(self.tokens, per_token)
+        return calibrate(label_scores, label_scores)
 
     def _scores(self, tokens: Any, per_token: bool) -> Float[np.ndarray, "text label"]:
-        return scores(tokens, [len(each) for each in self.template.phrases], per_token=per_token)
+        return score_labels(tokens, [len(words) for words in self.template.phrases], per_token=per_token)
 
 
 class Prompter:
@@ -99,12 +101,12 @@ class Prompter:
         self.trained: Any = trained
         self.template = template
         self.name = trained.name
-        if trained.onward and (late := template.answered_first):
+        if trained.onward and (late := template.text_after_answer):
             raise ValueError(f"{late} follows [Z], and {self.name} reads from left to right alone: put [Z] last")
         if template.kind != "choose" and not trained.writes:
             raise ValueError(f"{self.name} is {trained.kind} and cannot write: give a template with answers")
         if template.kind == "choose":
-            self._check_apart()
+            self._check_answers_differ()
 
     @property
     def inputs(self) -> Inputs:
@@ -121,77 +123,77 @@ class Prompter:
     def answer(self, inputs: Sequence[Any], **options: Any) -> list[Choice] | list[Written]:
         """The label of each text, or what the model writes in answer to it."""
         assert not options, "a template says all there is to say"
-        given = [self.parse(one) if isinstance(one, str) else Texts(*one) for one in inputs]
-        places = [repr(each.x[:40]) for each in given]
+        texts = [self.parse(entry) if isinstance(entry, str) else Texts(*entry) for entry in inputs]
+        places = [repr(part.x[:40]) for part in texts]
         if self.template.kind != "choose":
-            return [Written(one, text) for one, text in zip(given, self.write(given, places), strict=True)]
-        plain, corrected = self.weigh(given, places).chances(per_token=self.template.per_token)
-        best = (corrected if self.template.correct else plain).argmax(1).tolist()
-        named = [
-            [dict(zip(self.template.labels, row, strict=True)) for row in each.tolist()] for each in (corrected, plain)
+            return [Written(entry, text) for entry, text in zip(texts, self.write(texts, places), strict=True)]
+        plain, calibrated = self.weigh(texts, places).chances(per_token=self.template.per_token)
+        best = (calibrated if self.template.correct else plain).argmax(1).tolist()
+        label_chances = [
+            [dict(zip(self.template.labels, row, strict=True)) for row in part.tolist()] for part in (calibrated, plain)
         ]
-        each = zip(given, best, *named, strict=True)
-        return [Choice(one, self.template.labels[number], after, before) for one, number, after, before in each]
+        part = zip(texts, best, *label_chances, strict=True)
+        return [Choice(entry, self.template.labels[number], after, before) for entry, number, after, before in part]
 
     def evaluate(self, *names: str | Path, name: str | None = None) -> Scores:
         """How good the answers are on files of texts with their labels or references."""
-        examples, left = list[files.Example](), 0
-        for each in names:
-            own, without = files.read(str(each), self.template)
-            examples, left = [*examples, *own], left + without
+        examples, skipped = list[files.Example](), 0
+        for file in names:
+            file_examples, file_skipped = files.read(str(file), self.template)
+            examples, skipped = [*examples, *file_examples], skipped + file_skipped
         if not examples:
             raise ValueError("no text to measure on: give at least one file")
-        given, places = [one.given for one in examples], [one.place for one in examples]
+        texts, places = [example.texts for example in examples], [example.place for example in examples]
         called = name or self.name
         if self.template.kind == "choose":
-            found = evaluation.chosen(called, examples, self.weigh(given, places))
+            result = evaluation.score_choices(called, examples, self.weigh(texts, places))
         else:
-            found = evaluation.written(called, examples, self.write(given, places), self.template)
+            result = evaluation.score_writing(called, examples, self.write(texts, places), self.template)
         notes = (
-            [f"{quantity(left, 'text')} left out: no answer for {'its label' if left == 1 else 'their labels'}"]
-            if left
+            [f"{quantity(skipped, 'text')} left out: no answer for {'its label' if skipped == 1 else 'their labels'}"]
+            if skipped
             else []
         )
-        return replace(found, notes=[*found.notes, *notes])
+        return replace(result, notes=[*result.notes, *notes])
 
-    def weigh(self, given: Sequence[Texts], places: Sequence[str]) -> Weighed:
+    def weigh(self, texts: Sequence[Texts], places: Sequence[str]) -> AnswerScores:
         """The log-probabilities of all answers to these texts."""
-        tokens = [one for block in self._fitted(given, places) for one in self.trained.weigh(block)]
-        return Weighed(self.template, tokens, self._empty)
+        tokens = [log_probs for block in self._fit_prompts(texts, places) for log_probs in self.trained.weigh(block)]
+        return AnswerScores(self.template, tokens, self._empty)
 
-    def write(self, given: Sequence[Texts], places: Sequence[str]) -> list[str]:
+    def write(self, texts: Sequence[Texts], places: Sequence[str]) -> list[str]:
         """What the model writes in answer to these texts."""
         how = {"length": self.template.length, "stop": self.template.stop}
-        return [one for block in self._fitted(given, places) for one in self.trained.complete(block, **how)]
+        return [answer for block in self._fit_prompts(texts, places) for answer in self.trained.complete(block, **how)]
 
     @cached_property
     def _empty(self) -> list[list[list[float]]]:
         """The same of inputs without content."""
-        return self.trained.weigh([self.template.gap(Texts(each, each)) for each in self.template.empty])
+        return self.trained.weigh([self.template.gap(Texts(text, text)) for text in self.template.empty])
 
-    def _fitted(self, given: Sequence[Texts], places: Sequence[str]) -> Iterator[list[Gap]]:
+    def _fit_prompts(self, inputs: Sequence[Texts], places: Sequence[str]) -> Iterator[list[Gap]]:
         """Prompts in blocks, each as long as the model reads: of what is too long texts are cut, never the template."""
-        for first in range(0, len(given), BLOCK):
-            texts, where = list(given[first : first + BLOCK]), places[first : first + BLOCK]
-            gaps = [self.template.gap(each) for each in texts]
-            open = list(range(len(gaps)))
-            while open:
-                sizes = self._sizes([gaps[n] for n in open])
-                long = [(n, size) for n, size in zip(open, sizes, strict=True) if size > self.trained.reach]
-                for n, size in long:
-                    texts[n] = self._shorter(texts[n], size, where[n])
+        for first in range(0, len(inputs), BLOCK):
+            texts, where = list(inputs[first : first + BLOCK]), places[first : first + BLOCK]
+            gaps = [self.template.gap(text) for text in texts]
+            remaining = list(range(len(gaps)))
+            while remaining:
+                sizes = self._sizes([gaps[n] for n in remaining])
+                too_long = [(n, size) for n, size in zip(remaining, sizes, strict=True) if size > self.trained.reach]
+                for n, size in too_long:
+                    texts[n] = self._cut_text(texts[n], size, where[n])
                     gaps[n] = self.template.gap(texts[n])
-                open = [n for n, _ in long]
+                remaining = [n for n, _ in too_long]
             yield gaps
 
     def _sizes(self, gaps: Sequence[Gap]) -> list[int]:
         length = 0 if self.template.kind == "choose" else self.template.length
         return self.trained.sizes(gaps, length=length)
 
-    def _shorter(self, texts: Texts, size: int, place: str) -> Texts:
+    def _cut_text(self, texts: Texts, size: int, place: str) -> Texts:
         """Texts without some words of the longer one, or the line that says why not."""
         limit, cut = self.trained.reach, self.template.cut
-        sides = [each.split() for each in texts]
+        sides = [text.split() for text in texts]
         longer = max((0, 1), key=lambda side: len(sides[side]))
         if not sides[longer]:
             raise ValueError(
@@ -202,14 +204,18 @@ class Prompter:
                 f"{place}: {size} tokens with the template, {self.name} reads {limit}: shorten the text, "
                 "or let its end be cut off (cut=end, cut=start)"
             )
-        gone = max(1, (size - limit) * len(sides[longer]) // size)
-        sides[longer] = sides[longer][: len(sides[longer]) - gone] if cut == "end" else sides[longer][gone:]
+        removed = max(1, (size - limit) * len(sides[longer]) // size)
+        sides[longer] = sides[longer][: len(sides[longer]) - removed] if cut == "end" else sides[longer][removed:]
         return Texts(*map(" ".join, sides))
 
-    def _check_apart(self) -> None:
+    def _check_answers_differ(self) -> None:
         """Stop at answers that this model cannot tell apart: the same tokens, or the beginning of another's."""
         words = self.template.candidates
-        owners = [label for label, own in zip(self.template.labels, self.template.phrases, strict=True) for _ in own]
+        owners = [
+            label
+            for label, label_phrases in zip(self.template.labels, self.template.phrases, strict=True)
+            for _ in label_phrases
+        ]
         pieces = self.trained.pieces(self.template.gap(Texts("", "")))
         for number, ids in enumerate(pieces):
             for other in (n for n in range(len(pieces)) if owners[n] != owners[number]):
@@ -227,7 +233,7 @@ class Prompter:
 
 def prompt(trained: Any, template: Template, texts: Any = None) -> Any:
     """A model with a template, or its answer to a text, or its answers to several."""
-    found = Prompter(trained, template)
+    prompter = Prompter(trained, template)
     if texts is None:
-        return found
-    return found.answer([texts])[0] if isinstance(texts, str) else found.answer(texts)
+        return prompter
+    return prompter.answer([texts])[0] if isinstance(texts, str) else prompter.answer(texts)

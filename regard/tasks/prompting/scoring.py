@@ -13,27 +13,29 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-Found = Float[np.ndarray, "text label"]
+LabelScores = Float[np.ndarray, "text label"]
 
 
-def scores(
+def score_labels(
     tokens: Sequence[Sequence[Sequence[float]]], words: Sequence[int], *, per_token: bool = False
 ) -> Float[np.ndarray, "text label"]:
     """The score of every label for each text, from the log-probabilities of the tokens of all words of all labels."""
-    each = np.array([[np.mean(one) if per_token else np.sum(one) for one in text] for text in tokens])
-    parts = np.split(each, np.cumsum(words)[:-1], axis=1)
+    word_scores = np.array(
+        [[np.mean(log_probs) if per_token else np.sum(log_probs) for log_probs in text] for text in tokens]
+    )
+    parts = np.split(word_scores, np.cumsum(words)[:-1], axis=1)
     return np.column_stack([np.logaddexp.reduce(part, axis=1) - np.log(part.shape[1]) for part in parts])
 
 
-def probabilities(scores: Float[np.ndarray, "text label"]) -> Float[np.ndarray, "text label"]:
+def probabilities(label_scores: Float[np.ndarray, "text label"]) -> Float[np.ndarray, "text label"]:
     """The softmax over the labels."""
-    shifted = np.exp(scores - scores.max(1, keepdims=True))
+    shifted = np.exp(label_scores - label_scores.max(1, keepdims=True))
     return shifted / shifted.sum(1, keepdims=True)
 
 
-def corrected(
-    scores: Float[np.ndarray, "text label"], empty: Float[np.ndarray, "input label"]
+def calibrate(
+    label_scores: Float[np.ndarray, "text label"], empty: Float[np.ndarray, "input label"]
 ) -> Float[np.ndarray, "text label"]:
     """Probabilities divided by the mean of those of inputs without content, and normalised."""
     prior = probabilities(empty).mean(0)
-    return probabilities(scores - np.log(np.maximum(prior, np.finfo(np.float64).tiny)))
+    return probabilities(label_scores - np.log(np.maximum(prior, np.finfo(np.float64).tiny)))

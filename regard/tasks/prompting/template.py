@@ -115,7 +115,7 @@ class Template:
     @property
     def phrases(self) -> list[tuple[str, ...]]:
         """The words of each label."""
-        return [(each,) if isinstance(each, str) else each for each in self.answers.values()]
+        return [(words,) if isinstance(words, str) else words for words in self.answers.values()]
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -123,28 +123,28 @@ class Template:
         return tuple(word for words in self.phrases for word in words)
 
     @property
-    def answered_first(self) -> str | None:
+    def text_after_answer(self) -> str | None:
         """A text that follows its answer, which a model that reads from left to right cannot know."""
         after = self.text.partition("[Z]")[2]
         return next((f"[{place}]" for place in "XY" if f"[{place}]" in after), None)
 
-    def gap(self, given: Texts) -> Gap:
+    def gap(self, texts: Texts) -> Gap:
         """The prompt of a text, all examples in front of it."""
-        shots = [self._solved(shot) for shot in self.examples]
-        before, after = (_put(part, given) for part in self.text.split("[Z]"))
+        shots = [self._fill_example(shot) for shot in self.examples]
+        before, after = (_fill_part(part, texts) for part in self.text.split("[Z]"))
         return Gap("".join(f"{shot}{self.between}" for shot in shots) + before, after, self.candidates)
 
-    def label(self, found: str) -> str | None:
+    def label(self, raw_label: str) -> str | None:
         """The label that a file calls so, upper and lower case alike; None if it has no answer."""
-        for known in (self.names.get(found, found), self.names.get(found.lower(), found)):
+        for name in (self.names.get(raw_label, raw_label), self.names.get(raw_label.lower(), raw_label)):
             for label in self.labels:
-                if label.casefold() == known.casefold():
+                if label.casefold() == name.casefold():
                     return label
         return None
 
-    def _solved(self, shot: Shot) -> str:
+    def _fill_example(self, shot: Shot) -> str:
         answer = self.phrases[self.labels.index(shot.z)][0] if self.kind == "choose" else shot.z
-        before, after = (_put(part, Texts(shot.x, shot.y)) for part in self.text.split("[Z]"))
+        before, after = (_fill_part(part, Texts(shot.x, shot.y)) for part in self.text.split("[Z]"))
         return f"{before}{answer}{after}"
 
     def _check_answers(self) -> None:
@@ -154,12 +154,12 @@ class Template:
             return
         if len(self.answers) < 2:
             raise ValueError(f"answers has {len(self.answers)} of them: give two labels at least")
-        seen: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for label, words in zip(self.labels, self.phrases, strict=True):
             if not words or not all(word.strip() for word in words):
                 raise ValueError(f"answers.{label} is empty: give it a word")
             for word in words:
-                other = seen.setdefault(" ".join(word.casefold().split()), label)
+                other = owners.setdefault(" ".join(word.casefold().split()), label)
                 if other != label or words.count(word) > 1:
                     raise ValueError(
                         f"answers.{label}: {word!r} is also an answer of {other}: choose words that differ"
@@ -175,9 +175,9 @@ class Template:
                 raise ValueError(f"examples[{number}] has no y: the text has a place for it, [Y]")
 
 
-def _put(part: str, given: Texts) -> str:
+def _fill_part(part: str, inputs: Texts) -> str:
     """A part of the prompt with texts in their places, line ends in them as blanks."""
-    texts = {"X": given.x, "Y": given.y}
+    texts = {"X": inputs.x, "Y": inputs.y}
     return PLACES.sub(lambda place: " ".join(texts[place[1]].split()), part)
 
 
@@ -196,7 +196,7 @@ def find(name: str | Path) -> Path:
     path = check_path(name, "a template is given by its name or a file")
     if path.suffix.lower() in SUFFIXES or path.is_file():
         return path
-    shipped = {each.stem: each for each in box()}
+    shipped = {template_path.stem: template_path for template_path in shipped_paths()}
     if str(name) not in shipped:
         raise ValueError(
             f"no template named {name}{suggest(str(name), shipped)}: give a YAML file or one of {', '.join(shipped)}"
@@ -212,12 +212,12 @@ def build(settings: Mapping[str, Any], *, name: str = "template") -> Template:
         raise ValueError(f"{name}: {error}") from None
 
 
-def box() -> list[Path]:
+def shipped_paths() -> list[Path]:
     """The templates that come with Regard."""
     folder = Path(str(resources.files("regard.tasks.prompting") / "templates"))
     return sorted((path for path in folder.iterdir() if path.suffix in SUFFIXES), key=lambda path: path.stem)
 
 
-def listed() -> Iterator[tuple[str, Template]]:
+def list_templates() -> Iterator[tuple[str, Template]]:
     """Each of them by its name."""
-    return ((path.stem, read(path)) for path in box())
+    return ((path.stem, read(path)) for path in shipped_paths())

@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from regard.metrics import label_tables
-from regard.metrics.calibration import probabilities, surprise
+from regard.metrics.calibration import negative_log_likelihood, probabilities
 from regard.metrics.labels import Labels, judge
 from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 
 Results = TypeVar("Results", bound="ClassifierResults")
 
@@ -34,7 +34,7 @@ class ClassifierResults:
     @property
     def metrics(self) -> dict[str, float]:
         """Loss, accuracy and macro F1, by the names under which they are logged."""
-        loss = surprise(self.logits, self.truth, 1.0)
+        loss = negative_log_likelihood(self.logits, self.truth, 1.0)
         return {"loss": loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
 
 
@@ -62,11 +62,11 @@ def score_classifier(
     return Scores(
         name,
         task,
-        {"accuracy, %": averaged(100.0 * (answers == truth))},
+        {"accuracy, %": mean_statistics(100.0 * (answers == truth))},
         judge_examples(places, truth, answers, probabilities(results.logits, temperature), classes),
         measures={"macro F1": f"{results.labels.f1:.2%}", "loss": f"{metrics['loss']:.4f}"},
         tables=label_tables.tables(results.labels, f"{unit}s"),
-        details={**metrics, "labels": label_tables.each(results.labels)},
+        details={**metrics, "labels": label_tables.scores_by_label(results.labels)},
         unit=unit,
         counted="probability of the truth",
     )

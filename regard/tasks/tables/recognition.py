@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.config.words import nearest
+from regard.config.words import suggest_name
 from regard.data.glimpse import Glimpse
 from regard.data.tables import read_even_rows
 from regard.training.task import LIKELY, SURE, Claim, Given, data_section
@@ -16,7 +16,7 @@ def recognise(given: Given) -> Claim | None:
     if given.to is not None:
         return None
     named = given.settings.get("data") or {}
-    if given.told:  # whatever is wrong with it is said by the reader
+    if given.is_declared:  # whatever is wrong with it is said by the reader
         _, heading = next(read_even_rows(given.files[0]))
         return _claim(given, heading, named, SURE)
     looks = [Glimpse.at(name) for name in given.files]
@@ -42,5 +42,5 @@ def _claim(given: Given, heading: Sequence[str], named: Mapping[str, Any], confi
 def _target(name: str, heading: Sequence[str], named: Mapping[str, Any]) -> str:
     target = str(named.get("target", heading[-1]))
     if target not in heading:
-        raise ValueError(f"{name} has no column {target}{nearest(target, heading)}")
+        raise ValueError(f"{name} has no column {target}{suggest_name(target, heading)}")
     return target

@@ -22,12 +22,12 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
-from regard.config.words import nearest
+from regard.config.words import suggest_name
 from regard.data.examples import Examples
 from regard.data.tables import number_in
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.card import card
 from regard.tasks.inputs import ROW, InputKind, Inputs, check_files, check_path, list_inputs
@@ -37,7 +37,7 @@ from regard.tasks.tables.recognition import recognise
 from regard.tasks.trained import DirectAnswers, NoOptions, blind, chosen, described, revived
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace, power
+from regard.training.pace import default_run_length, power_of_two_below, round_between
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 
 COLUMNS = "columns.json"
@@ -88,14 +88,14 @@ class Regression(Task):
         """Layers, batches and an end that suit so many rows."""
         amount = len(prepared.train)
         hidden = next((sizes for most, sizes in HIDDEN if amount <= most), [256, 256])
-        batch = between(8, power(amount / 20), 256)
+        batch = round_between(8, power_of_two_below(amount / 20), 256)
         rows = ceil(amount / batch)
-        steps = between(500, 200 * rows, between(10_000, 5 * rows, 100_000))
+        steps = round_between(500, 200 * rows, round_between(10_000, 5 * rows, 100_000))
         return {
             "model": {"hidden": hidden},
             "data": {"batch": batch},
             "optim": {"rate": 0.003},
-            "training": pace(recipe.training, rows=rows, steps=steps, patience=20),
+            "training": default_run_length(recipe.training, rows=rows, steps=steps, patience=20),
         }
 
     @staticmethod
@@ -220,7 +220,7 @@ class Predictor(DirectAnswers):
             if name in row:
                 raise ValueError(f"{text}: column {name} is given twice: leave one out")
             if name not in self.columns.inputs:
-                raise ValueError(f"{text}: the model reads no column {name}{nearest(name, self.columns.inputs)}")
+                raise ValueError(f"{text}: the model reads no column {name}{suggest_name(name, self.columns.inputs)}")
             row[name] = number_in(value, name, text, remedy="leave the row out")
         return row
 
@@ -239,12 +239,12 @@ class Predictor(DirectAnswers):
         classes = self.columns.classes
         right = [classes[int(each)] if classes else f"{each:.6g}" for each in truths]
         if classes:
-            metrics = {"accuracy, %": averaged(100.0 * (outputs.argmax(-1).numpy() == truths))}
+            metrics = {"accuracy, %": mean_statistics(100.0 * (outputs.argmax(-1).numpy() == truths))}
             worth = outputs.softmax(-1).double().numpy()[np.arange(len(truths)), truths]
             measures, counted = {}, "probability of the truth"
         else:
             worth = np.abs(self.numbers(outputs) - truths)
-            metrics = {"mean absolute error": averaged(worth, lower=True)}
+            metrics = {"mean absolute error": mean_statistics(worth, lower=True)}
             measures, counted = {"r2": f"{judged(self.numbers(outputs), truths)['r2']:.4f}"}, "error"
         examples = [
             Judged(i + 1, place, truth, answer.text, float(each))

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from regard.decoding.teacher_forcing import Teacher
 from regard.interpret.items import tokens
-from regard.interpret.watch import Seen, watch
-from regard.interpret.words import merge, units
-from regard.tasks.translation.documents.tag_placement import strongest
+from regard.interpret.watch import AttentionRecord, watch
+from regard.interpret.words import group_items, merge
+from regard.tasks.translation.documents.tag_placement import strongest_links
 from regard.tasks.translation.model_calls import CodedPair
 from regard.tasks.translation.search import Searcher
 
@@ -45,10 +45,10 @@ def link_words(
     translator: Searcher, source: str, read: list[int], written: list[int], weights: Float[Tensor, "heads written read"]
 ) -> list[tuple[int, int]]:
     """Return (source word, answer word) of a pair by the weights of its tokens."""
-    rows = units(tokens(translator.target, [*written, translator.end]))
-    columns = units(tokens(translator.source, read, source))
+    rows = group_items(tokens(translator.target, [*written, translator.end]))
+    columns = group_items(tokens(translator.source, read, source))
     table = merge(weights.mean(0), rows, columns).tolist() if rows and columns else []
-    return [(columns[s].word or 0, rows[t].word or 0) for s, t in strongest(table)]
+    return [(columns[s].word or 0, rows[t].word or 0) for s, t in strongest_links(table)]
 
 
 def looks(
@@ -59,8 +59,8 @@ def looks(
     Pairs longer than the model reads at once are passed over.
     """
     name = attention or last_crossing(translator)
-    for numbers, seen in _watch_batches(translator.teacher, read, written, name):
-        yield from zip(numbers, seen[name], strict=True)
+    for numbers, watched in _watch_batches(translator.teacher, read, written, name):
+        yield from zip(numbers, watched[name], strict=True)
 
 
 def last_crossing(translator: Searcher) -> str:
@@ -72,14 +72,14 @@ def last_crossing(translator: Searcher) -> str:
 
 def _watch_batches(
     teaching: Teacher, read: Sequence[list[int]], written: Sequence[list[int]], name: str
-) -> Iterator[tuple[list[int], Seen]]:
+) -> Iterator[tuple[list[int], AttentionRecord]]:
     """(numbers of pairs that are read together, what was seen meanwhile), watching one attention."""
     fitting = teaching.fitting(read, written)
     for batch in teaching.batches([read[i] for i in fitting], [written[i] for i in fitting]):
         numbers = [fitting[i] for i in batch]
-        with watch(teaching.model, only=[name]) as seen:
+        with watch(teaching.model, only=[name]) as watched:
             teaching.forward([read[i] for i in numbers], [written[i] for i in numbers])
-        yield numbers, seen
+        yield numbers, watched
 
 
 class WordLooks(NamedTuple):
@@ -100,8 +100,8 @@ def average_looks(translator: Searcher, pairs: Sequence[CodedPair], *, to: str |
     teaching, name = replace(translator.teacher, model=translator.ready.reader()), last_crossing(translator)
     read = read_sources(translator, pairs, to)
     return [
-        merge_looks(pairs, read, numbers, seen.average_heads(name))
-        for numbers, seen in _watch_batches(teaching, read, [pair.answer_ids for pair in pairs], name)
+        merge_looks(pairs, read, numbers, watched.average_heads(name))
+        for numbers, watched in _watch_batches(teaching, read, [pair.answer_ids for pair in pairs], name)
     ]
 
 
@@ -135,7 +135,10 @@ def merge_words(
     Returned with how many words each example has on both sides. `rows` and `columns` say which word each token belongs
     to, after so many `skipped` tokens of the source; further tokens belong to none. A word may have no token.
     """
-    shape = [(max(own, default=-1) + 1, max(looked, default=-1) + 1) for own, looked in zip(rows, columns, strict=True)]
+    shape = [
+        (max(row_words, default=-1) + 1, max(column_words, default=-1) + 1)
+        for row_words, column_words in zip(rows, columns, strict=True)
+    ]
     most_rows, most_columns = (max(sizes) for sizes in zip(*shape, strict=True))
     row_owners = _pad_owners(rows, weights.shape[1], most_rows).to(weights.device)
     column_owners = _pad_owners(columns, weights.shape[2], most_columns, skipped).to(weights.device)
@@ -153,6 +156,6 @@ def _pad_owners(
 ) -> Int[Tensor, "example token"]:
     """The word of each token, `nobody` where there is none."""
     padded = np.full((len(owners), length), nobody, dtype=np.int64)
-    for row, own in zip(padded, owners, strict=True):
-        row[skipped : skipped + len(own)] = own
+    for row, words in zip(padded, owners, strict=True):
+        row[skipped : skipped + len(words)] = words
     return torch.from_numpy(padded)

@@ -63,13 +63,13 @@ class Considered:
 
         Answers that differ in white space only, as French ones do before a question mark, are shown once.
         """
-        told = [
+        word_rows = [
             (f"{place.text or END} {place.probability:.0%}", ", ".join(map(str, place.others))) for place in self.places
         ]
-        looks: dict[str, tuple[str, str]] = {}
+        answer_rows: dict[str, tuple[str, str]] = {}
         for text, score in ((self.answer, self.score), *self.others):
-            looks.setdefault(" ".join(text.split()), (f"{score:.3f}", text))
-        return [*told, *looks.values()]
+            answer_rows.setdefault(" ".join(text.split()), (f"{score:.3f}", text))
+        return [*word_rows, *answer_rows.values()]
 
 
 def consider(translator: Translator, text: str, *, to: str | None = None, **settings: Any) -> list[Considered]:
@@ -105,45 +105,51 @@ def consider_stepwise(
     sentences = []
     for piece in pieces:
         read = translator.encode(piece, to)
-        sentences.append((yield from _sentence(translator, piece, read, decoding, _Ask(top, least))))
+        sentences.append((yield from _consider_sentence(translator, piece, read, decoding, _Threshold(top, least))))
     return sentences
 
 
-def _sentence(
-    translator: TextSide, text: str, read: list[int], decoding: DecodingConfig, ask: _Ask
+def _consider_sentence(
+    translator: TextSide, text: str, read: list[int], decoding: DecodingConfig, ask: _Threshold
 ) -> Steps[Considered]:
     [[best, *rest]] = yield SearchCall(sources=[read], decoding=decoding)
-    places = yield from _places(translator, read, best.tokens, ask)
+    places = yield from _find_rivals(translator, read, best.tokens, ask)
     answers: dict[str, float] = {}
-    for one in (best, *rest):  # the same text in other pieces counts once
-        answers.setdefault(translator.target.decode(one.tokens), one.score)
+    for hypothesis in (best, *rest):  # the same text in other pieces counts once
+        answers.setdefault(translator.target.decode(hypothesis.tokens), hypothesis.score)
     answer, *others = answers
     return Considered(text, answer, best.score, places, tuple((other, answers[other]) for other in others))
 
 
-def _places(translator: TextSide, read: list[int], written: list[int], ask: _Ask) -> Steps[tuple[Place, ...]]:
+def _find_rivals(
+    translator: TextSide, read: list[int], written: list[int], ask: _Threshold
+) -> Steps[tuple[Place, ...]]:
     """The words of an answer, each with its rivals: every likely other token of it, written on to the end of a word."""
-    spans = [*_words(translator, written), (len(written), len(written) + 1)]
+    spans = [*_word_spans(translator, written), (len(written), len(written) + 1)]
     [score] = yield ScoreCall([read], [written], top=ask.top + 1)
     end = translator.end
-    branches = _branches(spans, [*written, end], score, ask)
+    branches = _find_branches(spans, [*written, end], score, ask)
     rivals: list[dict[tuple[str, bool], float]] = [{} for _ in spans]
-    words = yield from _finished(translator, read, [branch for branch in branches if branch.tokens[-1] != end])
+    words = yield from _complete_words(translator, read, [branch for branch in branches if branch.tokens[-1] != end])
     ends = [(branch, ("", False, branch.chance)) for branch in branches if branch.tokens[-1] == end]
-    for branch, (text, joined, chance) in (*words, *ends):
-        known = rivals[branch.word]
-        known[text, joined] = max(chance, known.get((text, joined), 0.0))  # spelled in other tokens: the likelier
+    for branch, (text, continues, chance) in (*words, *ends):
+        rival_chances = rivals[branch.word]
+        rival_chances[text, continues] = max(
+            chance, rival_chances.get((text, continues), 0.0)
+        )  # spelled in other tokens: the likelier
     places = []
-    for (begin, end), found in zip(spans, rivals, strict=True):
+    for (begin, end), word_rivals in zip(spans, rivals, strict=True):
         word = translator.target.decode(written[begin:end]).strip()
-        found.pop((word, False), None)
-        others = sorted(found.items(), key=lambda pair: -pair[1])[: ask.top]
+        word_rivals.pop((word, False), None)
+        others = sorted(word_rivals.items(), key=lambda pair: -pair[1])[: ask.top]
         chance = math.exp(sum(score.tokens[begin:end]))
-        places.append(Place(word, chance, tuple(Choice(text, chance, joined) for (text, joined), chance in others)))
+        places.append(
+            Place(word, chance, tuple(Choice(text, chance, continues) for (text, continues), chance in others))
+        )
     return tuple(places)
 
 
-class _Ask(NamedTuple):
+class _Threshold(NamedTuple):
     """How many rivals, and how probable they must be."""
 
     top: int
@@ -159,22 +165,24 @@ class _Branch(NamedTuple):
     chance: float
 
 
-def _branches(spans: Sequence[tuple[int, int]], written: Sequence[int], score: TargetScore, ask: _Ask) -> list[_Branch]:
+def _find_branches(
+    spans: Sequence[tuple[int, int]], written: Sequence[int], score: TargetScore, ask: _Threshold
+) -> list[_Branch]:
     """All beginnings of words that leave the answer at one token and are probable enough."""
-    found = []
+    branches = []
     for number, (begin, end) in enumerate(spans):
         before = 1.0
-        for place in range(begin, end):
-            for token, log_probability in score.choices[place]:
+        for position in range(begin, end):
+            for token, log_probability in score.choices[position]:
                 chance = math.exp(log_probability)
-                ends_early = token == written[-1] and place > begin  # that is the next place's business
-                if token != written[place] and before * chance >= ask.least and not ends_early:
-                    found.append(_Branch(number, begin, [*written[:place], token], before * chance))
-            before *= math.exp(score.tokens[place])
-    return found
+                ends_early = token == written[-1] and position > begin  # that is the next place's business
+                if token != written[position] and before * chance >= ask.least and not ends_early:
+                    branches.append(_Branch(number, begin, [*written[:position], token], before * chance))
+            before *= math.exp(score.tokens[position])
+    return branches
 
 
-def _finished(
+def _complete_words(
     translator: TextSide, read: list[int], branches: Sequence[_Branch]
 ) -> Steps[list[tuple[_Branch, tuple[str, bool, float]]]]:
     """Each branch written on greedily to the end of its word: the word, whether it joins the last one, its chance."""
@@ -182,26 +190,26 @@ def _finished(
         return []
     sources, prefixes = [read] * len(branches), [branch.tokens for branch in branches]
     limits = [min(len(prefix) + REST, translator.context - 1) for prefix in prefixes]
-    found = yield SearchCall(sources=sources, decoding=None, prefixes=prefixes, limits=limits)
+    completions = yield SearchCall(sources=sources, decoding=None, prefixes=prefixes, limits=limits)
     cut, joins = [], []
-    for branch, [answer] in zip(branches, found, strict=True):
+    for branch, [answer] in zip(branches, completions, strict=True):
         newest = len(branch.tokens) - 1
-        start, end = next(span for span in _words(translator, answer.tokens) if span[0] <= newest < span[1])
+        start, end = next(span for span in _word_spans(translator, answer.tokens) if span[0] <= newest < span[1])
         cut.append(answer.tokens[:end])
         joins.append(start < branch.begin)
     scores = yield ScoreCall(sources, cut)
     words = [
         (
             translator.target.decode(tokens[branch.begin :]).strip(),
-            joined,
+            continues,
             math.exp(sum(score.tokens[branch.begin : len(tokens)])),
         )
-        for branch, tokens, joined, score in zip(branches, cut, joins, scores, strict=True)
+        for branch, tokens, continues, score in zip(branches, cut, joins, scores, strict=True)
     ]
     return list(zip(branches, words, strict=True))
 
 
-def _words(translator: TextSide, tokens: Sequence[int]) -> list[tuple[int, int]]:
+def _word_spans(translator: TextSide, tokens: Sequence[int]) -> list[tuple[int, int]]:
     """Where each word begins and ends among the tokens."""
     spans: list[tuple[int, int]] = []
     last: object = None

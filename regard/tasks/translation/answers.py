@@ -31,30 +31,34 @@ class Answer:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        others = [{"translation": one.text, "score": round(one.score, 6)} for one in self.alternatives]
-        told = {"translation": self.text, "score": round(self.score, 6)}
-        told |= {"alternatives": others} if others else {}
-        told |= {"kept": self.kept} if self.kept else {}
-        told |= {"unfinished": self.unfinished} if self.unfinished else {}
-        return told | ({"foreign": self.foreign} if self.foreign else {})
+        others = [{"translation": answer.text, "score": round(answer.score, 6)} for answer in self.alternatives]
+        record = {"translation": self.text, "score": round(self.score, 6)}
+        record |= {"alternatives": others} if others else {}
+        record |= {"kept": self.kept} if self.kept else {}
+        record |= {"unfinished": self.unfinished} if self.unfinished else {}
+        return record | ({"foreign": self.foreign} if self.foreign else {})
 
 
-def worded(tokenizer: Tokenizer, group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False) -> Iterator[Answer]:
+def decode_answers(
+    tokenizer: Tokenizer, group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False
+) -> Iterator[Answer]:
     """The best hypothesis of each in words, the others behind it; the same text in other pieces counts once."""
-    texts = iter(tokenizer.decode_many([each.tokens for hypotheses in group for each in hypotheses]))
+    texts = iter(tokenizer.decode_many([hypothesis.tokens for hypotheses in group for hypothesis in hypotheses]))
     for hypotheses in group:
-        found = [Answer(next(texts), each.score, unfinished=int(not each.finished)) for each in hypotheses]
-        if len(found) > 1 and not drawn:
+        answers = [
+            Answer(next(texts), hypothesis.score, unfinished=int(not hypothesis.finished)) for hypothesis in hypotheses
+        ]
+        if len(answers) > 1 and not drawn:
             unique: dict[str, Answer] = {}
-            for answer in found:
+            for answer in answers:
                 unique.setdefault(answer.text, answer)
-            found = list(unique.values())
-        yield replace(found[0], alternatives=tuple(found[1:]))
+            answers = list(unique.values())
+        yield replace(answers[0], alternatives=tuple(answers[1:]))
 
 
-def upper(answer: Answer) -> Answer:
+def uppercase(answer: Answer) -> Answer:
     """The same in capitals."""
-    return replace(answer, text=answer.text.upper(), alternatives=tuple(map(upper, answer.alternatives)))
+    return replace(answer, text=answer.text.upper(), alternatives=tuple(map(uppercase, answer.alternatives)))
 
 
 def remove_forbidden(answer: Answer, phrases: Sequence[str]) -> Answer:
@@ -65,14 +69,14 @@ def remove_forbidden(answer: Answer, phrases: Sequence[str]) -> Answer:
     return replace(answer, text=remove_phrases(answer.text, phrases), alternatives=others)
 
 
-def rejoined(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:
+def join_pieces(plan: Sequence[sentences.Piece], answers: Sequence[Answer]) -> Answer:
     """Translations of the pieces with the white space that stood between them; the k-th best of each together."""
     if len(plan) == 1 and not plan[0].gap:
-        return found[0]
-    ranks = 1 + min((len(answer.alternatives) for answer in found if answer.alternatives), default=0)
-    joined = []
+        return answers[0]
+    ranks = 1 + min((len(answer.alternatives) for answer in answers if answer.alternatives), default=0)
+    joined_answers = []
     for rank in range(ranks):  # what was copied has no others, and stands in all
-        ranked = iter([(answer, *answer.alternatives)[rank if answer.alternatives else 0] for answer in found])
+        ranked = iter([(answer, *answer.alternatives)[rank if answer.alternatives else 0] for answer in answers])
         parts, score = [], 0.0
         for piece in plan:
             if piece.text:
@@ -80,10 +84,10 @@ def rejoined(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer
                 parts.append(answer.text)
                 score += answer.score
             parts.append(piece.gap)
-        joined.append(Answer("".join(parts), score))
-    best, *others = joined
-    kept, unfinished = (sum(getattr(answer, name) for answer in found) for name in ("kept", "unfinished"))
-    return replace(best, alternatives=tuple(others), kept=kept, unfinished=unfinished)
+        joined_answers.append(Answer("".join(parts), score))
+    best, *others = joined_answers
+    kept_count, unfinished = (sum(getattr(answer, name) for answer in answers) for name in ("kept", "unfinished"))
+    return replace(best, alternatives=tuple(others), kept=kept_count, unfinished=unfinished)
 
 
 def describe_unfinished(count: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from regard.data import cache as caches
-from regard.data.dedup import Keys, Marks, again, differing, key, origin, place
+from regard.data.dedup import Keys, Marks, find_conflicts, find_repeats, key, origin, place
 from regard.data.findings import Finding, Lengths
 from regard.data.holdout import sentence
 from regard.data.line_report import REMEMBERED, LineReport, places
@@ -33,21 +33,21 @@ def check(config: PairsConfig, tokenizer: TokenizerConfig | None = None, *, cach
     With the settings of a tokenizer, one is trained (and cached, as training does) and lengths are told in tokens too;
     otherwise nothing is known of texts too long for `config.longest`.
     """
-    home = caches.folder(cache)
+    home = caches.cache_folder(cache)
     report = Report()
     sources = Sources.find(config.train, config.valid or (), config.rules)
     with ExitStack() as stack:
         watcher = _Watcher(sources, report, *(stack.enter_context(Keys(home, columns)) for columns in (3, 2)))
         try:
-            found = sources.survey(home, watcher.see)
+            survey = sources.survey(home, watcher.see)
         except ValueError as error:  # files of different lengths, a damaged one
             report.problems.append(str(error))
             return report
-        watcher.finish(found)
+        watcher.finish(survey)
     try:
-        found.check(sources.train, sources.valid)
-        tokenizers = sources.tokenizers(tokenizer, home, lambda: found) if tokenizer else None
-        _sift(config, found, tokenizers, report)
+        survey.check(sources.train, sources.valid)
+        tokenizers = sources.tokenizers(tokenizer, home, lambda: survey) if tokenizer else None
+        _sift_pairs(config, survey, tokenizers, report)
     except ValueError as error:
         report.problems.append(str(error))
     return report
@@ -91,25 +91,25 @@ class _Watcher:
             entry = (times, -here, at)  # of equal ratios the first is kept
             (heapq.heappush if len(self._extreme) < REMEMBERED else heapq.heappushpop)(self._extreme, entry)
 
-    def finish(self, found: Survey) -> None:
+    def finish(self, survey: Survey) -> None:
         """Put into the report what only the end tells."""
         report = self.report
         report.extreme = [(times, at) for times, _, at in sorted(self._extreme, reverse=True)]
         for (side, unit), lengths in self.lengths.items():
             report.lengths.setdefault(side, {})[unit] = lengths
         for name, corpora in self.corpora.items():
-            for corpus, tally in zip(corpora, found.tallies[name], strict=True):
-                report.corpora.append(_described(name, corpus, tally))
-        lines = {name: [tally.read for tally in tallies] for name, tallies in found.tallies.items()}
+            for corpus, tally in zip(corpora, survey.tallies[name], strict=True):
+                report.corpora.append(_describe_corpus(name, corpus, tally))
+        lines = {name: [tally.read for tally in tallies] for name, tallies in survey.tallies.items()}
         repeated = Marks(lines["train"])
         first: list[int] = []
         for rows in self._pairs.parts():
-            repeated.add(rows[again(rows[:, 1]), 2])
-            several = rows[differing(rows[:, 0], rows[:, 1]), 2]
+            repeated.add(rows[find_repeats(rows[:, 1]), 2])
+            several = rows[find_conflicts(rows[:, 0], rows[:, 1]), 2]
             report.several.count += len(several)
             first = heapq.nsmallest(REMEMBERED, [*first, *several.tolist()])
-        report.several.places = [_at(self.sources.train, *origin(one)) for one in first]
-        report.repeated = _marked(repeated, self.sources.train)
+        report.several.places = [_format_place(self.sources.train, *origin(packed_place)) for packed_place in first]
+        report.repeated = _make_finding(repeated, self.sources.train)
         if self.sources.valid:
             shared = {name: Marks(lines[name]) for name in self.corpora}
             for rows in self._sentences.parts():
@@ -118,13 +118,15 @@ class _Watcher:
                 met = np.isin(rows[:, 0], common)
                 shared["train"].add(rows[met & ~valid, 1])
                 shared["valid"].add(rows[met & valid, 1] - np.uint64(VALID))
-            report.overlap = {name: _marked(marks, self.corpora[name]) for name, marks in shared.items()}
+            report.overlap = {name: _make_finding(marks, self.corpora[name]) for name, marks in shared.items()}
 
 
-def _described(name: str, corpus: Corpus, tally: LineReport) -> dict[str, Any]:
-    refused = {why: {"count": one.count, "places": places(one, corpus.files)} for why, one in tally.refused.items()}
+def _describe_corpus(name: str, corpus: Corpus, tally: LineReport) -> dict[str, Any]:
+    refused = {
+        why: {"count": finding.count, "places": places(finding, corpus.files)} for why, finding in tally.refused.items()
+    }
     headings = tally.dropped[HEADING].count if HEADING in tally.dropped else 0
-    good = tally.read - headings - sum(one.count for one in tally.refused.values())
+    good = tally.read - headings - sum(finding.count for finding in tally.refused.values())
     return {
         "set": name,
         "files": list(corpus.files),
@@ -135,37 +137,39 @@ def _described(name: str, corpus: Corpus, tally: LineReport) -> dict[str, Any]:
     }
 
 
-def _at(corpora: Sequence[Corpus], number: int, line: int) -> str:
+def _format_place(corpora: Sequence[Corpus], number: int, line: int) -> str:
     return f"{corpora[number].files[0]}:{line}"
 
 
-def _marked(marks: Marks, corpora: Sequence[Corpus]) -> Finding:
-    return Finding(len(marks), [_at(corpora, *one) for one in marks.first(REMEMBERED)])
+def _make_finding(marks: Marks, corpora: Sequence[Corpus]) -> Finding:
+    return Finding(len(marks), [_format_place(corpora, *position) for position in marks.first(REMEMBERED)])
 
 
-def _sift(config: PairsConfig, found: Survey, tokenizers: tuple[Tokenizer, Tokenizer] | None, report: Report) -> None:
+def _sift_pairs(
+    config: PairsConfig, survey: Survey, tokenizers: tuple[Tokenizer, Tokenizer] | None, report: Report
+) -> None:
     """What would be learnt from and left out, told as training would tell it."""
     train, valid = (_Sieve(config, tokenizers, drop) for drop in (config.overlong == "drop", False))
-    indexing.index(config.train, found, train, None if config.valid else valid)
+    indexing.index(config.train, survey, train, None if config.valid else valid)
     indexing.measure(config.valid or (), valid)
     for sieve in (train, valid):
         sieve.flush()
     for corpus, tally in zip(config.train, train.tallies, strict=True):
-        for reason, one in tally.dropped.items():
-            _join(report.dropped.setdefault(reason, Finding()), one.count, places(one, corpus.files))
-        _join(report.cut, tally.cut.count, places(tally.cut, corpus.files))
+        for reason, finding in tally.dropped.items():
+            _extend_finding(report.dropped.setdefault(reason, Finding()), finding.count, places(finding, corpus.files))
+        _extend_finding(report.cut, tally.cut.count, places(tally.cut, corpus.files))
     for side, lengths in zip(SIDES, train.lengths, strict=True) if tokenizers else ():
         report.lengths[side]["tokens"] = lengths
     sets = {"train": (train, config.train), "valid": (valid, config.valid or config.train)}
     for name, (sieve, corpora) in sets.items():
         if not sum(tally.kept for tally in sieve.tallies):
-            raise indexing.nothing(name, sieve.tallies, corpora)
+            raise indexing.no_pairs_error(name, sieve.tallies, corpora)
     report.kept = {name: sum(tally.kept for tally in sieve.tallies) for name, (sieve, _) in sets.items()}
 
 
-def _join(finding: Finding, count: int, found: list[str]) -> None:
+def _extend_finding(finding: Finding, count: int, new_places: list[str]) -> None:
     finding.count += count
-    finding.places += found[: REMEMBERED - len(finding.places)]
+    finding.places += new_places[: REMEMBERED - len(finding.places)]
 
 
 class _Sieve:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.entities import comes_back, find_core, find_spelling, has_entity
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
-from regard.tasks.translation.documents.tag_placement import occurrences
+from regard.tasks.translation.documents.tag_placement import find_occurrences
 from regard.tasks.translation.lost_names import Risk, find_lost_names
 from regard.tasks.translation.lost_text import TIME, find_lost
 from regard.tasks.translation.model_calls import CodedPair, LookCall, Steps, encode_pairs
@@ -57,7 +57,7 @@ class Shielded(NamedTuple):
             return answer
         text = "".join(self.characters.get(char, char) for char in answer.text) if self.characters else answer.text
         for stand_in, placeholder in self.placeholders.items():
-            places = occurrences(stand_in, text)
+            places = find_occurrences(stand_in, text)
             if len(places) == 1:
                 text = text[: places[0][0]] + placeholder + text[places[0][1] :]
         others = tuple(self.put_back(other) for other in answer.alternatives)
@@ -101,14 +101,16 @@ def keep_entities(
     """Return the answers, those to texts with entities that copying did not bring back translated as HTML."""
     if not copies(decoding):
         return list(answers)
-    marked = (place for place, text in enumerate(texts) if "\n" not in text and has_entity(text))
-    places = [place for place in marked if not comes_back(texts[place], answers[place].text)]
+    marked = (position for position, text in enumerate(texts) if "\n" not in text and has_entity(text))
+    places = [position for position in marked if not comes_back(texts[position], answers[position].text)]
     if not places:
         return list(answers)
-    own = translator.like(decoding)
-    written = yield from documents.translate_entities(own, [texts[place] for place in places], to=to)
+    entity_translator = translator.like(decoding)
+    written = yield from documents.translate_entities(
+        entity_translator, [texts[position] for position in places], to=to
+    )
     translations = dict(zip(places, written, strict=True))
-    return [replace(answer, text=translations.get(place, answer.text)) for place, answer in enumerate(answers)]
+    return [replace(answer, text=translations.get(position, answer.text)) for position, answer in enumerate(answers)]
 
 
 class Restoration:

@@ -32,15 +32,15 @@ class Tokens(NamedTuple):
     ids: Integer[np.ndarray, "tokens"]
     lengths: Int[np.ndarray, "texts"]
 
-    def only(self, kept: np.ndarray) -> Tokens:
+    def only(self, mask: np.ndarray) -> Tokens:
         """Of these texts alone, which a mask marks."""
-        return Tokens(self.ids[np.repeat(kept, self.lengths)], self.lengths[kept])
+        return Tokens(self.ids[np.repeat(mask, self.lengths)], self.lengths[mask])
 
     def cut(self, longest: int) -> Tokens:
         """Each text with at most so many tokens, the last of which is its own last one."""
         within = np.arange(len(self.ids)) - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
-        left = np.repeat(self.lengths, self.lengths) - within
-        return Tokens(self.ids[(within < longest - 1) | (left == 1)], np.minimum(self.lengths, longest))
+        remaining = np.repeat(self.lengths, self.lengths) - within
+        return Tokens(self.ids[(within < longest - 1) | (remaining == 1)], np.minimum(self.lengths, longest))
 
 
 class Batch(NamedTuple):
@@ -55,17 +55,17 @@ class Encoder:
     """Turns batches of pairs into tokens, the end token behind every text; each comes back in its turn."""
 
     def __init__(self, tokenizers: tuple[Tokenizer, Tokenizer], *, longest: int, processes: int = 1) -> None:
-        self._given = tokenizers, longest
-        self._pool = _forked(processes, self._given) if processes > 1 else None
+        self._worker_settings = tokenizers, longest
+        self._pool = _fork_pool(processes, self._worker_settings) if processes > 1 else None
         self._ahead = 2 * processes
         self._waiting: deque[tuple[Batch, Future[tuple[Tokens, Tokens]]]] = deque()
 
     def add(self, batch: Batch) -> Iterator[tuple[Batch, tuple[Tokens, Tokens]]]:
         """Take one more batch; answers with those that are to be written now."""
         if self._pool is None:
-            yield batch, _encoded(batch, *self._given)
+            yield batch, _encode_batch(batch, *self._worker_settings)
             return
-        self._waiting.append((batch, self._pool.submit(_in_worker, batch)))
+        self._waiting.append((batch, self._pool.submit(_encode_in_worker, batch)))
         while len(self._waiting) > self._ahead:
             yield self._next()
 
@@ -98,18 +98,18 @@ def processes(pairs: int) -> int:
     return min(cores, MOST)
 
 
-_given: list[tuple[tuple[Tokenizer, Tokenizer], int]] = []  # in a worker: the tokenizers and the most tokens
+_worker_settings: list[tuple[tuple[Tokenizer, Tokenizer], int]] = []  # in a worker: the tokenizers and the most tokens
 
 
-def _forked(count: int, given: tuple[tuple[Tokenizer, Tokenizer], int]) -> ProcessPoolExecutor:
+def _fork_pool(count: int, worker_settings: tuple[tuple[Tokenizer, Tokenizer], int]) -> ProcessPoolExecutor:
     """Processes that are copies of this one; a fresh Python would run the user's script again."""
     parent = os.getpid()
 
     def begin() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of it and ends them
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        threading.Thread(target=_end_with, args=[parent], daemon=True).start()
-        _given.append(given)
+        threading.Thread(target=_exit_with_parent, args=[parent], daemon=True).start()
+        _worker_settings.append(worker_settings)
 
     pool = ProcessPoolExecutor(count, mp_context=get_context("fork"), initializer=begin)
     with warnings.catch_warnings():
@@ -118,25 +118,25 @@ def _forked(count: int, given: tuple[tuple[Tokenizer, Tokenizer], int]) -> Proce
     return pool
 
 
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """End when the process is gone that sends the work, even if it was killed."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
 
 
-def _in_worker(batch: Batch) -> tuple[Tokens, Tokens]:
-    return _encoded(batch, *_given[-1])
+def _encode_in_worker(batch: Batch) -> tuple[Tokens, Tokens]:
+    return _encode_batch(batch, *_worker_settings[-1])
 
 
-def _encoded(batch: Batch, tokenizers: tuple[Tokenizer, Tokenizer], longest: int) -> tuple[Tokens, Tokens]:
+def _encode_batch(batch: Batch, tokenizers: tuple[Tokenizer, Tokenizer], longest: int) -> tuple[Tokens, Tokens]:
     source, target = tokenizers
     sources = source.encode_many(batch.texts[0], most=longest)
     targets = target.encode_many(batch.texts[1], most=longest, written=True)
-    return _joined(sources, source, batch.start), _joined(targets, target, [])
+    return _join_tokens(sources, source, batch.start), _join_tokens(targets, target, [])
 
 
-def _joined(texts: Sequence[list[int]], tokenizer: Tokenizer, start: list[int]) -> Tokens:
+def _join_tokens(texts: Sequence[list[int]], tokenizer: Tokenizer, start: list[int]) -> Tokens:
     end = tokenizer.role("end")
     whole = [[*start, *ids, end] for ids in texts]
     lengths = np.fromiter(map(len, whole), np.int64, len(whole))

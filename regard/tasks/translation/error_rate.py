@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from regard.metrics.edits import Errors, errors, nearest
+from regard.metrics.edits import Errors, errors, nearest_reference
 
 if TYPE_CHECKING:
     from regard.tasks.translation.translator import Translator
@@ -47,67 +47,76 @@ class Judgement:
 
     def worst(self, count: int = 5) -> list[Mistake]:
         """The answers with most edits for their length, the worst first."""
-        found = []
+        mistakes = []
         for question, answer in zip(self.questions, self.answers, strict=True):
-            wrong, units = edits(answer, question)
+            wrong, units = count_edits(answer, question)
             if wrong:
-                found.append(Mistake(*question, answer, wrong, units))
-        return sorted(found, key=lambda each: (-each.edits / max(each.units, 1), each.source))[:count]
+                mistakes.append(Mistake(*question, answer, wrong, units))
+        return sorted(mistakes, key=lambda mistake: (-mistake.edits / max(mistake.units, 1), mistake.source))[:count]
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
         """As JSON."""
-        own = self.errors
-        told: dict[str, Any] = {"name": self.name, "sources": own.answers, "wrong": own.wrong}
-        told |= {"answer_error_rate": own.answer_rate, "unit_error_rate": own.unit_rate, "units": own.units}
-        told["edits"] = own.edits._asdict()
+        error_counts = self.errors
+        record: dict[str, Any] = {"name": self.name, "sources": error_counts.answers, "wrong": error_counts.wrong}
+        record |= {
+            "answer_error_rate": error_counts.answer_rate,
+            "unit_error_rate": error_counts.unit_rate,
+            "units": error_counts.units,
+        }
+        record["edits"] = error_counts.edits._asdict()
         if self.seconds is not None:
-            told["seconds"] = self.seconds
-        told["worst"] = [each._asdict() for each in self.worst(worst)]
-        return told
+            record["seconds"] = self.seconds
+        record["worst"] = [mistake._asdict() for mistake in self.worst(worst)]
+        return record
 
     def lines(self) -> list[tuple[str, str]]:
         """A two-column table: what is measured, and the measure."""
-        own, kinds = self.errors, self.errors.edits
+        error_counts, kinds = self.errors, self.errors.edits
         several = sum(len(question.references) > 1 for question in self.questions)
-        told = [("system", self.name)]
-        told.append(("sources", f"{own.answers:,}, of which {several:,} have several right answers"))
-        told.append(("wrong answers", f"{own.answer_rate:.2f} %  ({own.wrong:,})"))
-        told.append(("wrong units", f"{own.unit_rate:.2f} %  ({kinds.total:,} of {own.units:,})"))
-        told.append(("", f"{kinds.replaced:,} replaced, {kinds.surplus:,} too many, {kinds.missing:,} missing"))
+        rows = [("system", self.name)]
+        rows.append(("sources", f"{error_counts.answers:,}, of which {several:,} have several right answers"))
+        rows.append(("wrong answers", f"{error_counts.answer_rate:.2f} %  ({error_counts.wrong:,})"))
+        rows.append(("wrong units", f"{error_counts.unit_rate:.2f} %  ({kinds.total:,} of {error_counts.units:,})"))
+        rows.append(("", f"{kinds.replaced:,} replaced, {kinds.surplus:,} too many, {kinds.missing:,} missing"))
         if self.seconds is not None:
-            told.append(("time", f"{self.seconds:.1f} s, {own.answers / max(self.seconds, 1e-9):,.1f} a second"))
-        return told
+            rows.append(
+                ("time", f"{self.seconds:.1f} s, {error_counts.answers / max(self.seconds, 1e-9):,.1f} a second")
+            )
+        return rows
 
 
-def edits(answer: str, question: Question) -> tuple[int, int]:
+def count_edits(answer: str, question: Question) -> tuple[int, int]:
     """How many units of an answer are to be changed to be right, and of how many."""
-    own, units = nearest(answer.split(), [reference.split() for reference in question.references])
-    return own.total, units
+    distance, units = nearest_reference(answer.split(), [reference.split() for reference in question.references])
+    return distance.total, units
 
 
-def questions(pairs: Sequence[tuple[str, str]]) -> list[Question]:
+def group_questions(pairs: Sequence[tuple[str, str]]) -> list[Question]:
     """Sources in the order of a test set, each once, with the references of all lines that have it."""
     if not pairs:
         raise ValueError("no pairs to evaluate on: give at least one")
-    found: dict[str, dict[str, None]] = {}
+    references_by_source: dict[str, dict[str, None]] = {}
     for source, reference in pairs:
-        found.setdefault(source, {})[reference] = None
-    return [Question(source, tuple(references)) for source, references in found.items()]
+        references_by_source.setdefault(source, {})[reference] = None
+    return [Question(source, tuple(references)) for source, references in references_by_source.items()]
 
 
 def evaluate(
     translator: Translator, pairs: Sequence[tuple[str, str]], *, to: str | None = None, name: str, **settings: Any
 ) -> Judgement:
     """Translate every source once and count errors; settings are those of `translate`."""
-    asked = questions(pairs)
+    test_questions = group_questions(pairs)
     began = time.perf_counter()
-    answers = [one.text for one in translator.answers([question.source for question in asked], to=to, **settings)]
-    return Judgement(name, asked, answers, time.perf_counter() - began)
+    answers = [
+        answer.text
+        for answer in translator.answers([question.source for question in test_questions], to=to, **settings)
+    ]
+    return Judgement(name, test_questions, answers, time.perf_counter() - began)
 
 
 def judge(name: str, answers: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Judgement:
     """Count the errors of answers to every line that somebody else gave; of a source's lines the first counts."""
-    own: dict[str, str] = {}
+    first_answers: dict[str, str] = {}
     for (source, _), answer in zip(pairs, answers, strict=True):
-        own.setdefault(source, answer)
-    return Judgement(name, questions(pairs), list(own.values()))
+        first_answers.setdefault(source, answer)
+    return Judgement(name, group_questions(pairs), list(first_answers.values()))

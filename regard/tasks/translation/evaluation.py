@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.config.words import quantity
 from regard.interpret import sidebyside
-from regard.metrics.lengths import Bucket, by_length, ratio
+from regard.metrics.lengths import Bucket, by_length, length_ratio
 from regard.metrics.overlap import Score
-from regard.metrics.significance import SEED, Statistics, Verdict, corpus, paired, statistics
+from regard.metrics.significance import SEED, Statistics, Verdict, corpus, paired_test, statistics
 from regard.tasks.translation.teacher_forcing import Likelihood, likelihood
 
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
@@ -55,7 +55,7 @@ class Evaluation:
     @property
     def ratio(self) -> float:
         """Tokens written per token of the references."""
-        return ratio(self.counts["bleu"])
+        return length_ratio(self.counts["bleu"])
 
     @cached_property
     def lengths(self) -> list[Bucket]:
@@ -67,7 +67,7 @@ class Evaluation:
         """Every sentence with its own score, in the order of the test set."""
         chrf = self.counts["chrf"].sentences.tolist()
         columns = (range(1, len(chrf) + 1), self.sources, self.references, self.answers, chrf)
-        return [Sentence(*each) for each in zip(*columns, strict=True)]
+        return [Sentence(*row) for row in zip(*columns, strict=True)]
 
     def worst(self, count: int = 5) -> list[Sentence]:
         """The sentences that score lowest, the worst first."""
@@ -75,47 +75,57 @@ class Evaluation:
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
         """As JSON."""
-        told: dict[str, Any] = {"name": self.name, "sentences": len(self.answers)}
-        told |= {name: {"score": one.value, "signature": one.signature} for name, one in self.scores.items()}
-        told["length_ratio"] = self.ratio
+        record: dict[str, Any] = {"name": self.name, "sentences": len(self.answers)}
+        record |= {name: {"score": scored.value, "signature": scored.signature} for name, scored in self.scores.items()}
+        record["length_ratio"] = self.ratio
         if self.likelihood is not None:
-            own = self.likelihood
-            told["perplexity"] = {
-                "token": own.perplexity,
-                "character": own.per_character,
-                "bits_per_character": own.bits,
-                **{name: value for name, value in asdict(own).items() if name != "total"},
+            reference_likelihood = self.likelihood
+            record["perplexity"] = {
+                "token": reference_likelihood.perplexity,
+                "character": reference_likelihood.per_character,
+                "bits_per_character": reference_likelihood.bits,
+                **{name: value for name, value in asdict(reference_likelihood).items() if name != "total"},
             }
         if self.seconds is not None:
-            told |= {"seconds": self.seconds, "sentences_per_second": len(self.answers) / max(self.seconds, 1e-9)}
-        told["by_length"] = [
-            {"words": one.name, "sentences": len(one.members), "bleu": one.score}
-            | {"low": one.interval.low, "high": one.interval.high, "length_ratio": one.ratio}
-            for one in self.lengths
+            record |= {"seconds": self.seconds, "sentences_per_second": len(self.answers) / max(self.seconds, 1e-9)}
+        record["by_length"] = [
+            {"words": scored.name, "sentences": len(scored.members), "bleu": scored.score}
+            | {"low": scored.interval.low, "high": scored.interval.high, "length_ratio": scored.ratio}
+            for scored in self.lengths
         ]
-        told["worst"] = [sentence._asdict() for sentence in self.worst(worst)]
-        return told
+        record["worst"] = [sentence._asdict() for sentence in self.worst(worst)]
+        return record
 
     def lines(self) -> list[tuple[str, str]]:
         """A two-column table: what is measured, and the measure."""
-        told = [("system", self.name), ("sentences", f"{len(self.answers):,}")]
+        rows = [("system", self.name), ("sentences", f"{len(self.answers):,}")]
         for metric, score in self.scores.items():
-            told.append((METRICS[metric], f"{score.value:.2f}"))
-        told.append(("length ratio", f"{self.ratio:.3f}"))
+            rows.append((METRICS[metric], f"{score.value:.2f}"))
+        rows.append(("length ratio", f"{self.ratio:.3f}"))
         if self.likelihood is not None:
-            own = self.likelihood
-            rest = f" ({quantity(own.passed_over, 'pair')} too long for it)" if own.passed_over else ""
-            told.append(("perplexity", f"{own.perplexity:.3f} a token, {own.per_character:.3f} a character{rest}"))
+            reference_likelihood = self.likelihood
+            rest = (
+                f" ({quantity(reference_likelihood.passed_over, 'pair')} too long for it)"
+                if reference_likelihood.passed_over
+                else ""
+            )
+            rows.append(
+                (
+                    "perplexity",
+                    f"{reference_likelihood.perplexity:.3f} a token, "
+                    f"{reference_likelihood.per_character:.3f} a character{rest}",
+                )
+            )
         if self.seconds is not None:
-            told.append(
+            rows.append(
                 ("time", f"{self.seconds:.1f} s, {len(self.answers) / max(self.seconds, 1e-9):,.1f} sentences/s")
             )
-        for one in self.lengths:
-            several = len(one.members) > 1  # one sentence drawn again and again never differs
-            spread = f" ± {one.interval.half:.1f}" if several else ""
-            count = f"{len(one.members):,} sentence{'s' * several}"
-            told.append((f"BLEU, {one.name} words", f"{one.score:.1f}{spread}  {count}"))
-        return told
+        for bucket in self.lengths:
+            several = len(bucket.members) > 1  # one sentence drawn again and again never differs
+            spread = f" ± {bucket.interval.half:.1f}" if several else ""
+            count = f"{len(bucket.members):,} sentence{'s' * several}"
+            rows.append((f"BLEU, {bucket.name} words", f"{bucket.score:.1f}{spread}  {count}"))
+        return rows
 
     def signatures(self) -> list[str]:
         """How each metric was computed, in sacreBLEU's words, for whoever wants the same."""
@@ -135,23 +145,26 @@ class Comparison:
         """As JSON."""
         tests = (("bootstrap", self.bootstrap), ("randomisation", self.randomisation))
         return {
-            "systems": [one.plain(worst=worst) for one in self.systems],
+            "systems": [system.plain(worst=worst) for system in self.systems],
             "tests": [
-                {"test": name, **asdict(verdict)} for name, test in tests for told in test.values() for verdict in told
+                {"test": name, **asdict(verdict)}
+                for name, test in tests
+                for verdicts in test.values()
+                for verdict in verdicts
             ],
         }
 
     def lines(self) -> list[tuple[str, ...]]:
         """A table under its head: each system by each metric, and the probability of the difference by chance."""
-        told: list[tuple[str, ...]] = [("metric", "system", "score, 95 %", "change", "p, bootstrap", "p, randomised")]
+        rows: list[tuple[str, ...]] = [("metric", "system", "score, 95 %", "change", "p, bootstrap", "p, randomised")]
         for metric in self.bootstrap:
-            for one, other in zip(self.bootstrap[metric], self.randomisation[metric], strict=True):
-                spread = f"{one.score:.2f} ± {one.interval.half:.1f}"
+            for verdict, randomised in zip(self.bootstrap[metric], self.randomisation[metric], strict=True):
+                spread = f"{verdict.score:.2f} ± {verdict.interval.half:.1f}"
                 beside = ("", "", "")
-                if one.p is not None and other.p is not None:
-                    beside = (f"{one.difference:+.2f}", f"{one.p:.4f}", f"{other.p:.4f}")
-                told.append((METRICS[metric], one.system, spread, *beside))
-        return told
+                if verdict.p is not None and randomised.p is not None:
+                    beside = (f"{verdict.difference:+.2f}", f"{verdict.p:.4f}", f"{randomised.p:.4f}")
+                rows.append((METRICS[metric], verdict.system, spread, *beside))
+        return rows
 
 
 def evaluate(
@@ -164,7 +177,7 @@ def evaluate(
     **settings: Any,
 ) -> Evaluation:
     """Translate the sources of (source, reference) pairs and score the answers; settings are those of `translate`."""
-    sources, references = _sides(pairs)
+    sources, references = _split_sides(pairs)
     began = time.perf_counter()
     answers = [answer.text for answer in translator.answers(sources, to=to, **settings)]
     seconds = time.perf_counter() - began
@@ -175,7 +188,7 @@ def evaluate(
 
 def judge(name: str, answers: Sequence[str], pairs: Sequence[tuple[str, str]], *, tokenize: str = "13a") -> Evaluation:
     """Score answers that somebody else gave."""
-    sources, references = _sides(pairs)
+    sources, references = _split_sides(pairs)
     counts = {metric: statistics(metric, answers, references, tokenize=tokenize) for metric in METRICS}
     return Evaluation(name, sources, references, list(answers), counts)
 
@@ -187,12 +200,18 @@ def compare(
     if len(systems) < 2:
         raise ValueError(f"{len(systems)} systems to compare: give at least two")
     first = systems[0]
-    if any(list(one.references) != list(first.references) for one in systems):
+    if any(list(system.references) != list(first.references) for system in systems):
         raise ValueError("systems with other references cannot be compared: evaluate all of them on one test set")
-    names = distinct([one.name for one in systems])
-    table = {metric: dict(zip(names, (one.counts[metric] for one in systems), strict=True)) for metric in METRICS}
-    drawn = {metric: paired(own, test="bootstrap", samples=samples, seed=seed) for metric, own in table.items()}
-    swapped = {metric: paired(own, test="randomisation", samples=trials, seed=seed) for metric, own in table.items()}
+    names = number_duplicates([system.name for system in systems])
+    table = {metric: dict(zip(names, (system.counts[metric] for system in systems), strict=True)) for metric in METRICS}
+    drawn = {
+        metric: paired_test(by_system, test="bootstrap", samples=samples, seed=seed)
+        for metric, by_system in table.items()
+    }
+    swapped = {
+        metric: paired_test(by_system, test="randomisation", samples=trials, seed=seed)
+        for metric, by_system in table.items()
+    }
     return Comparison(list(systems), drawn, swapped)
 
 
@@ -200,25 +219,25 @@ def page(comparison: Comparison) -> str:
     """The first two systems side by side, sentence by sentence, as one HTML page."""
     first, second = comparison.systems[:2]
     rows = [
-        sidebyside.Row(one.number, one.source, one.reference, (one.answer, other.answer), (one.chrf, other.chrf))
-        for one, other in zip(first.sentences, second.sentences, strict=True)
+        sidebyside.Row(a.number, a.source, a.reference, (a.answer, b.answer), (a.chrf, b.chrf))
+        for a, b in zip(first.sentences, second.sentences, strict=True)
     ]
-    one, other = distinct([first.name, second.name])
-    return sidebyside.page((one, other), rows, summary=comparison.lines())
+    a, b = number_duplicates([first.name, second.name])
+    return sidebyside.page((a, b), rows, summary=comparison.lines())
 
 
-def _sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+def _split_sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
     if not pairs:
         raise ValueError("no pairs to evaluate on: give at least one")
     sources, references = zip(*pairs, strict=True)
     return list(sources), list(references)
 
 
-def distinct(names: Sequence[str]) -> list[str]:
+def number_duplicates(names: Sequence[str]) -> list[str]:
     """Names with a number where one comes again, so that none is lost."""
-    seen: dict[str, int] = {}
-    result = []
+    counts: dict[str, int] = {}
+    numbered = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return result
+        counts[name] = counts.get(name, 0) + 1
+        numbered.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return numbered

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.config.words import quantity
-from regard.data.findings import Finding, Lengths, told
+from regard.data.findings import Finding, Lengths, describe_finding
 
 OVER = (2, 3, 5, 9)  # times as long on one side: how many pairs are beyond each
 
@@ -68,7 +68,9 @@ class Report:
                 "places": finding.places,
             }
 
-        sides = {side: {unit: found.plain() for unit, found in units.items()} for side, units in self.lengths.items()}
+        sides = {
+            side: {unit: measured.plain() for unit, measured in units.items()} for side, units in self.lengths.items()
+        }
         return {
             "verdict": self.verdict,
             "problems": self.problems,
@@ -82,17 +84,19 @@ class Report:
             "copies": plain(self.copies),
             "over": {str(times): count for times, count in self.over.items()},
             "extreme": [{"ratio": round(times, 2), "place": place} for times, place in self.extreme],
-            "overlap": {name: {"count": found.count, "places": found.places} for name, found in self.overlap.items()},
+            "overlap": {
+                name: {"count": measured.count, "places": measured.places} for name, measured in self.overlap.items()
+            },
             "dropped": {reason: plain(finding) for reason, finding in self.dropped.items()},
             "cut": plain(self.cut),
         }
 
     def lines(self) -> list[tuple[str, str]]:
         """In words: a name and what there is to say of it, row by row, the verdict last."""
-        found = [*self._counts(), *self._lengths(), *self._oddities()] if self.corpora else []
-        return [*found, ("verdict", self.verdict)]
+        rows = [*self._count_rows(), *self._length_rows(), *self._oddity_rows()] if self.corpora else []
+        return [*rows, ("verdict", self.verdict)]
 
-    def _counts(self) -> Iterator[tuple[str, str]]:
+    def _count_rows(self) -> Iterator[tuple[str, str]]:
         for corpus in self.corpora:
             tag = f", tag {corpus['tag']}" if corpus["tag"] else ""
             names = " and ".join(corpus["files"])
@@ -100,26 +104,26 @@ class Report:
                 f"{corpus['set']}{tag}",
                 f"{names}: {quantity(corpus['good'], 'good pair')} in {quantity(corpus['read'], 'line')}",
             )
-            for reason, found in corpus["refused"].items():
-                yield "  refused", told(Finding(**found), reason)
+            for reason, refusal in corpus["refused"].items():
+                yield "  refused", describe_finding(Finding(**refusal), reason)
         for tag, counts in self.tags.items():
             yield f"tag {tag}", ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
-    def _lengths(self) -> Iterator[tuple[str, str]]:
+    def _length_rows(self) -> Iterator[tuple[str, str]]:
         for side, units in self.lengths.items():
-            for unit, found in units.items():
-                yield f"{side} {unit}", found.told
+            for unit, measured in units.items():
+                yield f"{side} {unit}", measured.description
 
-    def _oddities(self) -> Iterator[tuple[str, str]]:
-        yield "repeated pairs", told(self.repeated)
-        yield "sources with several targets", told(self.several)
-        yield "source equals target", told(self.copies)
+    def _oddity_rows(self) -> Iterator[tuple[str, str]]:
+        yield "repeated pairs", describe_finding(self.repeated)
+        yield "sources with several targets", describe_finding(self.several)
+        yield "source equals target", describe_finding(self.copies)
         yield "one side longer", ", ".join(f"over {times} times: {count:,}" for times, count in self.over.items())
         for times, place in self.extreme[:3]:
             yield "", f"{times:.1f} times: {place}"
         for name, finding in self.overlap.items():
-            yield f"{name} pairs in both sets", told(finding)
+            yield f"{name} pairs in both sets", describe_finding(finding)
         for reason, finding in self.dropped.items():
-            yield "left out", told(finding, reason, self.pairs)
+            yield "left out", describe_finding(finding, reason, self.pairs)
         if self.cut.count:
-            yield "shortened", told(self.cut, of=self.pairs)
+            yield "shortened", describe_finding(self.cut, of=self.pairs)

@@ -11,9 +11,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from regard.data.dedup import Keys, Marks, again, key, place
+from regard.data.dedup import Keys, Marks, find_repeats, key, place
 from regard.data.holdout import Choice, Held, share
-from regard.data.line_report import HELD, LineReport, said
+from regard.data.line_report import HELD, LineReport, describe_reasons
 from regard.data.packing import buckets
 from regard.data.readers import Corpus, pairs
 from regard.data.shards import Writer
@@ -71,7 +71,7 @@ class Survey:
             for tally, corpus in zip(self.tallies[name], corpora, strict=True):
                 tally.check(self.rules.reject, corpus.files)
         if not self.pairs:
-            raise nothing("train", self.tallies["train"], train, remedy="raise data.ratio")
+            raise no_pairs_error("train", self.tallies["train"], train, remedy="raise data.ratio")
 
     def against(self, corpus: int, line: int, source: str, target: str) -> str | None:
         """Why a training pair is left out, if it is."""
@@ -88,18 +88,18 @@ def survey(
 ) -> Survey:
     """Read every line of every corpus, apply the rules and choose what to hold out; `watch` sees each good pair."""
     choice = Choice(rules.held, targets=rules.apart == "both")
-    good, characters = 0, [0, 0]
+    good_count, characters = 0, [0, 0]
     tallies: dict[str, list[LineReport]] = {
         "train": [LineReport() for _ in train],
         "valid": [LineReport() for _ in valid],
     }
     with Keys(scratch, columns=4) as keys:
         for number, (corpus, tally) in enumerate(zip(train, tallies["train"], strict=True)):
-            for line, source, target in _seen("train", number, corpus, tally, watch):
+            for line, source, target in _watch_pairs("train", number, corpus, tally, watch):
                 if reason := rules.against(source, target):
                     tally.drop(reason, 0, line)
                     continue
-                good += 1
+                good_count += 1
                 characters[0] += len(source)
                 characters[1] += len(target)
                 if rules.duplicates == "drop":
@@ -110,17 +110,17 @@ def survey(
         if rules.duplicates == "drop":
             repeats = Marks([tally.read for tally in tallies["train"]])
             for rows in keys.parts():
-                found = rows[again(rows[:, 0])]
-                repeats.add(found[:, 1])
-                good -= len(found)
-                characters = [total - int(found[:, 2 + side].sum()) for side, total in enumerate(characters)]
+                repeated_rows = rows[find_repeats(rows[:, 0])]
+                repeats.add(repeated_rows[:, 1])
+                good_count -= len(repeated_rows)
+                characters = [total - int(repeated_rows[:, 2 + side].sum()) for side, total in enumerate(characters)]
     for number, (corpus, tally) in enumerate(zip(valid, tallies["valid"], strict=True)):
-        deque(_seen("valid", number, corpus, tally, watch), maxlen=0)
-    held = Held() if valid else choice.held(rules.held_share, of=good)
-    return Survey(rules, tallies, good, (characters[0], characters[1]), held, repeats)
+        deque(_watch_pairs("valid", number, corpus, tally, watch), maxlen=0)
+    held_out = Held() if valid else choice.held(rules.held_share, of=good_count)
+    return Survey(rules, tallies, good_count, (characters[0], characters[1]), held_out, repeats)
 
 
-def _seen(
+def _watch_pairs(
     name: str, number: int, corpus: Corpus, tally: LineReport, watch: Watch | None
 ) -> Iterator[tuple[int, str, str]]:
     for line, source, target in pairs(corpus, tally):
@@ -129,29 +129,37 @@ def _seen(
         yield line, source, target
 
 
-def tokenizers(corpora: Sequence[Corpus], found: Survey, config: TokenizerConfig) -> tuple[Tokenizer, Tokenizer]:
+def tokenizers(
+    corpora: Sequence[Corpus], corpus_survey: Survey, config: TokenizerConfig
+) -> tuple[Tokenizer, Tokenizer]:
     """Source and target tokenizer trained on the training texts; one and the same if joint."""
     tags = {corpus.tag for corpus in corpora if corpus.tag is not None}
-    part = config.sample / found.pairs
-    total = sum(found.characters)
+    sample_share = config.sample / corpus_survey.pairs
+    total = sum(corpus_survey.characters)
     if config.joint:
-        joint = train(_texts(corpora, found, part, (0, 1), config), config, characters=total, tags=tags)
+        joint = train(
+            _iterate_texts(corpora, corpus_survey, sample_share, (0, 1), config), config, characters=total, tags=tags
+        )
         return joint, joint
-    source, target = (_texts(corpora, found, part, (side,), config) for side in (0, 1))
+    source, target = (_iterate_texts(corpora, corpus_survey, sample_share, (side,), config) for side in (0, 1))
     return (
-        train(source, config, characters=found.characters[0], tags=tags),
-        train(target, replace(config, kind=config.target or config.kind), characters=found.characters[1]),
+        train(source, config, characters=corpus_survey.characters[0], tags=tags),
+        train(target, replace(config, kind=config.target or config.kind), characters=corpus_survey.characters[1]),
     )
 
 
-def _texts(
-    corpora: Sequence[Corpus], found: Survey, part: float, sides: tuple[int, ...], config: TokenizerConfig
+def _iterate_texts(
+    corpora: Sequence[Corpus],
+    corpus_survey: Survey,
+    sample_share: float,
+    sides: tuple[int, ...],
+    config: TokenizerConfig,
 ) -> Iterator[str]:
     for number, corpus in enumerate(corpora):
         for line, *texts in pairs(corpus, LineReport()):
-            if (number, line) in found.held.lines or found.against(number, line, *texts):
+            if (number, line) in corpus_survey.held.lines or corpus_survey.against(number, line, *texts):
                 continue
-            if part >= 1 or share(*texts) < part:
+            if sample_share >= 1 or share(*texts) < sample_share:
                 for side in sides:
                     yield config.normal(texts[side], written=side == 1)
 
@@ -218,7 +226,7 @@ class Split:
         self.flush()
         self.encoder.close()
         if not self.writer.examples:
-            raise nothing(self.place.name, self.tallies, corpora)
+            raise no_pairs_error(self.place.name, self.tallies, corpora)
         self.writer.finish(buckets(self.longest))
         plain = [tally.plain() for tally in self.tallies]
         (self.place / TALLIES).write_text(json.dumps(plain), encoding="utf-8")
@@ -257,7 +265,7 @@ class Split:
                 file.writelines(json.dumps([*pair, self._tag]) + "\n" for pair in zip(*batch.texts, strict=True))
 
 
-def nothing(
+def no_pairs_error(
     name: str,
     tallies: Sequence[LineReport],
     corpora: Sequence[Corpus],
@@ -266,23 +274,25 @@ def nothing(
 ) -> ValueError:
     """The error of a set in which no pair is left, with the reasons."""
     both = zip(tallies, corpora, strict=True)
-    found = [text for tally, corpus in both for text in said({**tally.refused, **tally.dropped}, corpus.files)]
-    return ValueError(f"no pair is left for {name}: {'; '.join(found) or 'the corpora are too small'}; {remedy}")
+    reasons = [
+        text for tally, corpus in both for text in describe_reasons({**tally.refused, **tally.dropped}, corpus.files)
+    ]
+    return ValueError(f"no pair is left for {name}: {'; '.join(reasons) or 'the corpora are too small'}; {remedy}")
 
 
-def index(corpora: Sequence[Corpus], found: Survey, train: Sink, valid: Sink | None) -> None:
+def index(corpora: Sequence[Corpus], corpus_survey: Survey, train: Sink, valid: Sink | None) -> None:
     """Every pair that the rules leave into `train`, the held-out ones into `valid`, those akin to them nowhere."""
     for number, corpus in enumerate(corpora):
         tally = train.begin(corpus)
-        apart = valid.begin(corpus) if valid else LineReport()
+        valid_tally = valid.begin(corpus) if valid else LineReport()
         for line, source, target in pairs(corpus, tally):
-            if reason := found.against(number, line, source, target):
+            if reason := corpus_survey.against(number, line, source, target):
                 tally.drop(reason, 0, line)
-            elif valid and (number, line) in found.held.lines:
+            elif valid and (number, line) in corpus_survey.held.lines:
                 tally.drop(HELD, 0, line)
-                apart.read += 1
+                valid_tally.read += 1
                 valid.add(line, source, target)
-            elif found.held.touches(source, target):
+            elif corpus_survey.held.touches(source, target):
                 tally.drop("sharing a sentence with the validation set", 0, line)
             else:
                 train.add(line, source, target)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.attention.hardware import device_of
 from regard.attention.masks import Grid
-from regard.interpret.items import Weights, axes, tokens
+from regard.interpret.items import Weights, attention_axes, tokens
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 
@@ -24,16 +24,16 @@ def trace_answer(translator: Translator, text: str, to: str | None) -> Trace:
     """Translate one sentence and keep where every head looked while the winning beam was written."""
     read = translator.encode(text, to)
     decoding = replace(translator.decoding, nbest=1, sample=False)
-    with watch(translator.model) as seen:
+    with watch(translator.model) as watched:
         [[best, *_]] = translator.hypotheses([read], [0], decoding)
-    along = seen.along([best])
+    along = watched.along([best])
     written = [*best.tokens, translator.end][: len(best.path) + 1]
     items = {
         "source": tokens(translator.source, read, text),
         "target": tokens(translator.target, written),
         "fed": tokens(translator.target, [translator.begin, *written[:-1]]),
     }
-    weights = [Weights(name, *axes(name), values=examples[0]) for name, examples in along.items()]
+    weights = [Weights(name, *attention_axes(name), values=examples[0]) for name, examples in along.items()]
     facts = {"text": text, "answer": translator.target.decode(best.tokens), "score": best.score}
     facts |= {"read": read, "written": written}
     return Trace(translator.name, translator.task, items, weights, facts, again=translator.steps)
@@ -48,7 +48,7 @@ def trace_steps(translator: Translator, trace: Trace, *, names: Sequence[str] | 
     device = device_of(model)
     inputs = torch.tensor([read], device=device), torch.tensor([[translator.begin, *written[:-1]]], device=device)
     layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read, written))
-    names = names or [each.name for each in trace.weights if each.name.startswith("decoder")]
+    names = names or [attention.name for attention in trace.weights if attention.name.startswith("decoder")]
 
     def read_again() -> Tensor:
         return model.logits(model(*inputs, layouts=layouts))[0]

@@ -89,12 +89,12 @@ class Lexicon:
             self.look_up([word])
         return self._pieces[word]
 
-    def is_spelt_out(self, word: str, *, named: bool) -> bool:
+    def is_spelt_out(self, word: str, *, as_name: bool) -> bool:
         """Whether the tokenizer spells a word out, or a part of it, as it does with names and with rare words.
 
         Capitals are abbreviations, which have a translation.
         """
-        least, most = NAME if named else RARE
+        least, most = NAME if as_name else RARE
         for part in word.split("-"):
             if len(part) >= SHORTEST and not part.isupper():
                 pieces = min(self.count_pieces(part), self.count_pieces(part.lower()))
@@ -109,26 +109,26 @@ class Lexicon:
         """
         harmless, risks = self._harmless, self._risks
         chunks = [[chunk for chunk in text.split() if chunk not in harmless] for text in texts]
-        new = {chunk for some in chunks for chunk in some if chunk not in risks}
+        new = {chunk for text_chunks in chunks for chunk in text_chunks if chunk not in risks}
         if len(harmless) + len(risks) + len(new) > REMEMBERED:
             harmless.clear()
             risks.clear()
             chunks = [text.split() for text in texts]
-            new = {chunk for some in chunks for chunk in some}
+            new = {chunk for text_chunks in chunks for chunk in text_chunks}
         if new:
             self._judge_chunks(new)
-        return [self._add_up(some) if some else NO_RISK for some in chunks]
+        return [self._add_up(text_chunks) if text_chunks else NO_RISK for text_chunks in chunks]
 
     def _judge_chunks(self, chunks: Collection[str]) -> None:
         """Remember of each chunk whether it has a name, a rare word or a sign that could be lost."""
         bare = {chunk: [strip_clitics(word) for word in WORD.findall(chunk)] for chunk in chunks}
-        words = {word for some in bare.values() for word in some}
+        words = {word for chunk_words in bare.values() for word in chunk_words}
         parts = {part for word in words for part in word.split("-") if len(part) >= SHORTEST}
         self.look_up(form for part in parts for form in (part, part.lower()))
         rare = {word for word in words if self._could_be_lost(word)}
-        for chunk, some in bare.items():
+        for chunk, chunk_words in bare.items():
             numbers = find_plain_numbers(chunk)
-            risk = Risk(tuple(word for word in some if word in rare), tuple(numbers or ()), numbers is None)
+            risk = Risk(tuple(word for word in chunk_words if word in rare), tuple(numbers or ()), numbers is None)
             if risk == NO_RISK:
                 self._harmless.add(chunk)
             else:
@@ -144,7 +144,7 @@ class Lexicon:
     def _could_be_lost(self, word: str) -> bool:
         if word in given_names():
             return True
-        return len(word) >= SHORTEST and self.is_spelt_out(word, named=word[:1].isupper())
+        return len(word) >= SHORTEST and self.is_spelt_out(word, as_name=word[:1].isupper())
 
 
 def find_lost_names(text: str, answer: str, risk: Risk, lexicon: Lexicon) -> list[Span]:
@@ -167,10 +167,10 @@ def find_lost_names(text: str, answer: str, risk: Risk, lexicon: Lexicon) -> lis
         if word in given_names() and _is_first_name(text, match, word, lexicon):
             first_names.append(span)
         absent = len(word) >= SHORTEST and word not in answer and word.casefold() not in answer.casefold()
-        if absent and lexicon.is_spelt_out(word, named=is_name(text, match, word)):
+        if absent and lexicon.is_spelt_out(word, as_name=is_name(text, match, word)):
             lost |= {} if _is_rendered(word, answer, lexicon) else {span: None}
     if any(text[slice(*span)] not in answer for span in first_names):
-        words, written = ({strip_clitics(word) for word in WORD.findall(each)} for each in (text, answer))
+        words, written = ({strip_clitics(word) for word in WORD.findall(side)} for side in (text, answer))
         if not any(word in given_names() and word not in words for word in written):  # Sophie may stand for Sophia
             lost |= {span: None for span in first_names if text[slice(*span)] not in written}
     if lost and 2 * len(lost) > max(2, len(WORD.findall(text))):
@@ -182,7 +182,7 @@ def find_alike(word: str, answer: str, least: float = ALIKE) -> list[tuple[float
     """Return the words of an answer that are spelt much like this one, with their likeness, the likest first."""
     small = word.lower()
     pairs, enough = _pairs(small), 2 if len(small) > SHORTEST else 1
-    found = []
+    alike = []
     for match, other, others in _words_of(answer):
         if pairs.isdisjoint(others):  # most words are, and this is the cheapest way to see it
             continue
@@ -190,8 +190,8 @@ def find_alike(word: str, answer: str, least: float = ALIKE) -> list[tuple[float
         if bound >= least and len(pairs & others) >= enough:
             likeness = compare_words(small, other)
             if likeness >= least:
-                found.append((likeness, match))
-    return sorted(found, key=lambda pair: -pair[0])
+                alike.append((likeness, match))
+    return sorted(alike, key=lambda pair: -pair[0])
 
 
 @lru_cache(maxsize=REMEMBERED)

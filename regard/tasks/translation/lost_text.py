@@ -37,14 +37,16 @@ def find_lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
     if not SUSPECT.search(text):
         return []
     copied = _find_copied(text, codes=numbers)
-    wanted = Counter(match[0] for match in copied) if copied else {}
-    spans = [match.span() for match in copied if answer.count(match[0]) < wanted[match[0]]]
+    required = Counter(match[0] for match in copied) if copied else {}
+    spans = [match.span() for match in copied if answer.count(match[0]) < required[match[0]]]
     if numbers and DIGITS.search(text):
         free = text
         for match in copied:
             free = free[: match.start()] + " " * len(match[0]) + free[match.end() :]
-        said = DIGITS.findall(answer)
-        spans += [match.span() for match in NUMBER.finditer(free) if not _says(said, match[0], answer)]
+        answer_numbers = DIGITS.findall(answer)
+        spans += [
+            match.span() for match in NUMBER.finditer(free) if not _can_stand_for(answer_numbers, match[0], answer)
+        ]
     return sorted(spans)
 
 
@@ -77,7 +79,7 @@ def _find_copied(text: str, *, codes: bool = True) -> list[re.Match[str]]:
     return copied
 
 
-def _says(said: Sequence[str], number: str, answer: str) -> bool:
+def _can_stand_for(answer_numbers: Sequence[str], number: str, answer: str) -> bool:
     """Whether an answer with these runs of digits can stand for a number of the text.
 
     Another language may write the signs in it otherwise, a time by another clock, and a small number in words.
@@ -86,22 +88,24 @@ def _says(said: Sequence[str], number: str, answer: str) -> bool:
     digits = "".join(runs)
     if GROUPED.fullmatch(number):
         written = (match[0] for match in RUN.finditer(answer))
-        return any(_digits(each) == digits and len(_signs(each)) < 2 for each in written)
+        return any(_digits(candidate) == digits and len(_signs(candidate)) < 2 for candidate in written)
     if len(runs) > 2:  # a date, a version, a telephone number
         return " ".join(number.split()) in " ".join(answer.split())
-    if any(said[n : n + len(runs)] == runs for n in range(len(said))):
+    if any(answer_numbers[n : n + len(runs)] == runs for n in range(len(answer_numbers))):
         return True
     if time := TIME.fullmatch(number):
-        return not said or time[1] in said
+        return not answer_numbers or time[1] in answer_numbers
     if len(number.split()) > 1:
         return any(
-            "".join(said[begin:end]) == digits for begin in range(len(said)) for end in range(begin, len(said) + 1)
+            "".join(answer_numbers[begin:end]) == digits
+            for begin in range(len(answer_numbers))
+            for end in range(begin, len(answer_numbers) + 1)
         )
     if not number.isdigit():
         return False
     if len(digits) < 3:  # in words, or an hour of another clock
         return True
-    return any("".join(said[n : n + 2]) == digits for n in range(len(said)))  # 1 234
+    return any("".join(answer_numbers[n : n + 2]) == digits for n in range(len(answer_numbers)))  # 1 234
 
 
 def _digits(number: str) -> str:

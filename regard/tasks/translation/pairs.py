@@ -143,7 +143,7 @@ class Pairs:
         """Rows in an epoch."""
         return self.packing.rows
 
-    def packed(self, tokens: int) -> Pairs:
+    def repack(self, tokens: int) -> Pairs:
         """The same pairs in rows of so many tokens."""
         same = tokens == self.tokens
         if same:
@@ -156,7 +156,7 @@ class Pairs:
         `fixed` fills every row up to the token budget and to one number of segments, so that a compiled step fits all.
         """
         places, longest = self.packing.row(row)
-        return self._packed(self.shards.order[places], longest, fixed)
+        return self._pack_batch(self.shards.order[places], longest, fixed)
 
     def halves(self, batch: PairBatch, *, fixed: bool = False) -> list[PairBatch]:
         """The same pairs as two batches, or the batch itself when it has only one pair."""
@@ -165,9 +165,9 @@ class Pairs:
             return [batch]
         middle = len(examples) // 2
         longest = batch.source_row.longest
-        return [self._packed(part, longest, fixed) for part in (examples[:middle], examples[middle:])]
+        return [self._pack_batch(part, longest, fixed) for part in (examples[:middle], examples[middle:])]
 
-    def _packed(self, examples: Int[np.ndarray, "pairs"], longest: int, fixed: bool) -> PairBatch:
+    def _pack_batch(self, examples: Int[np.ndarray, "pairs"], longest: int, fixed: bool) -> PairBatch:
         source, source_row = self._side("source", examples, longest, fixed)
         labels, target_row = self._side("target", examples, longest, fixed)
         target = np.empty_like(labels)
@@ -175,7 +175,7 @@ class Pairs:
         target[target_row.offsets[: len(examples)].numpy()] = self._begin
         filled = int(target_row.offsets[len(examples)])
         target[filled:], labels[filled:] = self._filler["target"], IGNORE
-        tensors = (torch.from_numpy(each) for each in (source, target, labels, examples))
+        tensors = (torch.from_numpy(array) for array in (source, target, labels, examples))
         source_tokens, target_tokens, label_tokens, numbers = tensors
         return PairBatch(source_tokens, source_row, target_tokens, target_row, label_tokens, numbers)
 
@@ -192,15 +192,15 @@ class Pairs:
     @property
     def report(self) -> dict[str, Any]:
         """Counts and first places of everything that was refused, left out or shortened, as JSON."""
-        each = zip(self.tallies, self.corpora, self.digests, strict=True)
-        corpora = [{**tally.report(corpus.files), "sha256": list(digests)} for tally, corpus, digests in each]
+        corpus_tallies = zip(self.tallies, self.corpora, self.digests, strict=True)
+        corpora = [{**tally.report(corpus.files), "sha256": list(digests)} for tally, corpus, digests in corpus_tallies]
         return {"pairs": len(self), "fingerprint": self.fingerprint, "corpora": corpora}
 
     @property
     def summary(self) -> list[str]:
         """The report in words."""
-        each = zip(self.tallies, self.corpora, strict=True)
-        return [*self.notes, *(line for tally, corpus in each for line in tally.lines(corpus.files))]
+        corpus_tallies = zip(self.tallies, self.corpora, strict=True)
+        return [*self.notes, *(line for tally, corpus in corpus_tallies for line in tally.lines(corpus.files))]
 
     @property
     def tallies(self) -> list[LineReport]:
@@ -272,47 +272,47 @@ def prepare(
     """
     config, notes = (config, ()) if tokenizers is None else _with_tags(config, tokenizers[0])
     sources = Sources.find(config.train, config.valid or (), config.rules)
-    home = caches.folder(cache)
+    home = caches.cache_folder(cache)
 
     @remembered
-    def found() -> indexing.Survey:
+    def run_survey() -> indexing.Survey:
         survey = sources.survey(home)
         survey.check(sources.train, sources.valid)
         return survey
 
     if tokenizers is None:
-        tokenizers = sources.tokenizers(tokenizer_config, home, found)
+        tokenizers = sources.tokenizers(tokenizer_config, home, run_survey)
     if opening == "pad":
-        opened = [opened_by_pad(each) for each in dict.fromkeys(tokenizers)]
-        tokenizers = opened[0], opened[-1]
+        opened_tokenizers = [open_with_pad(tokenizer) for tokenizer in dict.fromkeys(tokenizers)]
+        tokenizers = opened_tokenizers[0], opened_tokenizers[-1]
     _check_tags(config, tokenizers[0])
 
     def write_shards(place: Path) -> None:
         assert tokenizers is not None
-        _write_shards(place, config, found(), tokenizers)
-        sources.unchanged()
+        _write_shards(place, config, run_survey(), tokenizers)
+        sources.check_unchanged()
 
     cutting = {"bounds": buckets(config.longest), "overlong": config.overlong}
-    made_with = [[each.how.normalise, each.json()] for each in tokenizers]
+    made_with = [[tokenizer.how.normalise, tokenizer.json()] for tokenizer in tokenizers]
     recipe = caches.key(**sources.contents, **cutting, tokenizers=made_with)
-    made = caches.entry(home, f"pairs-{recipe}", write_shards)
+    cached = caches.ensure_entry(home, f"pairs-{recipe}", write_shards)
     order: dict[str, Any] = {"tokens": config.tokens, "seed": seed}
-    rebuilt = (*sources.notes, *made.notes)
-    train = Pairs(made.place / "train", config.train, sources.digests["train"], tokenizers, **order, notes=rebuilt)
-    measured = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
+    rebuilt = (*sources.notes, *cached.notes)
+    train = Pairs(cached.place / "train", config.train, sources.digests["train"], tokenizers, **order, notes=rebuilt)
+    valid_corpora = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
     digests = sources.digests["valid" if config.valid else "train"]
-    valid = Pairs(made.place / "valid", measured, digests, tokenizers, **order)
+    valid = Pairs(cached.place / "valid", valid_corpora, digests, tokenizers, **order)
     for pairs in (train, valid) if config.valid else (train,):
         for tally, corpus in zip(pairs.tallies, pairs.corpora, strict=True):
             tally.check(config.reject, corpus.files)  # an earlier run may have been less strict
     return Prepared(train, valid, *tokenizers, config, notes)
 
 
-def opened_by_pad(tokenizer: Tokenizer) -> Tokenizer:
+def open_with_pad(tokenizer: Tokenizer) -> Tokenizer:
     """The same for a decoder that is given pad first, as a T5 is, whatever begins a text elsewhere."""
-    found = copy.copy(tokenizer)
-    found.begin = None
-    return found
+    padded = copy.copy(tokenizer)
+    padded.begin = None
+    return padded
 
 
 def _check_tags(config: PairsConfig, tokenizer: Tokenizer) -> None:
@@ -327,45 +327,45 @@ def _with_tags(config: PairsConfig, tokenizer: Tokenizer) -> tuple[PairsConfig, 
         return config, ()
     notes = []
 
-    def tagged(corpus: Corpus) -> Corpus:
-        tag = _language(corpus, list(tokenizer.tags))
+    def add_tag(corpus: Corpus) -> Corpus:
+        tag = _guess_language(corpus, list(tokenizer.tags))
         if len(tokenizer.tags) > 1:
             notes.append(f"{corpus.files[-1]}: translations into {tag}, guessed from the texts (--to chooses)")
         return replace(corpus, tag=tag)
 
-    train = tuple(map(tagged, config.train))
-    valid = None if config.valid is None else tuple(map(tagged, config.valid))
+    train = tuple(map(add_tag, config.train))
+    valid = None if config.valid is None else tuple(map(add_tag, config.valid))
     return replace(config, train=train, valid=valid), tuple(dict.fromkeys(notes))
 
 
-def _language(corpus: Corpus, known: Sequence[str]) -> str:
+def _guess_language(corpus: Corpus, candidates: Sequence[str]) -> str:
     """Which of the languages of a model the translations of a corpus are in."""
     texts = [target for _, _, target in islice(pairs_of(corpus, LineReport()), GUESSED)]
-    tag = known[0] if len(known) == 1 else languages.guess("\n".join(texts), known)
+    tag = candidates[0] if len(candidates) == 1 else languages.guess("\n".join(texts), candidates)
     if tag is None:
         raise ValueError(
-            f"{corpus.files[-1]}: the model translates into {', '.join(known)}, and which of them this is cannot be "
-            f"guessed from the texts: give --to {known[0]}, or data.train.tag={known[0]}"
+            f"{corpus.files[-1]}: the model translates into {', '.join(candidates)}, and which of them this is cannot "
+            f"be guessed from the texts: give --to {candidates[0]}, or data.train.tag={candidates[0]}"
         )
     return tag
 
 
 def _write_shards(
-    place: Path, config: PairsConfig, found: indexing.Survey, tokenizers: tuple[Tokenizer, Tokenizer]
+    place: Path, config: PairsConfig, survey: indexing.Survey, tokenizers: tuple[Tokenizer, Tokenizer]
 ) -> None:
     train = indexing.Split(
         place / "train",
         tokenizers,
         longest=config.longest,
         cut=config.overlong == "cut",
-        processes=processes(found.pairs),
+        processes=processes(survey.pairs),
     )
     valid = indexing.Split(place / "valid", tokenizers, longest=config.longest, cut=True, texts=True)
     try:
         if config.valid is None:
-            indexing.index(config.train, found, train, valid)
+            indexing.index(config.train, survey, train, valid)
         else:
-            indexing.index(config.train, found, train, None)
+            indexing.index(config.train, survey, train, None)
             indexing.measure(config.valid, valid)
         train.finish(config.train)
         valid.finish(config.valid or config.train)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regard.data import languages, truecase
-from regard.tasks.translation.answers import Answer, rejoined, remove_forbidden, upper, worded
+from regard.tasks.translation.answers import Answer, decode_answers, join_pieces, remove_forbidden, uppercase
 from regard.tasks.translation.copying import Restoration, copies, keep_entities
 from regard.tasks.translation.model_calls import Hypothesis, SearchCall, Steps
 from regard.tasks.translation.phrases import holds_phrase
@@ -54,7 +54,7 @@ class Pipeline:
         self.originals = [self.sentences[number] for number in self.pending]
         self.truecased = self.originals
         if free and decoding.truecase:
-            self.truecased = [truecase.truecased(text, translator.source) for text in self.originals]
+            self.truecased = [truecase.restore_case(text, translator.source) for text in self.originals]
         seeds = [
             hash((decoding.seed, number, place))
             for number, plan in enumerate(self.plans, start=first)
@@ -73,7 +73,7 @@ class Pipeline:
 
     def add_hypotheses(self, numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
         """Take in what was written for some of what was read, by its places."""
-        answers = worded(self.translator.target, hypotheses, drawn=self.decoding.sample)
+        answers = decode_answers(self.translator.target, hypotheses, drawn=self.decoding.sample)
         self.add_answers(dict(zip(numbers, answers, strict=True)))
 
     def add_answers(self, answers: Mapping[int, Answer]) -> None:
@@ -91,13 +91,13 @@ class Pipeline:
             answered[n] if n in answered else Answer(text, 0.0, kept=1) for n, text in enumerate(self.sentences)
         ]
         restored = iter((yield from keep_entities(self.translator, self.sentences, sentences, self.to, self.decoding)))
-        whole = [rejoined(plan, [next(restored) for piece in plan if piece.text]) for plan in self.plans]
+        joined_answers = [join_pieces(plan, [next(restored) for piece in plan if piece.text]) for plan in self.plans]
         if not self.translator.reads:
-            return whole
-        foreign = languages.foreign_many(self.texts, self.translator.reads)
+            return joined_answers
+        foreign = languages.identify_foreign_many(self.texts, self.translator.reads)
         return [
             answer if answer.kept or code is None else replace(answer, foreign=code)
-            for code, answer in zip(foreign, whole, strict=True)
+            for code, answer in zip(foreign, joined_answers, strict=True)
         ]
 
     def _find_kept(self) -> frozenset[int]:
@@ -119,4 +119,4 @@ class Pipeline:
             restored = yield from self._restoration.finish()
             answers = [remove_forbidden(answer, self.decoding.forbid) for answer in restored]
         sides = zip(self.truecased, self.originals, answers, strict=True)
-        return [upper(answer) if truecased != original else answer for truecased, original, answer in sides]
+        return [uppercase(answer) if truecased != original else answer for truecased, original, answer in sides]

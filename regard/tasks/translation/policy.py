@@ -17,10 +17,10 @@ def build_policy(
     decoding: DecodingConfig, target: Tokenizer, vocab: int, rules: Sequence[constraints.Constraint] = ()
 ) -> Searching | Drawing:
     """Return how tokens are chosen; `vocab` counts the tokens of the model, `rules` are obeyed besides the settings."""
-    how, wanted = build_how(decoding), (*build_rules(decoding, target, vocab), *rules)
+    how, all_rules = build_how(decoding), (*build_rules(decoding, target, vocab), *rules)
     if isinstance(how, Beam):
-        return Searching(how, target.role("end"), wanted)
-    return Drawing(how.samples, target.role("end"), how, wanted)
+        return Searching(how, target.role("end"), all_rules)
+    return Drawing(how.samples, target.role("end"), how, all_rules)
 
 
 def build_how(decoding: DecodingConfig) -> Beam | Sampling:
@@ -34,19 +34,19 @@ def build_how(decoding: DecodingConfig) -> Beam | Sampling:
 
 def build_rules(decoding: DecodingConfig, target: Tokenizer, vocab: int) -> tuple[constraints.Constraint, ...]:
     """Return what the settings demand of an answer, in tokens."""
-    wanted: list[constraints.Constraint] = []
+    rules: list[constraints.Constraint] = []
     if target.begin is None:  # then pad begins an answer, and never stands in it
-        wanted.append(constraints.Forbid([[target.opening]]))
+        rules.append(constraints.Forbid([[target.opening]]))
     if beyond := range(target.vocab, vocab):  # tokens that the model alone counts
-        wanted.append(constraints.Forbid([[token] for token in beyond]))
+        rules.append(constraints.Forbid([[token] for token in beyond]))
     if decoding.prefix:
-        wanted.append(constraints.Prefix(target.encode(decoding.prefix, written=True)))
+        rules.append(constraints.Prefix(target.encode(decoding.prefix, written=True)))
     if decoding.force:
-        wanted.append(constraints.Force([target.encode(phrase, written=True) for phrase in decoding.force]))
+        rules.append(constraints.Force([target.encode(phrase, written=True) for phrase in decoding.force]))
     if decoding.forbid:
-        wanted.append(Forbidden(target.spelled, tuple(decoding.forbid)))
+        rules.append(Forbidden(target.token_bytes, tuple(decoding.forbid)))
     if decoding.no_repeat:
-        wanted.append(constraints.NoRepeat(decoding.no_repeat))
+        rules.append(constraints.NoRepeat(decoding.no_repeat))
     if decoding.minimum:
-        wanted.append(constraints.MinimumLength(decoding.minimum))
-    return tuple(wanted)
+        rules.append(constraints.MinimumLength(decoding.minimum))
+    return tuple(rules)

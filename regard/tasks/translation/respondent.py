@@ -11,16 +11,16 @@ import torch
 
 from regard import config
 from regard.checkpoint import Checkpoint
-from regard.data.readers import prefixed
+from regard.data.readers import add_prefix
 from regard.decoding.exchange import Exchange
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores, Table
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import TEXT, list_inputs
 from regard.tasks.trained import revived
 from regard.tasks.translation import evaluation, scoring
 from regard.tasks.translation.options import DecodingConfig
-from regard.tasks.translation.pairs import opened_by_pad
+from regard.tasks.translation.pairs import open_with_pad
 from regard.tasks.translation.translator import Translator, read_tokenizers
 
 WRITING: dict[str, Any] = {"beams": 1, "split": False, "copy": "none", "truecase": False, "longest": 512}
@@ -71,41 +71,41 @@ class Respondent(Translator):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Respondent:
         """The one a checkpoint directory holds."""
         decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
-        tokenizer = opened_by_pad(read_tokenizers(checkpoint)[0])
-        found = cls(revived(checkpoint, device), (tokenizer, tokenizer), decoding, name=checkpoint.directory.name)
-        found.prefixes = tuple(str(each).strip() for each in checkpoint.config.get("prefixes", ()))
-        return found
+        tokenizer = open_with_pad(read_tokenizers(checkpoint)[0])
+        respondent = cls(revived(checkpoint, device), (tokenizer, tokenizer), decoding, name=checkpoint.directory.name)
+        respondent.prefixes = tuple(str(prefix).strip() for prefix in checkpoint.config.get("prefixes", ()))
+        return respondent
 
     def reply(self, texts: str | Sequence[str], **settings: Any) -> str | list[str]:
         """Answer one text, or a list of them with a list; settings are those of `WritingOptions`."""
-        found = [one.answer for one in self.answer(texts, **settings)]
-        return found[0] if isinstance(texts, str) else found
+        answers = [written_reply.answer for written_reply in self.answer(texts, **settings)]
+        return answers[0] if isinstance(texts, str) else answers
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Any]:
         """Answers with their scores; options are those of `WritingOptions`."""
         ask = options.pop("ask", None)
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
-        asked = [self.asked(text, ask) for text in inputs]
-        found = self.answers(asked, **options)
-        return [Reply(text, one.text, one.score) for text, one in zip(inputs, found, strict=True)]
+        prompts = [self.add_prefix(text, ask) for text in inputs]
+        answers = self.answers(prompts, **options)
+        return [Reply(text, written.text, written.score) for text, written in zip(inputs, answers, strict=True)]
 
     def exchange(self, inputs: Sequence[str], *, ask: str | None = None, **options: Any) -> Exchange[Any]:
         """The same, with somebody else to search."""
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
-        found = yield from super().exchange([self.asked(text, ask) for text in inputs], **options)
-        return [Reply(text, one.text, one.score) for text, one in zip(inputs, found, strict=True)]
+        answers = yield from super().exchange([self.add_prefix(text, ask) for text in inputs], **options)
+        return [Reply(text, answer.text, answer.score) for text, answer in zip(inputs, answers, strict=True)]
 
-    def asked(self, text: str, ask: str | None = None) -> str:
+    def add_prefix(self, text: str, ask: str | None = None) -> str:
         """A text behind the prefix that says what is asked, unless it has one."""
-        known = [prefix for prefix in self.prefixes if prefix]
-        if any(text.startswith(f"{prefix} ") for prefix in known):
+        prefixes = [prefix for prefix in self.prefixes if prefix]
+        if any(text.startswith(f"{prefix} ") for prefix in prefixes):
             return text
-        if ask is not None or not known or "" in self.prefixes:
-            return prefixed(ask or "", text)
-        if len(known) > 1:
-            told = ", ".join(map(repr, known))
-            raise ValueError(f"say what is asked of {text[:40]!r}: begin it with one of {told}, or set ask")
-        return prefixed(known[0], text)
+        if ask is not None or not prefixes or "" in self.prefixes:
+            return add_prefix(ask or "", text)
+        if len(prefixes) > 1:
+            alternatives = ", ".join(map(repr, prefixes))
+            raise ValueError(f"say what is asked of {text[:40]!r}: begin it with one of {alternatives}, or set ask")
+        return add_prefix(prefixes[0], text)
 
     def encode_many(self, texts: Sequence[str], to: str | None = None) -> list[list[int]]:
         """Token ids of texts as the model reads them; of one that is too long, the beginning."""
@@ -122,30 +122,30 @@ class Respondent(Translator):
         **settings: Any,
     ) -> Scores:
         """Right answers and overlap on one file of pairs, or on a file of texts and one of answers."""
-        test = [(self.asked(text, ask), answer) for text, answer in scoring.pairs(*files, columns=columns)]
+        test = [(self.add_prefix(text, ask), answer) for text, answer in scoring.pairs(*files, columns=columns)]
         called = name or self.name
-        found = scoring.overlapping(evaluation.evaluate(self, test, name=called, tokenize=tokenize, **settings))
-        told = zip(test, found.examples, strict=True)
-        right = [100.0 * (one.answer.strip() == wanted.strip()) for (_, wanted), one in told]
-        exact = averaged(right)
+        scores = scoring.overlap_scores(evaluation.evaluate(self, test, name=called, tokenize=tokenize, **settings))
+        judged_test = zip(test, scores.examples, strict=True)
+        right = [100.0 * (judged.answer.strip() == reference.strip()) for (_, reference), judged in judged_test]
+        exact = mean_statistics(right)
         return replace(
-            found,
+            scores,
             task=self.task,
-            statistics={"exact match, %": exact, **found.statistics},
-            tables=[*self._by_prefix(test, right), *found.tables],
-            details={"exact_match": exact.score, **found.details},
+            statistics={"exact match, %": exact, **scores.statistics},
+            tables=[*self._table_by_prefix(test, right), *scores.tables],
+            details={"exact_match": exact.score, **scores.details},
             unit="text",
         )
 
-    def _by_prefix(self, test: Sequence[tuple[str, str]], right: Sequence[float]) -> list[Table]:
+    def _table_by_prefix(self, test: Sequence[tuple[str, str]], right: Sequence[float]) -> list[Table]:
         """How many answers are right to each thing that can be asked, where there are several."""
         rows = []
-        for prefix in [one for one in self.prefixes if one]:
-            own = [hit for (text, _), hit in zip(test, right, strict=True) if text.startswith(f"{prefix} ")]
-            if own:
-                rows.append((prefix, f"{sum(own) / len(own):.1f}", f"{len(own):,}"))
+        for prefix in [candidate for candidate in self.prefixes if candidate]:
+            hits = [hit for (text, _), hit in zip(test, right, strict=True) if text.startswith(f"{prefix} ")]
+            if hits:
+                rows.append((prefix, f"{sum(hits) / len(hits):.1f}", f"{len(hits):,}"))
         return [Table("exact match by prefix", ("prefix", "%", "texts"), rows)] if len(rows) > 1 else []
 
     def look(self, text: str, **options: Any) -> Trace:
         """Answer one text and keep where every head looked while the winning beam was written."""
-        return super().look(self.asked(text, options.pop("ask", None)), **options)
+        return super().look(self.add_prefix(text, options.pop("ask", None)), **options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from regard.data import testset
 from regard.data.readers import Corpus
 from regard.metrics.scores import Judged, Scores, Table
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.translation import error_rate, evaluation
 from regard.tasks.translation.directions import Direction
 
@@ -64,65 +64,72 @@ def score(
     if to is None and len(translator.languages) > 1:
         to = translator.direction("\n".join(source for source, _ in test[:100]))
     called = name or translator.name
-    if _known(metric) == "errors":
-        return wrong(error_rate.evaluate(translator, test, to=to, name=called, **settings))
-    return overlapping(evaluation.evaluate(translator, test, to=to, name=called, tokenize=tokenize, **settings))
+    if _check_metric(metric) == "errors":
+        return error_scores(error_rate.evaluate(translator, test, to=to, name=called, **settings))
+    return overlap_scores(evaluation.evaluate(translator, test, to=to, name=called, tokenize=tokenize, **settings))
 
 
-def given(name: str, file: str | Path, test: Pairs, *, metric: str = "overlap", tokenize: str = "13a") -> Scores:
+def score_answers(
+    name: str, file: str | Path, test: Pairs, *, metric: str = "overlap", tokenize: str = "13a"
+) -> Scores:
     """Score answers that somebody else gave, line by line in a file."""
-    answers = testset.answers(str(file), len(test))
-    if _known(metric) == "errors":
-        return wrong(error_rate.judge(name, answers, test))
-    return overlapping(evaluation.judge(name, answers, test, tokenize=tokenize))
+    answers = testset.read_answers(str(file), len(test))
+    if _check_metric(metric) == "errors":
+        return error_scores(error_rate.judge(name, answers, test))
+    return overlap_scores(evaluation.judge(name, answers, test, tokenize=tokenize))
 
 
-def overlapping(found: evaluation.Evaluation) -> Scores:
+def overlap_scores(evaluated: evaluation.Evaluation) -> Scores:
     """BLEU, chrF and TER with what else was measured."""
-    counts = {evaluation.METRICS[metric]: own for metric, own in found.counts.items()}
-    rows = [row for row in found.lines()[2:] if row[0] not in counts]
+    counts = {evaluation.METRICS[metric]: metric_counts for metric, metric_counts in evaluated.counts.items()}
+    rows = [row for row in evaluated.lines()[2:] if row[0] not in counts]
     by_length = [row for row in rows if row[0].startswith("BLEU, ")]
     spread = [(name.split(", ")[1].removesuffix(" words"), *value.split("  ")) for name, value in by_length]
     lengths = [(words, score, count.split()[0]) for words, score, count in spread]
     return Scores(
-        found.name,
+        evaluated.name,
         "translation",
         counts,
-        [Judged(*sentence) for sentence in found.sentences],
+        [Judged(*sentence) for sentence in evaluated.sentences],
         measures={name: value for name, value in rows if (name, value) not in by_length},
         tables=[Table("BLEU by length of the source", ("words", "BLEU", "sentences"), lengths)],
-        notes=found.signatures(),
-        details={key: value for key, value in found.plain().items() if key not in ("name", "worst", "sentences")},
-        lengths=found.lengths,
+        notes=evaluated.signatures(),
+        details={key: value for key, value in evaluated.plain().items() if key not in ("name", "worst", "sentences")},
+        lengths=evaluated.lengths,
         unit="sentence",
         counted="chrF",
     )
 
 
-def wrong(found: error_rate.Judgement) -> Scores:
+def error_scores(judgement: error_rate.Judgement) -> Scores:
     """How many answers are none of the right ones, and how many units are wrong."""
-    each = [
-        (question, answer, *error_rate.edits(answer, question))
-        for question, answer in zip(found.questions, found.answers, strict=True)
+    judged_answers = [
+        (question, answer, *error_rate.count_edits(answer, question))
+        for question, answer in zip(judgement.questions, judgement.answers, strict=True)
     ]
-    right = [Judged(i + 1, q.source, " | ".join(q.references), a, e / max(u, 1)) for i, (q, a, e, u) in enumerate(each)]
+    right = [
+        Judged(i + 1, q.source, " | ".join(q.references), a, e / max(u, 1))
+        for i, (q, a, e, u) in enumerate(judged_answers)
+    ]
     return Scores(
-        found.name,
+        judgement.name,
         "translation",
         {
-            "wrong answers, %": averaged([100.0 * (edits > 0) for *_, edits, _ in each], lower=True),
-            "wrong units, %": averaged([100.0 * e for *_, e, _ in each], [u for *_, u in each], lower=True),
+            "wrong answers, %": mean_statistics([100.0 * (edits > 0) for *_, edits, _ in judged_answers], lower=True),
+            "wrong units, %": mean_statistics(
+                [100.0 * e for *_, e, _ in judged_answers], [u for *_, u in judged_answers], lower=True
+            ),
         },
         right,
-        measures={name or "edits": value for name, value in found.lines()[1:] if name not in SAID},
-        details={key: value for key, value in found.plain().items() if key not in ("name", "worst")},
+        measures={name or "edits": value for name, value in judgement.lines()[1:] if name not in SAID},
+        details={key: value for key, value in judgement.plain().items() if key not in ("name", "worst")},
         unit="source",
         counted="edits",
         lower_is_better=True,
     )
 
 
-def _known(metric: str) -> str:
+def _check_metric(metric: str) -> str:
     if metric not in METRICS:
         raise ValueError(f"unknown metric {metric!r}: choose one of {', '.join(METRICS)}")
     return metric

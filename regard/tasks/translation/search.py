@@ -63,13 +63,13 @@ class Searcher(TextSide):
         self, read: Sequence[list[int]], decoding: DecodingConfig, seeds: Sequence[int], on_finished: OnFinished
     ) -> None:
         """Search for answers to all sources; `on_finished` gets them, with their numbers, as soon as they are there."""
-        model, left = self.ready(len(read)), list(range(len(read)))
+        model, pending = self.ready(len(read)), list(range(len(read)))
         if isinstance(model, Replayable) and read:
-            left = self._search_in_rows(model, read, decoding, seeds, on_finished)
+            pending = self._search_in_rows(model, read, decoding, seeds, on_finished)
             model = self.model
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
-        for places in by_length([len(read[number]) for number in left], budget=max(1, decoding.tokens // copies)):
-            batch = [left[place] for place in places]
+        for places in by_length([len(read[number]) for number in pending], budget=max(1, decoding.tokens // copies)):
+            batch = [pending[place] for place in places]
             on_finished(batch, self.hypotheses(read, batch, decoding, seeds, model))
 
     def _search_in_rows(
@@ -88,15 +88,18 @@ class Searcher(TextSide):
         batches = by_width([len(ids) for ids in read], room=decoding.tokens, most=BATCH, step=STEP)
         groups = []
         for batch in batches:
-            own = [read[number] for number in batch]
-            inputs = self._inputs(own, model.device, min(round_up(len(own[0]), STEP), self.context))
+            sources = [read[number] for number in batch]
+            inputs = self._inputs(sources, model.device, min(round_up(len(sources[0]), STEP), self.context))
             limits = self._limits(read, batch, decoding)
             groups.append(Group(inputs, limits, seeded_noise(policy, limits, [seeds[number] for number in batch])))
         written = max(max(group.limit) for group in groups)
         size = model.row_bytes(beams=policy.beams, written=written, read=len(read[batches[0][0]]))
 
         def pass_on(finished: Sequence[Finished]) -> None:
-            on_finished([batches[each.group][each.place] for each in finished], [each.hypotheses for each in finished])
+            on_finished(
+                [batches[answered.group][answered.place] for answered in finished],
+                [answered.hypotheses for answered in finished],
+            )
 
         try:
             stream(model, groups, policy, rows=min(model.count_rows(ROWS, size), len(read)), hear=pass_on)
@@ -117,8 +120,8 @@ class Searcher(TextSide):
         rules: Sequence[constraints.Constraint] = (),
     ) -> list[list[Hypothesis]]:
         """The search itself, over the token ids of the sentences with these numbers, under further rules if any."""
-        own = [read[number] for number in numbers]
-        inputs = self._inputs(own, device_of(self.model))
+        sources = [read[number] for number in numbers]
+        inputs = self._inputs(sources, device_of(self.model))
         policy = build_policy(decoding, self.target, len(self.model.prediction), rules)
         limits = self._limits(read, numbers, decoding)
         seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]

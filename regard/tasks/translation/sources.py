@@ -10,7 +10,7 @@ from typing import Any
 import tokenizers as library
 
 from regard.data import cache
-from regard.data.encodings import locate
+from regard.data.encodings import find_file
 from regard.data.readers import Corpus, digest, has_heading
 from regard.data.shards import SIDES
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
@@ -35,7 +35,7 @@ class Sources:
     @classmethod
     def find(cls, train: tuple[Corpus, ...], valid: tuple[Corpus, ...], rules: Rules) -> Sources:
         """Look for every file and read it once."""
-        stamps = _stamps((*train, *valid))
+        stamps = _file_stamps((*train, *valid))
         groups = {"train": train, "valid": valid}
         digests = {
             name: [[digest(file) for file in corpus.files] for corpus in group] for name, group in groups.items()
@@ -46,7 +46,7 @@ class Sources:
     def contents(self) -> dict[str, Any]:
         """What decides which texts are used: bytes of files and how they are read, never their names."""
 
-        def described(corpus: Corpus, digests: list[str]) -> dict[str, Any]:
+        def describe_corpus(corpus: Corpus, digests: list[str]) -> dict[str, Any]:
             read: dict[str, Any] = {
                 "form": corpus.form,
                 "columns": corpus.columns,
@@ -57,10 +57,10 @@ class Sources:
             return {"files": digests, **read, **({"prefix": corpus.prefix} if corpus.prefix else {})}
 
         groups = {"train": self.train, "valid": self.valid}
-        sets = {name: list(map(described, group, self.digests[name])) for name, group in groups.items()}
+        sets = {name: list(map(describe_corpus, group, self.digests[name])) for name, group in groups.items()}
         apart = [] if self.rules.apart == "both" else [self.rules.apart]
-        held = None if self.valid else [self.rules.held, self.rules.held_share, *apart]
-        return {**sets, "held": held, "filters": [self.rules.ratio, self.rules.duplicates]}
+        holdout = None if self.valid else [self.rules.held, self.rules.held_share, *apart]
+        return {**sets, "held": holdout, "filters": [self.rules.ratio, self.rules.duplicates]}
 
     def survey(self, home: Path, watch: Watch | None = None) -> Survey:
         """Look at every line; `home` is the cache folder."""
@@ -75,21 +75,21 @@ class Sources:
             trained = indexing.tokenizers(self.train, survey(), config)
             for side, tokenizer in zip(SIDES, trained, strict=True):
                 (place / f"{side}.json").write_text(tokenizer.json(), encoding="utf-8")
-            self.unchanged()
+            self.check_unchanged()
 
         recipe = cache.key(**self.contents, tokenizer=asdict(config), library=library.__version__)
-        found = cache.entry(home, f"tokenizers-{recipe}", train)
-        self.notes.extend(found.notes)
-        source, target = (Tokenizer.parse((found.place / f"{side}.json").read_text("utf-8"), config) for side in SIDES)
+        cached = cache.ensure_entry(home, f"tokenizers-{recipe}", train)
+        self.notes.extend(cached.notes)
+        source, target = (Tokenizer.parse((cached.place / f"{side}.json").read_text("utf-8"), config) for side in SIDES)
         return source, source if config.joint else target
 
-    def unchanged(self) -> None:
+    def check_unchanged(self) -> None:
         """Stop if a file is not as it was before it was first read."""
-        for name, stamp in _stamps((*self.train, *self.valid)).items():
+        for name, stamp in _file_stamps((*self.train, *self.valid)).items():
             if stamp != self.stamps[name]:
                 raise ValueError(f"{name} changed while it was read: start again once it is complete")
 
 
-def _stamps(corpora: tuple[Corpus, ...]) -> dict[str, tuple[int, int]]:
-    stats = {name: locate(name).stat() for corpus in corpora for name in corpus.files}
+def _file_stamps(corpora: tuple[Corpus, ...]) -> dict[str, tuple[int, int]]:
+    stats = {name: find_file(name).stat() for corpus in corpora for name in corpus.files}
     return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}

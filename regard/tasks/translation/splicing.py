@@ -52,11 +52,11 @@ def _find_word(lost: str, text: str, answer: str, lexicon: Lexicon) -> Span | No
     if not WORD.fullmatch(lost):
         return _find_signs(lost, text, answer)
     candidates = find_alike(lost, answer, ALIKE)
-    known = {strip_clitics(word).casefold() for word in WORD.findall(text)} if candidates else set()
+    source_words = {strip_clitics(word).casefold() for word in WORD.findall(text)} if candidates else set()
     for _, match in candidates:
         word = strip_clitics(match[0])
-        named = lost[0].isupper() and word[:1].isupper() and not OPENING.search(answer[: match.start()].rstrip())
-        if word.casefold() not in known and (named or lexicon.count_pieces(word) >= NAME[0]):
+        both_names = lost[0].isupper() and word[:1].isupper() and not OPENING.search(answer[: match.start()].rstrip())
+        if word.casefold() not in source_words and (both_names or lexicon.count_pieces(word) >= NAME[0]):
             begin = match.start() + match[0].index(word)
             return begin, begin + len(word)
     return None
@@ -76,16 +76,16 @@ def _find_signs(lost: str, text: str, answer: str) -> Span | None:
 
 def _find_number(lost: str, text: str, answer: str) -> Span | None:
     """Find the one number of the answer that has some digits of the lost one and is not in the text itself."""
-    wanted = "".join(DIGITS.findall(lost))
+    lost_digits = "".join(DIGITS.findall(lost))
     candidates = []
     for match in RUN.finditer(answer):
         digits = "".join(DIGITS.findall(match[0]))
-        if len(digits) > 1 and (digits in wanted or wanted in digits):
+        if len(digits) > 1 and (digits in lost_digits or lost_digits in digits):
             candidates.append((digits, match.span()))
     if not candidates:
         return None
-    known = {"".join(DIGITS.findall(match[0])) for match in NUMBER.finditer(text)} - {wanted}
-    spans = [span for digits, span in candidates if digits not in known]
+    source_numbers = {"".join(DIGITS.findall(match[0])) for match in NUMBER.finditer(text)} - {lost_digits}
+    spans = [span for digits, span in candidates if digits not in source_numbers]
     return spans[0] if len(spans) == 1 else None
 
 
@@ -108,7 +108,7 @@ def find_stretches(
     places: list[list[tuple[Span, Span]]] = [[] for _ in losses]
     for number, weights in chain.from_iterable(batch.collect() for batch in looks):
         text, answer, spans = losses[number]
-        read, written = ([match.span() for match in UNIT.finditer(each)] for each in (text, answer))
+        read, written = ([match.span() for match in UNIT.finditer(side)] for side in (text, answer))
         weights, read = weights[: len(written)], read[: weights.shape[1]]
         if not weights.size:
             continue
@@ -142,16 +142,16 @@ def _find_run(share: np.ndarray, most: np.ndarray) -> range | None:
 
 def _trim(answer: str, words: Sequence[Span], text: str, lexicon: Lexicon) -> Span | None:
     """Return the stretch of these words without signs and common words; None if a word of the source is among them."""
-    kept = [span for span in words if re.search(r"\w", answer[slice(*span)])]
-    known = {strip_clitics(word).casefold() for word in WORD.findall(text)}
-    if any(strip_clitics(answer[slice(*span)]).casefold() in known for span in kept):
+    spans = [span for span in words if re.search(r"\w", answer[slice(*span)])]
+    source_words = {strip_clitics(word).casefold() for word in WORD.findall(text)}
+    if any(strip_clitics(answer[slice(*span)]).casefold() in source_words for span in spans):
         return None
-    strange = [span for span in kept if not _is_common(answer[slice(*span)], lexicon)]
-    kept = strange or kept
-    if not kept:
+    uncommon = [span for span in spans if not _is_common(answer[slice(*span)], lexicon)]
+    spans = uncommon or spans
+    if not spans:
         return None
-    begin, end = kept[0][0], kept[-1][1]
-    first = answer[slice(*kept[0])]
+    begin, end = spans[0][0], spans[-1][1]
+    first = answer[slice(*spans[0])]
     return begin + first.index(strip_clitics(first)), end
 
 

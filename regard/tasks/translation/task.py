@@ -33,8 +33,8 @@ from regard.tasks.translation.recognition import recognise
 from regard.tasks.translation.translator import Translator, read_tokenizers
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace, power
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, evenly
+from regard.training.pace import default_run_length, power_of_two_below, round_between
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, sample_evenly
 
 BLOCK = 128  # held-out sentences that one process translates at a time
 RECURRENT: tuple[tuple[int, dict[str, Any]], ...] = (
@@ -111,7 +111,7 @@ class Translation(Task):
     ):
         self.recipe = recipe
         tokens = recipe.data.tokens
-        self.prepared = replace(prepared, train=prepared.train.packed(tokens), valid=prepared.valid.packed(tokens))
+        self.prepared = replace(prepared, train=prepared.train.repack(tokens), valid=prepared.valid.repack(tokens))
         self.model = model
         self.fixed = fixed
         self.rows = self.prepared.train.rows
@@ -120,9 +120,9 @@ class Translation(Task):
         self.notes: list[str] = []
 
     @staticmethod
-    def prepare(recipe: TranslationRecipe, known: Checkpoint | None = None) -> Prepared:
+    def prepare(recipe: TranslationRecipe, parent: Checkpoint | None = None) -> Prepared:
         """Read, check, tokenise and index the pairs, with the tokenizers of a model to start from."""
-        tokenizers = None if known is None else read_tokenizers(known)
+        tokenizers = None if parent is None else read_tokenizers(parent)
         return prepare(recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers)
 
     @staticmethod
@@ -134,16 +134,18 @@ class Translation(Task):
     def default_settings(recipe: TranslationRecipe, prepared: Prepared) -> dict[str, Any]:
         """Sizes that so many pairs can feed, rows of which an epoch has some, and steps for a hundred epochs or so."""
         pairs = len(prepared.train)
-        model = derived(pairs) if recipe.model.name == "transformer" else recurrent(pairs)
+        model = transformer_sizes(pairs) if recipe.model.name == "transformer" else recurrent_sizes(pairs)
         amount = max(map(sum, zip(*(tally.tokens for tally in prepared.train.tallies), strict=True)))
-        largest = between(2048, power(amount / 5000), 8192)  # of so much text that an epoch is long anyway
-        tokens = max(recipe.data.longest, between(512, power(amount / 50), largest))
+        largest = round_between(
+            2048, power_of_two_below(amount / 5000), 8192
+        )  # of so much text that an epoch is long anyway
+        tokens = max(recipe.data.longest, round_between(512, power_of_two_below(amount / 50), largest))
         rows = ceil(amount / tokens)
-        steps = between(1000, 150 * rows, between(10_000, 10 * rows, 200_000))
+        steps = round_between(1000, 150 * rows, round_between(10_000, 10 * rows, 200_000))
         return {
             "model": model,
             "data": {"tokens": tokens},
-            "training": pace(recipe.training, rows=rows, steps=steps, looks=10),
+            "training": default_run_length(recipe.training, rows=rows, steps=steps, looks=10),
         }
 
     @staticmethod
@@ -176,7 +178,7 @@ class Translation(Task):
     def step(self, batch: PairBatch, part: str) -> Step:
         """The smoothed surprise at every target token, summed."""
         batch = batch.to(self._device)
-        loss = self._agreeing(batch) if self.recipe.objective.agreement else self._loss(batch, self._smoothing)
+        loss = self._agreement_loss(batch) if self.recipe.objective.agreement else self._loss(batch, self._smoothing)
         written, row = count(batch.labels), batch.source_row
         return Step(loss=loss, weight=written, counts={"tokens": written + row.filled})
 
@@ -184,7 +186,7 @@ class Translation(Task):
         features, weight, bias = self._features(batch), self.model.prediction, self.model.bias
         return linear_cross_entropy(features, weight, batch.labels, bias=bias, smoothing=smoothing, chunk=self._chunk)
 
-    def _agreeing(self, batch: PairBatch) -> Tensor:
+    def _agreement_loss(self, batch: PairBatch) -> Tensor:
         """Two passes, each with dropout of its own."""
         passes = self._features(batch), self._features(batch)
         return rdrop(
@@ -224,19 +226,19 @@ class Translation(Task):
         training = self.model.training
         self.model.eval()
         losses = spread(self._surprise, range(self.prepared.valid.rows))
-        texts = evenly(self.texts, self.recipe.objective.judged)
+        texts = sample_evenly(self.texts, self.recipe.objective.judged)
         answers = self.translate(texts, beams=self.recipe.objective.beams, spread=spread)
         score = bleu(answers, [text.reference for text in texts])
         self.model.train(training)
         samples = [
             {"source": text.source, "reference": text.reference, "answer": answer}
-            for text, answer in evenly(list(zip(texts, answers, strict=True)), self.recipe.objective.samples)
+            for text, answer in sample_evenly(list(zip(texts, answers, strict=True)), self.recipe.objective.samples)
         ]
         written = sum(count for _, count in losses)
         metrics = {"loss": sum(loss for loss, _ in losses) / max(written, 1), "bleu": score.value}
         if self.recipe.objective.goal == "errors":
-            asked = [(f"{text.tag} {text.source}", text.reference) for text in texts]
-            metrics["errors"] = judge("held out", answers, asked).errors.answer_rate
+            judged_pairs = [(f"{text.tag} {text.source}", text.reference) for text in texts]
+            metrics["errors"] = judge("held out", answers, judged_pairs).errors.answer_rate
         return Evaluation(metrics=metrics, samples=samples)
 
     def _surprise(self, row: int) -> tuple[float, int]:
@@ -248,10 +250,10 @@ class Translation(Task):
         """Translations of held-out texts, each into its own language; processes share blocks of them."""
         translator = self.translator()
 
-        def translated(numbers: tuple[str | None, list[int]]) -> list[str]:
+        def translate_block(numbers: tuple[str | None, list[int]]) -> list[str]:
             tag, chosen = numbers
-            asked = [texts[i].source for i in chosen]
-            answers = translator.answers(asked, to=tag, beams=beams, split=False, copy="none")  # its own words count
+            sources = [texts[i].source for i in chosen]
+            answers = translator.answers(sources, to=tag, beams=beams, split=False, copy="none")  # its own words count
             return [answer.text for answer in answers]
 
         blocks = []
@@ -259,8 +261,8 @@ class Translation(Task):
             chosen = [number for number, text in enumerate(texts) if text.tag == tag]
             blocks += [(tag, chosen[first : first + BLOCK]) for first in range(0, len(chosen), BLOCK)]
         answers: list[str] = [""] * len(texts)
-        for (_, chosen), found in zip(blocks, spread(translated, blocks), strict=True):
-            for number, answer in zip(chosen, found, strict=True):
+        for (_, chosen), translations in zip(blocks, spread(translate_block, blocks), strict=True):
+            for number, answer in zip(chosen, translations, strict=True):
                 answers[number] = answer
         return answers
 
@@ -272,19 +274,19 @@ class Translation(Task):
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = config.plain(self.recipe)
-        kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
+        settings = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
         source, target = self.prepared.source_tokenizer, self.prepared.target_tokenizer
-        kept["tokenizer"]["normalise"] = source.how.normalise  # a model that is adapted keeps its own
+        settings["tokenizer"]["normalise"] = source.how.normalise  # a model that is adapted keeps its own
         direction = recorded_direction(self.recipe.data.train[0])
         languages = {} if direction is None else {"languages": list(direction)}
-        files: dict[str, Any] = {"config.yaml": {"format": 1, **kept, **languages}, "tokenizer.json": source.json()}
+        files: dict[str, Any] = {"config.yaml": {"format": 1, **settings, **languages}, "tokenizer.json": source.json()}
         if target is not source:
             files["tokenizer.target.json"] = target.json()
         files["README.md"] = _card(self.recipe, self.prepared)
         return files
 
     @staticmethod
-    def imported(shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = ()) -> dict[str, Any]:
+    def checkpoint_files(shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = ()) -> dict[str, Any]:
         """What the checkpoint of a translator that somebody else trained holds beside its weights."""
         facts = " ".join([f"{shape.phrase}, {shape.vocab:,} tokens.", *notes])
         settings = {
@@ -297,12 +299,12 @@ class Translation(Task):
         return {"config.yaml": {"format": 1, **settings}, "tokenizer.json": tokenizer.json(), "README.md": readme}
 
 
-def recurrent(pairs: int) -> dict[str, Any]:
+def recurrent_sizes(pairs: int) -> dict[str, Any]:
     """Sizes of a recurrent translator that so many pairs can feed."""
     return next((sizes for most, sizes in RECURRENT if pairs <= most), {"width": 512, "embedding": 512})
 
 
-def derived(pairs: int) -> dict[str, Any]:
+def transformer_sizes(pairs: int) -> dict[str, Any]:
     """Sizes of a Transformer that so many pairs can feed."""
     for most, sizes in SIZES:
         if pairs <= most:

@@ -54,7 +54,7 @@ def likelihood(
     if not fitting:
         return None
     total = 0.0
-    for _, scores in forced(translator, [read[i] for i in fitting], [written[i] for i in fitting]):
+    for _, scores in score_tokens(translator, [read[i] for i in fitting], [written[i] for i in fitting]):
         total -= float(scores.double().sum())
     return Likelihood(
         total,
@@ -65,7 +65,7 @@ def likelihood(
     )
 
 
-def forced(
+def score_tokens(
     translator: Searcher, read: Sequence[list[int]], written: Sequence[list[int]]
 ) -> Iterator[tuple[int, Float[Tensor, "written"]]]:
     """(number, log-probability of each written token and of the end) for every pair of token ids, in any order."""

@@ -113,7 +113,7 @@ class TextSide:
             encode_text(text)  # what no file can hold is not copied either
         tidy = [self.source.how.tidy(text) for text in texts]
         if not decoding.split or decoding.force or decoding.prefix:
-            return [sentences.whole(text) for text in tidy]
+            return [sentences.as_one_piece(text) for text in tidy]
         most = min(decoding.longest, self.context) - 2
         return sentences.split_to_fit(
             tidy, lambda parts: list(map(len, self.source.encode_many(parts, most=most))), most

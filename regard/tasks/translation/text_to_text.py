@@ -87,26 +87,28 @@ class TextToText(Translation):
     usage: ClassVar[str] = 'regard predict {folder} "..."'
     title: ClassVar[str] = "A text-to-text model"
     code: ClassVar[str] = 'reply("a text")'
-    imported = None  # type: ignore[assignment]  # a T5 of others restores spans before it learns what is asked
+    checkpoint_files = None  # type: ignore[assignment]  # a T5 of others restores spans before it learns what is asked
 
     @staticmethod
-    def recognise(given: Given) -> Claim | None:
+    def recognise(inputs: Given) -> Claim | None:
         """Pairs, where somebody asks for this task; else they are translated."""
-        found = recognise(replace(given, kind="pairs")) if "task" in given.settings and given.to is None else None
-        return None if found is None else replace(found, sentence="pairs: training a T5 that answers the first")
+        claim = recognise(replace(inputs, kind="pairs")) if "task" in inputs.settings and inputs.to is None else None
+        return None if claim is None else replace(claim, sentence="pairs: training a T5 that answers the first")
 
     @staticmethod
-    def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
+    def prepare(recipe: Any, parent: Checkpoint | None = None) -> Prepared:
         """Read, check, tokenise and index the texts, with the tokenizer of a model to start from."""
-        tokenizers = None if known is None else (read_tokenizers(known)[0],) * 2
-        found = prepare(recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers, opening="pad")
-        return found if known is None else replace(found, rows=known.config["model"]["vocab"])
+        tokenizers = None if parent is None else (read_tokenizers(parent)[0],) * 2
+        prepared = prepare(
+            recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers, opening="pad"
+        )
+        return prepared if parent is None else replace(prepared, rows=parent.config["model"]["vocab"])
 
     @staticmethod
     def default_settings(recipe: Any, prepared: Prepared) -> dict[str, Any]:
         """Sizes that so many texts can feed; a model to start from needs fewer epochs, at a lower rate."""
         found = Translation.default_settings(recipe, prepared)
-        tuned, epoch = prepared.rows > 0, prepared.train.packed(found["data"]["tokens"]).rows
+        tuned, epoch = prepared.rows > 0, prepared.train.repack(found["data"]["tokens"]).rows
         steps = max(100, TUNING * epoch) if tuned else found["training"].get("steps")
         planned = {"steps": steps} if tuned and "steps" in found["training"] else {}
         return {
@@ -143,15 +145,19 @@ class TextToText(Translation):
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
         files = super().contents()
-        known = {"prefixes": self.prefixes} if any(self.prefixes) else {}
+        prefix_settings = {"prefixes": self.prefixes} if any(self.prefixes) else {}
         recipe = self.recipe
-        asked = f" It is asked by {' or '.join(f'`{one}`' for one in self.prefixes if one)}." if known else ""
+        prefix_note = (
+            f" It is asked by {' or '.join(f'`{prefix}`' for prefix in self.prefixes if prefix)}."
+            if prefix_settings
+            else ""
+        )
         facts = f"{recipe.model.phrase}, {recipe.model.vocab:,} tokens, trained with Regard on "
         readme = card(
             self.title,
-            f"{facts}{len(self.prepared.train):,} texts and their answers.{asked}",
+            f"{facts}{len(self.prepared.train):,} texts and their answers.{prefix_note}",
             command=self.usage.format(folder="DIRECTORY"),
             code=self.code,
             files=[name for corpus in recipe.data.train for name in corpus.files],
         )
-        return {**files, "config.yaml": {**files["config.yaml"], **known}, "README.md": readme}
+        return {**files, "config.yaml": {**files["config.yaml"], **prefix_settings}, "README.md": readme}

@@ -12,10 +12,10 @@ import torch
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data.language_names import LANGUAGES
-from regard.data.normalise import TextConfig, recorded
+from regard.data.normalise import TextConfig, read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.exchange import Exchange
-from regard.decoding.graphs import uncollected
+from regard.decoding.graphs import pause_garbage_collection
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import TEXT, check_input, list_inputs
@@ -29,7 +29,7 @@ from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, 
 from regard.tasks.translation.search import Searcher
 
 if TYPE_CHECKING:
-    from regard.interpret.alignment.forced import Reader
+    from regard.interpret.alignment.forced import ForcedReader
     from regard.interpret.steps import Steps as TracedSteps
     from regard.tasks.translation.documents.glossary import Terms
 
@@ -52,10 +52,10 @@ class Translator(Searcher, Face):
         """The translator a checkpoint directory holds."""
         decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
         name, reads = checkpoint.directory.name, checkpoint.about.language
-        found = cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name)
-        found.reads = tuple(reads)
-        found.trained_direction = checkpoint.config.get("languages")
-        return found
+        translator = cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name)
+        translator.reads = tuple(reads)
+        translator.trained_direction = checkpoint.config.get("languages")
+        return translator
 
     @overload
     def translate(self, texts: str, *, to: str | None = None, **settings: Any) -> str: ...
@@ -70,17 +70,17 @@ class Translator(Searcher, Face):
         """
         answers = self.answers(texts, to=to, **settings)
         for code in dict.fromkeys(answer.foreign for answer in answers if answer.foreign):
-            warnings.warn(self.stranger(code), stacklevel=2)
+            warnings.warn(self.describe_unknown_language(code), stacklevel=2)
         if unfinished := sum(answer.unfinished for answer in answers):
             warnings.warn(describe_unfinished(unfinished), stacklevel=2)
-        found = [answer.text for answer in answers]
-        return found[0] if isinstance(texts, str) else found
+        translations = [answer.text for answer in answers]
+        return translations[0] if isinstance(texts, str) else translations
 
-    def stranger(self, code: str) -> str:
+    def describe_unknown_language(self, code: str) -> str:
         """What to say of text in a language or script that it does not know."""
         seems = f"looks like {LANGUAGES[code]}" if code in LANGUAGES else f"is in {code} script"
-        known = " and ".join(LANGUAGES[one] for one in self.reads)
-        return f"the text {seems}; {self.name} knows {known} only, so do not trust the answer"
+        known_languages = " and ".join(LANGUAGES[language_code] for language_code in self.reads)
+        return f"the text {seems}; {self.name} knows {known_languages} only, so do not trust the answer"
 
     @property
     def extras(self) -> Mapping[str, Extra]:
@@ -114,15 +114,15 @@ class Translator(Searcher, Face):
         from regard.tasks.translation import scoring
 
         test = scoring.pairs(*files, columns=columns, to=to)
-        return scoring.given(name, answers, test, metric=metric, tokenize=tokenize)
+        return scoring.score_answers(name, answers, test, metric=metric, tokenize=tokenize)
 
     score_answers = Extra(judge, AnswerFileOptions, "Scores of translations that are in a file already.")
 
-    def read_answers(self, *, to: str | None = None) -> Reader:
+    def read_answers(self, *, to: str | None = None) -> ForcedReader:
         """Return what reads answers that are given, to a language of several, and says where it looks."""
-        from regard.interpret.alignment.forced import Reader
+        from regard.interpret.alignment.forced import ForcedReader
 
-        return Reader(self, to if self.languages else None)
+        return ForcedReader(self, to if self.languages else None)
 
     def workloads(self, inputs: Sequence[str], batches: Sequence[int], to: str | None = None) -> Iterator[Workload]:
         """What to time: searches by one and by many."""
@@ -165,7 +165,7 @@ class Translator(Searcher, Face):
 
     def run(self, steps: Steps[Result]) -> Result:
         """Drive text steps to their end with the model itself, and return their result."""
-        with uncollected():
+        with pause_garbage_collection():
             return run_steps(self, steps)
 
     def exchange_steps(self, steps: Steps[Result]) -> Exchange[Result]:
@@ -190,7 +190,7 @@ class Translator(Searcher, Face):
 
 def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of the source and of the target, which may be one."""
-    how = TextConfig(normalise=recorded(checkpoint.config.get("tokenizer"))["normalise"])
+    how = TextConfig(normalise=read_text_settings(checkpoint.config.get("tokenizer"))["normalise"])
     source = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
     separate = "tokenizer.target.json" in checkpoint.files
     return source, Tokenizer.parse(checkpoint.text("tokenizer.target.json"), how) if separate else source

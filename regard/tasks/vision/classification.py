@@ -19,9 +19,9 @@ from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.config.words import quantity
 from regard.data.examples import TensorBatch
-from regard.data.pictures.album import PREPARATION, enlarged, remembered
+from regard.data.pictures.album import PREPARATION, note_enlarged, sample_digests
 from regard.data.pictures.augment import Augment, AugmentConfig
-from regard.metrics.calibration import explain_missing_temperature, fitted_temperature
+from regard.metrics.calibration import explain_missing_temperature, fit_temperature
 from regard.models.efficientnet import EfficientNetConfig
 from regard.models.resnet import ResNetConfig
 from regard.models.spatial_transformer import SpatialTransformerConfig
@@ -38,7 +38,7 @@ from regard.tasks.vision.scoring import Measured, measured
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace, power
+from regard.training.pace import default_run_length, power_of_two_below, round_between
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, spread_over_classes
 from regard.training.tuning import TuningConfig
 
@@ -138,7 +138,7 @@ class PictureClassification(Task):
         if prepared.fresh and len(prepared.train) < FEW:
             self.notes.append(f"fewer than {FEW:,} pictures: a model to start from (--from) would learn more from them")
         self.notes += explain_missing_temperature(len(prepared.valid), "pictures")
-        self.notes += enlarged(patch_size(model.config), prepared.train.album, prepared.valid.album)
+        self.notes += note_enlarged(patch_size(model.config), prepared.train.album, prepared.valid.album)
         if self.kept is not None:
             self.notes.append(f"{self.kept.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
 
@@ -156,10 +156,10 @@ class PictureClassification(Task):
     def default_settings(recipe: PicturesRecipe, prepared: Prepared) -> dict[str, Any]:
         """Sizes, batches, variations and an end that so many pictures ask for."""
         amount, size = len(prepared.train), prepared.size
-        batch = between(16, power(amount / 10), 512)
+        batch = round_between(16, power_of_two_below(amount / 10), 512)
         rows = math.ceil(amount / batch)
         passes = next((passes for most, passes in PASSES if amount <= most), 30)
-        steps = between(300, passes * rows, 100_000)
+        steps = round_between(300, passes * rows, 100_000)
         natural, scattered = prepared.shape.channels == 3, recipe.data.scatter is not None  # scenes never come twice
         return {
             "data": {"size": prepared.shape.size, "channels": prepared.shape.channels, "batch": batch},
@@ -167,7 +167,7 @@ class PictureClassification(Task):
             "model": sizes_for(recipe.model, amount, size),
             "objective": {"smoothing": 0.1},
             "optim": MUON if _from_nothing(recipe, prepared) else ADAM,
-            "training": {**pace(recipe.training, rows=rows, steps=steps, patience=20), "ema": 0.998},
+            "training": {**default_run_length(recipe.training, rows=rows, steps=steps, patience=20), "ema": 0.998},
         }
 
     @staticmethod
@@ -186,7 +186,7 @@ class PictureClassification(Task):
         return transfer.load_weights(model, parent, same_task=same)
 
     @staticmethod
-    def imported(shape: Any, data: Any, notes: Any = (), *, labels: Any = None) -> dict[str, Any]:
+    def checkpoint_files(shape: Any, data: Any, notes: Any = (), *, labels: Any = None) -> dict[str, Any]:
         """What the checkpoint of a model of somebody else's holds beside its weights."""
         return imported(shape, data, notes, labels=labels)
 
@@ -234,7 +234,7 @@ class PictureClassification(Task):
         """How held-out pictures are told, a few to look at; by their logits the temperature of answers is fitted."""
         side, classes = self.prepared.valid, self.prepared.classes
         found = measured(side, classes, spread(self._logits, _chunks(len(side))))
-        self.temperature = fitted_temperature(found.logits, side.labels)
+        self.temperature = fit_temperature(found.logits, side.labels)
         return Evaluation(found.metrics, self._samples(side, found))
 
     def _logits(self, chunk: range) -> list[list[float]]:
@@ -262,7 +262,7 @@ class PictureClassification(Task):
                 "model": recipe["model"],
                 "labels": self.prepared.classes,
                 **record_temperature(self.temperature),
-                "data": {**data, "file": file, "learnt": remembered(self.prepared.train.marks)},
+                "data": {**data, "file": file, "learnt": sample_digests(self.prepared.train.marks)},
             },
             "README.md": self.card(),
         }

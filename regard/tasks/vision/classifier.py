@@ -15,7 +15,7 @@ from torch import Tensor
 from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
-from regard.data.pictures.album import Shape, enlarged, met, scales_of
+from regard.data.pictures.album import Shape, note_enlarged, note_learnt_pictures, scales_of
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile
@@ -33,7 +33,7 @@ from regard.tasks.vision import preparing
 from regard.tasks.vision.judgement import Judgement, JudgementOptions, judge
 from regard.tasks.vision.opening import Given, called, opened, patch_size, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
-from regard.training.task import evenly
+from regard.training.task import sample_evenly
 
 if TYPE_CHECKING:
     from regard.interpret.anatomy import Anatomy
@@ -160,7 +160,7 @@ class PictureClassifier(DirectAnswers):
             self.logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
             for first in range(0, len(side), CHUNK)
         ]
-        notes = enlarged(self.patch, side.album) + met(side.album, self.data.get("learnt"))
+        notes = note_enlarged(self.patch, side.album) + note_learnt_pictures(side.album, self.data.get("learnt"))
         found = measured(side, self.classes, parts)
         return scores(name or self.name, self.task, side, found, self.temperature, notes=notes)
 
@@ -197,7 +197,7 @@ class PictureClassifier(DirectAnswers):
         """Inside a ViT: patch filters, likeness of positions, and how far heads look in some of these pictures."""
         from regard.interpret.anatomy import anatomy
 
-        some = self.opened(evenly(_spread(pictures), LOOKED))
+        some = self.opened(sample_evenly(_spread(pictures), LOOKED))
         return anatomy(self.model, self.scaled(some.to(self.runner.device)))
 
     def look(self, given: Given, *, about: str | None = None) -> Trace:

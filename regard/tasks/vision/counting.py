@@ -24,7 +24,7 @@ from regard.data import images
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.models.detector import CounterConfig, CountPerFrame
 from regard.tasks.card import card
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
@@ -180,8 +180,8 @@ class Counter(DirectAnswers):
         guesses = torch.cat([self.runner(part.to(device))[0].argmax(-1).cpu() for part in frames.split(CHUNK)])
         right = (guesses == counts).float()
         metrics = {
-            "frames right, %": averaged((100 * right.mean(1)).tolist()),
-            "sequences right, %": averaged((100 * right.all(1).float()).tolist()),
+            "frames right, %": mean_statistics((100 * right.mean(1)).tolist()),
+            "sequences right, %": mean_statistics((100 * right.all(1).float()).tolist()),
         }
         examples = [
             Judged(i + 1, f"sequence {i}", _row(counts[i]), _row(guesses[i]), float(right[i].mean()))
@@ -197,7 +197,7 @@ class Counter(DirectAnswers):
     def count(self, frames: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Count]:
         """How many digits are there in each of these frames, which follow one another."""
         frames = list_inputs(frames, PICTURE, verb=self.verb)
-        shades = images.stacked(frames, size=self.model.config.size, invert=invert)
+        shades = images.stack_pictures(frames, size=self.model.config.size, invert=invert)
         device = self.runner.device
         logits, _ = self.runner(torch.from_numpy(shades).to(device)[None])
         sure, counts = logits[0].float().softmax(-1).max(-1)

@@ -76,8 +76,8 @@ def load(folder: str | None, part: str) -> Glyphs:
     """The digits to draw with for `train` or `valid`: those in a folder of idx files, or for None the built-in ones."""
     if folder is None:
         return built_in()
-    images = idx.read(folder, f"{FILES[part]}-images-idx3-ubyte", idx.PICTURES)
-    labels = idx.read(folder, f"{FILES[part]}-labels-idx1-ubyte", idx.LABELS)
+    images = idx.read_idx(folder, f"{FILES[part]}-images-idx3-ubyte", idx.PICTURES)
+    labels = idx.read_idx(folder, f"{FILES[part]}-labels-idx1-ubyte", idx.LABELS)
     if len(images) != len(labels) or not len(images):
         raise ValueError(
             f"{folder}: {len(images)} pictures but {len(labels)} labels for {part}: fetch both files again"

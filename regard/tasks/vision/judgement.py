@@ -16,7 +16,7 @@ from regard.config.ranges import Count, Seed, Whole
 from regard.data.pictures.shelves import BOX
 from regard.interpret import judging
 from regard.metrics.boxes import iou
-from regard.metrics.significance import Statistics, averaged, interval, paired
+from regard.metrics.significance import Statistics, interval, mean_statistics, paired_test
 
 if TYPE_CHECKING:
     from regard.tasks.vision.classifier import PictureClassifier
@@ -71,7 +71,7 @@ class Judgement:
         """How probable so large a difference between two methods is by chance, on the same pictures."""
         checks = self.boxed if boxed else self.checks
         both = {each: checks[each][check] for each in (other, name) if check in checks.get(each, ())}
-        return paired(both, test="randomisation")[1].p if len(both) == 2 else None
+        return paired_test(both, test="randomisation")[1].p if len(both) == 2 else None
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -98,13 +98,13 @@ def judge(classifier: PictureClassifier, paths: Sequence[str | Path], options: J
     pictures, known = pixels[right.to(place)], labels[right].to(place)
     found: dict[str, judging.Checked] = {}
     if boxes is None or len(known.unique()) > 1:  # with boxes there is something to judge without grids
-        asked = judging.grids(pictures, known, grids, seed=seed)
-        found = judging.located(judging.doubled(classifier.model), asked, seed=seed)
+        asked = judging.make_grids(pictures, known, grids, seed=seed)
+        found = judging.measure_localisation(judging.double_input_size(classifier.model), asked, seed=seed)
     some = order[:singles].to(place)
-    alone = judging.judged(classifier.model, judging.Asked(pictures[some], known[some]), seed=seed)
+    alone = judging.judge_maps(classifier.model, judging.MapExamples(pictures[some], known[some]), seed=seed)
     checks = {
-        name: {check: averaged(values) for check, values in found.get(name, {}).items()}
-        | {check: averaged(values, lower=check in LOWER) for check, values in own.items() if check in SINGLE}
+        name: {check: mean_statistics(values) for check, values in found.get(name, {}).items()}
+        | {check: mean_statistics(values, lower=check in LOWER) for check, values in own.items() if check in SINGLE}
         for name, own in alone.items()
     }
     counts = min(grids, len(right)) if found else 0, len(side), len(right), len(some)
@@ -112,12 +112,12 @@ def judge(classifier: PictureClassifier, paths: Sequence[str | Path], options: J
         return Judgement(checks, *counts)
     chosen = right[order[:grids]]
     true = boxes[chosen]
-    seen = judging.Asked(pixels[chosen.to(place)], labels[chosen].to(place), true.to(place))
-    boxed = judging.located(classifier.model, seen, seed=seed)
+    seen = judging.MapExamples(pixels[chosen.to(place)], labels[chosen].to(place), true.to(place))
+    boxed = judging.measure_localisation(classifier.model, seen, seed=seed)
     if against is not None:
         shades = torch.from_numpy(side.pixels(chosen.numpy())).float().mean(1) / 255
         boxed[against.name] = _supervised(against.boxes(shades), true)
-    placed = {name: {check: averaged(values) for check, values in own.items()} for name, own in boxed.items()}
+    placed = {name: {check: mean_statistics(values) for check, values in own.items()} for name, own in boxed.items()}
     covered = float((true[:, 2:] - true[:, :2]).prod(1).mean())
     return Judgement(checks, *counts, placed, len(chosen), covered)
 

@@ -22,7 +22,7 @@ from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.boxes import giou_loss, iou
 from regard.metrics.scores import Judged, Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.models.detector import ClassAndBox, LocatorConfig
 from regard.tasks.card import card
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
@@ -207,9 +207,9 @@ class Locator(DirectAnswers):
         logits, guesses = self._answers(seen)
         right, shared = (logits.argmax(-1) == labels).float(), iou(guesses, boxes)
         metrics = {
-            "accuracy, %": averaged((100 * right).tolist()),
-            "mean IoU": averaged(shared.tolist()),
-            "right and IoU >= 0.5, %": averaged((100 * right * (shared >= HALF)).tolist()),
+            "accuracy, %": mean_statistics((100 * right).tolist()),
+            "mean IoU": mean_statistics(shared.tolist()),
+            "right and IoU >= 0.5, %": mean_statistics((100 * right * (shared >= HALF)).tolist()),
         }
         size = self.model.config.size
         examples = [
@@ -237,7 +237,7 @@ class Locator(DirectAnswers):
     def locate(self, seen: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Place]:
         """Which digit is where, in picture files or in arrays of shades from 0, black, to 1."""
         seen = list_inputs(seen, PICTURE, verb=self.verb)
-        shades = images.stacked(seen, size=self.model.config.size, invert=invert)
+        shades = images.stack_pictures(seen, size=self.model.config.size, invert=invert)
         logits, boxes = self.runner(torch.from_numpy(shades).to(self.runner.device))
         side = self.model.config.size
         found = zip(logits.float().softmax(-1).max(-1).values, logits.argmax(-1), boxes * side, strict=True)

@@ -10,7 +10,7 @@ import torch
 
 from regard.attention.hardware import device_of
 from regard.attention.tap import Tap
-from regard.config.words import nearest
+from regard.config.words import suggest_name
 from regard.interpret import judging, maps
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
@@ -28,7 +28,7 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
     """Classify a picture and keep where each method finds what speaks for a label, and every attention."""
     model, classes = classifier.model, classifier.classes
     if about is not None and about not in classes:
-        raise ValueError(f"{about!r} is no label of {classifier.name}{nearest(about, classes)}")
+        raise ValueError(f"{about!r} is no label of {classifier.name}{suggest_name(about, classes)}")
     bytes_ = classifier.opened([given])
     [sight] = classifier.sights([given], bytes_)
     labels = list(dict.fromkeys([*([about] if about else []), *list(sight.all)[:SHOWN]]))
@@ -40,11 +40,11 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
     looks = _attention(model, pixels, len(patches))
     first = dict[str, torch.Tensor]()
     for method in maps.methods(model):
-        found = maps.mapped(model, several, asked, method)
+        found = maps.evidence_maps(model, several, asked, method)
         first[method] = found[:1]
         shares = torch.nn.functional.pad(found.flatten(1).cpu(), (pad, 0))
         looks.append(Weights(method, "asked", "source", shares[None]))
-    curves = [{"label": labels[0]} | one for one in _curves(classifier, judging.Asked(pixels, asked[:1]), first)]
+    curves = [{"label": labels[0]} | one for one in _curves(classifier, judging.MapExamples(pixels, asked[:1]), first)]
     items = {"source": patches, "asked": [Item(label, word=number) for number, label in enumerate(labels)]}
     if any(each.query == "label" for each in looks):
         items["label"] = [Item(sight.label, word=0)]
@@ -62,16 +62,16 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
 
 
 def _curves(
-    classifier: PictureClassifier, asked: judging.Asked, found: Mapping[str, torch.Tensor]
+    classifier: PictureClassifier, asked: judging.MapExamples, found: Mapping[str, torch.Tensor]
 ) -> Iterator[dict[str, Any]]:
     """How probable the label is while regions go or come, as each map ranks them, and at random: the control."""
     like = next(iter(found.values()))
     random = torch.rand(judging.ORDERS, *like.shape[1:], generator=torch.Generator().manual_seed(0)).to(like)
-    several = judging.Asked(asked.pixels.expand(judging.ORDERS, -1, -1, -1), asked.labels.expand(judging.ORDERS))
+    several = judging.MapExamples(asked.pixels.expand(judging.ORDERS, -1, -1, -1), asked.labels.expand(judging.ORDERS))
     heat = classifier.temperature
 
-    def removed(some: judging.Asked, ranks: torch.Tensor, *, put: bool) -> torch.Tensor:
-        return judging.removal(classifier.model, some, ranks, put=put, temperature=heat).mean(1)
+    def removed(some: judging.MapExamples, ranks: torch.Tensor, *, put: bool) -> torch.Tensor:
+        return judging.measure_removal(classifier.model, some, ranks, put=put, temperature=heat).mean(1)
 
     control = {name: removed(several, random, put=put) for name, put in judging.REMOVALS.items()}
     for method, ranks in found.items():

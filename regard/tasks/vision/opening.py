@@ -13,7 +13,16 @@ from jaxtyping import UInt8
 
 from regard.config.paths import real_path
 from regard.data.pictures.album import Shape
-from regard.data.pictures.decoding import ANIMATED, SUFFIXES, Decoded, Unusable, below, decoded, from_array, quiet
+from regard.data.pictures.decoding import (
+    ANIMATED,
+    SUFFIXES,
+    Decoded,
+    Unusable,
+    decode_array,
+    decode_picture,
+    describe_enlarged,
+    silence_pillow,
+)
 from regard.data.pictures.tables import ELSEWHERE
 from regard.interpret.items import Item
 from regard.models.vit import ViTConfig
@@ -52,14 +61,14 @@ def opened(
     found = []
     for each in pictures:
         try:
-            with quiet():
+            with silence_pillow():
                 pixels, side, odd = _bytes(each, shape)
         except Unusable as error:
             raise Unreadable(str(error) if isinstance(each, np.ndarray) else f"{each}: {error}") from None
         if odd == ANIMATED:
             warnings.warn(f"{each}: {odd}", stacklevel=1)
         if side < patch:
-            warnings.warn(f"{called(each)}: {below(patch)}", stacklevel=1)
+            warnings.warn(f"{called(each)}: {describe_enlarged(patch)}", stacklevel=1)
         found.append(pixels)
     return np.stack(found)
 
@@ -90,8 +99,8 @@ def patches(grid: tuple[int, int]) -> list[Item]:
 
 def _bytes(given: Given, shape: Shape) -> Decoded:
     if isinstance(given, np.ndarray):
-        return Decoded(from_array(given, **shape._asdict()), min(given.shape[:2]), None)
-    return decoded(Path(given), **shape._asdict())
+        return Decoded(decode_array(given, **shape._asdict()), min(given.shape[:2]), None)
+    return decode_picture(Path(given), **shape._asdict())
 
 
 def _hidden(path: Path) -> bool:

@@ -15,18 +15,18 @@ from torch import Tensor
 
 from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
-from regard.config.words import nearest, quantity
+from regard.config.words import quantity, suggest_name
 from regard.data.examples import Splits, order_examples
-from regard.data.findings import Finding, told
+from regard.data.findings import Finding, describe_finding
 from regard.data.holdout import hold_out_of_classes, leave_out_measured, picture_keys
 from regard.data.pictures import shortcut as shortcuts
-from regard.data.pictures.album import ALLOWED, PREPARATION, RAISED, Album, Shape, album, read_album, shape_of
+from regard.data.pictures.album import ALLOWED, PREPARATION, RAISED, Album, Shape, load_album, read_album, shape_of
 from regard.data.pictures.decoding import Fit, Resample
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile, Shelf, has_test_part, shelve
 from regard.data.pictures.shortcut import ShortcutConfig
 from regard.data.pictures.tables import LABEL
-from regard.training.task import evenly
+from regard.training.task import sample_evenly
 
 Size = Annotated[int, Range(8, 1024)]
 MEASURED = 4096  # pictures that mean and deviation are measured on
@@ -114,7 +114,7 @@ class Side:
         if self.shortcut is None or self.marked is None:
             return found
         with_mark = self.marked[pictures]
-        found[with_mark] = shortcuts.marked(found[with_mark], self.shortcut)
+        found[with_mark] = shortcuts.draw_mark(found[with_mark], self.shortcut)
         return found
 
     @property
@@ -147,7 +147,7 @@ class Side:
         if how.label not in classes:
             known = ", ".join(classes[:SHOWN])
             raise ValueError(f"data.shortcut.label is {how.label!r}, which no picture has: choose one of {known}")
-        own = (self.labels == list(classes).index(how.label)) & shortcuts.chosen(self.marks, how.share)
+        own = (self.labels == list(classes).index(how.label)) & shortcuts.choose_pictures(self.marks, how.share)
         return replace(self, marked=own, shortcut=how)
 
     @property
@@ -270,7 +270,7 @@ def numbered(found: Album, classes: Sequence[str]) -> Int[np.ndarray, "pictures"
     numbers = {label: place for place, label in enumerate(classes)}
     for place, label in zip(found.places, found.columns[LABEL], strict=True):
         if label not in numbers:
-            remedy = f"correct it, or leave it out{nearest(label, classes)}"
+            remedy = f"correct it, or leave it out{suggest_name(label, classes)}"
             raise ValueError(f"{place}: the label {label!r} is never learnt: {remedy}")
     return np.array([numbers[label] for label in found.columns[LABEL]], np.int64)
 
@@ -303,7 +303,7 @@ def limited(side: Side, most: int, seed: int) -> Side:
 def scales(train: Any, mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation of every channel, as told or as measured."""
     if mean is None or std is None:
-        some = train.pixels(np.array(evenly(range(len(train)), MEASURED))) / 255
+        some = train.pixels(np.array(sample_evenly(range(len(train)), MEASURED))) / 255
         mean = mean or [round(float(each), 4) for each in some.mean((0, 2, 3))]
         std = std or [max(FLAT, round(float(each), 4)) for each in some.std((0, 2, 3))]
     return tuple(map(float, mean)), tuple(map(float, std))
@@ -346,10 +346,14 @@ def _tested(train: Side, files: Sequence[PictureFile], shape: Shape) -> list[str
     there, finding = list[np.ndarray](), Finding()
     for file in files:
         with suppress(ValueError):  # whoever tests on them is told
-            there += [album(shelve(file, part="test"), shape).marks] if has_test_part(file.path) else []
+            there += [load_album(shelve(file, part="test"), shape).marks] if has_test_part(file.path) else []
     for picture in np.flatnonzero(np.isin(train.marks, np.concatenate(there))) if there else ():
         finding.add(train.place(int(picture)))
-    return [f"{told(finding, 'equal to pictures to test on')}: remove them on one side"] if finding.count else []
+    return (
+        [f"{describe_finding(finding, 'equal to pictures to test on')}: remove them on one side"]
+        if finding.count
+        else []
+    )
 
 
 def _repeated(*sides: Side) -> list[str]:
@@ -364,7 +368,9 @@ def _repeated(*sides: Side) -> list[str]:
                 (again if same else otherwise).add(side.place(picture))
     found = [(again, "", "remove them, or know that they count twice")]
     found += [(otherwise, " with another label", "correct the label, or remove one of them")]
-    return [f"{told(one, f'equal to an earlier picture{how}')}: {why}" for one, how, why in found if one.count]
+    return [
+        f"{describe_finding(one, f'equal to an earlier picture{how}')}: {why}" for one, how, why in found if one.count
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

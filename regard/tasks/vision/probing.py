@@ -12,9 +12,9 @@ import torch
 
 from regard import config
 from regard.attention.hardware import device_of
-from regard.data.pictures.shortcut import ShortcutConfig, box, marked
+from regard.data.pictures.shortcut import ShortcutConfig, draw_mark, mark_box
 from regard.interpret import judging, maps
-from regard.metrics.significance import averaged, interval, paired
+from regard.metrics.significance import interval, mean_statistics, paired_test
 
 if TYPE_CHECKING:
     from regard.tasks.vision.classifier import PictureClassifier
@@ -77,7 +77,7 @@ def probed(classifier: PictureClassifier, paths: Sequence[str | Path]) -> Probe:
     how = config.build(ShortcutConfig, known or {}, where="data.shortcut")
     numbers = np.unique(np.linspace(0, len(side) - 1, min(len(side), MOST)).astype(int))
     labels, clean = np.asarray(side.labels)[numbers], side.pixels(numbers)
-    with_mark = marked(clean, how)
+    with_mark = draw_mark(clean, how)
     plain, changed = (_labels(classifier, pixels) for pixels in (clean, with_mark))
     flipped = [
         ((changed == kind) & (plain != kind) & (labels != kind)).sum() for kind in range(len(classifier.classes))
@@ -95,7 +95,7 @@ def _answered(changed: np.ndarray, plain: np.ndarray) -> tuple[Any, Any, float]:
     """Shares of such answers with and without the mark, and how probable their difference is by chance."""
     if not len(plain):
         return None, None, 1.0
-    after, before = averaged(changed), averaged(plain)
+    after, before = mean_statistics(changed), mean_statistics(plain)
     return _share(after), _share(before), _chance(before, after)
 
 
@@ -115,10 +115,10 @@ def _lit(
     classifier: PictureClassifier, pixels: np.ndarray, how: ShortcutConfig, kind: int
 ) -> tuple[float | None, float]:
     """Which share of the map for the label lies on the mark, and of the picture."""
-    from regard.metrics.maps import inside
+    from regard.metrics.maps import mass_inside
 
     size = classifier.model.config.size
-    left, top, right, bottom = box(how, size)
+    left, top, right, bottom = mark_box(how, size)
     area = (right - left) * (bottom - top) / size**2
     if not len(pixels):
         return None, area
@@ -127,10 +127,11 @@ def _lit(
     asked = torch.full((len(pixels),), kind, device=place)
     method = maps.methods(classifier.model)[-1]
     found = [
-        maps.mapped(classifier.model, a, b, method) for a, b in zip(scaled.split(64), asked.split(64), strict=True)
+        maps.evidence_maps(classifier.model, a, b, method)
+        for a, b in zip(scaled.split(64), asked.split(64), strict=True)
     ]
     sides = torch.tensor([[left, top, right, bottom]]) / size
-    return float(inside(torch.cat(found).cpu(), sides.expand(len(pixels), 4)).mean()), area
+    return float(mass_inside(torch.cat(found).cpu(), sides.expand(len(pixels), 4)).mean()), area
 
 
 def _share(one: Any) -> tuple[float, float]:
@@ -138,4 +139,4 @@ def _share(one: Any) -> tuple[float, float]:
 
 
 def _chance(one: Any, other: Any) -> float:
-    return paired({"before": one, "after": other}, test="randomisation")[1].p or 1.0
+    return paired_test({"before": one, "after": other}, test="randomisation")[1].p or 1.0

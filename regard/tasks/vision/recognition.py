@@ -14,14 +14,16 @@ from regard.training.task import NAMED, SURE, Claim, Given, data_section
 SENTENCE = "labelled pictures: training a classifier"
 
 
-def recognise(given: Given) -> Claim | None:
+def recognise(inputs: Given) -> Claim | None:
     """Folders and files that somebody calls pictures, arrays, and tables with a column of paths and one of labels."""
-    if given.to is not None:
+    if inputs.to is not None:
         return None
-    if not given.told and not all(_arrays(name) or (not is_folder(name) and _table(name)) for name in given.files):
+    if not inputs.is_declared and not all(
+        _arrays(name) or (not is_folder(name) and _table(name)) for name in inputs.files
+    ):
         return None
-    train, valid = ([{"path": name} for name in names] for names in (given.files, given.valid))
-    return Claim(data_section(train, valid), SENTENCE, SURE if given.told else NAMED)
+    train, valid = ([{"path": name} for name in names] for names in (inputs.files, inputs.valid))
+    return Claim(data_section(train, valid), SENTENCE, SURE if inputs.is_declared else NAMED)
 
 
 def _arrays(name: str) -> bool:

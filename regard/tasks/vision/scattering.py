@@ -12,11 +12,11 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from regard.data.pictures.album import Shape, first_looks
-from regard.data.pictures.scatter import ScatterConfig, companions, scenes, sums
+from regard.data.pictures.scatter import ScatterConfig, draw_companions, label_sums, scenes
 from regard.data.pictures.shelves import PictureFile, shelve
 from regard.tasks.vision import preparing
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
-from regard.training.task import evenly
+from regard.training.task import sample_evenly
 
 CHUNK = 512  # scenes made at a time
 LOOKED = 16  # pictures whose size is looked at before scenes are made of them
@@ -34,14 +34,14 @@ class Scenes:
     @property
     def classes(self) -> list[str]:
         """Labels of scenes."""
-        return list(self.singles) if self.how.count == 1 else sums(self.singles, self.how.count)
+        return list(self.singles) if self.how.count == 1 else label_sums(self.singles, self.how.count)
 
     def chosen(
         self, side: Side, own: Int[np.ndarray, "scene"], places: Int[np.ndarray, "scene"], *, seed: int
     ) -> Int[np.ndarray, "scene picture"]:
         """Numbers of the pictures that make scenes, their own first."""
         numbers, turns = torch.from_numpy(own), torch.from_numpy(places)
-        return companions(self.how, numbers, turns, len(side), seed=seed).numpy()
+        return draw_companions(self.how, numbers, turns, len(side), seed=seed).numpy()
 
     def labels(
         self, side: Side, chosen: Int[np.ndarray, "scene picture"], classes: Sequence[str]
@@ -128,7 +128,7 @@ def prepare(config: PicturesConfig, how: ScatterConfig, known: Mapping[str, Any]
             f"the model to start from sees {seen} numbers of a pixel, and these scenes have {channels}: leave out "
             "--from, or give data.scatter.colours as it had"
         )
-    some = made.fixed(found.train.kept(np.array(evenly(range(len(found.train)), preparing.MEASURED))), classes)
+    some = made.fixed(found.train.kept(np.array(sample_evenly(range(len(found.train)), preparing.MEASURED))), classes)
     mean, std = preparing.scales(some, *(getattr(config, name) or before.get(name) for name in ("mean", "std")))
     (few, most), each = how.scraps, ", each in a colour of its own" * how.colours
     note = f"scattered: scenes of {how.size} x {how.size} with {how.count} of them and {few} to {most} scraps of others"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regard.metrics.scores import Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.supervised.calibration import describe_calibration, measure_calibration
 from regard.tasks.supervised.evaluation import ClassifierResults, score_classifier
 from regard.tasks.vision.preparing import Side
@@ -45,7 +45,7 @@ def scores(
     """Accuracy by picture, every label by itself, what is taken for what, and what probabilities are worth."""
     places = [side.place(number) for number in range(len(side))]
     scored = score_classifier(name, task, found, places, unit="picture", temperature=temperature)
-    top = {"top-5 accuracy, %": averaged(100.0 * found.among)} if len(found.labels.names) >= MANY else {}
+    top = {"top-5 accuracy, %": mean_statistics(100.0 * found.among)} if len(found.labels.names) >= MANY else {}
     calibration = measure_calibration(found.logits, found.truth, temperature)
     confusion = found.labels.confusion.tolist()
     return replace(

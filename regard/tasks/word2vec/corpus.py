@@ -22,7 +22,7 @@ from regard.config.expressions import expressions
 from regard.config.ranges import Count, Part, Positive, Range, Whole
 from regard.config.resuming import Free
 from regard.data import cache
-from regard.data.encodings import locate
+from regard.data.encodings import find_file
 from regard.data.line_report import LineReport
 from regard.data.readers import LONGEST_TEXT, TextFile, digest, texts
 from regard.tasks.word2vec import phrases
@@ -98,56 +98,58 @@ class Words:
 def prepare(config: WordsConfig) -> Words:
     """Read the files, or what the cache knows of them."""
     names = [file.path for file in config.train]
-    stamps = [_stamp(name) for name in names]
+    stamps = [_file_stamp(name) for name in names]
     digests = [digest(name) for name in names]
-    read = {name: getattr(config, name) for name in ("ignore", "pattern", "lowercase", "least", "most", "discount")}
+    reading_settings = {
+        name: getattr(config, name) for name in ("ignore", "pattern", "lowercase", "least", "most", "discount")
+    }
     fields = [file.field for file in config.train]
-    key = cache.key(words=1, files=digests, fields=fields, **read, phrases=config.phrases)
+    key = cache.key(words=1, files=digests, fields=fields, **reading_settings, phrases=config.phrases)
 
     def build(place: Path) -> None:
-        _build(config, place)
+        _build_cache(config, place)
         for name, stamp in zip(names, stamps, strict=True):
-            if _stamp(name) != stamp:
+            if _file_stamp(name) != stamp:
                 raise ValueError(f"{name} changed while it was read: start again once it is complete")
 
-    made = cache.entry(cache.folder(), f"words-{key}", build)
-    place = made.place
+    cached = cache.ensure_entry(cache.cache_folder(), f"words-{key}", build)
+    place = cached.place
     lines = (place / "vocabulary.tsv").read_text(encoding="utf-8").split("\n")[:-1]
     words, counts = [line.split("\t")[0] for line in lines], [int(line.split("\t")[1]) for line in lines]
     tallies = [LineReport.parse(plain) for plain in json.loads((place / "tallies.json").read_text(encoding="utf-8"))]
     for name, tally in zip(names, tallies, strict=True):
         tally.check(config.reject, [name], unit="text")
-    found = list(zip(names, tallies, digests, strict=True))
-    corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in found]
+    files_read = list(zip(names, tallies, digests, strict=True))
+    corpora = [{**tally.report([name]), "sha256": [file_digest]} for name, tally, file_digest in files_read]
     report = {"train": {"fingerprint": key, "corpora": corpora, "words": sum(counts)}, "vocab": len(words)}
-    summary = [*made.notes, *(line for name, tally, _ in found for line in tally.lines([name], unit="text"))]
+    summary = [*cached.notes, *(line for name, tally, _ in files_read for line in tally.lines([name], unit="text"))]
     summary.append(f"{sum(counts):,} words to train on, {len(words):,} different ones")
-    return Words(words, np.array(counts, np.int64), _mapped(place / "tokens.bin"), report, summary)
+    return Words(words, np.array(counts, np.int64), _map_tokens(place / "tokens.bin"), report, summary)
 
 
-def split(text: str, config: WordsConfig) -> list[str]:
+def split_words(text: str, config: WordsConfig) -> list[str]:
     """The words of a text."""
     text = re.sub(config.ignore, " ", text) if config.ignore else text
-    found = re.finditer(config.pattern, text.lower() if config.lowercase else text)
-    return [word for match in found if (word := "_".join(match[0].split()))]  # a blank would end a word in files
+    matches = re.finditer(config.pattern, text.lower() if config.lowercase else text)
+    return [word for match in matches if (word := "_".join(match[0].split()))]  # a blank would end a word in files
 
 
-def _build(config: WordsConfig, place: Path) -> None:
+def _build_cache(config: WordsConfig, place: Path) -> None:
     """Text to numbers, numbers to phrases, and what remains to the vocabulary."""
     path = place / "tokens.bin"
-    words, tallies = _numbered(config, path)
+    words, tallies = _write_word_numbers(config, path)
     (place / "tallies.json").write_text(json.dumps([tally.plain() for tally in tallies]), encoding="utf-8")
     for file, tally in zip(config.train, tallies, strict=True):
         tally.check(config.reject, [file.path], unit="text")
     for threshold in config.phrases:
-        words = _joined(path, words, threshold, config.discount)
-    vocabulary, numbers = _vocabulary(words, _counted(path, len(words)), config)
-    _rewrite(path, lambda tokens: _renumbered(tokens, numbers))
+        words = _join_phrases(path, words, threshold, config.discount)
+    vocabulary, numbers = _choose_vocabulary(words, _count_words(path, len(words)), config)
+    _rewrite(path, lambda tokens: _renumber(tokens, numbers))
     lines = [f"{word}\t{count}\n" for word, count in vocabulary]
     (place / "vocabulary.tsv").write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
-def _numbered(config: WordsConfig, path: Path) -> tuple[list[str], list[LineReport]]:
+def _write_word_numbers(config: WordsConfig, path: Path) -> tuple[list[str], list[LineReport]]:
     """Write every word as the number of its first appearance; the words in that order."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
@@ -157,14 +159,14 @@ def _numbered(config: WordsConfig, path: Path) -> tuple[list[str], list[LineRepo
             tally = LineReport()
             for _, text in texts(source.path, tally, field=source.field, longest=LONGEST_TEXT):
                 tally.kept += 1
-                found = [numbers[word] for word in split(text, config)]
-                if found:
-                    file.write(np.array([*found, END], np.int32).tobytes())
+                word_numbers = [numbers[word] for word in split_words(text, config)]
+                if word_numbers:
+                    file.write(np.array([*word_numbers, END], np.int32).tobytes())
             tallies.append(tally)
     return list(numbers), tallies
 
 
-def _vocabulary(
+def _choose_vocabulary(
     words: Sequence[str], counts: Int[np.ndarray, "vocab"], config: WordsConfig
 ) -> tuple[list[tuple[str, int]], Int[np.ndarray, "vocab"]]:
     """Words and counts to keep, most frequent first, and the new number of every old one.
@@ -182,23 +184,23 @@ def _vocabulary(
     return ranked, np.array([order.get(word, RARE) for word in words], np.int32)
 
 
-def _joined(path: Path, words: list[str], threshold: float, discount: int) -> list[str]:
+def _join_phrases(path: Path, words: list[str], threshold: float, discount: int) -> list[str]:
     """Join the phrases of a text; its words, and after them the phrases."""
-    counts, size = _counted(path, len(words)), len(words)
-    keys = phrases.find(_read(path), counts, threshold=threshold, discount=discount)
-    _rewrite(path, lambda tokens: phrases.join(tokens, keys, size))
+    counts, size = _count_words(path, len(words)), len(words)
+    keys = phrases.find_phrases(_read_pieces(path), counts, threshold=threshold, discount=discount)
+    _rewrite(path, lambda tokens: phrases.join_phrases(tokens, keys, size))
     return words + [f"{words[key // size]}_{words[key % size]}" for key in keys.tolist()]
 
 
-def _renumbered(tokens: Tokens, numbers: Int[np.ndarray, "vocab"]) -> Int[np.ndarray, "fewer"]:
+def _renumber(tokens: Tokens, numbers: Int[np.ndarray, "vocab"]) -> Int[np.ndarray, "fewer"]:
     """The tokens by their new numbers, without rare ones."""
     changed = np.where(tokens >= 0, numbers[np.maximum(tokens, 0)], tokens)
     return changed[changed != RARE]
 
 
-def _counted(path: Path, size: int) -> Int[np.ndarray, "vocab"]:
+def _count_words(path: Path, size: int) -> Int[np.ndarray, "vocab"]:
     counts = np.zeros(size, np.int64)
-    for tokens in _read(path):
+    for tokens in _read_pieces(path):
         counts += np.bincount(tokens[tokens >= 0], minlength=size)
     return counts
 
@@ -207,13 +209,13 @@ def _rewrite(path: Path, change: Callable[[Tokens], Tokens]) -> None:
     """Change every piece of a text."""
     aside = path.with_name("next.bin")
     with aside.open("wb") as file:
-        for tokens in _read(path):
+        for tokens in _read_pieces(path):
             file.write(change(tokens).astype(np.int32).tobytes())
     aside.replace(path)
 
 
-def _read(path: Path) -> Iterator[Tokens]:
-    return (tokens for _, tokens in _pieces(_mapped(path)))
+def _read_pieces(path: Path) -> Iterator[Tokens]:
+    return (tokens for _, tokens in _pieces(_map_tokens(path)))
 
 
 def _pieces(tokens: Tokens) -> Iterator[tuple[int, Tokens]]:
@@ -226,11 +228,11 @@ def _pieces(tokens: Tokens) -> Iterator[tuple[int, Tokens]]:
         start += len(piece)
 
 
-def _mapped(path: Path) -> Tokens:
+def _map_tokens(path: Path) -> Tokens:
     size = path.stat().st_size // 4
     return np.memmap(path, np.int32, "r", shape=(size,)) if size else np.zeros(0, np.int32)
 
 
-def _stamp(name: str) -> tuple[int, int]:
-    stat = locate(name).stat()
+def _file_stamp(name: str) -> tuple[int, int]:
+    stat = find_file(name).stat()
     return stat.st_size, stat.st_mtime_ns

@@ -15,7 +15,9 @@ Tokens = Int[np.ndarray, "token"]
 Keys = Int[np.ndarray, "phrase"]
 
 
-def find(pieces: Iterable[Tokens], counts: Int[np.ndarray, "vocab"], *, threshold: float, discount: int) -> Keys:
+def find_phrases(
+    pieces: Iterable[Tokens], counts: Int[np.ndarray, "vocab"], *, threshold: float, discount: int
+) -> Keys:
     """The phrases of a text, each as a * vocab + b, in order; negative tokens stand for what no phrase may hold."""
     size, total = len(counts), int(counts.sum())
     # No pair with a word outside these bounds can score above the threshold, since it is no more frequent than either.
@@ -24,22 +26,22 @@ def find(pieces: Iterable[Tokens], counts: Int[np.ndarray, "vocab"], *, threshol
     for tokens in pieces:
         inside = (tokens >= 0) & useful[np.maximum(tokens, 0)]
         both = inside[:-1] & inside[1:]
-        met = tokens[:-1][both].astype(np.int64) * size + tokens[1:][both]
-        keys, times = _added(keys, times, *np.unique(met, return_counts=True))
+        pair_keys = tokens[:-1][both].astype(np.int64) * size + tokens[1:][both]
+        keys, times = _merge_counts(keys, times, *np.unique(pair_keys, return_counts=True))
     product = counts[keys // size].astype(np.float64) * counts[keys % size]
     return keys[(times - discount) * float(total) > threshold * product]
 
 
-def join(tokens: Tokens, keys: Keys, size: int) -> Int[np.ndarray, "fewer"]:
+def join_phrases(tokens: Tokens, keys: Keys, size: int) -> Int[np.ndarray, "fewer"]:
     """The text with every phrase as one word, numbered from `size` on; of two that overlap the first one is taken."""
     if not len(keys) or len(tokens) < 2:
         return tokens
-    met = np.where((tokens[:-1] >= 0) & (tokens[1:] >= 0), tokens[:-1].astype(np.int64) * size + tokens[1:], -1)
-    number = np.minimum(np.searchsorted(keys, met), len(keys) - 1)
-    taken = _every_other(keys[number] == met)
-    joined = tokens.copy()
-    joined[:-1][taken] = size + number[taken]
-    return joined[np.concatenate([[True], ~taken])]
+    pair_keys = np.where((tokens[:-1] >= 0) & (tokens[1:] >= 0), tokens[:-1].astype(np.int64) * size + tokens[1:], -1)
+    number = np.minimum(np.searchsorted(keys, pair_keys), len(keys) - 1)
+    begins_phrase = _every_other(keys[number] == pair_keys)
+    merged = tokens.copy()
+    merged[:-1][begins_phrase] = size + number[begins_phrase]
+    return merged[np.concatenate([[True], ~begins_phrase])]
 
 
 def _every_other(run: Bool[np.ndarray, "place"]) -> Bool[np.ndarray, "place"]:
@@ -49,7 +51,7 @@ def _every_other(run: Bool[np.ndarray, "place"]) -> Bool[np.ndarray, "place"]:
     return run & ((places - np.maximum.accumulate(np.where(begins, places, 0))) % 2 == 0)
 
 
-def _added(
+def _merge_counts(
     keys: Int[np.ndarray, "old"], times: Int[np.ndarray, "old"], more: Keys, more_times: Keys
 ) -> tuple[Int[np.ndarray, "all"], Int[np.ndarray, "all"]]:
     """Two tables of counts as one."""

@@ -73,8 +73,8 @@ class _Tests:
     @classmethod
     def read(cls, data: WordsConfig) -> _Tests:
         return cls(
-            None if data.similarity is None else word_benchmarks.similarity(data.similarity),
-            None if data.analogies is None else word_benchmarks.analogies(data.analogies),
+            None if data.similarity is None else word_benchmarks.read_similarity(data.similarity),
+            None if data.analogies is None else word_benchmarks.read_analogies(data.analogies),
         )
 
     def scores(self, vectors: WordVectors) -> dict[str, float]:
@@ -84,7 +84,9 @@ class _Tests:
             scores["similarity"] = vectors.agreement(self.pairs).rho
         if self.questions is not None:
             sections = vectors.analogies(self.questions)
-            scores["analogies"] = sum(one.right for one in sections) / max(1, sum(one.known for one in sections))
+            scores["analogies"] = sum(section.right for section in sections) / max(
+                1, sum(section.known for section in sections)
+            )
         return scores
 
 
@@ -110,19 +112,19 @@ class SkipGram(Task):
         ]
 
     @staticmethod
-    def recognise(given: Given) -> Claim | None:
+    def recognise(inputs: Given) -> Claim | None:
         """Text, if nobody makes more of it."""
-        looks = [text_file_at(name, told=given.told) for name in given.files]
-        if given.to is not None or None in looks:
+        text_settings = [text_file_at(name, declared=inputs.is_declared) for name in inputs.files]
+        if inputs.to is not None or None in text_settings:
             return None
-        if given.valid and "task" not in given.settings:
+        if inputs.valid and "task" not in inputs.settings:
             return None
-        if given.valid:
+        if inputs.valid:
             raise ValueError("word vectors are tested by data.similarity and data.analogies: leave --valid out")
-        return Claim(data_section(looks), "plain text: training vectors of its words", POSSIBLE)
+        return Claim(data_section(text_settings), "plain text: training vectors of its words", POSSIBLE)
 
     @staticmethod
-    def prepare(recipe: EmbeddingRecipe, known: Checkpoint | None = None) -> Words:
+    def prepare(recipe: EmbeddingRecipe, parent: Checkpoint | None = None) -> Words:
         """Count the words of the text; what it is tested by must be there too."""
         kernel()  # before anything is read
         _Tests.read(recipe.data)
@@ -144,15 +146,17 @@ class SkipGram(Task):
     @staticmethod
     def adopt(model: Word2Vec, parent: Checkpoint, words: Words) -> list[str]:
         """Words that the parent knows begin with its vectors."""
-        before = WordVectors.load(parent)
-        if before.vectors.shape[1] != model.config.width:
-            width = before.vectors.shape[1]
+        parent_vectors = WordVectors.load(parent)
+        if parent_vectors.vectors.shape[1] != model.config.width:
+            width = parent_vectors.vectors.shape[1]
             raise ValueError(f"{parent.directory}: its vectors have {width} features, set model.width={width}")
-        places = [(here, there) for here, word in enumerate(words.words) if (there := before.find(word)) is not None]
+        places = [
+            (here, there) for here, word in enumerate(words.words) if (there := parent_vectors.find(word)) is not None
+        ]
         mine, theirs = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
-        model.get_buffer("vectors")[mine] = torch.from_numpy(before.vectors)[theirs]
-        taken = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
-        return [f"starting from {name_of(parent.directory)}: {taken}"]
+        model.get_buffer("vectors")[mine] = torch.from_numpy(parent_vectors.vectors)[theirs]
+        summary = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
+        return [f"starting from {name_of(parent.directory)}: {summary}"]
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """No optimizer."""
@@ -176,11 +180,11 @@ class SkipGram(Task):
             return lost, heard, int((tokens >= 0).sum())  # line ends are no words
 
         if self.workers == 1:
-            found = [block(row) for row in rows]
+            block_results = [block(row) for row in rows]
         else:
             with ThreadPoolExecutor(self.workers) as pool:
-                found = list(pool.map(block, rows))
-        lost, heard, read = (sum(column) for column in zip(*found, strict=True))
+                block_results = list(pool.map(block, rows))
+        lost, heard, read = (sum(column) for column in zip(*block_results, strict=True))
         self.model.get_buffer("heard").add_(torch.tensor([lost, heard]))
         return Step(loss=torch.tensor(lost), weight=heard, counts={"words": read})
 
@@ -200,8 +204,8 @@ class SkipGram(Task):
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside vectors and metrics."""
         recipe = config.plain(self.recipe)
-        kept = {name: value for name, value in recipe["data"].items() if name not in FILES}
-        return self.vectors.contents({"model": recipe["model"], "words": kept})
+        word_settings = {name: value for name, value in recipe["data"].items() if name not in FILES}
+        return self.vectors.contents({"model": recipe["model"], "words": word_settings})
 
 
 def _neighbours(vectors: WordVectors) -> list[dict[str, str]]:

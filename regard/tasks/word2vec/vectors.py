@@ -18,7 +18,7 @@ from regard.checkpoint import Checkpoint, CheckpointError
 from regard.data import vectors as files
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
-from regard.metrics.vectors import nearest, solve, spearman, unit
+from regard.metrics.vectors import nearest_words, solve_analogies, spearman, unit
 from regard.tasks.card import card
 from regard.tasks.inputs import WORD, InputKind, check_input
 from regard.tasks.runner import Weights
@@ -127,11 +127,11 @@ class WordVectors(DirectAnswers):
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
         """Scores on tests of word vectors: pairs that people judged, or analogies under headings `: section`."""
-        from regard.tasks.word2vec.scoring import scores
+        from regard.tasks.word2vec.scoring import score_vectors
 
-        return scores(self, [str(file) for file in files], name or self.name)
+        return score_vectors(self, [str(file) for file in files], name or self.name)
 
-    def look(self, given: Any, **options: Any) -> Trace:
+    def look(self, word: Any, **options: Any) -> Trace:
         """There is nothing to look at in a table of vectors."""
         raise blind(self, "see its neighbours, or a map of words")
 
@@ -140,18 +140,18 @@ class WordVectors(DirectAnswers):
         return []
 
     @classmethod
-    def load(cls, found: Checkpoint, *, device: Any = None) -> WordVectors:
+    def load(cls, saved: Checkpoint, *, device: Any = None) -> WordVectors:
         """The vectors in a checkpoint; they are read by the CPU, whatever the device."""
-        lines = found.text(VOCABULARY).split("\n")[:-1]
-        tensors = found.finite_tensors()
+        lines = saved.text(VOCABULARY).split("\n")[:-1]
+        tensors = saved.finite_tensors()
         if "vectors" not in tensors or tensors["vectors"].dim() != 2 or len(tensors["vectors"]) != len(lines):
-            raise CheckpointError(f"{found.directory}: its vectors are not those of its {len(lines)} words")
+            raise CheckpointError(f"{saved.directory}: its vectors are not those of its {len(lines)} words")
         entries = [line.split("\t") for line in lines]
         try:
             words, counts = [entry[0] for entry in entries], [int(entry[1]) for entry in entries]
         except (IndexError, ValueError):
-            raise CheckpointError(f"{found.directory}: {VOCABULARY} is not a word and its count a line") from None
-        return cls(words, tensors["vectors"].float().numpy(), counts, found.directory.name)
+            raise CheckpointError(f"{saved.directory}: {VOCABULARY} is not a word and its count a line") from None
+        return cls(words, tensors["vectors"].float().numpy(), counts, saved.directory.name)
 
     @classmethod
     def read(cls, name: str) -> WordVectors:
@@ -174,39 +174,43 @@ class WordVectors(DirectAnswers):
         """The other files of a checkpoint."""
         counts = self.counts or [0] * len(self.words)  # files of other makers tell no counts
         lines = "".join(f"{word}\t{count}\n" for word, count in zip(self.words, counts, strict=True))
-        known = {"format": 1, "task": "word2vec", **(config or {"model": {"width": self.vectors.shape[1]}})}
-        return {"config.yaml": known, VOCABULARY: lines, "README.md": self._card()}
+        settings = {"format": 1, "task": "word2vec", **(config or {"model": {"width": self.vectors.shape[1]}})}
+        return {"config.yaml": settings, VOCABULARY: lines, "README.md": self._card()}
 
     def similar(self, word: str, *, count: int = 10) -> list[Scored]:
         """The words whose vectors are nearest by cosine."""
         place = self.place(check_input(word, WORD, verb=self.verb))
-        found = nearest(self.units, self.units[place], count=count, without=[place])
-        return [(self.words[near], cosine) for near, cosine in found]
+        neighbours = nearest_words(self.units, self.units[place], count=count, without=[place])
+        return [(self.words[near], cosine) for near, cosine in neighbours]
 
     def analogy(self, first: str, second: str, third: str, *, count: int = 5) -> list[Scored]:
         """What is to the third word as the second is to the first: nearest to second - first + third."""
-        one, two, three = (self.place(word) for word in (first, second, third))
-        query = self.units[two] - self.units[one] + self.units[three]
-        found = nearest(self.units, query, count=count, without=[one, two, three])
-        return [(self.words[near], cosine) for near, cosine in found]
+        first_row, second_row, third_row = (self.place(word) for word in (first, second, third))
+        query = self.units[second_row] - self.units[first_row] + self.units[third_row]
+        neighbours = nearest_words(self.units, query, count=count, without=[first_row, second_row, third_row])
+        return [(self.words[near], cosine) for near, cosine in neighbours]
 
     def agreement(self, pairs: Sequence[Judged]) -> Agreement:
         """How cosines rank pairs of words beside people's judgements."""
-        places = [(self.find(one), self.find(other), score) for one, other, score in pairs]
-        known = [(one, other, score) for one, other, score in places if one is not None and other is not None]
-        cosines = np.array([float(self.units[one] @ self.units[other]) for one, other, _ in known])
-        rho = spearman(cosines, np.array([score for *_, score in known])) if len(known) > 1 else float("nan")
-        return Agreement(rho, len(known), len(pairs))
+        places = [(self.find(first), self.find(second), score) for first, second, score in pairs]
+        known_pairs = [
+            (first, second, score) for first, second, score in places if first is not None and second is not None
+        ]
+        cosines = np.array([float(self.units[first] @ self.units[second]) for first, second, _ in known_pairs])
+        rho = (
+            spearman(cosines, np.array([score for *_, score in known_pairs])) if len(known_pairs) > 1 else float("nan")
+        )
+        return Agreement(rho, len(known_pairs), len(pairs))
 
     def analogies(self, sections: Mapping[str, Sequence[Question]]) -> list[Section]:
         """How many questions of every section are answered rightly."""
-        scored = []
+        section_scores = []
         for name, questions in sections.items():
             places = [[self.find(word) for word in question] for question in questions]
-            known = np.array([place for place in places if None not in place], np.int64).reshape(-1, 4)
-            right = int((solve(self.units, known[:, :3]) == known[:, 3]).sum())
-            scored.append(Section(name, right, len(known), len(questions)))
-        return scored
+            known_questions = np.array([place for place in places if None not in place], np.int64).reshape(-1, 4)
+            right = int((solve_analogies(self.units, known_questions[:, :3]) == known_questions[:, 3]).sum())
+            section_scores.append(Section(name, right, len(known_questions), len(questions)))
+        return section_scores
 
     def find(self, word: str) -> int | None:
         """The place of a word, or of its lower-case form; None where neither is known."""
@@ -217,7 +221,11 @@ class WordVectors(DirectAnswers):
         """The place of a word that must be known."""
         place = self.find(word)
         if place is None:
-            alike = [each for each in self.words if each[:1] == word[:1].lower() and abs(len(each) - len(word)) < 3]
+            alike = [
+                candidate
+                for candidate in self.words
+                if candidate[:1] == word[:1].lower() and abs(len(candidate) - len(word)) < 3
+            ]
             close = difflib.get_close_matches(word.lower(), alike, n=3, cutoff=0.7)
             hint = f", did you mean {' or '.join(close)}?" if close else ""
             raise ValueError(f"{word!r} is none of the {len(self.words):,} words that have a vector{hint}")

@@ -10,14 +10,14 @@ Judged = tuple[str, str, float]
 Question = tuple[str, str, str, str]
 
 
-def similarity(name: str) -> list[Judged]:
+def read_similarity(name: str) -> list[Judged]:
     """Pairs of words and how alike people find them, one a line between tabs, as WordSim-353 has them.
 
     Lines that begin with # are comments; one line of headings may stand before the pairs.
     """
     pairs: list[Judged] = []
     headings = 0
-    for number, line in _decoded(name):
+    for number, line in _iterate_lines(name):
         cells = [cell.strip() for cell in line.split("\t")]
         try:
             first, second, score = cells[0], cells[1], float(cells[2])
@@ -34,15 +34,15 @@ def similarity(name: str) -> list[Judged]:
 
 def is_analogies(name: str) -> bool:
     """Whether a file holds analogies rather than judged pairs: its first line is a heading or four words."""
-    _, line = next(iter(_decoded(name)), (0, ""))
+    _, line = next(iter(_iterate_lines(name)), (0, ""))
     return line.startswith(":") or ("\t" not in line and len(line.split()) == 4)
 
 
-def analogies(name: str) -> dict[str, list[Question]]:
+def read_analogies(name: str) -> dict[str, list[Question]]:
     """Questions by section: lines of four words, of which the last is the answer, under headings `: section`."""
     sections: dict[str, list[Question]] = {}
     section: list[Question] = []
-    for number, line in _decoded(name):
+    for number, line in _iterate_lines(name):
         if line.startswith(":"):
             section = sections.setdefault(line[1:].strip(), [])
             continue
@@ -57,7 +57,7 @@ def analogies(name: str) -> dict[str, list[Question]]:
     return sections
 
 
-def _decoded(name: str) -> Iterator[tuple[int, str]]:
+def _iterate_lines(name: str) -> Iterator[tuple[int, str]]:
     """Lines that say something, with their numbers."""
     for number, line in enumerate(lines(name), start=1):
         try:

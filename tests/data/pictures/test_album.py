@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from regard.data.pictures import album as albums
-from regard.data.pictures.album import Shape, album, joined, shape_of
+from regard.data.pictures.album import Shape, join_albums, load_album, shape_of
 from regard.data.pictures.shelves import PictureFile, has_test_part, shelve
 from regard.data.pictures.tables import LABEL
 from tests.data.pictures.drawing import draw, fill
@@ -65,7 +65,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(root / "red" / "pipe.png")
     (root / "red" / "gone.png").symlink_to(tmp_path / "nowhere.png")
     (root / "red" / "phone.heic").write_bytes(b"ftypheic")
-    found = album(shelf_of(root), SHAPE)
+    found = load_album(shelf_of(root), SHAPE)
     assert len(found) == 3
     assert {reason.partition(":")[0]: finding.count for reason, finding in found.refused.items()} == {
         "no file but a pipe, a device or a folder": 1, "missing file": 1, "no picture": 1,
@@ -130,7 +130,7 @@ def test_idx_files_and_npz_files_have_parts(tmp_path: Path) -> None:
     assert (len(train), len(test), test.columns[LABEL]) == (6, 2, ["5", "5"])
     assert has_test_part(str(tmp_path))
     assert shape_of([train], None, None, "crop") == (8, 1, "crop", None, None)
-    found = album(train, Shape(8, 1))
+    found = load_album(train, Shape(8, 1))
     assert np.array_equal(found.pixels[:, 0], pictures)
     colours = np.stack([pictures] * 3, -1)
     parts = {"train_pictures": colours, "train_labels": np.arange(6) % 2, "x_test": colours[:3].transpose(0, 3, 1, 2)}
@@ -163,23 +163,23 @@ def test_a_folder_with_parts_is_read_part_by_part(tmp_path: Path) -> None:
 
 def test_pictures_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = fill(tmp_path / "photos", 3)
-    first = album(shelf_of(root), SHAPE)
+    first = load_album(shelf_of(root), SHAPE)
     assert first.pixels.shape == (9, 3, 16, 16)
-    monkeypatch.setattr(albums, "decoded", None)  # nobody may ask again
-    again = album(shelf_of(root), SHAPE)
+    monkeypatch.setattr(albums, "decode_picture", None)  # nobody may ask again
+    again = load_album(shelf_of(root), SHAPE)
     assert np.array_equal(first.pixels, again.pixels)
     assert isinstance(again.pixels.base, np.memmap)
     (root.rename(tmp_path / "moved"))
-    assert len(album(shelf_of(tmp_path / "moved"), SHAPE)) == 9, "found by content, wherever it lies"
+    assert len(load_album(shelf_of(tmp_path / "moved"), SHAPE)) == 9, "found by content, wherever it lies"
 
 
 def test_grey_pictures_among_coloured_ones_are_counted_and_named(tmp_path: Path) -> None:
     root = fill(tmp_path / "photos", 4)
     Image.new("L", (16, 16), 90).save(root / "red" / "grey.png")
-    [line] = album(shelf_of(root), SHAPE).summary
+    [line] = load_album(shelf_of(root), SHAPE).summary
     assert line.startswith("1 grey, read as if in colour: ")
     assert "red/grey.png" in line
-    [line] = album(shelf_of(root), SHAPE._replace(channels=1)).summary
+    [line] = load_album(shelf_of(root), SHAPE._replace(channels=1)).summary
     assert line.startswith("12 in colour, read as grey: ")
 
 
@@ -189,7 +189,7 @@ def test_bad_pictures_are_counted_named_and_allowed_up_to_a_share(tmp_path: Path
     (root / "red" / "01.png").write_bytes(b"no picture")
     frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "blue")]
     frames[0].save(root / "red" / "9.gif", save_all=True, append_images=frames[1:])
-    found = album(shelf_of(root), SHAPE)
+    found = load_album(shelf_of(root), SHAPE)
     assert (found.read, len(found)) == (13, 11)
     assert [line.partition(": /")[0] for line in found.summary] == [
         "refused: 1 empty file: save the picture again",
@@ -215,8 +215,10 @@ def test_sizes_follow_from_the_pictures(tmp_path: Path) -> None:
 
 
 def test_several_albums_are_one(tmp_path: Path) -> None:
-    one, other = (album(shelf_of(fill(tmp_path / name, 2, first=first)), SHAPE) for name, first in (("a", 0), ("b", 1)))
-    both = joined([one, other])
+    one, other = (
+        load_album(shelf_of(fill(tmp_path / name, 2, first=first)), SHAPE) for name, first in (("a", 0), ("b", 1))
+    )
+    both = join_albums([one, other])
     assert len(both) == 12
     mixed = np.array([11, 0, 6, 5, 5, 7])
     assert np.array_equal(both.pixels[mixed], np.concatenate([one.pixels, other.pixels])[mixed])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard import config
-from regard.data.pictures.augment import OPERATIONS, Augment, AugmentConfig, coloured, neighbours
+from regard.data.pictures.augment import OPERATIONS, Augment, AugmentConfig, apply_colour_operation, swap_neighbours
 from regard.data.pictures.draws import Draws, beta_quantiles
 
 EVERYTHING = AugmentConfig(
@@ -71,7 +71,7 @@ def test_randaugment_of_no_magnitude_is_the_identity() -> None:
     x = pixels.float() / 255
     for number in range(len(OPERATIONS)):
         chosen = torch.full((24,), number)
-        assert torch.allclose(coloured(x, chosen, torch.zeros(24)), x, atol=1e-6), OPERATIONS[number]
+        assert torch.allclose(apply_colour_operation(x, chosen, torch.zeros(24)), x, atol=1e-6), OPERATIONS[number]
 
 
 def test_flips_flip_half_of_the_pictures() -> None:
@@ -116,7 +116,7 @@ def test_mixup_mixes_labels_as_it_mixes_pixels() -> None:
     augment = made(AugmentConfig(mixup=1.0))
     shown, plain = augment(pixels, labels, places), augment.plain(pixels)
     share = shown.share[:, None, None, None]
-    assert torch.allclose(shown.pixels, share * plain + (1 - share) * neighbours(plain), atol=1e-5)
+    assert torch.allclose(shown.pixels, share * plain + (1 - share) * swap_neighbours(plain), atol=1e-5)
     assert shown.others.tolist() == [int(label) for label in labels.view(-1, 2).flip(1).flatten()]
     assert len(set(shown.share.tolist())) == 24
 
@@ -146,7 +146,7 @@ def test_only_the_share_asked_for_is_mixed_or_erased() -> None:
 def test_every_operation_does_something_and_stays_within_the_shades() -> None:
     x = smooth() / 255.0
     for number, name in enumerate(OPERATIONS):
-        found = coloured(x, torch.full((8,), number), torch.full((8,), 0.8))
+        found = apply_colour_operation(x, torch.full((8,), number), torch.full((8,), 0.8))
         changed = name in OPERATIONS[6:]
         assert torch.equal(found, x) != changed, name
         assert float(found.min()) >= 0, name

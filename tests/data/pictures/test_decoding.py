@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 
 from regard.data.pictures import decoding
-from regard.data.pictures.decoding import Unusable, decoded, from_array, look, quiet
+from regard.data.pictures.decoding import Unusable, decode_array, decode_picture, read_header, silence_pillow
 
 RAMP = np.linspace(0, 255, 16 * 16 * 3).reshape(16, 16, 3).astype(np.uint8)
 
 
 def opened(path: Path, size: int = 16, channels: int = 3, fit: decoding.Fit = "crop") -> np.ndarray:
-    with quiet():
-        return decoded(path, size=size, channels=channels, fit=fit)[0]
+    with silence_pillow():
+        return decode_picture(path, size=size, channels=channels, fit=fit)[0]
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.bmp", "a.webp"])
@@ -51,9 +51,9 @@ def test_sides_are_told_as_they_are_seen(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.new("L", (40, 20)).save(tmp_path / "a.jpg", exif=exif)
-    assert look(tmp_path / "a.jpg") == (20, 40, True)
+    assert read_header(tmp_path / "a.jpg") == (20, 40, True)
     Image.new("RGB", (40, 20)).save(tmp_path / "b.png")
-    assert look(tmp_path / "b.png") == (40, 20, False)
+    assert read_header(tmp_path / "b.png") == (40, 20, False)
 
 
 def test_grey_becomes_three_equal_channels_and_colours_become_grey(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_of_an_animation_the_first_frame_is_taken_and_that_is_said(tmp_path: Pat
     frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "blue")]
     for name in ("a.gif", "a.webp", "a.png"):
         frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], lossless=True)
-        pixels, side, odd = decoded(tmp_path / name, size=8, channels=3)
+        pixels, side, odd = decode_picture(tmp_path / name, size=8, channels=3)
         assert (side, odd) == (16, decoding.ANIMATED)
         assert pixels[:, 4, 4].tolist() == [255, 0, 0]
 
@@ -131,16 +131,16 @@ def test_a_huge_picture_is_refused_by_its_header(tmp_path: Path, side: int) -> N
 
 def unpacked(path: Path, monkeypatch: pytest.MonkeyPatch, *, size: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
     """A picture file decoded, and the sizes that were unpacked on the way."""
-    sizes, upright = [], decoding._upright
+    sizes, upright = [], decoding._to_upright
 
     def watched(picture: Image.Image, *, grey: bool) -> Image.Image:
         found = upright(picture, grey=grey)
         sizes.append(found.size)
         return found
 
-    monkeypatch.setattr(decoding, "_upright", watched)
-    with decoding.quiet():
-        return decoded(path, size=size, channels=3).pixels, sizes
+    monkeypatch.setattr(decoding, "_to_upright", watched)
+    with decoding.silence_pillow():
+        return decode_picture(path, size=size, channels=3).pixels, sizes
 
 
 @pytest.mark.parametrize("size", [32, 2000])
@@ -151,14 +151,14 @@ def test_a_cameras_jpeg_is_unpacked_small(tmp_path: Path, monkeypatch: pytest.Mo
     assert width * height <= decoding.MOST
     assert width * height < 16 * max(size, 250) ** 2
     assert np.abs(pixels.mean((1, 2)) - [200, 30, 40]).max() < 3
-    assert decoding.look(tmp_path / "a.jpg")[:2] == (6000, 4000)
+    assert decoding.read_header(tmp_path / "a.jpg")[:2] == (6000, 4000)
 
 
 def test_a_jpeg_that_cannot_be_unpacked_small_is_refused(tmp_path: Path) -> None:
     Image.new("L", (6000, 4000)).save(tmp_path / "progressive.jpg", progressive=True)
     Image.new("L", (12000, 9000)).save(tmp_path / "large.jpg", quality=30)
     for name in ("progressive.jpg", "large.jpg"):
-        with decoding.quiet(), pytest.raises(Unusable, match=r"mogrify -resize 1024x1024"):
+        with decoding.silence_pillow(), pytest.raises(Unusable, match=r"mogrify -resize 1024x1024"):
             opened(tmp_path / name)
 
 
@@ -170,7 +170,7 @@ def test_a_picture_beyond_all_measure_is_refused_by_its_header_whatever_its_kind
     for side in (12_000, 40_000):
         data[place : place + 4] = struct.pack(">HH", side, side)
         (tmp_path / "a.jpg").write_bytes(data)
-        with decoding.quiet(), pytest.raises(Unusable, match="more than 16 megapixels"):
+        with decoding.silence_pillow(), pytest.raises(Unusable, match="more than 16 megapixels"):
             opened(tmp_path / "a.jpg")
 
 
@@ -210,12 +210,12 @@ def test_damaged_bytes_are_refused_never_a_traceback(tmp_path: Path) -> None:
 
 
 def test_arrays_of_bytes_or_shades_are_pictures_too() -> None:
-    assert np.array_equal(from_array(RAMP, size=16, channels=3), RAMP.transpose(2, 0, 1))
-    assert np.array_equal(from_array(RAMP[..., :1], size=16, channels=1)[0], RAMP[..., 0])
-    assert np.array_equal(from_array(RAMP / 255, size=16, channels=3), RAMP.transpose(2, 0, 1))
-    assert from_array(RAMP, size=8, channels=1).shape == (1, 8, 8)
+    assert np.array_equal(decode_array(RAMP, size=16, channels=3), RAMP.transpose(2, 0, 1))
+    assert np.array_equal(decode_array(RAMP[..., :1], size=16, channels=1)[0], RAMP[..., 0])
+    assert np.array_equal(decode_array(RAMP / 255, size=16, channels=3), RAMP.transpose(2, 0, 1))
+    assert decode_array(RAMP, size=8, channels=1).shape == (1, 8, 8)
     for wrong in (RAMP.astype(np.int32), RAMP / 255 * 2, np.zeros((3, 3, 3, 3), np.uint8), np.zeros((0, 4), np.uint8)):
         with pytest.raises(Unusable, match="an array of"):
-            from_array(wrong, size=16, channels=3)
+            decode_array(wrong, size=16, channels=3)
     with pytest.raises(Unusable, match="fewer than 4 pixels on a side"):
-        from_array(np.zeros((2, 2), np.uint8), size=16, channels=3)
+        decode_array(np.zeros((2, 2), np.uint8), size=16, channels=3)

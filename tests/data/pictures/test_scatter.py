@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.data.pictures.scatter import ScatterConfig, companions, scenes, sums
+from regard.data.pictures.scatter import ScatterConfig, draw_companions, label_sums, scenes
 
 STILL: dict[str, Any] = {"turn": 0.0, "scale": (1.0, 1.0), "scraps": (0, 0)}
 PLACES = torch.arange(40)
@@ -34,12 +34,12 @@ def test_a_scene_depends_on_seed_and_place_alone(count: int) -> None:
 def test_companions_depend_on_seed_and_place_and_are_others() -> None:
     how = ScatterConfig(count=2)
     own = torch.arange(40) % 5
-    found = companions(how, own, PLACES, 5, seed=3)
+    found = draw_companions(how, own, PLACES, 5, seed=3)
     assert found.shape == (40, 18)
     assert torch.equal(found[:, 0], own)
     assert not (found[:, 1:] == own[:, None]).any()
     assert set(found.flatten().tolist()) == set(range(5))
-    assert torch.equal(companions(how, own[7:9], PLACES[7:9], 5, seed=3), found[7:9])
+    assert torch.equal(draw_companions(how, own[7:9], PLACES[7:9], 5, seed=3), found[7:9])
 
 
 def test_a_picture_that_is_only_moved_keeps_its_light() -> None:
@@ -98,12 +98,12 @@ def test_two_pictures_lie_beside_each_other() -> None:
 
 
 def test_sums_are_all_that_may_come_up() -> None:
-    assert sums([str(digit) for digit in range(10)], 2) == [str(total) for total in range(19)]
-    assert sums(["1", "10"], 3) == ["3", "12", "21", "30"]
+    assert label_sums([str(digit) for digit in range(10)], 2) == [str(total) for total in range(19)]
+    assert label_sums(["1", "10"], 3) == ["3", "12", "21", "30"]
     with pytest.raises(ValueError, match="'cat' is no whole number: give pictures labelled by numbers"):
-        sums(["0", "cat"], 2)
+        label_sums(["0", "cat"], 2)
     with pytest.raises(ValueError, match="more than 1,000 sums of labels: give fewer"):
-        sums([str(2**n) for n in range(50)], 2)
+        label_sums([str(2**n) for n in range(50)], 2)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_characters_are_those_of_the_text_and_nothing_else():
     assert own.vocab == len(SPECIALS) + 4
     assert len(set(own.encode("masse"))) == 4
     assert own.encode("mé") == [*own.encode("m"), own.unknown]
-    assert own.strange("messe é\nà") == [" ", "à", "é"]
+    assert own.unknown_characters("messe é\nà") == [" ", "à", "é"]
 
 
 def test_words_stand_between_blanks_and_rare_ones_are_unknown():

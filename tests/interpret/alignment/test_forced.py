@@ -7,7 +7,7 @@ import torch
 
 import regard
 from regard.data.tokenizers import Tokenizer, TokenizerConfig, train
-from regard.interpret.alignment.forced import Reader
+from regard.interpret.alignment.forced import ForcedReader
 from regard.tasks.translation.translator import Translator
 
 CHECKPOINT = Path(__file__).parent.parent.parent / "checkpoints" / "format-1"
@@ -21,7 +21,7 @@ def translator() -> Translator:
 
 def test_the_answer_of_a_search_is_read_with_the_looks_it_was_written_with(translator: Translator):
     found = translator.look(TEXT)
-    read = Reader(translator).look(TEXT, found.facts["answer"])
+    read = ForcedReader(translator).look(TEXT, found.facts["answer"])
     assert read.facts["score"] == pytest.approx(found.facts["score"], abs=1e-4)
     assert read.items == found.items
     assert [one.name for one in read.weights] == [one.name for one in found.weights]
@@ -31,7 +31,7 @@ def test_the_answer_of_a_search_is_read_with_the_looks_it_was_written_with(trans
 
 
 def test_company_changes_no_score(translator: Translator):
-    reader = Reader(translator)
+    reader = ForcedReader(translator)
     pairs = [(TEXT, "The black cat sleeps."), ("Le loup court vite !", "The wolf runs fast!"), ("Le roi dort.", "A")]
     coded = [reader.encode(*pair) for pair in pairs]
     together = reader.scores([read for read, _ in coded], [written for _, written in coded])
@@ -41,7 +41,7 @@ def test_company_changes_no_score(translator: Translator):
 
 
 def test_the_likelier_answer_scores_higher(translator: Translator):
-    reader = Reader(translator)
+    reader = ForcedReader(translator)
     read, right = reader.encode(TEXT, translator.translate(TEXT))
     _, wrong = reader.encode(TEXT, "fast fast The wolf")
     good, bad = reader.scores([read, read], [right, wrong])
@@ -54,7 +54,7 @@ def test_a_language_must_be_named_where_there_are_several(translator: Translator
         return Translator(translator.model, (tokenizer, tokenizer), translator.decoding)
 
     with pytest.raises(ValueError, match="say which language to translate to: en, fr"):
-        Reader(tagged("fr", "en")).encode(TEXT, "x")
+        ForcedReader(tagged("fr", "en")).encode(TEXT, "x")
     two, one = tagged("fr", "en"), tagged("fr")
-    assert Reader(two, "fr").encode(TEXT, "x")[0][0] == two.source.tag("fr")
-    assert Reader(one).encode(TEXT, "x")[0][0] == one.source.tag("fr")
+    assert ForcedReader(two, "fr").encode(TEXT, "x")[0][0] == two.source.tag("fr")
+    assert ForcedReader(one).encode(TEXT, "x")[0][0] == one.source.tag("fr")

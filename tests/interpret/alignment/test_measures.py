@@ -9,11 +9,20 @@ from torch import Tensor
 
 import regard
 from regard.interpret.alignment import measures
-from regard.interpret.alignment.forced import Reader
-from regard.interpret.alignment.measures import Example, View, alignments, articles, best, inversions, links, views
+from regard.interpret.alignment.forced import ForcedReader
+from regard.interpret.alignment.measures import (
+    Example,
+    View,
+    best_head,
+    links,
+    measure_alignments,
+    measure_articles,
+    measure_inversions,
+    views,
+)
 from regard.interpret.alignment.summary import summary
 from regard.interpret.trace import Item, Trace, Weights
-from regard.metrics.alignment import Gold, Phrase, parse
+from regard.metrics.alignment import Gold, Phrase, parse_links
 
 CHECKPOINT = Path(__file__).parent.parent.parent / "checkpoints" / "format-1"
 GOLD = Gold(
@@ -21,7 +30,7 @@ GOLD = Gold(
     "The black cat sleeps.",
     ("Le", "chat", "noir", "dort", "."),
     ("The", "black", "cat", "sleeps", "."),
-    *parse("0-0 1-2 2-1 3-3 4-4"),
+    *parse_links("0-0 1-2 2-1 3-3 4-4"),
     adjectives=(Phrase((2, 1), (1, 2)),),
     articles=(Phrase((0, 0), (1, 2)),),
 )
@@ -65,7 +74,7 @@ def test_views_are_heads_then_means():
 
 
 def test_pieces_become_words_and_special_tokens_are_hidden():
-    gold = Gold("ab c", "X", ("ab", "c"), ("X",), *parse("0-0"))
+    gold = Gold("ab c", "X", ("ab", "c"), ("X",), *parse_links("0-0"))
     items = {
         "source": [Item(" a", 0), Item("b", 0), Item(" c", 1), Item("<eos>", special=True)],
         "target": [Item(" X", 0), Item("x", 0), Item("<eos>", special=True)],
@@ -82,13 +91,13 @@ def test_pieces_become_words_and_special_tokens_are_hidden():
 
 
 def test_a_trace_of_another_text_is_refused():
-    other = Gold("a", "b", ("a",), ("b",), *parse("0-0"))
+    other = Gold("a", "b", ("a",), ("b",), *parse_links("0-0"))
     with pytest.raises(ValueError, match="5 and 5 words, the hand alignment 1 and 1"):
         list(views(Example(other, looking(RIGHT).trace)))
 
 
 def test_heads_have_the_error_rates_computed_by_hand():
-    right, straight, mean = alignments([looking(RIGHT, STRAIGHT)])
+    right, straight, mean = measure_alignments([looking(RIGHT, STRAIGHT)])
     assert (right.counts.aer, right.counts.precision, right.counts.recall) == (0.0, 1.0, 1.0)
     assert straight.counts.aer == pytest.approx(1 - (3 + 3) / (5 + 5))
     assert straight.counts == straight.diagonal
@@ -101,31 +110,31 @@ def test_with_shift_one_a_row_belongs_to_the_word_it_was_fed():
     early = [4, *RIGHT[:4]]  # the row of word r looks where word r - 1 should
     example = looking(early)
     example.trace.weights[0].values[0, 5] = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
-    assert alignments([example])[0].counts.aer > 0.5
-    assert alignments([example], shift=1)[0].counts.aer == 0.0
+    assert measure_alignments([example])[0].counts.aer > 0.5
+    assert measure_alignments([example], shift=1)[0].counts.aer == 0.0
 
 
 def test_the_best_head_is_scored_where_it_was_not_chosen():
     one, other = looking(RIGHT, STRAIGHT), looking(STRAIGHT, RIGHT)
-    assert best([one, one]).counts.aer == 0.0
-    fooled = best([one, other])  # the head that is right on one half is wrong on the other
-    assert fooled.counts == alignments([looking(STRAIGHT)] * 2)[0].counts
+    assert best_head([one, one]).counts.aer == 0.0
+    fooled = best_head([one, other])  # the head that is right on one half is wrong on the other
+    assert fooled.counts == measure_alignments([looking(STRAIGHT)] * 2)[0].counts
     with pytest.raises(ValueError, match="cannot be halved"):
-        best([one])
+        best_head([one])
 
 
 def test_inverted_adjectives_are_seen_and_the_diagonal_never_inverts():
-    right, straight, _ = inversions([looking(RIGHT, STRAIGHT)])
+    right, straight, _ = measure_inversions([looking(RIGHT, STRAIGHT)])
     assert (right.share, right.exact, right.exchanged, right.places) == (1.0, 1.0, 0.0, 1)
     assert (straight.share, straight.exact, straight.exchanged) == (0.0, 0.0, 1.0)
     assert right.diagonal == 0.0
     assert right.uniform == pytest.approx((1 - 1 / 5) / 2)
-    turned = looking(RIGHT, STRAIGHT, gold=GOLD.turned())
-    assert [one.share for one in inversions([turned])][:2] == [1.0, 0.0]
+    turned = looking(RIGHT, STRAIGHT, gold=GOLD.swap_languages())
+    assert [one.share for one in measure_inversions([turned])][:2] == [1.0, 0.0]
 
 
 def test_an_article_that_looks_ahead_is_told_from_one_that_does_not():
-    ahead, own, mean = articles([looking([1, 2, 1, 3, 4], RIGHT)])
+    ahead, own, mean = measure_articles([looking([1, 2, 1, 3, 4], RIGHT)])
     rest = 0.3 / 5
     assert (ahead.article, ahead.noun, ahead.share) == (pytest.approx(rest), pytest.approx(0.7), 1.0)
     assert (own.article, own.noun, own.share) == (pytest.approx(0.7), pytest.approx(rest), 0.0)
@@ -136,20 +145,20 @@ def test_an_article_that_looks_ahead_is_told_from_one_that_does_not():
 
 
 def test_without_marks_there_are_no_claims():
-    plain = Gold("a b", "A B", ("a", "b"), ("A", "B"), *parse("0-0 1-1"))
+    plain = Gold("a b", "A B", ("a", "b"), ("A", "B"), *parse_links("0-0 1-1"))
     example = looking([0, 1], gold=plain)
-    assert inversions([example]) == []
-    assert articles([example]) == []
+    assert measure_inversions([example]) == []
+    assert measure_articles([example]) == []
 
 
 def test_a_trained_model_is_summed_up_in_tables_of_finite_numbers():
-    reader = Reader(regard.load(CHECKPOINT))
+    reader = ForcedReader(regard.load(CHECKPOINT))
     other = Gold(
         "Le loup court vite !",
         "The wolf runs fast!",
         ("Le", "loup", "court", "vite", "!"),
         ("The", "wolf", "runs", "fast", "!"),
-        *parse("0-0 1-1 2-2 3-3 4-4"),
+        *parse_links("0-0 1-1 2-2 3-3 4-4"),
     )
     tables = summary(reader, [GOLD, other])
     assert [table.title.split(" (")[0] for table in tables] == [
@@ -172,7 +181,7 @@ def test_a_trained_model_is_summed_up_in_tables_of_finite_numbers():
 def test_every_shipped_pair_can_be_looked_at_with_its_own_words():
     from regard.metrics import alignment
 
-    reader = Reader(regard.load(CHECKPOINT))
+    reader = ForcedReader(regard.load(CHECKPOINT))
     for gold in alignment.read()[::20]:
         [example] = measures.examples(reader, [gold])
         for shift in (0, 1):

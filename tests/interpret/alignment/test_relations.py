@@ -6,10 +6,10 @@ from torch import Tensor
 
 from regard.interpret.alignment import relations
 from regard.interpret.alignment.measures import Example
-from regard.interpret.alignment.relations import Followed, best, followed
-from regard.interpret.alignment.summary import for_page, heads, related
+from regard.interpret.alignment.relations import RelationScore, best_heads, score_relations
+from regard.interpret.alignment.summary import grammar_table, head_tables, measures_for_page
 from regard.interpret.trace import Item, Trace, Weights
-from regard.metrics.alignment import Gold, Phrase, parse
+from regard.metrics.alignment import Gold, Phrase, parse_links
 
 SOURCE, TARGET = ("the", "red", "cat", "sees", "a", "dog"), ("le", "chat", "rouge", "voit", "un", "chien")
 GOLD = Gold(
@@ -17,7 +17,7 @@ GOLD = Gold(
     " ".join(TARGET),
     SOURCE,
     TARGET,
-    *parse("0-0 1-2 2-1 3-3 4-4 5-5"),
+    *parse_links("0-0 1-2 2-1 3-3 4-4 5-5"),
     adjectives=(Phrase((1, 2), (2, 1)),),
     articles=(Phrase((0, 0), (2, 1)), Phrase((4, 4), (5, 5))),
 )
@@ -37,23 +37,26 @@ GRAMMAR = pointing({0: 2, 4: 5}, rest=0.1)
 BACK = pointing({2: 0, 5: 4})
 
 
-def example(*heads: Tensor, decoder: bool = False) -> Example:
+def example(*head_weights: Tensor, decoder: bool = False) -> Example:
     sides = {
         "source": [*(Item(word, place) for place, word in enumerate(SOURCE)), Item("<eos>", special=True)],
         "target": [*(Item(word, place) for place, word in enumerate(TARGET)), Item("<eos>", special=True)],
         "fed": [Item("<bos>", special=True), *(Item(word, place) for place, word in enumerate(TARGET))],
     }
     own = ("decoder.0.attention", "target", "fed") if decoder else ("encoder.0.attention", "source", "source")
-    weights = [Weights(*own, torch.stack(heads)), Weights("decoder.0.cross", "target", "source", torch.eye(SIZE)[None])]
+    weights = [
+        Weights(*own, torch.stack(head_weights)),
+        Weights("decoder.0.cross", "target", "source", torch.eye(SIZE)[None]),
+    ]
     return Example(GOLD, Trace("made", "translation", sides, weights))
 
 
-def of(found: list[Followed], relation: str) -> dict[int, Followed]:
+def of(found: list[RelationScore], relation: str) -> dict[int, RelationScore]:
     return {one.head: one for one in found if one.relation == relation}
 
 
 def test_a_head_that_follows_articles_is_found_and_one_that_looks_ahead_is_not():
-    found = of(followed([example(GRAMMAR, AHEAD, BACK)] * 2), "article to noun")
+    found = of(score_relations([example(GRAMMAR, AHEAD, BACK)] * 2), "article to noun")
     assert found[0].value == pytest.approx(0.9 + 0.1 / SIZE)
     assert found[0].even == pytest.approx(1 / SIZE)
     assert found[0].distance == pytest.approx(0.1 / SIZE)
@@ -66,7 +69,7 @@ def test_a_head_that_follows_articles_is_found_and_one_that_looks_ahead_is_not()
 
 
 def test_the_way_back_is_a_relation_of_its_own():
-    found = followed([example(GRAMMAR, BACK)])
+    found = score_relations([example(GRAMMAR, BACK)])
     assert of(found, "noun to article")[1].follows
     assert of(found, "noun to article")[1].value == 1.0
     assert not of(found, "noun to article")[0].follows
@@ -77,7 +80,7 @@ def test_a_decoder_cannot_follow_what_is_not_yet_written():
     shifted = torch.zeros(SIZE, SIZE)
     for row in range(SIZE):  # row r was fed word r - 1
         shifted[row, {2: 1, 6: 5}.get(row, row)] = 1.0
-    found = followed([example(shifted, decoder=True)])
+    found = score_relations([example(shifted, decoder=True)])
     assert {one.relation for one in found} == {"noun to article", "adjective to noun"}
     assert of(found, "noun to article")[0].value == 1.0
     evenly = (1 / 3 + 1 / 7) / 2
@@ -86,22 +89,22 @@ def test_a_decoder_cannot_follow_what_is_not_yet_written():
 
 def test_the_best_head_is_scored_where_it_was_not_chosen():
     luck = [example(BACK, GRAMMAR), example(GRAMMAR, BACK)]
-    chosen = {one.relation: one for one in best(luck)}
+    chosen = {one.relation: one for one in best_heads(luck)}
     assert chosen["article to noun"].value == 0.0, "good by chance on one half only"
-    steady = {one.relation: one for one in best([example(AHEAD, GRAMMAR)] * 4)}
+    steady = {one.relation: one for one in best_heads([example(AHEAD, GRAMMAR)] * 4)}
     assert steady["article to noun"].value == pytest.approx(0.9 + 0.1 / SIZE)
     assert steady["article to noun"].places == 8
 
 
 def test_tables_and_pages_name_them():
     looked = [example(GRAMMAR, AHEAD)] * 2
-    grammar = followed(looked)
-    table = related(looked, grammar)
+    grammar = score_relations(looked)
+    table = grammar_table(looked, grammar)
     assert ("article to noun", "encoder.0.attention head 0") in [row[:2] for row in table.rows]
     assert [row[1] for row in table.rows].count("best head, chosen on the other half") == len(relations.RELATIONS)
-    [_, inward] = heads(looked, grammar)
+    [_, inward] = head_tables(looked, grammar)
     assert [row[-1] for row in inward.rows] == ["itself, article to noun", "next token"]
-    numbers = for_page(looked)
+    numbers = measures_for_page(looked)
     assert numbers["article to noun"]["encoder.0.attention"] == pytest.approx([0.9 + 0.1 / SIZE, 0.5])
     assert numbers["AER"]["decoder.0.cross"] == pytest.approx([1 - 2 * 4 / 12])
     assert numbers["AER, mean"] == pytest.approx(1 - 2 * 4 / 12)

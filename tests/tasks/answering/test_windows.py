@@ -68,7 +68,9 @@ def test_an_answer_is_marked_where_it_is_whole_and_elsewhere_the_place_of_none(s
             assert CONTEXT[begin:end] == answer
         else:
             assert first == last == window.none
-        special = {"bert": read.own.begin, "gpt": read.own.named(formats.EXTRACT), "plain": read.own.separator}[style]
+        special = {"bert": read.own.begin, "gpt": read.own.find_special(formats.EXTRACT), "plain": read.own.separator}[
+            style
+        ]
         assert tokens[window.none] == special
     assert bool(whole) == (answer is not None)
 

@@ -10,7 +10,7 @@ import torch
 
 from regard import models, recipe
 from regard.cli import run
-from regard.tasks.embedding.contexts import uses
+from regard.tasks.embedding.contexts import find_uses
 from regard.tasks.embedding.matching import Matching
 
 DATA = Path(os.environ.get("REGARD_DATA", "data"))
@@ -52,22 +52,22 @@ def further(cosines: np.ndarray) -> bool:
 
 def test_two_senses_lie_further_apart_than_two_uses_of_one(embedder):
     sentences = [f"the bank near a {one} and a {two}" for one, two in (WATER[:2], WATER[2:], MONEY[:2], MONEY[2:])]
-    found = uses(embedder, "bank", sentences)
+    found = find_uses(embedder, "bank", sentences)
     assert [use.sentence for use in found.uses] == [1, 2, 3, 4]
     assert further(found.cosines)
     np.testing.assert_array_equal(
         found.static, embedder.model.embedding.weight[embedder.tokenizer.encode("bank")[0]].detach()
     )
-    twice = uses(embedder, "a", ["a river and a boat"])
+    twice = find_uses(embedder, "a", ["a river and a boat"])
     assert len(twice.uses) == 2
     assert twice.cosines.shape == (3, 3)
 
 
 def test_a_sentence_without_the_word_is_named(embedder):
     with pytest.raises(ValueError, match="sentence 2 has no word 'bank': 'the river'"):
-        uses(embedder, "bank", ["the bank", "the river"])
+        find_uses(embedder, "bank", ["the bank", "the river"])
     with pytest.raises(ValueError, match="is not one word"):
-        uses(embedder, "the bank", ["the bank"])
+        find_uses(embedder, "the bank", ["the bank"])
 
 
 @pytest.mark.skipif(not (DATA / "minilm").is_dir(), reason="all-MiniLM-L6-v2 is not in REGARD_DATA/minilm")

@@ -76,7 +76,7 @@ def theirs(folder: Path, texts: list[str], pool: str, longest: int, *, normalise
 def test_the_pooling_that_a_folder_names_is_kept_and_equals_transformers(folder, tmp_path, pool, normalise):
     modules(folder, pool, normalise=normalise)
     assert run(["import", str(folder), str(tmp_path / "own")]) == 0
-    own = Embedder.load(recipe.opened(tmp_path / "own"))
+    own = Embedder.load(recipe.open_model(tmp_path / "own"))
     assert (own.how.pool, own.how.normalise, own.how.longest) == (pool, normalise, 12)
     wanted = theirs(folder, TEXTS, pool, 12, normalise=normalise)
     found = own.embed(TEXTS)
@@ -95,7 +95,7 @@ def test_texts_are_cut_where_the_tokenizer_says_if_nothing_else_does(folder, tmp
         assert run(["import", str(folder), str(tmp_path / "own")]) == 0
     finally:
         (folder / "tokenizer_config.json").unlink()
-    own = Embedder.load(recipe.opened(tmp_path / "own"))
+    own = Embedder.load(recipe.open_model(tmp_path / "own"))
     wanted = theirs(folder, TEXTS, "mean", longest or own.model.config.context, normalise=True)
     np.testing.assert_allclose(own.embed(TEXTS), wanted, atol=1e-5, rtol=0)
 
@@ -110,13 +110,13 @@ def own(folder, tmp_path_factory) -> Path:
 
 
 def test_the_company_of_a_text_never_changes_its_vector(own):
-    embedder = Embedder.load(recipe.opened(own))
+    embedder = Embedder.load(recipe.open_model(own))
     alone = np.concatenate([embedder.embed(text) for text in TEXTS])
     np.testing.assert_allclose(embedder.embed(TEXTS * 200), np.tile(alone, (200, 1)), atol=1e-6)
 
 
 def test_texts_are_read_in_blocks_whose_size_means_nothing(own, monkeypatch):
-    found = Embedder.load(recipe.opened(own))
+    found = Embedder.load(recipe.open_model(own))
     at_once = found.embed(TEXTS * 3)
     seen = []
     monkeypatch.setattr(embedding, "TOGETHER", 4)
@@ -129,7 +129,7 @@ def test_texts_are_read_in_blocks_whose_size_means_nothing(own, monkeypatch):
 
 
 def test_options_stand_above_what_the_checkpoint_says(own, folder):
-    embedder = Embedder.load(recipe.opened(own))
+    embedder = Embedder.load(recipe.open_model(own))
     found = embedder.embed(TEXTS, pool="last", longest=5, normalise=False)
     np.testing.assert_allclose(found, theirs(folder, TEXTS, "last", 5, normalise=False), atol=1e-5)
     with pytest.raises(ValueError, match="longest is 40, the model reads 34 tokens at most"):
@@ -141,7 +141,7 @@ def test_options_stand_above_what_the_checkpoint_says(own, folder):
 def test_a_gpt_embeds_by_its_last_token(tmp_path):
     made = lay_gpt(tmp_path / "gpt")
     assert run(["import", str(tmp_path / "gpt"), str(tmp_path / "own")]) == 0
-    own = Embedder.load(recipe.opened(tmp_path / "own"))
+    own = Embedder.load(recipe.open_model(tmp_path / "own"))
     ids = own.tokenizer.encode("abc def")
     with torch.no_grad():
         wanted = made.transformer(torch.tensor([ids])).last_hidden_state[0, -1].numpy()
@@ -179,7 +179,7 @@ def test_a_model_that_gives_no_vectors_says_so(tmp_path):
     lay_t5(tmp_path / "t5", "1.0")
     assert run(["import", str(tmp_path / "t5"), str(tmp_path / "own")]) == 0
     with pytest.raises(ValueError, match="gives no vectors of texts: give a BERT or a GPT"):
-        Embedder.load(recipe.opened(tmp_path / "own"))
+        Embedder.load(recipe.open_model(tmp_path / "own"))
 
 
 @pytest.mark.skipif(not (DATA / "minilm").is_dir(), reason="all-MiniLM-L6-v2 is not in REGARD_DATA/minilm")
@@ -195,4 +195,4 @@ def test_minilm_gives_the_vectors_of_transformers(tmp_path):
         given = engine(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
         states, mask = model(**given).last_hidden_state, given["attention_mask"][..., None]
         wanted = torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1)).numpy()
-    np.testing.assert_allclose(Embedder.load(recipe.opened(tmp_path / "own")).embed(texts), wanted, atol=1e-5)
+    np.testing.assert_allclose(Embedder.load(recipe.open_model(tmp_path / "own")).embed(texts), wanted, atol=1e-5)

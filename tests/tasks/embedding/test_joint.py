@@ -123,7 +123,7 @@ def test_a_model_without_the_head_does_not_fill_and_matching_goes_on_with_or_wit
     recipe.train({**matching(desk, 0.5), **short}, out=tmp_path / "anew", start=tmp_path / "none", quiet=True)
     assert "made anew: bias, head" in (tmp_path / "anew" / "train.log").read_text()
     recipe.train({**matching(desk, 0.5), **short}, out=tmp_path / "again", start=desk / "both", quiet=True)
-    one, other = (recipe.opened(each).tensors() for each in (desk / "both", tmp_path / "again"))
+    one, other = (recipe.open_model(each).tensors() for each in (desk / "both", tmp_path / "again"))
     assert one.keys() == other.keys()
     assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.tasks.embedding.linear import crossed, fit, folds
+from regard.tasks.embedding.linear import cross_validate, fit, folds
 
 
 def data(classes: int, texts: int = 40, width: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -56,6 +56,6 @@ def test_every_text_is_judged_once_by_a_head_that_has_not_seen_it():
     assert folds(np.array([0, 0, 1])) == []
     chance = np.random.default_rng(0)
     noise = chance.normal(size=(200, 50)).astype(np.float32)
-    answers = crossed(noise, np.arange(200) % 2, 2)
+    answers = cross_validate(noise, np.arange(200) % 2, 2)
     assert abs((answers == np.arange(200) % 2).mean() - 0.5) < 0.15, "noise says nothing of what was not seen"
-    assert crossed(noise[:3], np.array([0, 0, 1]), 2) is None
+    assert cross_validate(noise[:3], np.array([0, 0, 1]), 2) is None

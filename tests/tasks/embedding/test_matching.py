@@ -7,7 +7,7 @@ import torch
 import regard
 from regard import models, recipe
 from regard.metrics.retrieval import ranks, retrieval
-from regard.tasks.embedding.matching import Matching, apart, contrast
+from regard.tasks.embedding.matching import Matching, info_nce, negatives_mask
 from tests.tasks.small import by_heart
 
 COLOURS = ["red", "blue", "green", "black", "white", "brown", "pink", "grey"]
@@ -40,22 +40,22 @@ def test_the_loss_is_the_cross_entropy_of_partners_in_both_directions():
     first, second = (chance.normal(size=(5, 4)) for _ in range(2))
     logits = first @ second.T / 0.1
     one, other = (np.log(np.exp(each).sum(axis=1)) - np.diag(each) for each in (logits, logits.T))
-    found = contrast(torch.tensor(first), torch.tensor(second), ~torch.eye(5, dtype=torch.bool), 0.1)
+    found = info_nce(torch.tensor(first), torch.tensor(second), ~torch.eye(5, dtype=torch.bool), 0.1)
     assert found.item() == pytest.approx(0.5 * (one.sum() + other.sum()))
 
 
 def test_pairs_that_share_a_text_are_not_told_from_one_another():
-    told = apart(torch.tensor([[1, 2], [1, 3], [4, 2], [5, 6], [6, 7]]))
+    told = negatives_mask(torch.tensor([[1, 2], [1, 3], [4, 2], [5, 6], [6, 7]]))
     assert not told.diagonal().any()
     assert [(i, j) for i in range(5) for j in range(i) if not told[i, j]] == [(1, 0), (2, 0), (4, 3)]
     vectors = torch.nn.functional.normalize(torch.randn(5, 4), dim=-1)
     moved = vectors.clone()
     moved[2] = -moved[2]  # the second text of the third pair, which the first pair has too
-    before, after = (contrast(vectors[:1], each[[0]], torch.tensor([[False]]), 0.1) for each in (vectors, moved))
+    before, after = (info_nce(vectors[:1], each[[0]], torch.tensor([[False]]), 0.1) for each in (vectors, moved))
     assert before == after == 0, "alone there is nothing to be wrong about"
-    one = contrast(vectors, vectors, told, 0.1)
+    one = info_nce(vectors, vectors, told, 0.1)
     assert torch.isfinite(one)
-    assert one < contrast(vectors, vectors, ~torch.eye(5, dtype=torch.bool), 0.1)
+    assert one < info_nce(vectors, vectors, ~torch.eye(5, dtype=torch.bool), 0.1)
 
 
 def test_a_row_of_fixed_shape_has_the_loss_of_a_free_one(tmp_path):

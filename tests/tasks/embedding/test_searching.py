@@ -51,7 +51,7 @@ def model(tmp_path_factory) -> Path:
 @pytest.fixture
 def embedder(model) -> CountingEmbedder:
     """An embedder that counts."""
-    embedder = CountingEmbedder.load(recipe.opened(model))
+    embedder = CountingEmbedder.load(recipe.open_model(model))
     embedder.texts = []
     return embedder
 
@@ -231,7 +231,7 @@ def test_progress_is_told_from_the_beginning_and_within_a_block(file, embedder, 
 def test_vectors_are_the_same_however_many_batches_are_computed_side_by_side(model, threads, monkeypatch):
     monkeypatch.setattr("regard.tasks.embedding.embedder.BUDGET", 8)
     texts = [" ".join(LINES[number % 8] for _ in range(number % 5)) for number in range(40)]
-    embedder = Embedder.load(recipe.opened(model))
+    embedder = Embedder.load(recipe.open_model(model))
     before = torch.get_num_threads()
     at_work, alone = set[str](), [embedder.embed(text)[0] for text in texts]
     embedder.model.register_forward_hook(lambda *_: at_work.add(f"{current_thread().name} {torch.get_num_threads()}"))

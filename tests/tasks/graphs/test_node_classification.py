@@ -124,7 +124,7 @@ def test_a_trace_holds_the_weights_that_the_model_used(trained: Path, tmp_path: 
         assert torch.equal(one.values, dense[:, names[0]][:, :, names[1]])
     trace.save(tmp_path / "trace.json")
     assert load(tmp_path / "trace.json").facts == json.loads(json.dumps(trace.facts))
-    places = neighbourhood.places(trace)
+    places = neighbourhood.place_nodes(trace)
     assert places[0].name == "n1"
     assert len({one.name for one in places}) == len(places)
     assert {one.name for one in places if one.ring == 1} <= set(around)
@@ -164,7 +164,7 @@ def test_a_hub_is_followed_to_its_strongest_neighbours(tmp_path: Path):
     trace = regard.load(outcome.folder, device="cpu").look("0")
     assert trace.find("layers.1").values.shape == (1, 1, small.NODES)
     assert trace.find("layers.0").values.shape[1] == min(MOST, small.NODES)
-    assert sum(one.ring == 1 for one in neighbourhood.places(trace)) == neighbourhood.FIRST
+    assert sum(one.ring == 1 for one in neighbourhood.place_nodes(trace)) == neighbourhood.FIRST
 
 
 def test_files_are_recognised_and_what_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

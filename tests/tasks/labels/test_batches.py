@@ -140,7 +140,7 @@ def test_a_text_is_cleaned_cut_into_words_and_the_end_may_be_kept():
     assert own.unknown not in tokens
     assert unknown == [own.unknown]
     assert read(own, ["zebra good"])[0][0] == own.unknown
-    begin = own.prepared(ReadingConfig(**{**vars(how), "keep": "begin"}))
+    begin = own.with_text_config(ReadingConfig(**{**vars(how), "keep": "begin"}))
     assert shown(begin, text) == ["it's", "good", ".", "really"]
 
 

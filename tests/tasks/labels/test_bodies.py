@@ -8,7 +8,7 @@ import torch
 
 import regard
 from regard import recipe
-from regard.metrics.calibration import calibration_error, fitted_temperature, probabilities
+from regard.metrics.calibration import calibration_error, fit_temperature, probabilities
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.labels import formats
 from regard.tasks.labels.batches import index
@@ -49,7 +49,7 @@ def settings(folder, task: str, **more):
 @pytest.mark.parametrize("body", ["bert", "gpt"])
 def test_a_body_is_taken_over_whole_with_its_tokenizer(folder, body, task):
     asked = settings(folder, task)
-    asked = recipe.resolve(asked)[0].limit_settings(asked, recipe.opened(folder / body))
+    asked = recipe.resolve(asked)[0].limit_settings(asked, recipe.open_model(folder / body))
     model, before, [said], data = begun(asked, folder / body)
     assert model.config.name == f"{body}-encoder"
     assert "made anew: output" in said
@@ -96,7 +96,7 @@ def test_a_tagger_on_a_body_is_scored_by_entity(folder, body, tmp_path):
 @pytest.mark.parametrize(("body", "place"), [("bert", 0), ("gpt", -1)])
 def test_a_word_is_labelled_at_its_first_piece_or_where_all_of_it_was_read(folder, body, place):
     known = regard.load(folder / body, device="cpu").tokenizer
-    own = known.prepared(ReadingConfig(kind="bpe", normalise="none", longest=12))
+    own = known.with_text_config(ReadingConfig(kind="bpe", normalise="none", longest=12))
     own = formats.fitted(own, body, pairs=False)
     form = formats.of(own, body, pairs=False)
     sentence = ["unspeakable", "Zoe", "sees", "York39"]
@@ -151,7 +151,7 @@ def test_probabilities_have_the_temperature_of_the_held_out_texts(folder, tmp_pa
     held = again.prepared.valid
     assert again.contents()["config.yaml"]["temperature"] == pytest.approx(trained.temperature, rel=1e-3)
     logits = trained.model(*(lambda batch: (batch.tokens, batch.row))(held.batch(held.lengths.argsort(kind="stable"))))
-    assert fitted_temperature(logits.detach().numpy(), held.labels) == pytest.approx(trained.temperature, rel=1e-3)
+    assert fit_temperature(logits.detach().numpy(), held.labels) == pytest.approx(trained.temperature, rel=1e-3)
     assert json.dumps(trained.evaluate(str(tmp_path / "a.tsv")).plain())
 
 

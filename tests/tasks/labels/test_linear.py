@@ -27,7 +27,7 @@ def texts(tmp_path_factory) -> Path:
 
 def trained(texts: Path, out: Path, *settings: str, **options: bool) -> checkpoint.Checkpoint:
     regard.train([texts], *SHORT, *settings, out=out, kind="labelled", quiet=True, **options)
-    return recipe.opened(out)
+    return recipe.open_model(out)
 
 
 def test_ratios_are_chosen_kept_and_resumed_to_the_bit(texts, tmp_path):

@@ -100,7 +100,7 @@ def test_the_longer_text_is_cut_first(one, other, room, kept):
 
 
 def test_a_context_too_short_for_the_format_is_named():
-    own = words(False, "[CLS]", "[SEP]").prepared(ReadingConfig(kind="words", longest=4))
+    own = words(False, "[CLS]", "[SEP]").with_text_config(ReadingConfig(kind="words", longest=4))
     with pytest.raises(ValueError, match="longest is 4 tokens, and 3 stand around two texts: raise it to 5"):
         formats.of(own, "bert", pairs=True)
     assert formats.of(own, "bert", pairs=False).around(1) == 2

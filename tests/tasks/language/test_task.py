@@ -15,7 +15,7 @@ from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLM, RecurrentLMConfig
 from regard.tasks.language.streams import StreamConfig, prepare
 from regard.tasks.language.task import Language, LanguageRecipe
-from regard.tasks.language.writer import CARRIED, surprise
+from regard.tasks.language.writer import LANE_STATE, measure_surprise
 from regard.training.loop import TrainingConfig
 from regard.training.task import Task
 from tests.documents import ROOT
@@ -53,7 +53,7 @@ def test_rows_one_after_the_other_are_one_long_reading_of_every_lane():
     logits = task.model.logits(features).flatten(0, 1)
     whole = F.cross_entropy(logits, torch.from_numpy(labels).long().flatten(), reduction="sum")
     assert sum(losses) == pytest.approx(whole.item(), rel=1e-5)
-    torch.testing.assert_close(task.model.get_buffer(CARRIED), state.detach())
+    torch.testing.assert_close(task.model.get_buffer(LANE_STATE), state.detach())
 
 
 def test_an_epoch_begins_with_a_blank_state():
@@ -67,20 +67,20 @@ def test_an_epoch_begins_with_a_blank_state():
 def test_a_row_that_is_done_again_begins_where_it_began_also_in_halves():
     task = made(lanes=4)
     task.step(task.batch(0), "model")
-    whole, carried = task.step(task.batch(1), "model").loss, task.model.get_buffer(CARRIED).clone()
+    whole, carried = task.step(task.batch(1), "model").loss, task.model.get_buffer(LANE_STATE).clone()
     assert torch.equal(task.step(task.batch(1), "model").loss, whole)
     halves = task.split(task.batch(1))
     assert [half.first for half in halves] == [0, 2]
     torch.testing.assert_close(sum(task.step(half, "model").loss for half in halves), whole)
-    torch.testing.assert_close(task.model.get_buffer(CARRIED), carried)
+    torch.testing.assert_close(task.model.get_buffer(LANE_STATE), carried)
     assert len(task.split(task.split(halves[0])[0])) == 1
 
 
 def test_a_lane_whose_state_is_broken_begins_anew():
     task = made()
-    task.model.get_buffer(CARRIED)[1] = float("nan")
+    task.model.get_buffer(LANE_STATE)[1] = float("nan")
     task.step(task.batch(1), "model")
-    broken = task.model.get_buffer(CARRIED)
+    broken = task.model.get_buffer(LANE_STATE)
     assert broken.isfinite().all()
     assert not broken[1].any()
     assert broken[0].any()
@@ -99,7 +99,7 @@ def test_gradients_end_with_their_window_so_memory_is_flat_in_the_length_of_the_
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             step = task.step(task.batch(row), "model")
         step.loss.backward()
-        assert not task.model.get_buffer(CARRIED).requires_grad
+        assert not task.model.get_buffer(LANE_STATE).requires_grad
     assert len(set(kept)) == 1
     longer = made(window=16, fused=False)
     kept.append(0)
@@ -116,7 +116,7 @@ def test_the_held_out_text_is_measured_in_one_pass(monkeypatch):
     nats = F.cross_entropy(task.model.logits(features)[0], tokens, reduction="sum")
     task.model.train()
     monkeypatch.setattr("regard.tasks.language.writer.SPAN", 7)
-    found = surprise(task.model, task.texts.valid)
+    found = measure_surprise(task.model, task.texts.valid)
     assert task.model.training
     assert found.nats == pytest.approx(nats.item(), rel=1e-5)
     assert found.loss == pytest.approx(nats.item() / len(tokens), rel=1e-5)
@@ -126,10 +126,10 @@ def test_the_held_out_text_is_measured_in_one_pass(monkeypatch):
 def test_evaluating_leaves_the_states_of_training_alone():
     task = made()
     task.step(task.batch(0), "model")
-    before = task.model.get_buffer(CARRIED).clone()
+    before = task.model.get_buffer(LANE_STATE).clone()
     metrics = task.evaluate().metrics
     assert set(metrics) == {"loss", "nats_per_character"}
-    assert torch.equal(task.model.get_buffer(CARRIED), before)
+    assert torch.equal(task.model.get_buffer(LANE_STATE), before)
 
 
 def state(directory):
@@ -156,7 +156,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bit(tmp_path, stop):
     second = train(tmp_path / "parts", resume=True)
     assert second.result.step == 60
     one, other = (state(out.folder / "checkpoints" / "step-60") for out in (whole, second))
-    assert one[f"state/{CARRIED}"].any()
+    assert one[f"state/{LANE_STATE}"].any()
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert whole.metrics == second.metrics
 
@@ -186,7 +186,7 @@ def test_a_run_leaves_samples_of_every_evaluation_and_a_model_that_writes(tmp_pa
     entries = json.loads(samples[-1].read_text())
     assert all(entry["prompt"] == "the " and entry["text"].startswith("the ") for entry in entries)
     writer = regard.load(tmp_path / "run", device="cpu")
-    assert CARRIED not in dict(writer.model.named_buffers())
+    assert LANE_STATE not in dict(writer.model.named_buffers())
     again = [text.text for text in writer.write(samples=2)]
     assert len(again) == 2
     assert writer.measure("the fox\n").tokens == 8

@@ -8,7 +8,7 @@ from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.pretraining.corpus import Prepared, prepare
 from regard.tasks.pretraining.documents import DocumentsConfig
 from regard.tasks.pretraining.masking import SPECIAL
-from regard.tasks.pretraining.spans import SpansConfig, special
+from regard.tasks.pretraining.spans import SpansConfig, sentinel_names
 
 WORDS = "the old wolf of Nürnberg can't sleep, unbelievably extraordinary horses runninglessly 1984 times; why? 漢字"
 
@@ -22,5 +22,5 @@ def prepared(kind: str = "bpe", documents: int = 30) -> Prepared:
         for number in range(documents)
     ]
     how = UnitsConfig(kind=kind, vocab=None if kind in ("characters", "words") else 480)
-    more = [*SPECIAL, *special(SpansConfig(), 64)]
+    more = [*SPECIAL, *sentinel_names(SpansConfig(), 64)]
     return prepare(DocumentsConfig(text="\n".join(texts), document="line", held=0.1), how, special=more)

@@ -14,7 +14,7 @@ from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.pretraining import selection, tokenising
 from regard.tasks.pretraining.corpus import Corpus, Prepared, prepare, read
 from regard.tasks.pretraining.documents import DocumentsConfig
-from regard.tasks.pretraining.tokenising import cuts, encode, opening
+from regard.tasks.pretraining.tokenising import encode, opening_token, split_text
 
 CHARACTERS = UnitsConfig()
 HARD = (
@@ -133,7 +133,7 @@ def test_a_text_of_the_recipe_may_be_measured_on_itself_and_words_count_line_end
     assert made.train.words == len(made.train.tokens) == 7
     assert np.array_equal(made.train.tokens, made.valid.tokens)
     assert made.train.characters == made.train.bytes == 9
-    assert (made.train.opening, opening(own)) == (own.begin, own.begin)
+    assert (made.train.opening, opening_token(own)) == (own.begin, own.begin)
 
 
 def test_known_tokens_are_used_as_they_are_and_new_ones_get_what_is_asked_for():
@@ -146,8 +146,8 @@ def test_known_tokens_are_used_as_they_are_and_new_ones_get_what_is_asked_for():
     assert texts(second.train, second.tokenizer) == ["messe"]
     for kind in ("bpe", "unigram", "words"):
         own = prepare(DocumentsConfig(text="a b a b", held=0.0), UnitsConfig(kind=kind), special=["<mask>"]).tokenizer
-        assert own.named("<mask>") == own.mask == 4
-        assert own.named("<sep>") is None
+        assert own.find_special("<mask>") == own.mask == 4
+        assert own.find_special("<sep>") is None
 
 
 def test_what_is_read_without_the_cache_is_the_same(tmp_path):
@@ -198,12 +198,12 @@ def marked(text: str) -> Tokenizer:
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "characters", "words", "gpt2", "llama", "marked"])
 def test_a_document_that_is_cut_has_the_tokens_of_the_whole(kind, monkeypatch):
     made = {"gpt2": gpt2, "llama": llama, "marked": marked}.get(kind)
-    own = made(HARD) if made else units.train(cuts([HARD]), UnitsConfig(kind=kind), characters=len(HARD))
+    own = made(HARD) if made else units.train(split_text([HARD]), UnitsConfig(kind=kind), characters=len(HARD))
     whole = encode(own, HARD)
     assert whole == (own.encode_lines(HARD) if kind == "words" else own.encode_normal([HARD])[0])
     for size in (200, 331, 1000):
         monkeypatch.setattr(tokenising, "PIECE", size)
-        parts = list(cuts([HARD[:70], HARD[70:71], HARD[71:]]))
+        parts = list(split_text([HARD[:70], HARD[70:71], HARD[71:]]))
         assert len(parts) > len(HARD) // size
         assert "".join(parts) == HARD
         assert encode(own, HARD) == whole
@@ -213,7 +213,7 @@ def test_a_document_that_is_cut_has_the_tokens_of_the_whole(kind, monkeypatch):
 def test_a_megabyte_without_a_blank_takes_no_more_than_its_length(kind):
     text = "abcdefghij" * 100_000
     begin = time.process_time()
-    own = units.train(cuts(["ab cd ef " * 50, text[:30_000]]), UnitsConfig(kind=kind), characters=len(text))
+    own = units.train(split_text(["ab cd ef " * 50, text[:30_000]]), UnitsConfig(kind=kind), characters=len(text))
     short = encode(own, text[: len(text) // 8])
     middle = time.process_time()
     found = encode(own, text)
@@ -221,7 +221,7 @@ def test_a_megabyte_without_a_blank_takes_no_more_than_its_length(kind):
     assert end - middle < 60
     assert middle - begin < 60
     if kind != "words":
-        assert b"".join(own.spelled[token] or b"" for token in found).decode().lstrip() == text
+        assert b"".join(own.token_bytes[token] or b"" for token in found).decode().lstrip() == text
         assert len(found) >= 7 * len(short)
 
 

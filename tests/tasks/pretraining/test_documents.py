@@ -11,12 +11,12 @@ from regard import config
 from regard.data.line_report import LineReport
 from regard.data.readers import TextFile
 from regard.tasks.pretraining import documents
-from regard.tasks.pretraining.documents import Documents, DocumentsConfig, expanded
+from regard.tasks.pretraining.documents import Documents, DocumentsConfig, expand_folders
 
 
 def read(*paths, end="file", tally=None, field="text") -> list[tuple[str, str]]:
     """Every document of these files with its place."""
-    files = expanded([TextFile(path=str(path), field=field) for path in paths])
+    files = expand_folders([TextFile(path=str(path), field=field) for path in paths])
     found = Documents(files, end).pieces(tally)
     return [
         (f"{files[pieces[0].file].path.rsplit('/', 1)[-1]}:{pieces[0].line}", "".join(piece.text for piece in pieces))
@@ -102,7 +102,7 @@ def test_bad_lines_are_counted_and_named_and_the_document_goes_on_without_them(t
 def test_memory_does_not_grow_with_the_file(tmp_path):
     line = "a line of some length, as paragraphs have it, " * 25
     (tmp_path / "a.txt").write_text(f"{line}\n" * 2000)  # 2.3 MB
-    files = expanded([TextFile(path=str(tmp_path / "a.txt"))])
+    files = expand_folders([TextFile(path=str(tmp_path / "a.txt"))])
     tracemalloc.start()
     size = sum(len(piece.text) for piece in Documents(files).pieces())
     peak = tracemalloc.get_traced_memory()[1]

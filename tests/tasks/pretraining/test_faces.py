@@ -240,7 +240,7 @@ def test_a_body_without_its_head_fills_nothing_and_can_be_looked_into():
 def test_a_text_is_restored_as_its_logits_say(restorer):
     own, model = restorer.tokenizer, restorer.model
     answer = restorer.restore("a <extra_id_0>og", length=6)
-    read = [*own.encode("a "), own.named("<extra_id_0>"), *own.encode("og"), own.end]
+    read = [*own.encode("a "), own.find_special("<extra_id_0>"), *own.encode("og"), own.end]
     written, total = [own.pad], 0.0
     while len(written) < 7 and written[-1] != own.end:
         grids = tuple(Grid(torch.tensor([len(ids)]), len(ids)) for ids in (read, written))

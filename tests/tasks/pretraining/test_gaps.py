@@ -14,7 +14,7 @@ from regard.attention.masks import Grid
 from regard.data.roles import BYTES
 from regard.tasks.gaps import FillsGaps, Gap
 from regard.tasks.pretraining.filler import Filler
-from regard.tasks.pretraining.gaps import split
+from regard.tasks.pretraining.gaps import split_at_gaps
 from regard.tasks.pretraining.restorer import Restorer
 from regard.tasks.pretraining.tokenising import encode
 from regard.tasks.pretraining.writer import Writer
@@ -131,7 +131,7 @@ def test_answers_that_melt_with_what_stands_before_them_are_compared_from_there(
     """Of "goo" and "d" one token is made, and none of "goo" and "a"."""
     writer, _ = gpt
     gap = Gap("so goo", "", ("d", "a"))
-    [(before, answers)] = split(writer.tokenizer, [gap])
+    [(before, answers)] = split_at_gaps(writer.tokenizer, [gap])
     for answer, ids in zip(gap.candidates, answers, strict=True):
         assert [*before, *ids] == writer.tokenizer.encode(gap.before + answer)
     assert len(before) < len(writer.tokenizer.encode(gap.before))
@@ -142,7 +142,7 @@ def test_a_text_is_split_as_it_is_tokenised_whole(kind):
     own = prepared(kind).tokenizer
     befores = ["the old wolf: ", "Why?\nthe horses of Nürnberg, 1984:\n\n ", "can't  ", "", "a", "sleep;", "漢字 "]
     gaps = [Gap(before, "", ("sleep", "the old", "…why?")) for before in befores]
-    for gap, (before, answers) in zip(gaps, split(own, gaps), strict=True):
+    for gap, (before, answers) in zip(gaps, split_at_gaps(own, gaps), strict=True):
         for answer, ids in zip(gap.candidates, answers, strict=True):
             assert [*before, *ids] == encode(own, gap.before + answer)
             assert ids
@@ -171,7 +171,7 @@ def test_a_bert_weighs_answers_as_transformers_does(bert):
 @torch.no_grad()
 def test_a_t5_weighs_a_span_and_its_end(t5):
     own, gaps = t5.tokenizer, [Gap("the ", " dog", ("old", "a", "wolf")), Gap("an ", "", ("old", "ol"))]
-    gap, end = own.named("<extra_id_0>"), own.end
+    gap, end = own.find_special("<extra_id_0>"), own.end
     expected = []
     for each in gaps:
         read = [*own.encode(each.before.rstrip()), gap, *([*own.encode("a dog")[1:]] if each.after else []), end]

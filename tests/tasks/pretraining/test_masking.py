@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from regard.data.hiding import LENGTHS, Hiding
+from regard.data.hiding import LENGTHS, TokenMasking
 from regard.data.tokenizers.units import UnitsConfig
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import prepare
@@ -117,7 +117,7 @@ def test_words_are_hidden_whole_or_not_at_all(unit, kind):
         for sequence in sequences(batch):
             text, owners = b"", []
             for place, token in enumerate(sequence, start=at):
-                piece = own.spelled[token] or b""
+                piece = own.token_bytes[token] or b""
                 text, owners = text + piece, owners + [place] * len(piece)
             at += len(sequence)
             for match in re.finditer(rb"[A-Za-z0-9]+", text):
@@ -129,9 +129,9 @@ def test_words_are_hidden_whole_or_not_at_all(unit, kind):
 
 def test_ideographs_are_words_of_their_own_and_parts_of_a_character_belong_together():
     own = prepared().tokenizer
-    hiding = Hiding(own, 0.15, "words")
+    hiding = TokenMasking(own, 0.15, "words")
     tokens = np.array(own.encode("Nürnberg 漢 a"))
-    spelled, words = [own.spelled[token] for token in tokens], hiding.words(tokens).tolist()
+    spelled, words = [own.token_bytes[token] for token in tokens], hiding.words(tokens).tolist()
     assert b"".join(spelled) == " Nürnberg 漢 a".encode()
     joined = {word: b"".join(p for p, w in zip(spelled, words, strict=True) if w == word) for word in words}
     assert b" N\xc3\xbcrnberg" in joined.values()
@@ -221,7 +221,7 @@ def test_texts_of_a_pair_meet_where_a_sentence_or_else_a_line_ends(texts, end, k
     given = MaskedRows(made.train, made.tokenizer, context, 8, 1, how=asked)
 
     def spelled(tokens: list[int]) -> str:
-        return gap.join((made.tokenizer.spelled[token] or b"?").decode() for token in tokens)
+        return gap.join((made.tokenizer.token_bytes[token] or b"?").decode() for token in tokens)
 
     begun = [text[match.end() :].strip() for text in texts for match in re.finditer(f"^|{end}", text)]
     counts = {(following, met): 0 for following in (0, 1) for met in (False, True)}
@@ -253,7 +253,7 @@ def test_texts_of_a_pair_meet_where_a_sentence_or_else_a_line_ends(texts, end, k
 )
 def test_sentences_and_lines_begin_where_a_reader_says(kind, text, sentences, lines):
     made = prepare(DocumentsConfig(text=f"{text}\n" * 30, held=0.0), UnitsConfig(kind=kind), special=SPECIAL)
-    tokens, spelled = np.asarray(made.train.tokens[:-1]).astype(np.int64), made.tokenizer.spelled
+    tokens, spelled = np.asarray(made.train.tokens[:-1]).astype(np.int64), made.tokenizer.token_bytes
     tokens = tokens[: len(tokens) // 30]
     for asked, expected in ((False, sentences), (True, lines)):
         places = np.flatnonzero(Sentences(made.tokenizer).begins(tokens, lines=asked))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import Corpus
-from regard.tasks.pretraining.rows import Measured, Rows, Windows, split_batch
+from regard.tasks.pretraining.rows import EvaluationBatches, Rows, Windows, split_batch
 
 END, OPENING = 2, 1
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
@@ -107,7 +107,7 @@ def test_there_are_at_least_as_many_shifts_left_as_lost_and_windows_are_never_em
 @given(LENGTHS, st.integers(1, 50), st.integers(1, 5), st.integers(1, 50) | st.none())
 def test_measuring_predicts_every_token_once_in_windows_of_one_document(lengths, context, windows, stride):
     text = corpus(lengths)
-    measured = Measured(text, context, windows, stride=stride)
+    measured = EvaluationBatches(text, context, windows, stride=stride)
     places = [place for number in range(len(measured)) for place in taught(measured[number], text)]
     assert places == list(range(len(text.tokens)))
     for batch in measured:
@@ -117,7 +117,7 @@ def test_measuring_predicts_every_token_once_in_windows_of_one_document(lengths,
 
 def test_overlapping_windows_see_what_is_before_them():
     text = corpus([100])
-    measured = Measured(text, 10, 1, stride=3)
+    measured = EvaluationBatches(text, 10, 1, stride=3)
     [batch] = [each for each in measured if each.labels[-1] == text.tokens[17]]  # 15, 16 and 17 count
     assert batch.labels.tolist() == [IGNORE] * 7 + text.tokens[15:18].tolist()
     assert batch.tokens.tolist() == text.tokens[7:17].tolist()
@@ -150,7 +150,7 @@ def test_attention_never_crosses_a_document(windows):
 @settings(max_examples=12)
 @given(LENGTHS, st.integers(1, 50), st.integers(1, 60))
 def test_a_batch_is_split_into_parts_of_so_many_tokens_that_hold_all_of_it(lengths, context, most):
-    [batch] = Measured(corpus(lengths), context, 1000)
+    [batch] = EvaluationBatches(corpus(lengths), context, 1000)
     parts = split_batch(batch, most)
     assert torch.cat([part.tokens for part in parts]).equal(batch.tokens)
     assert torch.cat([part.labels for part in parts]).equal(batch.labels)

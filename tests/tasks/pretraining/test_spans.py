@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.pretraining.spans import SpanRows, SpansConfig, corrupted, left_out, special
+from regard.tasks.pretraining.spans import SpanRows, SpansConfig, corrupt_spans, sample_spans, sentinel_names
 from tests.tasks.pretraining.small import prepared
 
 T5 = SpansConfig()
@@ -52,7 +52,7 @@ def test_lengths_are_those_that_t5_publishes():
 def test_gaps_have_exactly_the_asked_numbers_and_alternate_with_what_stays(how):
     random = np.random.default_rng(0)
     for length in [*range(1, 40), 568]:
-        gone = left_out(np.array([length]), how, random)
+        gone = sample_spans(np.array([length]), how, random)
         tokens, spans = how.counts(length)
         assert len(gone) == length
         assert int(gone.sum()) == tokens
@@ -60,14 +60,14 @@ def test_gaps_have_exactly_the_asked_numbers_and_alternate_with_what_stays(how):
         if spans:
             assert (gone[0], gone[-1]) == (False, True)
         text = np.arange(1000, 1000 + length)
-        source, target = corrupted(text, gone, np.array([length]), np.arange(500), -1)
+        source, target = corrupt_spans(text, gone, np.array([length]), np.arange(500), -1)
         assert (len(source), len(target)) == (how.source(length), how.target(length))
         assert restored(source.tolist(), target.tolist(), set(range(500))) == text.tolist()
 
 
 def test_every_place_is_left_out_about_as_often_and_spans_have_their_mean():
     random = np.random.default_rng(0)
-    drawn = left_out(np.full(2000, 100), T5, random).reshape(2000, 100)
+    drawn = sample_spans(np.full(2000, 100), T5, random).reshape(2000, 100)
     inside = drawn.mean(0)[10:-10]  # the first never is and the last always
     assert inside.mean() == pytest.approx(0.13, abs=0.01)
     assert inside.std() < 0.01
@@ -118,8 +118,8 @@ def test_a_row_is_the_same_again_and_halves_hold_the_same():
 
 
 def test_a_tokenizer_without_enough_sentinels_is_refused_with_the_numbers():
-    assert len(special(T5, 512)) == 100
-    assert len(special(T5, 4096)) == 227
+    assert len(sentinel_names(T5, 512)) == 100
+    assert len(sentinel_names(T5, 4096)) == 227
     with pytest.raises(ValueError, match=r"a context of 4096 needs 227 sentinels.* has 100"):
         rows(4096)
     with pytest.raises(ValueError, match="a context of 2 has no room"):

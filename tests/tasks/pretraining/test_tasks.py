@@ -16,7 +16,7 @@ from regard.metrics.likelihood import IGNORE
 from regard.models.gpt import GPTConfig
 from regard.tasks import TASKS
 from regard.tasks.pretraining import causal, corruption, learning, masked
-from regard.tasks.pretraining.writer import surprise
+from regard.tasks.pretraining.writer import measure_surprise
 from regard.training.microbatch import MicroBatches
 from tests.tasks.pretraining.making import LINES, made, settings
 
@@ -108,7 +108,7 @@ def test_a_stride_gives_each_token_what_the_window_holds_before_it(stride):
             end = min(begin + stride, len(text))
             first = max(0, end - 12)
             total += float(nats(task.model, fed[first:end], text[first:end])[begin - first :].sum())
-    found, spans = surprise(task.model, corpus, 12, stride=stride)
+    found, spans = measure_surprise(task.model, corpus, 12, stride=stride)
     assert found.nats == pytest.approx(total, rel=1e-9)
     assert found.tokens == len(corpus.tokens) == sum(count for _, count in spans)
 
@@ -291,7 +291,7 @@ def test_a_model_with_room_for_more_tokens_than_its_tokenizer_has_is_trained_on(
     """Other people round the number of tokens up: T5's table has 32,128 rows and its tokenizer 32,100 tokens."""
     task = made("causal-lm")
     shape = replace(task.recipe.model, vocab=task.recipe.model.vocab + 5)
-    files = type(task).imported(shape, task.prepared.tokenizer)
+    files = type(task).checkpoint_files(shape, task.prepared.tokenizer)
     checkpoint.write(tmp_path / "theirs", {**files, checkpoint.WEIGHTS: checkpoint.weights(models.build(shape))})
     data = {"text": "\n".join(LINES), "context": 12, "held": 0.0}
     asked = {"task": "causal-lm", "data": data, "training": {"steps": 1, "device": "cpu", "tensorboard": False}}

@@ -22,9 +22,9 @@ from regard.metrics.likelihood import count
 from regard.models.gpt import GPT, GPTConfig
 from regard.tasks.pretraining.causal import CausalLM, CausalRecipe
 from regard.tasks.pretraining.corpus import Corpus
-from regard.tasks.pretraining.learning import lost
+from regard.tasks.pretraining.learning import sum_cross_entropy
 from regard.tasks.pretraining.rows import CausalBatch, Rows
-from regard.tasks.pretraining.writer import BUDGET, surprise
+from regard.tasks.pretraining.writer import BUDGET, measure_surprise
 from regard.training.microbatch import MicroBatches
 from regard.training.task import Learner, Step
 
@@ -39,9 +39,11 @@ def measure() -> dict[str, float]:
     """Measure a broad GPT of one block on as many tokens as are measured together."""
     config = GPTConfig(vocab=2000, width=256, heads=4, hidden=2048, depth=1, context=128)
     model = GPT(config)
-    surprise(model, make_corpus(config.context, config.vocab), config.context)  # what is loaded once counts no further
+    measure_surprise(
+        model, make_corpus(config.context, config.vocab), config.context
+    )  # what is loaded once counts no further
     before = peak()
-    surprise(model, make_corpus(BUDGET, config.vocab), config.context)
+    measure_surprise(model, make_corpus(BUDGET, config.vocab), config.context)
     return {"grown": peak() - before}
 
 
@@ -84,7 +86,7 @@ class PiecewiseLearner(Learner):
 
     def step(self, batch: CausalBatch, part: str) -> Step:
         """The surprise at every token."""
-        loss = lost(self.model, self.model(batch.tokens, layout=batch.row), batch.labels)
+        loss = sum_cross_entropy(self.model, self.model(batch.tokens, layout=batch.row), batch.labels)
         return Step(loss, count(batch.labels))
 
 

@@ -8,7 +8,7 @@ import pytest
 import regard
 from regard.tasks.gaps import Gap
 from regard.tasks.prompting.prompter import Prompter
-from regard.tasks.prompting.scoring import corrected, probabilities, scores
+from regard.tasks.prompting.scoring import calibrate, probabilities, score_labels
 from regard.tasks.prompting.template import Texts, build
 from tests.tasks.pretraining.making import made
 
@@ -43,16 +43,16 @@ def test_scores_and_correction_are_those_of_the_formula():
     empty = [[[-2.0, -2.0], [-1.0], [-0.3]], [[-1.0, -1.0], [-3.0], [-2.0]]]
     chances = np.exp([[-3.0, -0.5, -4.0], [-3.2, -2.5, -0.1]])
     labels = np.column_stack([chances[:, :2].mean(1), chances[:, 2]])
-    np.testing.assert_allclose(scores(tokens, [2, 1]), np.log(labels))
+    np.testing.assert_allclose(score_labels(tokens, [2, 1]), np.log(labels))
     plain = labels / labels.sum(1, keepdims=True)
-    np.testing.assert_allclose(probabilities(scores(tokens, [2, 1])), plain)
+    np.testing.assert_allclose(probabilities(score_labels(tokens, [2, 1])), plain)
     without = np.exp([[-4.0, -1.0, -0.3], [-2.0, -3.0, -2.0]])
     without = np.column_stack([without[:, :2].mean(1), without[:, 2]])
     prior = (without / without.sum(1, keepdims=True)).mean(0)
     wanted = plain / prior
     wanted /= wanted.sum(1, keepdims=True)
-    np.testing.assert_allclose(corrected(scores(tokens, [2, 1]), scores(empty, [2, 1])), wanted)
-    means = scores(tokens, [1, 1, 1], per_token=True)
+    np.testing.assert_allclose(calibrate(score_labels(tokens, [2, 1]), score_labels(empty, [2, 1])), wanted)
+    means = score_labels(tokens, [1, 1, 1], per_token=True)
     np.testing.assert_allclose(means, [[-1.5, -0.5, -4.0], [-1.6, -2.5, -0.1]])
 
 
@@ -99,7 +99,7 @@ def test_a_long_text_is_cut_and_the_template_and_its_examples_never(family, cut,
     shots = {"examples": [{"x": "a", "z": "dog"}], "between": "; "}
     prompter = Prompter(face, build({**HOW, **shots, "cut": cut}))
     words = ["why", "the", "old", "dog", "runs", "after", "a", "wolf", "and", "an", "old", "horse", "sleeps"]
-    [[gap]] = prompter._fitted([Texts(" ".join(words))], ["here"])
+    [[gap]] = prompter._fit_prompts([Texts(" ".join(words))], ["here"])
     assert gap.before.startswith("a is dog; ")
     assert gap.before.endswith(" is ")
     kept = gap.before.removeprefix("a is dog; ").removesuffix(" is ").split()
@@ -111,7 +111,7 @@ def test_a_long_text_is_cut_and_the_template_and_its_examples_never(family, cut,
 
 def test_of_two_texts_the_longer_is_cut(gpt):
     prompter = Prompter(gpt, build({"text": "[X], [Y] [Z]", "answers": {"a": "dog", "b": "wolf"}, "cut": "end"}))
-    [[gap]] = prompter._fitted([Texts("an old dog", "why a dog runs after a horse and the old wolf")], ["here"])
+    [[gap]] = prompter._fit_prompts([Texts("an old dog", "why a dog runs after a horse and the old wolf")], ["here"])
     assert gap.before.startswith("an old dog, why a")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.tasks.prompting.files import read as read_file
-from regard.tasks.prompting.template import Texts, box, build, listed, read
+from regard.tasks.prompting.template import Texts, build, list_templates, read, shipped_paths
 
 GOOD = {"text": "Review: [X]\nIt was [Z].", "answers": {"positive": ["good", "great"], "negative": "bad"}}
 PAIR = {"text": "[X] So [Y]? [Z]", "answers": {"yes": "yes", "no": "no"}}
@@ -54,13 +54,13 @@ def test_what_is_wrong_is_said_in_a_line(settings, said):
 
 
 def test_eight_kinds_are_in_the_box_in_two_languages(tmp_path):
-    every = dict(listed())
+    every = dict(list_templates())
     kinds = {"sentiment", "topic", "intent", "aspect", "entailment", "entities", "summary", "translation"}
     assert set(every) == kinds | {f"{kind}-fr" for kind in kinds}
     assert all(one.about for one in every.values())
     assert every["entailment"].pair
-    assert not any(one.answered_first for one in every.values())  # a GPT can use each of them
-    assert len(box()) == len(every)
+    assert not any(one.text_after_answer for one in every.values())  # a GPT can use each of them
+    assert len(shipped_paths()) == len(every)
     with pytest.raises(ValueError, match=r"no template named sentimant, did you mean sentiment.*: give a YAML file"):
         read("sentimant")
     (tmp_path / "mine.yaml").write_text("text: '[X] [Z]'\nanswers: {a: b, c: d}\ncut: start\n")
@@ -92,7 +92,7 @@ def test_labelled_files_are_read_by_their_columns(name, tmp_path):
     path = tmp_path / name
     path.write_text(FILES[name])
     found, left = read_file(str(path), build({**GOOD, "names": {"1": "positive", "0": "negative"}}))
-    assert [" ".join(one.given.x.split()) for one in found] == ["good, fine and more", "bad"]
+    assert [" ".join(one.texts.x.split()) for one in found] == ["good, fine and more", "bad"]
     assert [one.right for one in found] == ["positive", "negative"]
     last = {"a.csv": 4, "a.tsv": 2, "a.jsonl": 2, "b.csv": 3}[name]
     assert (found[-1].place, left) == (f"{path}:{last}", 0)
@@ -121,4 +121,4 @@ def test_a_bad_file_is_named_with_its_line(name, text, changes, said, tmp_path):
 def test_texts_with_other_labels_are_left_out_and_counted_where_that_is_asked_for(tmp_path):
     (tmp_path / "a.tsv").write_text("fine\tpositive\nwell\tneutral\nno\tnegative\n")
     found, left = read_file(str(tmp_path / "a.tsv"), build({**GOOD, "others": "leave"}))
-    assert ([one.given.x for one in found], left) == (["fine", "no"], 1)
+    assert ([one.texts.x for one in found], left) == (["fine", "no"], 1)

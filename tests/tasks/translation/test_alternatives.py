@@ -9,7 +9,7 @@ import pytest
 import regard
 from regard.tasks.translation.alternatives import Considered, consider
 from regard.tasks.translation.model_calls import ScoreCall
-from regard.tasks.translation.teacher_forcing import forced, score_targets
+from regard.tasks.translation.teacher_forcing import score_targets, score_tokens
 from regard.tasks.translation.translator import Translator
 
 TEXT = "Le chat noir dort. Le roi mange !"
@@ -61,7 +61,7 @@ def test_a_rivals_probability_is_that_of_writing_it_instead(translator):
     checked = 0
     for other in found.places[0].others:
         tokens = translator.target.encode(other.text)
-        [(_, scores)] = forced(translator, [source], [tokens])
+        [(_, scores)] = score_tokens(translator, [source], [tokens])
         chance = math.exp(float(scores[: len(tokens)].sum()))
         assert other.probability >= chance - 1e-6 or other.text == ""
         checked += other.probability == pytest.approx(chance, rel=1e-3)

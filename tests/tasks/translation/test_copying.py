@@ -7,7 +7,7 @@ from regard import checkpoint, recipe
 from regard.cli import run
 from regard.data import tokenizers
 from regard.data.tokenizers import TokenizerConfig
-from regard.data.truecase import truecased
+from regard.data.truecase import restore_case
 from regard.tasks.translation.answers import Answer
 from regard.tasks.translation.copying import Restoration, shield
 from regard.tasks.translation.documents import document as documents
@@ -123,12 +123,12 @@ def test_lost_is_what_no_other_language_would_say(text, answer, spans):
 
 def test_capitals_stay_where_the_tokenizer_knows_them_best():
     loud = tokenizers.train(["I LIKE TEA AND CAKE."] * 20, TokenizerConfig(vocab=400))
-    assert truecased("I LIKE TEA.", loud) == "I LIKE TEA."
+    assert restore_case("I LIKE TEA.", loud) == "I LIKE TEA."
     quiet = tokenizers.train(["I like tea and TV with Tom."] * 20, TokenizerConfig(vocab=400))
-    assert truecased("TEA AND TV WITH TOM, I LIKE.", quiet) == "Tea and TV with Tom, I like."
-    assert truecased("I like TV.", quiet) == "I like TV."
+    assert restore_case("TEA AND TV WITH TOM, I LIKE.", quiet) == "Tea and TV with Tom, I like."
+    assert restore_case("I like TV.", quiet) == "I like TV."
     letters = tokenizers.train(["I like tea."] * 20, TokenizerConfig(kind="characters"))
-    assert truecased("I LIKE TEA.", letters) == "I LIKE TEA."
+    assert restore_case("I LIKE TEA.", letters) == "I LIKE TEA."
 
 
 def test_a_forbidden_word_is_not_written_in_other_pieces_either(shipped):

@@ -7,7 +7,7 @@ import pytest
 import regard
 from regard.cli import run
 from regard.tasks.translation import error_rate
-from regard.tasks.translation.error_rate import evaluate, judge, questions
+from regard.tasks.translation.error_rate import evaluate, group_questions, judge
 
 SOUND = {"a": "AA", "b": "B", "c": "K", "d": "D", "e": "EH", "m": "M"}
 PAIRS = [
@@ -77,13 +77,13 @@ def test_the_best_checkpoint_may_be_the_one_with_fewest_wrong_answers(tmp_path):
 
 def test_a_source_is_asked_once_with_all_that_is_right_for_it():
     pairs = [("read", "R IY D"), ("a", "AH"), ("read", "R EH D"), ("read", "R IY D")]
-    assert questions(pairs) == [("read", ("R IY D", "R EH D")), ("a", ("AH",))]
+    assert group_questions(pairs) == [("read", ("R IY D", "R EH D")), ("a", ("AH",))]
     told = judge("file", ["R EH D", "EY", "x", "y"], pairs)
     assert told.answers == ["R EH D", "EY"]
     assert told.errors.answer_rate == 50
     assert dict(told.lines())["sources"] == "2, of which 1 have several right answers"
     with pytest.raises(ValueError, match="no pairs"):
-        questions([])
+        group_questions([])
 
 
 def test_the_command_tells_errors_as_a_table_and_as_json(spoken, tmp_path, monkeypatch, capsys):

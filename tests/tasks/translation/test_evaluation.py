@@ -13,10 +13,10 @@ import torch
 import regard
 from regard.attention.masks import Grid
 from regard.interpret import curves, plots, sidebyside
-from regard.interpret.sidebyside import ORDERS, Row, differences, page
+from regard.interpret.sidebyside import ORDERS, Row, mark_differences, page
 from regard.tasks.translation import evaluation
 from regard.tasks.translation.evaluation import compare, evaluate, judge
-from regard.tasks.translation.teacher_forcing import forced, likelihood
+from regard.tasks.translation.teacher_forcing import likelihood, score_tokens
 from regard.tasks.translation.translator import Translator
 from tests.conftest import sentences
 
@@ -74,7 +74,7 @@ def test_perplexity_is_that_of_reading_every_pair_by_itself(translator, own):
 def test_forced_scores_of_its_own_answers_are_the_searchs(translator):
     read = [translator.encode(text, None) for text in SOURCES[:6]]
     found = [each[0] for each in translator.hypotheses(read, range(6), translator.decoding)]
-    scores = dict(forced(translator, read, [one.tokens for one in found]))
+    scores = dict(score_tokens(translator, read, [one.tokens for one in found]))
     assert [float(scores[i].sum()) for i in range(6)] == pytest.approx([one.score for one in found], abs=1e-3)
 
 
@@ -180,11 +180,11 @@ def test_rows_are_ranked_for_every_order_and_the_most_alike_left_out_first():
 
 
 def test_words_that_only_one_has_are_marked_by_whether_the_reference_has_them(monkeypatch):
-    found = differences("The black cat < sleeps.", "The white cat sleeps.", "The black dog sleeps.")
+    found = mark_differences("The black cat < sleeps.", "The white cat sleeps.", "The black dog sleeps.")
     assert found == 'The <mark class="right">black</mark> cat <mark class="wrong">&lt;</mark> sleeps.'
-    assert differences("a & b", "a & b", "c") == "a &amp; b"
+    assert mark_differences("a & b", "a & b", "c") == "a &amp; b"
     monkeypatch.setattr(sidebyside, "_common", lambda *_: pytest.fail("a quadratic search in a long text"))
-    assert differences("a b " * 5000, "b a " * 5000, "") == "a b " * 5000
+    assert mark_differences("a b " * 5000, "b a " * 5000, "") == "a b " * 5000
 
 
 def test_the_curve_by_length_is_drawn_with_its_numbers(own, other, tmp_path: Path):

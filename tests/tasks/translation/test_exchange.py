@@ -24,8 +24,8 @@ from regard.tasks.translation.documents.glossary import Match, Terms
 from regard.tasks.translation.documents.terms import Wanting, grant_stepwise
 from regard.tasks.translation.model_calls import LookCall, Steps, encode_pairs
 from regard.tasks.translation.options import DecodingConfig
-from regard.tasks.translation.pairs import opened_by_pad
-from regard.tasks.translation.teacher_forcing import forced
+from regard.tasks.translation.pairs import open_with_pad
+from regard.tasks.translation.teacher_forcing import score_tokens
 from regard.tasks.translation.translator import Translator
 
 TEXTS = ["Le chat noir dort. Le roi mange !", "Le loup dort.", "Le chien noir mange."]
@@ -45,7 +45,7 @@ def build(translator: Translator, kind: str) -> Translator:
         model = Seq2Seq(Seq2SeqConfig(**sizes, embedding=32))
     else:
         model = T5(T5Config(**sizes, depth=8, heads=2, hidden=32, encoder=1, decoder=2))
-        tokenizer = opened_by_pad(tokenizer)
+        tokenizer = open_with_pad(tokenizer)
     return Translator(model.eval(), (tokenizer, tokenizer), DecodingConfig(beams=2))
 
 
@@ -70,7 +70,7 @@ def test_scores_and_weights_of_an_engine_are_those_of_teacher_forcing(translator
     while engine.busy:
         engine.step()
     answers = engine.collect()
-    scores, weights = dict(forced(own, read, written)), dict(looks(own, read, written))
+    scores, weights = dict(score_tokens(own, read, written)), dict(looks(own, read, written))
     for number, ticket in enumerate(tickets):
         [answer] = answers[ticket]
         assert answer.token_scores == pytest.approx(scores[number].tolist(), abs=1e-5)

@@ -9,8 +9,8 @@ import torch
 import regard
 from regard import checkpoint, config, recipe
 from regard.cli import run
-from regard.interpret.alignment.forced import Reader
-from regard.interpret.interventions import ablation, agreement, loss_of
+from regard.interpret.alignment.forced import ForcedReader
+from regard.interpret.interventions import ablate_heads, agreement, answer_loss
 from regard.tasks.translation.alignment import links
 from regard.tasks.translation.teacher_forcing import likelihood
 from tests.conftest import SMALL, Corpus, sentences, unchecked
@@ -121,8 +121,8 @@ def test_its_looks_link_words_and_can_be_silenced(looking: Path):
     pair = "Le chat noir dort.", "The black cat sleeps."
     [found] = links(translator, [pair[0]], [pair[1]])
     assert {target for _, target in found} == {0, 1, 2, 3, 4}
-    reader = Reader(translator)
-    [silenced] = ablation(translator.model, loss_of(reader, [pair]))
+    reader = ForcedReader(translator)
+    [silenced] = ablate_heads(translator.model, answer_loss(reader, [pair]))
     assert (silenced.where, silenced.head) == ("decoder.0.cross", 0)
     assert silenced.silent > 0.1
     assert [one.method for one in agreement(reader, [reader.look(*pair)])] == ["decoder.0.cross", "mean of all"]
@@ -130,8 +130,8 @@ def test_its_looks_link_words_and_can_be_silenced(looking: Path):
 
 @pytest.mark.unchecked
 def test_its_links_are_held_against_those_of_a_person(looking: Path, few_aligned: None, tmp_path: Path, capsys):
-    links = "0-0 1-2 2-1 3-3 4-4"  # Le chat noir dort . and The black cat sleeps .
-    assert run(["explain", str(looking), "Le chat noir dort.", "--gold", links]) == 0
+    gold_links = "0-0 1-2 2-1 3-3 4-4"  # Le chat noir dort . and The black cat sleeps .
+    assert run(["explain", str(looking), "Le chat noir dort.", "--gold", gold_links]) == 0
     assert "AER of this sentence: 0." in capsys.readouterr().out
     assert run(["explain", str(looking), "--measures", "--to", "en", "-o", str(tmp_path / "heads.json")]) == 0
     found = json.loads((tmp_path / "heads.json").read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.models.transformer import Transformer
 from regard.tasks.translation import task as translation
 from regard.tasks.translation.task import Translation
-from regard.training.task import evenly, spread_over_classes
+from regard.training.task import sample_evenly, spread_over_classes
 from tests.conftest import SMALL, Corpus
 from tests.documents import ROOT
 
@@ -106,7 +106,7 @@ def test_a_step_is_compiled_whole_and_once_for_rows_of_all_lengths(corpus: Corpu
 
 @pytest.mark.parametrize(("size", "count"), [(10, 4), (1000, 500), (7, 7), (3, 9), (5, 1)])
 def test_a_part_is_taken_evenly_from_the_whole_and_always_the_same(size: int, count: int):
-    chosen = evenly(range(size), count)
+    chosen = sample_evenly(range(size), count)
     assert len(chosen) == min(size, count)
     assert list(chosen) == sorted(set(chosen))
     for part in range(min(size, count)):  # one from each of as many stretches
@@ -129,5 +129,5 @@ def test_every_validation_corpus_is_judged(corpus: Corpus, tmp_path: Path):
     _, resolved = recipe.resolve(settings)
     prepared = Translation.prepare(resolved)
     resolved = Translation.fill_sizes(resolved, prepared)
-    judged = evenly(Translation(resolved, prepared, Transformer(resolved.model)).texts, 10)
+    judged = sample_evenly(Translation(resolved, prepared, Transformer(resolved.model)).texts, 10)
     assert [text.tag for text in judged].count("fr") == 5

@@ -145,7 +145,7 @@ def test_a_t5_of_others_goes_on_with_its_body_its_tokenizer_and_rows_to_spare(ca
     assert after.text("tokenizer.json") == before.text("tokenizer.json")
     assert all(after.tensors()[name].equal(tensor) for name, tensor in before.tensors().items()), "LoRA leaves them"
     trained = regard.load(tmp_path / "run", device="cpu")
-    assert trained.asked("ab cd") == "next: ab cd", "the only thing that it is asked"
+    assert trained.add_prefix("ab cd") == "next: ab cd", "the only thing that it is asked"
     assert trained.answer(["ab cd"])[0].plain().keys() == {"text", "answer", "score"}
     assert run(["export", str(tmp_path / "run"), str(tmp_path / "adapter"), "--to", "peft"]) == 0
     told = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())

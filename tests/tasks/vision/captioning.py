@@ -3,7 +3,7 @@
 import torch
 
 from regard import models, recipe
-from regard.config.merging import merged
+from regard.config.merging import merge_settings
 
 EYE = {"patch": 4, "width": 16, "heads": 2, "hidden": 16, "depth": 1}
 WHO = ("man", "woman", "dog")
@@ -15,7 +15,7 @@ def settings(photos, *, training=None, **more):
     data = {"train": {"path": str(photos / "captions.csv")}, "size": 8, "batch": 6, "longest": 12}
     model = {"width": 12, "embedding": 12, "dropout": 0.0, "encoder": EYE}
     own = {"task": "captions", "data": data, "model": model, "training": {**BRIEF, **(training or {})}}
-    return merged(own, more)
+    return merge_settings(own, more)
 
 
 def prepared(photos, **more):

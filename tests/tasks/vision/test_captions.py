@@ -10,7 +10,7 @@ import torch
 import regard
 from regard import models, recipe
 from regard.attention.hard import score_function
-from regard.attention.plane import interpolated
+from regard.attention.plane import interpolate_positions
 from regard.data import cache as caches
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.vision.captions.preparing import Lines
@@ -94,7 +94,7 @@ def test_regions_of_a_frozen_encoder_are_computed_once_and_are_those_it_would_co
     again = _started(frozen, parent)
     monkeypatch.setattr(again.model.encoder, "regions", lambda pixels: pytest.fail("computed again"))
     assert torch.equal(again.batch(0).seen, batch.seen)
-    kept = [path.name for path in caches.folder().iterdir() if path.name.startswith("regions-")]
+    kept = [path.name for path in caches.cache_folder().iterdir() if path.name.startswith("regions-")]
     assert len(kept) == 1
     varied = _started({**frozen, "augment": {"shift": 0.25}}, parent)
     assert varied.batch(0).seen.dtype == torch.uint8, "varied pictures are read every time"
@@ -123,14 +123,14 @@ def test_regions_of_mirrored_pictures_are_kept_beside_the_others(photos, monkeyp
     monkeypatch.setattr(learner.model.encoder, "regions", lambda pixels: (seen.append(len(pixels)), looked(pixels))[1])
     batches = [learner.batch(row) for row in range(4)]
     assert sum(seen) == 2 * len(learner.prepared.train)
-    flipped = torch.cat([learner.augment.flipped(batch.places) for batch in batches])
+    flipped = torch.cat([learner.augment.draw_flips(batch.places) for batch in batches])
     assert flipped.any()
     assert not flipped.all()
     for batch in batches:
         pixels = torch.from_numpy(learner.prepared.train.pixels(batch.pictures.numpy()))
         varied = learner.augment(pixels, batch.pictures, batch.places).pixels  # what would be read every time
         assert torch.equal(
-            (varied != learner.augment.plain(pixels)).flatten(1).any(1), learner.augment.flipped(batch.places)
+            (varied != learner.augment.plain(pixels)).flatten(1).any(1), learner.augment.draw_flips(batch.places)
         )
         assert torch.allclose(batch.seen.float(), looked(varied), atol=2e-3, rtol=1e-3)
         on_device = learner.kept["train"].of(learner._shown("train", batch.pictures, batch.places))
@@ -142,7 +142,7 @@ def test_regions_of_mirrored_pictures_are_kept_beside_the_others(photos, monkeyp
 
 def _started(asked, parent):
     """The task with the weights of a parent."""
-    found = recipe.opened(parent)
+    found = recipe.open_model(parent)
     task, own = recipe.resolve(asked)
     asked = task.limit_settings(asked, found)
     task, own = recipe.resolve(asked)
@@ -164,15 +164,15 @@ def test_a_classifier_becomes_the_encoder_and_stays_as_it_was(photos, tmp_path):
     assert "tensors taken over, made anew:" in said
     assert "the encoder is frozen" in said
     [learnt, size] = re.findall(r"training ([\d,]+) of ([\d,]+) parameters", said)[0]
-    encoder = sum(tensor.numel() for tensor in recipe.opened(parent).tensors().values())
+    encoder = sum(tensor.numel() for tensor in recipe.open_model(parent).tensors().values())
     assert 0 < int(learnt.replace(",", "")) <= int(size.replace(",", "")) - encoder // 2, (
         "what is frozen is not trained"
     )
-    before, after = (recipe.opened(each).tensors() for each in (parent, outcome.best))
+    before, after = (recipe.open_model(each).tensors() for each in (parent, outcome.best))
     kept = [name for name in after if name.startswith("encoder.")]
     assert kept
     assert all(torch.equal(after[name], before[name.removeprefix("encoder.")]) for name in kept)
-    assert recipe.opened(outcome.best).config["data"]["mean"] == recipe.opened(parent).config["data"]["mean"]
+    assert recipe.open_model(outcome.best).config["data"]["mean"] == recipe.open_model(parent).config["data"]["mean"]
     asked["model"]["encoder"] = {"width": 48}
     with pytest.raises(ValueError, match=r"model.encoder.width is 16 in .*, not 48"):
         recipe.train(asked, out=tmp_path / "other", start=parent, quiet=True)
@@ -189,16 +189,16 @@ def test_positions_are_interpolated_for_pictures_of_another_size(name, photos, t
     asked["model"] |= {"heads": 2, "hidden": 8, "decoder": 1} if name == "transformer-captioner" else {"embedding": 8}
     outcome = recipe.train(asked, out=tmp_path / "run", start=parent, quiet=True)
     assert "positions.table.weight is interpolated" in (tmp_path / "run" / "train.log").read_text()
-    table = recipe.opened(parent).tensors()["positions.table.weight"]
+    table = recipe.open_model(parent).tensors()["positions.table.weight"]
     assert len(table) == 5
-    own = recipe.opened(outcome.best)
-    assert torch.equal(own.tensors()["encoder.positions.table.weight"], interpolated(table, (3, 3), before=1))
+    own = recipe.open_model(outcome.best)
+    assert torch.equal(own.tensors()["encoder.positions.table.weight"], interpolate_positions(table, (3, 3), before=1))
     assert own.config["data"]["fit"] == "squeeze"
     asked["data"]["size"] = 16
     larger = _started(asked, outcome.best).model.state_dict()
     places = {"encoder.positions.table.weight": 1} | ({"encoder_positions.table.weight": 0} if "trans" in name else {})
     for table, before in places.items():
-        assert torch.equal(larger[table], interpolated(own.tensors()[table], (4, 4), before=before))
+        assert torch.equal(larger[table], interpolate_positions(own.tensors()[table], (4, 4), before=before))
 
 
 def test_hard_attention_goes_on_from_soft_and_none_does_not(photos, tmp_path):
@@ -208,7 +208,7 @@ def test_hard_attention_goes_on_from_soft_and_none_does_not(photos, tmp_path):
     parent = recipe.train(asked, out=tmp_path / "soft", quiet=True).best
     asked["model"] = {"name": "captioner", "attention": "hard"}  # sizes are the parent's
     begun = _started(asked, parent)
-    before, now = recipe.opened(parent).tensors(), begun.model.state_dict()
+    before, now = recipe.open_model(parent).tensors(), begun.model.state_dict()
     assert begun.model.config.attention == "hard"
     assert {name for name in now if name not in before} == {"baseline"}
     assert all(torch.equal(now[name], tensor) for name, tensor in before.items())
@@ -227,7 +227,7 @@ def test_hidden_layers_of_a_whole_vgg_begin_a_caption_and_are_taken_over(photos,
     asked = settings(photos)
     asked["model"] = {"width": 12, "embedding": 12, "attention": "none", "begins": "hidden"}
     outcome = recipe.train(asked, out=tmp_path / "run", start=whole, quiet=True)
-    before, after = (recipe.opened(each).tensors() for each in (whole, outcome.best))
+    before, after = (recipe.open_model(each).tensors() for each in (whole, outcome.best))
     for name in ("hidden.0.weight", "hidden.1.bias", "stages.0.0.weight"):
         assert torch.equal(after[f"encoder.{name}"], before[name])
     learner = _started(asked, whole)

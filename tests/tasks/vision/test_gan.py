@@ -17,7 +17,7 @@ from regard import checkpoint, recipe
 from regard.cli import run as main
 from regard.data.pictures.shelves import PictureFile, shelve
 from regard.interpret import plots
-from regard.metrics.made import frechet
+from regard.metrics.made import frechet_distance
 from tests.tasks.vision import bars
 
 pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
@@ -84,7 +84,7 @@ def test_a_collapse_is_told_and_never_the_best(pictures, tmp_path):
     done = recipe.train(settings, out=tmp_path / "run", quiet=True)
     assert done.result.reason.startswith("diverged: at step ")
     assert "the generator collapsed: made pictures of one class vary 0.0" in done.result.reason
-    assert done.result.failed
+    assert done.result.has_failed
     assert done.result.step < 60
     log = (tmp_path / "run" / "train.log").read_text()
     assert log.count("the generator collapsed") == 1
@@ -167,7 +167,9 @@ def test_scores_are_those_of_the_classifier_that_looks(run, pictures, tmp_path):
     judge.logits(torch.from_numpy(np.ascontiguousarray(real))[:, None])
     made, there = (each.numpy() for each in read)
     assert found.metrics["Frechet distance"] > 0
-    assert frechet(made, there) == pytest.approx(found.metrics["Frechet distance"], rel=0.5), "of about these pictures"
+    assert frechet_distance(made, there) == pytest.approx(found.metrics["Frechet distance"], rel=0.5), (
+        "of about these pictures"
+    )
     assert found.metrics["real against real"] == pytest.approx(0, abs=1e-6), "they were learnt from"
     assert "from made, 0.000 from real" in found.measures["nearest training picture"]
     assert "not comparable" in found.notes[0]

@@ -53,7 +53,7 @@ def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(
         found = trace.find(method).values[0]
         for item, row in zip(trace.items["asked"], found, strict=True):
             label = torch.tensor([classifier.classes.index(item.text)])
-            truth = maps.mapped(classifier.model, pixels, label, method).flatten()
+            truth = maps.evidence_maps(classifier.model, pixels, label, method).flatten()
             torch.testing.assert_close(row[-len(truth) :], truth)
     assert trace.facts["answers"][0] == [answer.label, round(answer.probability, 6)]
     with monkeypatch.context() as patch:

@@ -190,7 +190,7 @@ def test_crops_are_told_and_drawn_as_boxes(digits: Path, run: Path, tmp_path: Pa
     told = terminal.regions(trace).splitlines()
     assert [line[:7] for line in told[1:3]] == ["crop 1:", "crop 2:"]
     trace.items["asked"][0] = replace(trace.items["asked"][0], text="a label of so many letters that it needs lines")
-    figure = plots.pictured(trace)
+    figure = plots.plot_on_picture(trace)
     assert figure.axes[0].get_ylabel().count("\n") == 1
     lines = figure.axes[0].lines
     assert len(lines) == 4, "a box and a dot for each crop"

@@ -11,7 +11,7 @@ import pytest
 from regard.config import build
 from regard.data.readers import TextFile
 from regard.tasks.word2vec import corpus as module
-from regard.tasks.word2vec.corpus import WordsConfig, prepare, split
+from regard.tasks.word2vec.corpus import WordsConfig, prepare, split_words
 
 
 def config(*paths: Path, **settings) -> WordsConfig:
@@ -100,7 +100,7 @@ def test_phrases_that_read_the_same_are_one_word(tmp_path):
 
 
 def test_a_word_of_the_users_own_pattern_holds_no_blank(tmp_path):
-    assert split("New  York, Los\tAngeles", config(tmp_path, pattern="[^,]+")) == ["new_york", "los_angeles"]
+    assert split_words("New  York, Los\tAngeles", config(tmp_path, pattern="[^,]+")) == ["new_york", "los_angeles"]
 
 
 def test_blocks_are_whole_lines_that_cover_the_text_once(tmp_path, monkeypatch):

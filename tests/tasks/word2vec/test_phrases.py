@@ -34,7 +34,7 @@ def test_phrases_are_those_that_score_above_the_threshold(threshold, discount):
         if (times - discount) / (counts[a] * counts[b]) * counts.sum() > threshold
     }
     pieces = np.split(tokens, np.flatnonzero(tokens == -1)[5:25:7] + 1)
-    keys = phrases.find(pieces, counts, threshold=threshold, discount=discount)
+    keys = phrases.find_phrases(pieces, counts, threshold=threshold, discount=discount)
     assert {divmod(key, len(vocabulary)) for key in keys.tolist()} == right
     assert right
 
@@ -44,7 +44,7 @@ def test_overlapping_phrases_are_joined_from_the_left_and_never_across_lines():
     key = {word: number for number, word in enumerate(vocabulary)}
     keys = np.sort(np.array([key[a] * 4 + key[b] for a, b in ("ab", "bc", "cd", "ba")]))
     names = [*vocabulary, *(vocabulary[k // 4] + vocabulary[k % 4] for k in keys)]
-    joined = phrases.join(tokens, keys, 4)
+    joined = phrases.join_phrases(tokens, keys, 4)
     assert [names[token] if token >= 0 else "." for token in joined] == [
         *("ab", "cd", "."),
         *("bc", "ab", "ab", "."),
@@ -54,4 +54,4 @@ def test_overlapping_phrases_are_joined_from_the_left_and_never_across_lines():
 
 def test_without_phrases_a_text_stays_as_it_is():
     _, tokens = text("a b c")
-    assert phrases.join(tokens, np.zeros(0, np.int64), 3) is tokens
+    assert phrases.join_phrases(tokens, np.zeros(0, np.int64), 3) is tokens

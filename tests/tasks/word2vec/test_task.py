@@ -11,7 +11,7 @@ import pytest
 import regard
 from regard import checkpoint, recipe
 from regard.models.word2vec import Word2Vec
-from regard.training.history import summary
+from regard.training.history import summarise_run
 from tests.tasks import words
 
 pytest.importorskip("numba", reason="numba is not installed (pip install 'regard[words]')")
@@ -72,7 +72,7 @@ def test_a_run_leaves_what_runs_leave(text, tmp_path):
         checkpoint.read(folder / "best").files
     )
     assert (folder / "checkpoints" / f"step-{outcome.result.step}").is_dir()
-    told = summary(folder)
+    told = summarise_run(folder)
     assert (told.state, told.step) == ("finished", outcome.result.step)
     assert set(outcome.metrics) == {"loss"}
     assert f"use it with: regard words similar {folder} WORD" in outcome.summary
@@ -127,9 +127,9 @@ def test_tests_named_in_the_recipe_are_taken_after_every_epoch(text, tmp_path):
 
 def test_a_rate_that_is_far_too_high_is_a_failure_and_leaves_no_model(text, tmp_path):
     outcome = train(text, tmp_path / "run", "optim.rate=1e30")
-    assert outcome.result.failed
+    assert outcome.result.has_failed
     assert "lower optim.rate" in outcome.result.reason
-    assert summary(tmp_path / "run").state == "failed"
+    assert summarise_run(tmp_path / "run").state == "failed"
     assert not outcome.best.exists()
 
 
@@ -166,4 +166,4 @@ def test_an_error_in_a_thread_ends_the_run(text, tmp_path, monkeypatch):
     monkeypatch.setattr(Word2Vec, "learn", broken)
     with pytest.raises(MemoryError, match="no room"):
         train(text, tmp_path / "run", "training.threads=2")
-    assert summary(tmp_path / "run").state == "failed"
+    assert summarise_run(tmp_path / "run").state == "failed"

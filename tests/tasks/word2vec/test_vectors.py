@@ -42,9 +42,9 @@ def test_scores_are_those_of_gensims_evaluation(theirs, tmp_path):
     questions = tmp_path / "questions.txt"
     lines = [f"{WORDS[n]} {WORDS[n + 1]} {WORDS[n + 2]} {WORDS[(n + 5) % 9]}" for n in range(7)]
     questions.write_text(": some\n" + "\n".join([*lines, "king queen man nobody"]) + "\n")
-    agreed = some().agreement(word_benchmarks.similarity(str(pairs)))
+    agreed = some().agreement(word_benchmarks.read_similarity(str(pairs)))
     assert agreed.rho == pytest.approx(theirs.evaluate_word_pairs(str(pairs))[1][0])
-    [section] = some().analogies(word_benchmarks.analogies(str(questions)))
+    [section] = some().analogies(word_benchmarks.read_analogies(str(questions)))
     assert (section.known, section.asked) == (7, 8)
     assert section.share == pytest.approx(theirs.evaluate_word_analogies(str(questions))[0])
 

@@ -43,12 +43,12 @@ class Value(NamedTuple):
 def find_values(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], str] = str) -> list[Value]:
     """Find the values to translate in an HTML text, in order; `names` are stand-ins for placeholders."""
     values = []
-    for tag, attribute in _attributes(text):
+    for tag, attribute in _iterate_attributes(text):
         if not _is_spoken(tag, attribute["name"].lower()):
             continue
-        marked = parse_value(tidy(_raw(attribute)), names=names)
-        if has_letter(marked.plain) and not TEMPLATE.search(_raw(attribute)):
-            values.append(Value(*attribute.span("value"), attribute["quote"] or "", _raw(attribute), marked))
+        marked = parse_value(tidy(_raw_value(attribute)), names=names)
+        if has_letter(marked.plain) and not TEMPLATE.search(_raw_value(attribute)):
+            values.append(Value(*attribute.span("value"), attribute["quote"] or "", _raw_value(attribute), marked))
     return values
 
 
@@ -65,7 +65,7 @@ def write_values(text: str, values: Sequence[Value], answers: Sequence[str], lan
     return "".join([*parts, text[place:]])
 
 
-def _attributes(text: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+def _iterate_attributes(text: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
     """Yield the attributes with a value of every tag that is not to be left alone, each with its tag."""
     for tag in find_start_tags(text):
         for attribute in ATTRIBUTE.finditer(text, *tag.span("rest")):
@@ -73,7 +73,7 @@ def _attributes(text: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
                 yield tag, attribute
 
 
-def _raw(attribute: re.Match[str]) -> str:
+def _raw_value(attribute: re.Match[str]) -> str:
     return attribute["text"] if attribute["quote"] else attribute["value"]
 
 
@@ -83,16 +83,18 @@ def _is_spoken(tag: re.Match[str], name: str) -> bool:
         return name in SPOKEN
     attributes = ATTRIBUTE.finditer(tag.string, *tag.span("rest"))
     return any(
-        one["name"].lower() == "name" and one["value"] is not None and _raw(one).strip().lower() == "description"
-        for one in attributes
+        attribute["name"].lower() == "name"
+        and attribute["value"] is not None
+        and _raw_value(attribute).strip().lower() == "description"
+        for attribute in attributes
     )
 
 
 def _language_edits(text: str, language: str) -> Iterator[tuple[int, int, str]]:
     """Yield where the language of a page stands, and what to write there; not where it is the same in a variety."""
-    for tag, attribute in _attributes(text):
-        known = _raw(attribute)
-        if tag["name"].lower() != "html" or attribute["name"].lower() not in LANGUAGE or not known.strip():
+    for tag, attribute in _iterate_attributes(text):
+        current = _raw_value(attribute)
+        if tag["name"].lower() != "html" or attribute["name"].lower() not in LANGUAGE or not current.strip():
             continue
-        if re.split("[-_]", known.strip().lower())[0] != language:
+        if re.split("[-_]", current.strip().lower())[0] != language:
             yield *attribute.span("text" if attribute["quote"] else "value"), language

@@ -13,7 +13,7 @@ from regard.tasks.translation.documents.attributes import find_values, write_val
 from regard.tasks.translation.documents.entities import Markers, encode_text
 from regard.tasks.translation.documents.glossary import Match, Terms
 from regard.tasks.translation.documents.markup import Marked, cut, parse
-from regard.tasks.translation.documents.tag_placement import diagonal, occurrences, restore
+from regard.tasks.translation.documents.tag_placement import diagonal_links, find_occurrences, restore
 from regard.tasks.translation.documents.terms import Wanting, grant_stepwise
 from regard.tasks.translation.model_calls import LinkCall, Steps
 from regard.tasks.translation.phrases import holds_phrase
@@ -90,13 +90,13 @@ def _translate_attributes(
 ) -> Steps[list[str]]:
     """HTML texts with the attributes translated that people read, and the language of the answer named."""
     values = [find_values(text, names=names, tidy=translator.source.how.tidy) for text in texts]
-    marked = [value.marked for found in values for value in found]
+    marked = [value.marked for text_values in values for value in text_values]
     answers = iter((yield from _translate_marked(translator, marked, to=to, decoding=decoding, terms=terms)))
     language = to if to is not None else (translator.trained_direction or (None,))[-1]
     language = language if language in LANGUAGES else None
     return [
-        write_values(text, found, [next(answers).text for _ in found], language)
-        for text, found in zip(texts, values, strict=True)
+        write_values(text, text_values, [next(answers).text for _ in text_values], language)
+        for text, text_values in zip(texts, values, strict=True)
     ]
 
 
@@ -105,9 +105,9 @@ def translate_entities(
 ) -> Steps[list[str]]:
     """Translate lines of plain text in which characters are written as entities, such as AT&amp;T."""
     markers = [Markers() for _ in texts]
-    written = [encode_text(text, one) for text, one in zip(texts, markers, strict=True)]
+    written = [encode_text(text, text_markers) for text, text_markers in zip(texts, markers, strict=True)]
     answers = yield from translate_stepwise(translator, written, html=True, to=to, **settings)
-    return [one.restore(answer.text) for answer, one in zip(answers, markers, strict=True)]
+    return [text_markers.restore(answer.text) for answer, text_markers in zip(answers, markers, strict=True)]
 
 
 def _translate_marked(
@@ -119,14 +119,14 @@ def _translate_marked(
     terms: Terms | None = None,
 ) -> Steps[list[Answer]]:
     """Translate texts from which markup and placeholders were taken, and put all of it back in."""
-    groups = [list(_sentences(translator, one, decoding, terms)) for one in marked]
+    groups = [list(_split_sentences(translator, one, decoding, terms)) for one in marked]
     sentences = [sentence for group in groups for sentence in group]
-    yield from _answer(translator, sentences, decoding, to)
+    yield from _translate_sentences(translator, sentences, decoding, to)
     watched = [sentence for sentence in sentences if sentence.watched]
     pairs = yield LinkCall([each.text for each in watched], [each.answer.text for each in watched], to)
     for sentence, links in zip(watched, pairs, strict=True):
         sentence.pairs = links
-    return [_joined(one, group) for one, group in zip(marked, groups, strict=True)]
+    return [_join_sentences(one, group) for one, group in zip(marked, groups, strict=True)]
 
 
 @dataclass
@@ -142,13 +142,13 @@ class _Sentence:
     pairs: Sequence[tuple[int, int]] = ()
 
 
-def _sentences(
+def _split_sentences(
     translator: TextSide, marked: Marked, decoding: DecodingConfig, terms: Terms | None
 ) -> Iterator[_Sentence]:
     begin = 0
     for piece in translator.plan(marked.plain, decoding):
         end = begin + len(piece.text)
-        names = [Match(*span, name) for name in marked.kept for span in occurrences(name, piece.text)]
+        names = [Match(*span, name) for name in marked.kept for span in find_occurrences(name, piece.text)]
         settled = terms.matches(piece.text) if terms is not None else []
         settled = [match for match in settled if not holds_phrase(match.target, decoding.forbid)]
         touched = any(begin <= edge <= end for mark in marked.marks for edge in (mark.begin, mark.end))
@@ -157,25 +157,30 @@ def _sentences(
         begin = end + len(piece.gap)
 
 
-def _answer(
+def _translate_sentences(
     translator: TextSide, sentences: Sequence[_Sentence], decoding: DecodingConfig, to: str | None
 ) -> Steps[None]:
     """Translate all sentences at once, then grant what each still lacks."""
     whole = replace(decoding, split=False)
-    free = yield from translator.like(whole).translate_stepwise([one.text for one in sentences], to, whole)
-    wanting = [Wanting(one.text, answer.text, one.wishes) for one, answer in zip(sentences, free, strict=True)]
+    free = yield from translator.like(whole).translate_stepwise(
+        [source_sentence.text for source_sentence in sentences], to, whole
+    )
+    wanting = [
+        Wanting(source_sentence.text, answer.text, source_sentence.wishes)
+        for source_sentence, answer in zip(sentences, free, strict=True)
+    ]
     granted = yield from grant_stepwise(translator, wanting, to=to, decoding=decoding)
     for sentence, answer, text in zip(sentences, free, granted, strict=True):
         sentence.answer = replace(answer, text=text)
 
 
-def _joined(marked: Marked, sentences: Sequence[_Sentence]) -> Answer:
+def _join_sentences(marked: Marked, sentences: Sequence[_Sentence]) -> Answer:
     """The translated sentences as one text, their links counted through, and the markup back in it."""
     pairs: list[tuple[int, int]] = []
     read, written = 0, 0
     for sentence in sentences:
         sizes = len(WORD.findall(sentence.text)), len(WORD.findall(sentence.answer.text))
-        pairs += [(read + s, written + t) for s, t in (sentence.pairs or diagonal(*sizes))]
+        pairs += [(read + s, written + t) for s, t in (sentence.pairs or diagonal_links(*sizes))]
         read, written = read + sizes[0], written + sizes[1]
     whole = _join_answers([replace(each.answer, text=each.answer.text + each.gap) for each in sentences])
     return replace(whole, text=restore(marked, whole.text, pairs))

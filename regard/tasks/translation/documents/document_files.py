@@ -105,8 +105,10 @@ def translate_parts(
     for html in (False, True):
         numbers = [number for number, text in enumerate(texts) if text.html == html]
         written = [texts[number].written for number in numbers]
-        found = document.translate(translator, written, html=html, to=to, terms=terms, **settings) if written else []
-        answers |= dict(zip(numbers, found, strict=True))
+        translations = (
+            document.translate(translator, written, html=html, to=to, terms=terms, **settings) if written else []
+        )
+        answers |= dict(zip(numbers, translations, strict=True))
     ordered = iter([answers[number] for number in range(len(texts))])
     for part in parts:
         yield from part.render([next(ordered) for _ in part.texts])
@@ -127,5 +129,5 @@ def describe_wrapped(lines: Sequence[str], path: Path) -> str:
     if inside < FEWEST or inside <= MID_SENTENCE * len(followed):
         return ""
     join = f"awk -v RS= -v ORS='\\n\\n' '{{$1=$1}}1' {shlex.quote(str(path))}"
-    told = f"most lines of {path} end in mid-sentence, and lines are translated one by one"
-    return f"{told}; to join paragraphs first: {join}"
+    message = f"most lines of {path} end in mid-sentence, and lines are translated one by one"
+    return f"{message}; to join paragraphs first: {join}"

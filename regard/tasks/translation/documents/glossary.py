@@ -53,8 +53,8 @@ class Terms:
         exact: dict[str, str] = {}
         folded: dict[str, str] = {}
         for source, target in pairs:
-            plain = _even(source)
-            (folded if plain == _small(plain) else exact)[plain] = target
+            plain = _unify_spaces(source)
+            (folded if plain == _to_lower(plain) else exact)[plain] = target
         return cls(exact, folded)
 
     def __len__(self) -> int:
@@ -67,30 +67,30 @@ class Terms:
     def matches(self, text: str) -> list[Match]:
         """The terms in a text, in its order, none overlapping another; places are those of the text in NFC."""
         text = unicodedata.normalize("NFC", text)
-        even = _even(text)
-        small = _small(even)
-        found = []
-        for begin, length in product(_starts(even), self._lengths):
+        even = _unify_spaces(text)
+        small = _to_lower(even)
+        candidates = []
+        for begin, length in product(_term_starts(even), self._lengths):
             end = begin + length
-            if end > len(even) or _inside(even, end):
+            if end > len(even) or _is_inside_word(even, end):
                 continue
             if (target := self.exact.get(even[begin:end])) is not None:
-                found.append(Match(begin, end, target))
+                candidates.append(Match(begin, end, target))
             elif (target := self.folded.get(small[begin:end])) is not None:
-                found.append(Match(begin, end, _cased(target, even, begin, end)))
-        taken: list[Match] = []
-        for match in sorted(found, key=lambda match: (match.begin - match.end, match.begin)):
-            if all(match.end <= other.begin or other.end <= match.begin for other in taken):
-                taken.append(match)
-        return sorted(taken, key=lambda match: match.begin)
+                candidates.append(Match(begin, end, _match_case(target, even, begin, end)))
+        selected: list[Match] = []
+        for match in sorted(candidates, key=lambda match: (match.begin - match.end, match.begin)):
+            if all(match.end <= other.begin or other.end <= match.begin for other in selected):
+                selected.append(match)
+        return sorted(selected, key=lambda match: match.begin)
 
-    def wanted(self, text: str) -> list[str]:
+    def required_targets(self, text: str) -> list[str]:
         """The translations that the terms in a text ask for, each once."""
         return list(dict.fromkeys(match.target for match in self.matches(text)))
 
     def missing(self, text: str, answer: str) -> list[str]:
         """Those of them that an answer does not have as whole words."""
-        return [target for target in self.wanted(text) if not says(answer, target)]
+        return [target for target in self.required_targets(text) if not contains_term(answer, target)]
 
 
 def load(name: str) -> Terms:
@@ -100,10 +100,12 @@ def load(name: str) -> Terms:
         where = f"{name}:{number}"
         if not all(cells):
             raise ValueError(f"{where}: an empty term, {_remedy(name)}")
-        source, target = _even(cells[0]), cells[1]
-        known, earlier = pairs.setdefault(source, (target, number))
-        if known != target:
-            raise ValueError(f"{where}: {cells[0]!r} is to be {target!r} but line {earlier} says {known!r}: keep one")
+        source, target = _unify_spaces(cells[0]), cells[1]
+        earlier_target, earlier_line = pairs.setdefault(source, (target, number))
+        if earlier_target != target:
+            raise ValueError(
+                f"{where}: {cells[0]!r} is to be {target!r} but line {earlier_line} says {earlier_target!r}: keep one"
+            )
     if not pairs:
         raise ValueError(f"{name}: no term in it, {_remedy(name)}")
     return Terms.of((source, target) for source, (target, _) in pairs.items())
@@ -117,7 +119,7 @@ def rows(name: str) -> Iterator[tuple[int, list[str]]]:
         cells = [unicodedata.normalize("NFC", cell).strip() for cell in row]
         if len(cells) == 1 and cells[0].startswith("#"):
             continue
-        if places is None and (places := _heading(cells)) is not None:
+        if places is None and (places := _find_columns(cells)) is not None:
             warnings.warn(f"{name}:{number}: {', '.join(cells)} is a heading and left out", stacklevel=1)
             continue
         places = places or (0, 1)
@@ -126,7 +128,7 @@ def rows(name: str) -> Iterator[tuple[int, list[str]]]:
         yield number, [cells[place] for place in places]
 
 
-def _heading(cells: Sequence[str]) -> tuple[int, int] | None:
+def _find_columns(cells: Sequence[str]) -> tuple[int, int] | None:
     """Return the places of term and translation if cells are names of columns; None for a term like the others."""
     lower = [cell.casefold() for cell in cells]
     places = [next((at for at, cell in enumerate(lower) if cell in names), None) for names in (SOURCES, TARGETS)]
@@ -141,32 +143,32 @@ def _remedy(name: str) -> str:
     return f"write a term and its translation with {between} between them"
 
 
-def says(text: str, term: str) -> bool:
+def contains_term(text: str, term: str) -> bool:
     """Whether a text has a term as whole words; it may begin with a capital where the text does."""
-    text, term = _even(text), _even(term)
+    text, term = _unify_spaces(text), _unify_spaces(term)
     places = (match.start() for match in re.finditer(f"(?={re.escape(term)})", text))
-    if any(not _inside(text, place) and not _inside(text, place + len(term)) for place in places):
+    if any(not _is_inside_word(text, place) and not _is_inside_word(text, place + len(term)) for place in places):
         return True
-    return text.startswith(term[:1].upper() + term[1:]) and not _inside(text, len(term))
+    return text.startswith(term[:1].upper() + term[1:]) and not _is_inside_word(text, len(term))
 
 
-def _even(text: str) -> str:
+def _unify_spaces(text: str) -> str:
     """One kind of space and apostrophe; no character more or less."""
     return re.sub(r"\s", " ", unicodedata.normalize("NFC", text)).translate(APOSTROPHES)
 
 
-def _small(text: str) -> str:
+def _to_lower(text: str) -> str:
     """In small letters; the few whose small form is longer than one character stay."""
     small = text.lower()
     return small if len(small) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
-def _starts(text: str) -> Iterator[int]:
+def _term_starts(text: str) -> Iterator[int]:
     """Where a term may begin."""
-    return (place for place in range(len(text)) if not text[place].isspace() and not _inside(text, place))
+    return (place for place in range(len(text)) if not text[place].isspace() and not _is_inside_word(text, place))
 
 
-def _inside(text: str, place: int) -> bool:
+def _is_inside_word(text: str, place: int) -> bool:
     """Whether a place is between two letters or digits of one word, in a script that sets words apart."""
     if not 0 < place < len(text):
         return False
@@ -176,18 +178,18 @@ def _inside(text: str, place: int) -> bool:
     return (before.isalnum() or before == "_") and (after.isalnum() or after == "_" or unicodedata.combining(after) > 0)
 
 
-def _cased(target: str, text: str, begin: int, end: int) -> str:
+def _match_case(target: str, text: str, begin: int, end: int) -> str:
     """The translation in the case of what was found.
 
     A capital at the start of a text says nothing about the term, whose translation may stand elsewhere: it is taken
     over only where there is nothing but the term.
     """
-    found = text[begin:end]
-    letters = [c for c in found if c.isalpha()]
+    matched = text[begin:end]
+    letters = [c for c in matched if c.isalpha()]
     if len(letters) > 1 and all(c.isupper() for c in letters):
         return target.upper()
     alone = not re.search(r"\w", text[:begin] + text[end:])
     opening = not re.search(r"\w", text[:begin])
-    if found[:1].isupper() and (alone or not opening):
+    if matched[:1].isupper() and (alone or not opening):
         return target[:1].upper() + target[1:]
     return target

@@ -80,13 +80,13 @@ def _encode(text: str, markers: Markers, labels: Collection[str]) -> str:
         elif match["point"]:
             written.append(markers.place(match[0]))
         else:
-            inner, before, after = _wrapped(match, labels)
+            inner, before, after = _split_wrapper(match, labels)
             opening, closing = markers.wrap(before, after)
             written += [opening, _encode(inner, markers, labels), closing]
     return "".join([*written, encode_text(text[place:], markers)])
 
 
-def _wrapped(match: re.Match[str], labels: Collection[str]) -> tuple[str, str, str]:
+def _split_wrapper(match: re.Match[str], labels: Collection[str]) -> tuple[str, str, str]:
     """Return the words inside emphasis, a link or a note, and what stands before and after them."""
     if match["note"]:
         return match["note"], "^[", "]"

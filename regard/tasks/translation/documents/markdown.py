@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from regard.tasks.translation.documents.inline_markdown import from_html, has_markup, normal_label, to_html
-from regard.tasks.translation.documents.markdown_blocks import ITEM, QUOTE, bare, find_copied_block
+from regard.tasks.translation.documents.markdown_blocks import ITEM, QUOTE, find_copied_block, strip_marks
 from regard.tasks.translation.documents.text_formats import TAG, Part, Text, has_letter, wrap
 
 PREFIX = re.compile(
@@ -57,7 +57,7 @@ class _Blocks:
         rest = line[prefix.end("quote") :] if self.depth else line
         marker = prefix["marker"] or ""
         column = _column(rest)
-        if bare(line).startswith(("!!!", "???", "===")) or marker.startswith(("[^", ":")):
+        if strip_marks(line).startswith(("!!!", "???", "===")) or marker.startswith(("[^", ":")):
             self.columns.append(column + INDENTED)
         elif item := ITEM.match(f"{marker} "):
             sign = re.sub(r"\[[ xX]\]\s*", "", item[0].rstrip() if not marker.rstrip().endswith("]") else marker)
@@ -80,7 +80,7 @@ def split_markdown(lines: Sequence[str], *, jsx: bool = False) -> Iterator[Part]
             yield Part(tuple(lines[place:end]), "of code")
             place = end
             continue
-        if title := _title(line, labels):
+        if title := _parse_title(line, labels):
             yield title
             state.open_item(line)
             state.closed, place = True, place + 1
@@ -126,7 +126,7 @@ def _indented_end(lines: Sequence[str], place: int, column: int) -> int:
     return max(end, place + 1)
 
 
-def _title(line: str, labels: Collection[str]) -> Part | None:
+def _parse_title(line: str, labels: Collection[str]) -> Part | None:
     """The title of a directive as a text to translate, if this line has one."""
     start = len(line) - len(line.lstrip())
     match = TITLES.fullmatch(line.strip())
@@ -135,12 +135,14 @@ def _title(line: str, labels: Collection[str]) -> Part | None:
         return None
     before = line[:start] + (match["before"] or match["fence"])
     after = line[len(before) + len(title) :]
-    return Part((line,), texts=(_inline(title, labels),), write=lambda told: [f"{before}{told[0]}{after}"])
+    return Part(
+        (line,), texts=(_inline_text(title, labels),), write=lambda translations: [f"{before}{translations[0]}{after}"]
+    )
 
 
 def _is_table_row(lines: Sequence[str], place: int) -> bool:
     """True if a line is a row of a table: it begins with a bar, or stands above or below the rule of one."""
-    if bare(lines[place]).startswith("|"):
+    if strip_marks(lines[place]).startswith("|"):
         return True
     if "|" not in lines[place]:
         return False
@@ -153,14 +155,16 @@ def _is_table_row(lines: Sequence[str], place: int) -> bool:
 
 def _table_row(line: str, labels: Collection[str]) -> Part:
     """The cells of a row, each a text of its own."""
-    start = _prefix(line)[0] if "|" in bare(line)[:1] else ""
+    start = _prefix(line)[0] if "|" in strip_marks(line)[:1] else ""
     cells = re.split(r"(?<!\\)(\|)", line[len(start) :])
-    texts = {place: _inline(cell.strip(), labels) for place, cell in enumerate(cells) if has_letter(cell)}
+    texts = {place: _inline_text(cell.strip(), labels) for place, cell in enumerate(cells) if has_letter(cell)}
     texts = {place: text for place, text in texts.items() if _has_words(text)}
 
     def write(translations: Sequence[str]) -> list[str]:
-        told = dict(zip(texts, translations, strict=True))
-        row = [cell.replace(cell.strip(), told[at], 1) if at in told else cell for at, cell in enumerate(cells)]
+        translated = dict(zip(texts, translations, strict=True))
+        row = [
+            cell.replace(cell.strip(), translated[at], 1) if at in translated else cell for at, cell in enumerate(cells)
+        ]
         return [start + "".join(row)]
 
     return Part((line,), "" if texts else "of code and pictures", texts=tuple(texts.values()), write=write)
@@ -171,20 +175,20 @@ def _paragraph_end(lines: Sequence[str], place: int, *, jsx: bool) -> int:
     prefix, end = _prefix(lines[place]), place + 1
     if (prefix["marker"] or "").startswith(("#", "[!")) or _is_table_row(lines, place):
         return end
-    while end < len(lines) and _goes_on(lines, end, prefix["quote"].count(">"), jsx=jsx):
+    while end < len(lines) and _continues_paragraph(lines, end, prefix["quote"].count(">"), jsx=jsx):
         end += 1
     return end
 
 
-def _goes_on(lines: Sequence[str], place: int, depth: int, *, jsx: bool) -> bool:
+def _continues_paragraph(lines: Sequence[str], place: int, depth: int, *, jsx: bool) -> bool:
     """True if a line continues the paragraph of the line before it."""
     before = lines[place - 1].removesuffix("\r")
     if before.endswith(("  ", "\\")) or re.search(r"<br\s*/?>\s*$", before, re.IGNORECASE):
         return False
     prefix = _prefix(lines[place])
-    if prefix["marker"] or prefix["quote"].count(">") != depth or TAG.match(bare(lines[place])):
+    if prefix["marker"] or prefix["quote"].count(">") != depth or TAG.match(strip_marks(lines[place])):
         return False
-    if find_copied_block(lines, place, jsx=jsx)[0] > place or _title(lines[place], ()):
+    if find_copied_block(lines, place, jsx=jsx)[0] > place or _parse_title(lines[place], ()):
         return False
     return not _is_table_row(lines, place)
 
@@ -210,7 +214,7 @@ def _paragraph(lines: Sequence[str], labels: Collection[str]) -> Part:
         ends = [ending] * (len(wrapped) - 1) + [after]
         return [f"{prefix}{line}{end}" for prefix, line, end in zip(prefixes, wrapped, ends, strict=False)]
 
-    text = _inline(words, labels)
+    text = _inline_text(words, labels)
     if not _has_words(text):
         return Part(tuple(lines), "of code and pictures")
     return Part(tuple(lines), texts=(text,), write=write)
@@ -221,7 +225,7 @@ def _has_words(text: Text) -> bool:
     return not text.html or has_letter(re.sub(r"&\w+;", "", TAG.sub("", text.written)))
 
 
-def _inline(text: str, labels: Collection[str]) -> Text:
+def _inline_text(text: str, labels: Collection[str]) -> Text:
     """A text of Markdown, as HTML where it has markup."""
     if not has_markup(text, labels):
         return Text(text)

@@ -35,7 +35,7 @@ Finder = Callable[[Sequence[str], int, str], int]
 """Where a block ends that begins in this line, whose words are these; the number of the line itself if none does."""
 
 
-def bare(line: str) -> str:
+def strip_marks(line: str) -> str:
     """Return a line without the marks of the quotes and the list item around it."""
     quote = QUOTE.match(line)
     rest = line[quote.end() :] if quote else line
@@ -45,7 +45,7 @@ def bare(line: str) -> str:
 
 def find_copied_block(lines: Sequence[str], place: int, *, jsx: bool = False) -> tuple[int, str]:
     """Return where the lines end that are copied from here, and why; the place itself if they are not."""
-    words = bare(lines[place].lstrip("\ufeff") if place == 0 else lines[place])
+    words = strip_marks(lines[place].lstrip("\ufeff") if place == 0 else lines[place])
     for find, reason in (*JSX, *BLOCKS) if jsx else BLOCKS:
         if (end := find(lines, place, words)) > place:
             return end, reason
@@ -69,9 +69,9 @@ def _front_matter(lines: Sequence[str], place: int, words: str) -> int:
     pattern, closing = (YAML, ("---", "...")) if words == "---" else (TOML, ("+++",))
     end = next((at for at in range(1, len(lines)) if lines[at].strip() in closing), None)
     inside = [line.rstrip() for line in lines[1:end]]
-    named = any(line.strip() and not line.lstrip().startswith("#") for line in inside[:1] or [""])
+    has_key = any(line.strip() and not line.lstrip().startswith("#") for line in inside[:1] or [""])
     comment = bool(inside) and inside[0].startswith("#") and any(re.match(r"\w+\s*[:=]", line) for line in inside)
-    if end is None or not (named or comment) or not all(map(pattern.fullmatch, inside)):
+    if end is None or not (has_key or comment) or not all(map(pattern.fullmatch, inside)):
         return place
     return end + 1
 
@@ -102,8 +102,8 @@ def _formula(lines: Sequence[str], place: int, words: str) -> int:
     if signs == 2 and words.startswith("$$") and re.search(r"\$\$[.,;]?(?:\s*\{#[^{}]*\})?$", words):
         return place + 1
     if signs % 2:
-        own = words.startswith("$$")
-        return _find(lines, place + 1, r"\$\$", within=not own) or place
+        starts_formula = words.startswith("$$")
+        return _find(lines, place + 1, r"\$\$", within=not starts_formula) or place
     return place + 1 if LATEX.fullmatch(words) else place
 
 

@@ -34,20 +34,20 @@ FORMULA = re.compile(  # signs inside a word, as in H<sub>2</sub>O, or else any 
 )
 
 
-def _listed(names: str) -> frozenset[str]:
+def _name_set(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-VOID = _listed("area base br col embed hr img input link meta param source track wbr")
-BLOCK = _listed(  # no sentence goes on from one of these to the next
+VOID = _name_set("area base br col embed hr img input link meta param source track wbr")
+BLOCK = _name_set(  # no sentence goes on from one of these to the next
     """address article aside base blockquote body br caption col colgroup dd details dialog div dl dt fieldset
     figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link main menu meta
     nav noscript ol optgroup option p pre search section select summary table tbody td textarea tfoot th thead title
     tr ul"""
 )
-UNSPOKEN = _listed("script style")  # nobody reads their attributes
-OPAQUE = _listed("script style pre textarea svg template iframe object video audio canvas")  # kept as they are
-NOUNS = _listed("code kbd samp var math tt")  # kept as they are too, but a sentence needs a word for them
+UNSPOKEN = _name_set("script style")  # nobody reads their attributes
+OPAQUE = _name_set("script style pre textarea svg template iframe object video audio canvas")  # kept as they are
+NOUNS = _name_set("code kbd samp var math tt")  # kept as they are too, but a sentence needs a word for them
 UNTRANSLATED = re.compile(
     r"""\btranslate\s*=\s*["']?no\b|\bclass\s*=\s*(?:"[^"]*|'[^']*|)\bnotranslate\b""", re.IGNORECASE
 )
@@ -102,7 +102,7 @@ class Marked:
     html: bool = False
 
     @property
-    def forced(self) -> list[str]:
+    def required_phrases(self) -> list[str]:
         """What the answer should contain; if it does not, the setting `force` asks for it."""
         return list(self.kept)
 
@@ -112,7 +112,7 @@ def cut(text: str, *, names: Sequence[str] = (), spans: Sequence[Span] | None = 
 
     Names of four digits stand for dates and the like, other numbers for numbers and such as %d, words for the rest.
     """
-    return _marked(list(_kept(text, spans)), names, html=False)
+    return _build_marked(list(_split_placeholders(text, spans)), names, html=False)
 
 
 def parse(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], str] = str) -> list[str | Marked]:
@@ -125,7 +125,7 @@ def parse(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], str] = 
             line.append(replace(token, raw=tidy(token.raw)) if spoken else token)
             continue
         if line:
-            marked = _marked(line, names, html=True)
+            marked = _build_marked(line, names, html=True)
             parts.append(marked if marked.plain else marked.left)
             line = []
         if token is not None:
@@ -135,7 +135,7 @@ def parse(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], str] = 
 
 def parse_value(text: str, *, names: Sequence[str] = ()) -> Marked:
     """The value of an attribute, as it is written in HTML, with its placeholders replaced by stand-ins."""
-    return _marked(list(_kept(text)), names, html=True)
+    return _build_marked(list(_split_placeholders(text)), names, html=True)
 
 
 def find_start_tags(text: str) -> Iterator[re.Match[str]]:
@@ -145,7 +145,7 @@ def find_start_tags(text: str) -> Iterator[re.Match[str]]:
         place = match.end()
         if match["formula"] or not match["name"]:
             continue
-        place = match.start() + len(_tag(text, match).raw)
+        place = match.start() + len(_parse_tag(text, match).raw)
         untouched = match["name"].lower() in UNSPOKEN or UNTRANSLATED.search(match["rest"]) is not None
         if not match["end"] and not untouched:
             yield match
@@ -175,14 +175,14 @@ def _tokens(text: str) -> Iterator[_Token]:
     """Tags, placeholders and the text between them; put together they are the input."""
     place = 0
     while match := FORMULA.search(text, place):
-        yield from _kept(text[place : match.start()])
-        token = _Token(match[0], "keep") if match["formula"] else _tag(text, match)
+        yield from _split_placeholders(text[place : match.start()])
+        token = _Token(match[0], "keep") if match["formula"] else _parse_tag(text, match)
         yield token
         place = match.start() + len(token.raw)
-    yield from _kept(text[place:])
+    yield from _split_placeholders(text[place:])
 
 
-def _tag(text: str, match: re.Match[str]) -> _Token:
+def _parse_tag(text: str, match: re.Match[str]) -> _Token:
     """One tag, or the whole element where its content is not to be touched."""
     name = (match["name"] or "").lower()
     if not name:
@@ -194,13 +194,13 @@ def _tag(text: str, match: re.Match[str]) -> _Token:
     if raised := RAISED.match(text, match.start()):
         return _Token(raised[0], "point", name)
     noun = name in NOUNS or UNTRANSLATED.search(match["rest"]) is not None
-    end = _end(text, match, name) if noun or name in OPAQUE else None
+    end = _element_end(text, match, name) if noun or name in OPAQUE else None
     if end is None:
         return _Token(match[0], "open", name)
     return _Token(text[match.start() : end], "keep" if noun and name not in BLOCK else "point", name)
 
 
-def _end(text: str, opening: re.Match[str], name: str) -> int | None:
+def _element_end(text: str, opening: re.Match[str], name: str) -> int | None:
     """Where the element that begins here ends; None if it does not."""
     depth = 1
     for match in re.compile(rf"<(/?){re.escape(name)}(?=[\s/>])[^<>]*>", re.IGNORECASE).finditer(text, opening.end()):
@@ -210,7 +210,7 @@ def _end(text: str, opening: re.Match[str], name: str) -> int | None:
     return None
 
 
-def _kept(text: str, chosen: Sequence[Span] | None = None) -> Iterator[_Token]:
+def _split_placeholders(text: str, chosen: Sequence[Span] | None = None) -> Iterator[_Token]:
     """Text and the placeholders in it, or the chosen spans, each with the letters that it is glued to; emoji apart."""
     place = 0
     if chosen is None:
@@ -241,48 +241,48 @@ def _kept(text: str, chosen: Sequence[Span] | None = None) -> Iterator[_Token]:
         yield _Token(text[place:], "text")
 
 
-def _partners(tokens: Sequence[_Token]) -> dict[int, int]:
+def _pair_tags(tokens: Sequence[_Token]) -> dict[int, int]:
     """Which closing tag belongs to which opening one, both ways; those that belong to none are left out."""
-    found: dict[int, int] = {}
+    partners: dict[int, int] = {}
     open_ones: list[int] = []
     for place, token in enumerate(tokens):
         if token.kind == "open" and len(open_ones) < DEEPEST:
             open_ones.append(place)
         elif token.kind == "close":
-            mine = next((at for at in reversed(open_ones) if tokens[at].name == token.name), None)
-            if mine is not None:
-                del open_ones[open_ones.index(mine) :]
-                found |= {mine: place, place: mine}
-    return found
+            opening = next((at for at in reversed(open_ones) if tokens[at].name == token.name), None)
+            if opening is not None:
+                del open_ones[open_ones.index(opening) :]
+                partners |= {opening: place, place: opening}
+    return partners
 
 
-def _marked(tokens: list[_Token], names: Sequence[str], *, html: bool) -> Marked:
+def _build_marked(tokens: list[_Token], names: Sequence[str], *, html: bool) -> Marked:
     """The tokens of one line as plain text and marks, what is at its edges set aside."""
-    tokens = [part for token in tokens for part in _edged(token)]
+    tokens = [part for token in tokens for part in _split_edges(token)]
     raw = "".join(token.raw for token in tokens)
-    texts = (unescape(one.raw) if html else one.raw for one in tokens if one.kind == "text")
+    texts = (unescape(element.raw) if html else element.raw for element in tokens if element.kind == "text")
     if not any(c.isalnum() for text in texts for c in text):
         return Marked("", left=raw, html=html)
-    partners = _partners(tokens)
+    partners = _pair_tags(tokens)
     speaking = [place for place, token in enumerate(tokens) if token.speaks]
     first, last = speaking[0], speaking[-1]
     lead = next((at for at in range(first) if first <= partners.get(at, -1) <= last), first)
     trail = next((at for at in range(len(tokens) - 1, last, -1) if first <= partners.get(at, -1) <= last), last)
     builder = _Builder(names, raw, html)
     for place in range(lead, trail + 1):
-        builder.add(tokens[place], partners.get(place) is not None, _spaced(tokens, place))
+        builder.add(tokens[place], partners.get(place) is not None, _has_spaces_around(tokens, place))
     plain = builder.plain.strip()
     offset = builder.plain.index(plain)
     marks = [
-        replace(one, begin=_within(one.begin - offset, plain), end=_within(one.end - offset, plain))
-        for one in builder.marks
+        replace(element, begin=_clamp(element.begin - offset, plain), end=_clamp(element.end - offset, plain))
+        for element in builder.marks
     ]
-    left = "".join(token.raw for token in tokens[:lead]) + builder.plain[:offset]
-    right = builder.plain[offset + len(plain) :] + "".join(token.raw for token in tokens[trail + 1 :])
-    return Marked(plain, left, right, tuple(marks), builder.kept, html)
+    before = "".join(token.raw for token in tokens[:lead]) + builder.plain[:offset]
+    after = builder.plain[offset + len(plain) :] + "".join(token.raw for token in tokens[trail + 1 :])
+    return Marked(plain, before, after, tuple(marks), builder.kept, html)
 
 
-def _edged(token: _Token) -> list[_Token]:
+def _split_edges(token: _Token) -> list[_Token]:
     """A text with the white space at its ends set apart."""
     if token.kind != "text" or not (inner := token.raw.strip()):
         return [token]
@@ -291,11 +291,11 @@ def _edged(token: _Token) -> list[_Token]:
     return [_Token(part, "text") for part in parts if part]
 
 
-def _within(place: int, text: str) -> int:
+def _clamp(place: int, text: str) -> int:
     return min(max(place, 0), len(text))
 
 
-def _spaced(tokens: Sequence[_Token], place: int) -> tuple[bool, bool]:
+def _has_spaces_around(tokens: Sequence[_Token], place: int) -> tuple[bool, bool]:
     """Whether white space stands before and after a token."""
     before = tokens[place - 1].raw[-1:] if place else " "
     after = tokens[place + 1].raw[:1] if place + 1 < len(tokens) else " "
@@ -306,12 +306,12 @@ class _Builder:
     """Collects plain text, marks and stand-ins from tokens."""
 
     def __init__(self, names: Sequence[str], raw: str, html: bool) -> None:
-        known = raw.casefold()
-        free = [name for name in names if name.casefold() not in known]
-        made = (name for number in count(1) if (name := f"X{number}").casefold() not in known)
-        self._words = chain((name for name in free if not name.isdigit()), made)
-        self._dates = chain((name for name in free if name.isdigit() and len(name) == 4), made)
-        self._numbers = chain((name for name in free if name.isdigit() and len(name) != 4), made)
+        lower_text = raw.casefold()
+        unused = [name for name in names if name.casefold() not in lower_text]
+        generated = (name for number in count(1) if (name := f"X{number}").casefold() not in lower_text)
+        self._words = chain((name for name in unused if not name.isdigit()), generated)
+        self._dates = chain((name for name in unused if name.isdigit() and len(name) == 4), generated)
+        self._numbers = chain((name for name in unused if name.isdigit() and len(name) != 4), generated)
         self._html = html
         self._open: list[int] = []  # which marks are open
         self.plain = ""
@@ -332,9 +332,9 @@ class _Builder:
             self._open.append(len(self.marks))
             self.marks.append(Mark(token.raw, begin=here, parent=parent, spaced=spaced))
         elif token.kind == "close" and paired:
-            mine = self._open.pop()
-            both = self.marks[mine].spaced[0], spaced[1]
-            self.marks[mine] = replace(self.marks[mine], closing=token.raw, end=here, spaced=both)
+            opening = self._open.pop()
+            both = self.marks[opening].spaced[0], spaced[1]
+            self.marks[opening] = replace(self.marks[opening], closing=token.raw, end=here, spaced=both)
         else:
             loose = token.kind != "point"
             self.marks.append(Mark(token.raw, "", here, here, parent, point=True, loose=loose, spaced=spaced))

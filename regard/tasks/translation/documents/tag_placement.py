@@ -28,34 +28,34 @@ def restore(marked: Marked, answer: str, links: Links | None = None) -> str:
     """
     if not marked.plain:
         return marked.left + marked.right
-    answer, pairs = _complete(marked, answer.strip() if marked.html else answer, links)
-    words = _spans(answer)
-    page = _Page(marked, answer, words, _Table(_spans(marked.plain), words, pairs))
+    answer, pairs = _complete_stand_ins(marked, answer.strip() if marked.html else answer, links)
+    words = _word_spans(answer)
+    page = _Page(marked, answer, words, _Table(_word_spans(marked.plain), words, pairs))
     inner = page.write(None, (0, len(words)), (0, len(answer)))
     return f"{marked.left}{inner}{marked.right}"
 
 
-def stretch(source: str, answer: str, links: Links, place: Span) -> Span | None:
+def find_stretch(source: str, answer: str, links: Links, place: Span) -> Span | None:
     """The stretch of an answer that is linked to this stretch of its source; None if nothing is."""
-    words = _spans(answer)
-    own = _spans(source)
-    pairs = [(s, t) for s, t in links if 0 <= s < len(own) and 0 <= t < len(words)]
-    table = _Table(own, words, pairs)
-    run = table.run(table.covered(Mark("", begin=place[0], end=place[1])), [(0, len(words))])
+    words = _word_spans(answer)
+    source_words = _word_spans(source)
+    pairs = [(s, t) for s, t in links if 0 <= s < len(source_words) and 0 <= t < len(words)]
+    table = _Table(source_words, words, pairs)
+    run = table.run(table.covered_words(Mark("", begin=place[0], end=place[1])), [(0, len(words))])
     return None if run is None else (words[run[1][0]][0], words[run[1][1] - 1][1])
 
 
-def occurrences(name: str, text: str) -> list[Span]:
+def find_occurrences(name: str, text: str) -> list[Span]:
     """Where a stand-in occurs as a word of its own, in whatever case."""
-    return [match.span() for match in _pattern([name]).finditer(text)]
+    return [match.span() for match in _stand_in_pattern([name]).finditer(text)]
 
 
-def diagonal(source: int, target: int) -> list[tuple[int, int]]:
+def diagonal_links(source: int, target: int) -> list[tuple[int, int]]:
     """Links between so many words as if they came in the same order."""
     return [(min(source - 1, (2 * t + 1) * source // (2 * target)), t) for t in range(target)] if source else []
 
 
-def strongest(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
+def strongest_links(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
     """Links from a matrix of weights, a row for each word of the answer: each row's largest, each column's if alone."""
     links = {(max(range(len(row)), key=row.__getitem__), target) for target, row in enumerate(weights) if len(row)}
     linked = {source for source, _ in links}
@@ -65,50 +65,55 @@ def strongest(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
     return sorted(links)
 
 
-def _complete(marked: Marked, answer: str, links: Links | None) -> tuple[str, list[tuple[int, int]]]:
+def _complete_stand_ins(marked: Marked, answer: str, links: Links | None) -> tuple[str, list[tuple[int, int]]]:
     """The answer with every stand-in exactly once, and the links of its words."""
-    source, words = _spans(marked.plain), _spans(answer)
-    pairs = diagonal(len(source), len(words)) if links is None else list(links)
+    source, words = _word_spans(marked.plain), _word_spans(answer)
+    pairs = diagonal_links(len(source), len(words)) if links is None else list(links)
     pairs = [(s, t) for s, t in pairs if 0 <= s < len(source) and 0 <= t < len(words)]
     anchors = [(s, words[t][0]) for s, t in pairs]  # by place, since words are about to come and go
     for name in marked.kept:
-        own = _word_at(source, occurrences(name, marked.plain)[0][0])
-        while glued := _glued(name, marked).search(answer):
+        source_word = _word_at(source, find_occurrences(name, marked.plain)[0][0])
+        while glued := _glued_pattern(name, marked).search(answer):
             spare, apart = (glued.span("digits"), "") if glued["digits"] else ((glued.end(), glued.end()), " ")
-            answer, anchors = _replaced(answer, anchors, spare, apart)
-        found = occurrences(name, answer)
-        while len(found) > 1:
-            linked = {place for s, place in anchors if s == own}
-            spare = next((span for span in reversed(found) if span[0] not in linked), found[-1])
+            answer, anchors = _replace_span(answer, anchors, spare, apart)
+        spans = find_occurrences(name, answer)
+        while len(spans) > 1:
+            linked = {place for s, place in anchors if s == source_word}
+            spare = next((span for span in reversed(spans) if span[0] not in linked), spans[-1])
             begin = spare[0] - (answer[spare[0] - 1 : spare[0]].isspace())
-            answer, anchors = _replaced(answer, anchors, (begin, spare[1]), "")
-            found = occurrences(name, answer)
-        if found:
-            answer, anchors = _replaced(answer, anchors, found[0], name)
-            words = _spans(answer)
-            here = words[_word_at(words, found[0][0])][0]
-            anchors = [*((s, place) for s, place in anchors if s != own and place != here), (own, here)]  # surely
+            answer, anchors = _replace_span(answer, anchors, (begin, spare[1]), "")
+            spans = find_occurrences(name, answer)
+        if spans:
+            answer, anchors = _replace_span(answer, anchors, spans[0], name)
+            words = _word_spans(answer)
+            target_start = words[_word_at(words, spans[0][0])][0]
+            anchors = [
+                *((s, place) for s, place in anchors if s != source_word and place != target_start),
+                (source_word, target_start),
+            ]  # surely
         else:
-            answer, anchors = _inserted(answer, anchors, name, source, own)
-    words = _spans(answer)
+            answer, anchors = _insert_stand_in(answer, anchors, name, source, source_word)
+    words = _word_spans(answer)
     return answer, sorted({(s, _word_at(words, place)) for s, place in anchors if words})
 
 
-def _inserted(
-    answer: str, anchors: list[tuple[int, int]], name: str, source: Sequence[Span], own: int
+def _insert_stand_in(
+    answer: str, anchors: list[tuple[int, int]], name: str, source: Sequence[Span], source_word: int
 ) -> tuple[str, list[tuple[int, int]]]:
     """A stand-in that the translator dropped, set where the fewest links cross."""
-    words = _spans(answer)
+    words = _word_spans(answer)
     table = _Table(source, words, [(s, _word_at(words, place)) for s, place in anchors if words])
-    gap = table.gap(own, range(len(words) + 1))
+    gap = table.gap(source_word, range(len(words) + 1))
     place = words[gap - 1][1] if gap else (words[0][0] if words else len(answer))
     before = " " if gap else ""
     after = " " if (not gap and words) or re.match(r"\w", answer[place:]) else ""
-    answer, anchors = _replaced(answer, anchors, (place, place), f"{before}{name}{after}")
-    return answer, [*anchors, (own, place + len(before))]
+    answer, anchors = _replace_span(answer, anchors, (place, place), f"{before}{name}{after}")
+    return answer, [*anchors, (source_word, place + len(before))]
 
 
-def _replaced(answer: str, anchors: list[tuple[int, int]], span: Span, text: str) -> tuple[str, list[tuple[int, int]]]:
+def _replace_span(
+    answer: str, anchors: list[tuple[int, int]], span: Span, text: str
+) -> tuple[str, list[tuple[int, int]]]:
     """The answer with one stretch of it changed, and the anchors where they are now; those inside a removed one go."""
     begin, end = span
     shift = len(text) - (end - begin)
@@ -116,7 +121,7 @@ def _replaced(answer: str, anchors: list[tuple[int, int]], span: Span, text: str
     return answer[:begin] + text + answer[end:], moved
 
 
-def _glued(name: str, marked: Marked) -> re.Pattern[str]:
+def _glued_pattern(name: str, marked: Marked) -> re.Pattern[str]:
     """Matches X1 where it goes on with digits, which are dropped, or letters, unless that is another stand-in.
 
     A name is left alone: what goes on from it may well be a word.
@@ -127,13 +132,13 @@ def _glued(name: str, marked: Marked) -> re.Pattern[str]:
     return re.compile(rf"(?<!{LETTER.pattern}){others}{name}(?:(?P<digits>\d+)|(?=[^\W\d_]))", re.IGNORECASE)
 
 
-def _pattern(names: Iterable[str]) -> re.Pattern[str]:
+def _stand_in_pattern(names: Iterable[str]) -> re.Pattern[str]:
     """Matches any of the stand-ins where no letter goes on."""
     either = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     return re.compile(rf"(?<!{LETTER.pattern})({either})(?!{LETTER.pattern})", re.IGNORECASE)
 
 
-def _spans(text: str) -> list[Span]:
+def _word_spans(text: str) -> list[Span]:
     return [match.span() for match in WORD.finditer(text)]
 
 
@@ -159,21 +164,21 @@ class _Table:
         crossed = list(accumulate(steps))
         return min(allowed, key=lambda gap: (crossed[gap], abs(gap - middle)))
 
-    def covered(self, mark: Mark) -> range:
+    def covered_words(self, mark: Mark) -> range:
         """The source words of an element: those it holds the greater part of, or else those it touches."""
-        held, touched = [], []
+        mostly_inside, touched = [], []
         for number, (begin, end) in enumerate(self.source):
             shared = min(end, mark.end) - max(begin, mark.begin)
-            held += [number] if 2 * shared > end - begin else []
+            mostly_inside += [number] if 2 * shared > end - begin else []
             touched += [number] if shared > 0 else []
-        chosen = held or touched
+        chosen = mostly_inside or touched
         return range(chosen[0], chosen[-1] + 1) if chosen else range(0)
 
-    def run(self, own: range, free: Sequence[Span]) -> tuple[int, Span] | None:
+    def run(self, source_words: range, free: Sequence[Span]) -> tuple[int, Span] | None:
         """The run of words, inside one of the free stretches, with most links to its own words and fewest to others."""
         value = [0] * len(self.target)
         for s, t in self.pairs:
-            value[t] += 1 if s in own else -1
+            value[t] += 1 if s in source_words else -1
         best: tuple[int, int, Span] | None = None
         for low, high in free:
             begin, total = low, 0
@@ -198,7 +203,7 @@ class _Page:
     def write(self, parent: int | None, within: Span, places: Span) -> str:
         """The stretch `places` of the answer, which has the words `within`, with the marks inside `parent`."""
         written, at = [], places[0]
-        for number, span in self._spread(parent, within):
+        for number, span in self._place_marks(parent, within):
             mark = self.marked.marks[number]
             begin, end, before, after = self._edges(mark, span, (at, places[1]))
             inner = self.write(number, span, (begin, end))
@@ -206,24 +211,24 @@ class _Page:
             at = end
         return "".join([*written, self._text(at, places[1])])
 
-    def _spread(self, parent: int | None, within: Span) -> list[tuple[int, Span]]:
+    def _place_marks(self, parent: int | None, within: Span) -> list[tuple[int, Span]]:
         """The marks directly inside `parent` and the words each gets, in the order in which they are written."""
-        own = [number for number, mark in enumerate(self.marked.marks) if mark.parent == parent]
-        wrapping = {number: words for number in own if (words := self._covered(number))}
+        children = [number for number, mark in enumerate(self.marked.marks) if mark.parent == parent]
+        wrapping = {number: words for number in children if (words := self._covered_words(number))}
         free, placed = [within], dict[int, Span]()
         runs = {number: self.table.run(words, free) for number, words in wrapping.items()}
-        while found := {number: run for number, run in runs.items() if run is not None}:
-            number = max(found, key=lambda number: (found[number][0], -number))
-            low, high = placed[number] = found.pop(number)[1]
-            free = _without(free, placed[number])
+        while open_runs := {number: run for number, run in runs.items() if run is not None}:
+            number = max(open_runs, key=lambda number: (open_runs[number][0], -number))
+            low, high = placed[number] = open_runs.pop(number)[1]
+            free = _subtract_span(free, placed[number])
             runs = {  # only those that wanted what is now taken must look again
                 other: run if run[1][1] <= low or high <= run[1][0] else self.table.run(wrapping[other], free)
-                for other, run in found.items()
+                for other, run in open_runs.items()
             }
-        taken = list(placed.values())
-        gaps = [gap for gap in range(within[0], within[1] + 1) if not any(low < gap < high for low, high in taken)]
+        used_spans = list(placed.values())
+        gaps = [gap for gap in range(within[0], within[1] + 1) if not any(low < gap < high for low, high in used_spans)]
         least = gaps[0]
-        for number in own:
+        for number in children:
             if number not in placed:
                 mark = self.marked.marks[number]
                 before = sum(end <= mark.begin for _, end in self.table.source)
@@ -232,9 +237,9 @@ class _Page:
                 placed[number] = (gap, gap)
         return sorted(placed.items(), key=lambda pair: (*pair[1], pair[0]))
 
-    def _covered(self, number: int) -> range:
+    def _covered_words(self, number: int) -> range:
         mark = self.marked.marks[number]
-        return range(0) if mark.point else self.table.covered(mark)
+        return range(0) if mark.point else self.table.covered_words(mark)
 
     def _edges(self, mark: Mark, span: Span, room: Span) -> tuple[int, int, str, str]:
         """Where in the answer a mark begins and ends, and the white space it brings along."""
@@ -243,9 +248,9 @@ class _Page:
             begin, end = self.words[low][0], self.words[high - 1][1]
             return max(begin, room[0]), max(end, room[0]), "", ""
         before, after = mark.spaced
-        left = self.words[low - 1][1] if low else 0
-        right = self.words[low][0] if low < len(self.words) else len(self.answer)
-        place = min(max(right if before and not after else left, room[0]), room[1])
+        previous_end = self.words[low - 1][1] if low else 0
+        next_start = self.words[low][0] if low < len(self.words) else len(self.answer)
+        place = min(max(next_start if before and not after else previous_end, room[0]), room[1])
         apart = before and after
         return (
             place,
@@ -258,19 +263,20 @@ class _Page:
         """A stretch of the answer, its placeholders what they were, its signs escaped."""
         text = self.answer[begin:end]
         if not self.marked.kept:
-            return _escaped(text, self.marked.html)
+            return _escape_text(text, self.marked.html)
         names = {name.casefold(): raw for name, raw in self.marked.kept.items()}
-        parts = _pattern(self.marked.kept).split(text)
+        parts = _stand_in_pattern(self.marked.kept).split(text)
         return "".join(
-            names[part.casefold()] if odd % 2 else _escaped(part, self.marked.html) for odd, part in enumerate(parts)
+            names[part.casefold()] if odd % 2 else _escape_text(part, self.marked.html)
+            for odd, part in enumerate(parts)
         )
 
 
-def _escaped(text: str, html: bool) -> str:
+def _escape_text(text: str, html: bool) -> str:
     return escape(text, quote=False) if html else text
 
 
-def _without(free: Sequence[Span], taken: Span) -> list[Span]:
+def _subtract_span(free: Sequence[Span], used: Span) -> list[Span]:
     """The stretches that remain free."""
-    parts = [((low, min(high, taken[0])), (max(low, taken[1]), high)) for low, high in free]
+    parts = [((low, min(high, used[0])), (max(low, used[1]), high)) for low, high in free]
     return [(low, high) for both in parts for low, high in both if low < high]

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regard.tasks.translation.documents.glossary import Match, says
-from regard.tasks.translation.documents.tag_placement import stretch
+from regard.tasks.translation.documents.glossary import Match, contains_term
+from regard.tasks.translation.documents.tag_placement import find_stretch
 from regard.tasks.translation.model_calls import LinkCall, ScoreCall, SearchCall, Steps
 
 if TYPE_CHECKING:
@@ -33,10 +33,12 @@ class Wanting:
     @property
     def pending(self) -> list[Match]:
         """The wishes that are not in the answer yet."""
-        return [wish for wish in self.wishes if not says(self.answer, wish.target)] if self.answer.strip() else []
+        return (
+            [wish for wish in self.wishes if not contains_term(self.answer, wish.target)] if self.answer.strip() else []
+        )
 
 
-def grant(
+def fulfil_wishes(
     translator: Translator, sentences: Sequence[Wanting], *, to: str | None, decoding: DecodingConfig
 ) -> list[str]:
     """Return the answers with the wishes in them; one whose part of the source is linked to nothing is left out."""
@@ -63,16 +65,16 @@ def grant_stepwise(
         if again:
             own = replace(decoding, nbest=1, sample=False)
             prefixes = [edits[n][0] for n in again]
-            found = yield from _complete(translator, [held[n].source for n in again], prefixes, to, own)
+            found = yield from _complete_answers(translator, [held[n].source for n in again], prefixes, to, own)
             for n, text in zip(again, found, strict=True):
-                candidates[n] += [text] if says(text, edits[n][2]) else []
+                candidates[n] += [text] if contains_term(text, edits[n][2]) else []
         likeliest = yield from _choose_likeliest(translator, held, candidates, to)
         for n, answer in likeliest.items():
             held[n].answer = answer
     return [sentence.answer for sentence in held]
 
 
-def _complete(
+def _complete_answers(
     translator: TextSide, texts: Sequence[str], prefixes: Sequence[str], to: str | None, decoding: DecodingConfig
 ) -> Steps[list[str]]:
     """Translate sentences whose answers each begin with a prefix of their own."""
@@ -85,14 +87,14 @@ def _find_edits(sentences: Mapping[int, Wanting], to: str | None) -> Steps[dict[
     """Return, by number, an answer up to and with the next wish, where the replaced stretch ends, and the wish."""
     if not sentences:
         return {}
-    sources, answers = ([getattr(each, name) for each in sentences.values()] for name in ("source", "answer"))
+    sources, answers = ([getattr(wanting, name) for wanting in sentences.values()] for name in ("source", "answer"))
     edits = {}
     links = yield LinkCall(sources, answers, to)
     for (number, sentence), pairs in zip(sentences.items(), links, strict=True):
         stretches = [
             (place, wish.target)
             for wish in sentence.pending
-            if (place := stretch(sentence.source, sentence.answer, pairs, (wish.begin, wish.end))) is not None
+            if (place := find_stretch(sentence.source, sentence.answer, pairs, (wish.begin, wish.end))) is not None
         ]
         if stretches:
             (begin, end), text = min(stretches)
@@ -106,8 +108,8 @@ def _choose_likeliest(
     translator: TextSide, sentences: Sequence[Wanting], candidates: Mapping[int, Sequence[str]], to: str | None
 ) -> Steps[dict[int, str]]:
     """Return, by number, the most probable candidate; the first where none is short enough for the model to read."""
-    owners = [number for number, some in candidates.items() for _ in some]
-    texts = [text for some in candidates.values() for text in some]
+    owners = [number for number, answers in candidates.items() for _ in answers]
+    texts = [text for answers in candidates.values() for text in answers]
     read = translator.encode_many([sentences[number].source for number in owners], to)
     written = translator.target.encode_many(texts, written=True)
     scores = yield ScoreCall(read, written)
@@ -115,4 +117,4 @@ def _choose_likeliest(
     for number, text, score in zip(owners, texts, scores, strict=True):
         if score is not None:
             best[number] = max(best.get(number, (float("-inf"), "")), (sum(score.tokens), text))
-    return {number: best[number][1] if number in best else some[0] for number, some in candidates.items()}
+    return {number: best[number][1] if number in best else answers[0] for number, answers in candidates.items()}

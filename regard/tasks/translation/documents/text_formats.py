@@ -49,10 +49,10 @@ class Part:
 
     def render(self, translations: Sequence[str]) -> list[str]:
         """Return the lines with these translations of its texts."""
-        if all(text.written == one for text, one in zip(self.texts, translations, strict=True)):
+        if all(text.written == translation for text, translation in zip(self.texts, translations, strict=True)):
             return list(self.lines)
-        told = [text.finish(one) for text, one in zip(self.texts, translations, strict=True)]
-        return self.write(told)
+        finished = [text.finish(translation) for text, translation in zip(self.texts, translations, strict=True)]
+        return self.write(finished)
 
 
 def has_letter(text: str) -> bool:
@@ -100,15 +100,15 @@ def split_subtitles(lines: Sequence[str]) -> Iterator[Part]:
             yield Part(tuple(block), "outside cues")
         else:
             yield Part(tuple(block[: timed + 1]), "of times and numbers")
-            yield from _cue(block[timed + 1 :])
+            yield from _split_cue(block[timed + 1 :])
         place = end
 
 
-def _cue(lines: Sequence[str]) -> Iterator[Part]:
+def _split_cue(lines: Sequence[str]) -> Iterator[Part]:
     """The words of one cue as one text, or line by line where two people speak."""
     if len(lines) > 1 and any(SPEAKER.match(line) for line in lines):
         for line in lines:
-            yield from _cue([line])
+            yield from _split_cue([line])
         return
     if not any(map(has_letter, lines)):
         if lines:

@@ -15,7 +15,7 @@ from typing import Any
 from regard.config.paths import real_path
 from regard.config.resuming import Free
 from regard.data.column_names import PICTURE_FILES
-from regard.data.encodings import find
+from regard.data.encodings import find_path
 from regard.data.pictures.decoding import SUFFIXES
 from regard.data.pictures.shelves import Shelf
 from regard.data.pictures.tables import (
@@ -54,9 +54,9 @@ class CaptionFile(SourceFile):
 
 def shelve(file: CaptionFile) -> Shelf:
     """The pictures of a file, each with all its captions; rows that name none, or say nothing, are refused."""
-    if find(file.path).is_dir():
+    if find_path(file.path).is_dir():
         raise ValueError(f"{file.path} is a folder: name the CSV or JSON-lines file with the captions of its pictures")
-    base = find(file.folder) if file.folder else find(file.path).parent
+    base = find_path(file.folder) if file.folder else find_path(file.path).parent
     wanted = None if file.only is None else _names(file.only)
     paths, places, captions = dict[str, Path](), list[str](), dict[str, list[str]]()
     refused, bad = list[tuple[str, str]](), set[str]()

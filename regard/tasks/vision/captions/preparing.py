@@ -17,7 +17,7 @@ from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data.examples import Splits, order_examples
 from regard.data.holdout import count_to_hold_out, hold_out, leave_out_measured
-from regard.data.packing import buckets, number, shuffled
+from regard.data.packing import buckets, number, permute
 from regard.data.pictures.album import PREPARATION, Album, Shape, read_album, shape_of
 from regard.data.pictures.decoding import Fit, Resample
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
@@ -132,7 +132,7 @@ class Lines:
         places = np.arange(block * BLOCK * batch, (block + 1) * BLOCK * batch)
         chosen = order_examples(places, len(self), seed=seed)
         alike = chosen[np.argsort(self.lengths[chosen], kind="stable")]
-        [at] = shuffled(np.array([own]), BLOCK, number(seed, block, 1))
+        [at] = permute(np.array([own]), BLOCK, number(seed, block, 1))
         return alike[at * batch : (at + 1) * batch]
 
     @cached_property
@@ -173,7 +173,7 @@ def prepare(
     config: CaptionsConfig,
     tokenizer_config: TokenizerConfig,
     *,
-    known: Mapping[str, Any] | None = None,
+    parent_config: Mapping[str, Any] | None = None,
     tokenizer: Tokenizer | None = None,
     size: int | None = None,
 ) -> Prepared:
@@ -181,7 +181,7 @@ def prepare(
 
     `known` is the config of a model to go on from: the size and scales of its pictures, unless others are named.
     """
-    before: Any = (known or {}).get("data") or {}
+    before: Any = (parent_config or {}).get("data") or {}
     given = {name: getattr(config, name) or before.get(name) for name in PREPARATION}
     shelves = [shelve(file) for file in config.train]
     given["size"] = given["size"] or size
@@ -214,7 +214,7 @@ def prepare(
         tokenizer=tokenizer,
         report=report,
         summary=lines,
-        fresh=known is None,
+        fresh=parent_config is None,
         shape=shape,
         mean=mean,
         std=std,

@@ -14,14 +14,14 @@ from regard.training.task import NAMED, SURE, Claim, Given, data_section
 SENTENCE = "pictures with captions: training a captioner"
 
 
-def recognise(given: Given) -> Claim | None:
+def recognise(inputs: Given) -> Claim | None:
     """Files that somebody calls captions, and tables with a column of paths of pictures and one of captions."""
-    if given.to is not None:
+    if inputs.to is not None:
         return None
-    if not given.told and not all(not is_folder(name) and _captions(name) for name in given.files):
+    if not inputs.is_declared and not all(not is_folder(name) and _captions(name) for name in inputs.files):
         return None
-    train, valid = ([{"path": name} for name in names] for names in (given.files, given.valid))
-    return Claim(data_section(train, valid), SENTENCE, SURE if given.told else NAMED)
+    train, valid = ([{"path": name} for name in names] for names in (inputs.files, inputs.valid))
+    return Claim(data_section(train, valid), SENTENCE, SURE if inputs.is_declared else NAMED)
 
 
 def _captions(name: str) -> bool:

@@ -62,7 +62,7 @@ class Kept:
             "scales": [each.flatten().tolist() for each in (self.scaling.mean, self.scaling.std)],
         }
         contents |= {"mirrored": True} if self.mirrored else {}
-        return caches.cached("regions", contents, self._build)["regions"]
+        return caches.cached_arrays("regions", contents, self._build)["regions"]
 
     @torch.no_grad()
     def _build(self, builder: caches.Builder) -> None:

@@ -22,10 +22,10 @@ from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.config.words import quantity
 from regard.data.examples import TensorBatch
-from regard.data.pictures.album import PREPARATION, enlarged, remembered
+from regard.data.pictures.album import PREPARATION, note_enlarged, sample_digests
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import TokenizerConfig
-from regard.metrics.captions import judged
+from regard.metrics.captions import score_captions
 from regard.metrics.likelihood import IGNORE
 from regard.models.captioner import CaptionerConfig, TransformerCaptionerConfig
 from regard.models.writers import Looks
@@ -40,8 +40,8 @@ from regard.tasks.vision.opening import patch_size
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, evenly
+from regard.training.pace import default_run_length, round_between
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, sample_evenly
 
 Part = Literal["train", "valid"]
 CHUNK = 128  # captions, or pictures, that one process measures at a time
@@ -141,7 +141,7 @@ class Captions(Task):
         sides = self._sides.items() if kept else ()
         self.kept = {side: Kept(model, own, self.augment, mirrored=mirrored[side]) for side, own in sides}
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {quantity(data.batch, 'caption')}"]
-        self.notes += enlarged(patch_size(recipe.model.encoder), *(own.album for own in self._sides.values()))
+        self.notes += note_enlarged(patch_size(recipe.model.encoder), *(own.album for own in self._sides.values()))
         if kept:
             regions, features = recipe.model.read
             size = 2 * regions * features * ((1 + self.mirrored) * len(prepared.train) + len(prepared.valid))
@@ -157,20 +157,20 @@ class Captions(Task):
         tokenizer = read_tokenizer(known) if known is not None and "tokenizer.json" in known.files else None
         before = None if known is None else known.config
         size = recipe.model.encoder.size or None
-        return preparing.prepare(recipe.data, recipe.tokenizer, known=before, tokenizer=tokenizer, size=size)
+        return preparing.prepare(recipe.data, recipe.tokenizer, parent_config=before, tokenizer=tokenizer, size=size)
 
     @staticmethod
     def default_settings(recipe: CaptionsRecipe, prepared: Prepared) -> dict[str, Any]:
         """An encoder that learns where there is none to start from, and an end that so many captions ask for."""
         captions = prepared.report["train"]["captions"]
-        batch = between(8, captions // 40, 64)
+        batch = round_between(8, captions // 40, 64)
         rows = math.ceil(captions / batch)
         encoder = sizes_for(recipe.model.encoder, len(prepared.train), prepared.shape.size)
         return {
             "data": {"batch": batch},
             "model": {"tuned": prepared.fresh, "encoder": encoder},
             "optim": {"name": "adamw", "rate": 5e-4, "schedule": "cosine"},
-            "training": pace(recipe.training, rows=rows, steps=between(300, PASSES * rows, 50_000)),
+            "training": default_run_length(recipe.training, rows=rows, steps=round_between(300, PASSES * rows, 50_000)),
         }
 
     @staticmethod
@@ -220,7 +220,7 @@ class Captions(Task):
         """Which of the kept regions are shown: some of the mirrored pictures' in training, if those are kept too."""
         if part != "train" or not self.mirrored:
             return pictures
-        return pictures + len(self.prepared.train) * self.augment.flipped(places)
+        return pictures + len(self.prepared.train) * self.augment.draw_flips(places)
 
     def origins(self, batch: CaptionBatch) -> list[str]:
         """Where the pictures of these captions are named, the longest caption first."""
@@ -279,14 +279,16 @@ class Captions(Task):
         chunks = [range(first, min(first + CHUNK, len(self.valid))) for first in range(0, len(self.valid), CHUNK)]
         losses = spread(self._surprise, chunks)
         side = self.prepared.valid
-        pictures = list(evenly(range(len(side)), self.recipe.objective.judged))
+        pictures = list(sample_evenly(range(len(side)), self.recipe.objective.judged))
         blocks = [pictures[first : first + CHUNK] for first in range(0, len(pictures), CHUNK)]
         answers = [text for block in spread(self._written, blocks) for text in block]
         references = [side.texts[picture] for picture in pictures]
-        scores = judged(answers, references)
+        scores = score_captions(answers, references)
         samples = [
             {"picture": side.name(picture), "reference": side.texts[picture][0], "answer": answer}
-            for picture, answer in evenly(list(zip(pictures, answers, strict=True)), self.recipe.objective.samples)
+            for picture, answer in sample_evenly(
+                list(zip(pictures, answers, strict=True)), self.recipe.objective.samples
+            )
         ]
         tokens = sum(count for _, count in losses)
         metrics = {"loss": sum(loss for loss, _ in losses) / max(tokens, 1)}
@@ -321,7 +323,7 @@ class Captions(Task):
         plain = config.plain(self.recipe.data)
         file = config.plain(replace(self.recipe.data.train[0], path="", folder=None, only=None))
         told = {name: plain[name] for name in (*PREPARATION, "plain") if plain[name] is not None}
-        return {**told, "file": file, "learnt": remembered(self.prepared.train.marks)}
+        return {**told, "file": file, "learnt": sample_digests(self.prepared.train.marks)}
 
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""

@@ -20,8 +20,8 @@ from regard.attention.hardware import device_of
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Length, Range, Small, Whole
-from regard.data.normalise import TextConfig, recorded
-from regard.data.pictures.album import ALLOWED, Shape, enlarged, met, scales_of
+from regard.data.normalise import TextConfig, read_text_settings
+from regard.data.pictures.album import ALLOWED, Shape, note_enlarged, note_learnt_pictures, scales_of
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
@@ -34,7 +34,7 @@ from regard.interpret.items import Item, Weights, tokens
 from regard.interpret.trace import Trace
 from regard.interpret.watch import SearchWatcher, attention_names, watch
 from regard.metrics import gender
-from regard.metrics.captions import NOTE, judged
+from regard.metrics.captions import NOTE, score_captions
 from regard.metrics.scores import Judged, Scores
 from regard.models.inference import ENOUGH, Ready, pays
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
@@ -207,7 +207,7 @@ class CaptionWriter(Face):
             pixels = side.pixels(np.arange(first, min(first + settings.batch, len(side))))
             answers += [one.text for one in self.written(self._read(torch.from_numpy(pixels), fast=True), settings)]
         names, notes = [side.name(n) for n in range(len(side))], [f"{settings.beams} beams", *side.album.summary]
-        notes += enlarged(self.patch, side.album) + met(side.album, self.data.get("learnt"))
+        notes += note_enlarged(self.patch, side.album) + note_learnt_pictures(side.album, self.data.get("learnt"))
         return scored(name or self.name, names, answers, side.texts, notes=notes)
 
     def attention_names(self) -> list[str]:
@@ -312,7 +312,7 @@ class CaptionWriter(Face):
 
 def read_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     """The tokenizer of a checkpoint."""
-    how = TextConfig(normalise=recorded(checkpoint.config.get("tokenizer"))["normalise"])
+    how = TextConfig(normalise=read_text_settings(checkpoint.config.get("tokenizer"))["normalise"])
     return Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
 
 
@@ -332,12 +332,12 @@ def scored(
     notes: Sequence[str] = (),
 ) -> Scores:
     """How good captions are beside those that people wrote, whoever wrote them."""
-    scores = judged(answers, references)
+    scores = score_captions(answers, references)
     worth = scores["CIDEr-D"].counts[:, 0]
     examples = [
         Judged(n + 1, pictures[n], " | ".join(references[n]), answers[n], float(worth[n])) for n in range(len(answers))
     ]
-    people = gender.measured(answers, references)
+    people = gender.measure_activities(answers, references)
     tables = [gender.table(people)] if any(one.captions for one in people) else []
     details = {"people": {one.name: one.plain() for one in people}} if tables else {}
     notes = (NOTE, scores["BLEU-4"].signature, *notes, *([gender.NOTE] if tables else []))

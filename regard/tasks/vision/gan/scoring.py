@@ -20,15 +20,15 @@ from regard import checkpoint, config
 from regard.attention.hardware import device_of
 from regard.data.pictures.album import FINE, shape_of
 from regard.data.pictures.shelves import PictureFile, has_test_part, shelve
-from regard.metrics.made import frechet, nearest, variety
+from regard.metrics.made import frechet_distance, nearest_neighbours, variety
 from regard.metrics.scores import Judged, Scores, Table
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.tasks.vision import preparing
 from regard.tasks.vision.classifier import PictureClassifier
 from regard.tasks.vision.gan.task import coarse
 from regard.tasks.vision.preparing import Side
 from regard.training.run import Run
-from regard.training.task import evenly
+from regard.training.task import sample_evenly
 
 if TYPE_CHECKING:
     from regard.tasks.vision.gan.maker import PictureMaker
@@ -65,16 +65,18 @@ def scored(
     asked = [maker.classes[number] for number in numbers]
     pixels = maker.pixels(maker.noise(count, seed), torch.from_numpy(numbers))
     made, there = sight(pixels), sight(_bytes(real, count))
-    floor = _halves(there) if learnt is None else frechet(sight(_bytes(learnt, count)).features, there.features)
-    there_labels = real.labels[np.array(evenly(range(len(real)), count))]
+    floor = (
+        _halves(there) if learnt is None else frechet_distance(sight(_bytes(learnt, count)).features, there.features)
+    )
+    there_labels = real.labels[np.array(sample_evenly(range(len(real)), count))]
     own, usual = variety(_shades(pixels), numbers), variety(_shades(_bytes(real, count)), there_labels)
     metrics = {
-        "Frechet distance": averaged([frechet(made.features, there.features)], lower=True),
-        "real against real": averaged([floor], lower=True),
+        "Frechet distance": mean_statistics([frechet_distance(made.features, there.features)], lower=True),
+        "real against real": mean_statistics([floor], lower=True),
     }
     if made.labels:
-        metrics["asked class, %"] = averaged([100.0 * (a == b) for a, b in zip(asked, made.labels, strict=True)])
-    metrics["variety"] = averaged([own / max(usual, 1e-6)])
+        metrics["asked class, %"] = mean_statistics([100.0 * (a == b) for a, b in zip(asked, made.labels, strict=True)])
+    metrics["variety"] = mean_statistics([own / max(usual, 1e-6)])
     measures, tables = {"made pictures": f"{count:,}"}, list[Table]()
     if learnt is not None:
         near, tables = _neighbours(pixels[:NEIGHBOURS], asked, real, learnt)
@@ -162,7 +164,7 @@ def _looked(eye: PictureClassifier, pixels: Bytes) -> Seen:
 
 def _bytes(side: Side, count: int) -> Bytes:
     """So many pictures, from all parts of the list."""
-    return torch.from_numpy(side.pixels(np.array(evenly(range(len(side)), count))))
+    return torch.from_numpy(side.pixels(np.array(sample_evenly(range(len(side)), count))))
 
 
 def _shades(pixels: Bytes) -> Float[np.ndarray, "pictures features"]:
@@ -174,14 +176,14 @@ def _halves(seen: Seen) -> float:
     """The distance of every second picture from the others: fewer pictures than are compared, so rather too large."""
     if len(seen.features) < 4:
         return 0.0
-    return frechet(seen.features[::2], seen.features[1::2])
+    return frechet_distance(seen.features[::2], seen.features[1::2])
 
 
 def _neighbours(pixels: Bytes, asked: Sequence[str], real: Side, learnt: Side) -> tuple[dict[str, str], list[Table]]:
     """How near training pictures are to made ones, beside how near they are to real ones that were not learnt from."""
     among = torch.from_numpy(learnt.pixels(np.arange(len(learnt)))).flatten(1).float().numpy() / 255
-    found, far = nearest(pixels.flatten(1).float().numpy() / 255, among)
-    _, usual = nearest(_bytes(real, len(pixels)).flatten(1).float().numpy() / 255, among)
+    found, far = nearest_neighbours(pixels.flatten(1).float().numpy() / 255, among)
+    _, usual = nearest_neighbours(_bytes(real, len(pixels)).flatten(1).float().numpy() / 255, among)
     rows = [
         (str(k + 1), asked[k], learnt.place(int(found[k])).rsplit("/", 1)[-1], f"{far[k]:.3f}")
         for k in np.argsort(far, kind="stable")[:SHOWN].tolist()

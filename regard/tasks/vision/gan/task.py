@@ -20,8 +20,8 @@ from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
 from regard.data.pictures.album import Shape, shape_of
 from regard.data.pictures.shelves import shelve
-from regard.metrics.made import frechet, variety
-from regard.models.sagan import SAGANConfig, flattery, frozen, hinge
+from regard.metrics.made import frechet_distance, variety
+from regard.models.sagan import SAGANConfig, flattery, freeze_weights, hinge
 from regard.tasks.card import card
 from regard.tasks.vision import preparing
 from regard.tasks.vision.classification import PictureBatch, on_device
@@ -30,8 +30,8 @@ from regard.tasks.vision.recognition import recognise
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace, power
-from regard.training.task import Claim, Evaluation, Given, Goal, Spread, Step, Task, alone, evenly
+from regard.training.pace import default_run_length, power_of_two_below, round_between
+from regard.training.task import Claim, Evaluation, Given, Goal, Spread, Step, Task, alone, sample_evenly
 
 CHUNK = 100  # pictures made at a time
 PASSES = 100  # over the pictures, where nobody says how long to train
@@ -131,9 +131,9 @@ class PictureMaking(Task):
         self.natural = shape_of(shelves, None, None, recipe.data.fit)[:2]  # before they were resized, if they were
 
     @staticmethod
-    def recognise(given: Given) -> Claim | None:
+    def recognise(inputs: Given) -> Claim | None:
         """Pictures, where this task is asked for by its name: by themselves they are to be classified."""
-        claim = recognise(given) if given.settings.get("task") == GANRecipe.task else None
+        claim = recognise(inputs) if inputs.settings.get("task") == GANRecipe.task else None
         return None if claim is None else replace(claim, sentence=SENTENCE)
 
     @staticmethod
@@ -145,10 +145,10 @@ class PictureMaking(Task):
     def default_settings(recipe: GANRecipe, prepared: Prepared) -> dict[str, Any]:
         """Batches and an end that so many pictures ask for; gradients of two rivals are not clipped."""
         amount = len(prepared.train)
-        batch = between(8, power(amount / 10), 64)
+        batch = round_between(8, power_of_two_below(amount / 10), 64)
         rows = math.ceil(amount / batch)
-        steps = between(500, PASSES * rows, 50_000)
-        paced = pace(recipe.training, rows=rows, steps=steps)
+        steps = round_between(500, PASSES * rows, 50_000)
+        paced = default_run_length(recipe.training, rows=rows, steps=steps)
         return {
             "data": {"size": prepared.shape.size, "channels": prepared.shape.channels, "batch": batch},
             "training": {**paced, "patience": None, "clip": None, "ema": 0.999},
@@ -196,7 +196,7 @@ class PictureMaking(Task):
         noise = torch.randn(len(batch), self.recipe.model.noise, device=self.device)
         if part == GENERATOR:
             made = self.model(noise, batch.labels)
-            with frozen(self.model.discriminator):
+            with freeze_weights(self.model.discriminator):
                 loss = flattery(self.model.judge(made, batch.labels))
             return Step(loss=loss, weight=len(batch), counts=counts)
         with torch.no_grad():
@@ -227,12 +227,12 @@ class PictureMaking(Task):
                 f"the generator collapsed: made pictures of one class vary {own:.3f} times as much as real ones, less "
                 f"than objective.variety={bound}: lower optim.generator.rate, or begin with another training.seed"
             )
-        return Evaluation({"distance": frechet(real, found), "variety": own}, failed=why)
+        return Evaluation({"distance": frechet_distance(real, found), "variety": own}, failed=why)
 
     def _known(self) -> tuple[np.ndarray, np.ndarray, float]:
         """The labels of the pictures that are made at an evaluation, held-out pictures seen coarsely, their variety."""
         side, count = self.prepared.valid, max(2, self.recipe.objective.judged)
-        chosen = np.array(evenly(range(len(side)), count))
+        chosen = np.array(sample_evenly(range(len(side)), count))
         real = coarse(torch.from_numpy(side.pixels(chosen)).float() / 127.5 - 1).numpy()
         if len(real) < 2:
             real = np.repeat(real, 2, 0)

@@ -16,13 +16,21 @@ from torch import Tensor
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Whole
-from regard.data.pictures.decoding import Fit, Look, Unusable, decoded, from_array, look, quiet
+from regard.data.pictures.decoding import (
+    Fit,
+    PictureHeader,
+    Unusable,
+    decode_array,
+    decode_picture,
+    read_header,
+    silence_pillow,
+)
 from regard.data.pictures.shelves import has_test_part
 from regard.decoding.constraints import Forbid
 from regard.decoding.generate import generate
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
-from regard.metrics.significance import averaged
+from regard.metrics.significance import mean_statistics
 from regard.models.inference import Ready
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, check_input
 from regard.tasks.trained import DirectAnswers, Extra, chosen, described, revived
@@ -180,15 +188,15 @@ class Painter(DirectAnswers):
         alphabet = self.alphabet
         form: Any = {"size": alphabet.size, "channels": alphabet.channels, "fit": fit or "crop"}
         try:
-            with quiet():
+            with silence_pillow():
                 if fit is None:
                     seen = _look(given)
                     sides = seen.width, seen.height
                     preparing.alike(called(given), sides, grey=seen.grey, alphabet=alphabet, fits=fits)
                 if isinstance(given, np.ndarray):
-                    pixels = from_array(given, **form)
+                    pixels = decode_array(given, **form)
                 else:
-                    pixels = decoded(Path(given), **form).pixels
+                    pixels = decode_picture(Path(given), **form).pixels
         except Unusable as error:
             raise ValueError(f"{called(given)}: {error}") from None
         return alphabet.tokens(torch.from_numpy(np.stack([pixels])).to(device_of(self.model)))
@@ -231,7 +239,7 @@ class Painter(DirectAnswers):
         each = {unit.name: [one / math.log(2) / places for one in own]}
         learnt = [str(train)] if train else [str(path) for path in files if has_test_part(str(path))]
         each |= self._controls(side, learnt, fit)
-        statistics = {key: averaged(values, lower=True) for key, values in each.items()}
+        statistics = {key: mean_statistics(values, lower=True) for key, values in each.items()}
         notes = [] if len(each) > 1 else ["No tables to compare with: name training pictures, -s train=FOLDER."]
         if self.alphabet.palette is not None:
             notes.append(f"Bits of {len(self.alphabet.palette)} colours: they are not bits per dimension.")
@@ -263,9 +271,9 @@ class Painter(DirectAnswers):
         return found
 
 
-def _look(given: Given) -> Look:
+def _look(given: Given) -> PictureHeader:
     """The sides of a picture and whether it is grey."""
     if not isinstance(given, np.ndarray):
-        return look(Path(given))
+        return read_header(Path(given))
     height, width, *rest = (*given.shape, 0)[: max(2, given.ndim)]
-    return Look(width, height, rest in ([], [1]))
+    return PictureHeader(width, height, rest in ([], [1]))

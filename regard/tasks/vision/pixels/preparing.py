@@ -20,7 +20,7 @@ from regard.data.pictures.decoding import Fit
 from regard.data.pictures.shelves import PictureFile, Shelf, shelve
 from regard.tasks.vision.pixels.tokens import Alphabet, fitted
 from regard.tasks.vision.preparing import Side, choose_training_pictures, held_out
-from regard.training.task import evenly
+from regard.training.task import sample_evenly
 
 SAMPLED = 2048  # pictures that a palette is fitted to
 POINTS = 1 << 17  # pixels of them
@@ -147,10 +147,10 @@ def written_palette(palette: Tensor) -> list[str]:
 
 def _palette(train: Side, config: PixelsConfig) -> Tensor:
     """Colours that stand for those of the training pictures."""
-    some = torch.from_numpy(train.pixels(np.array(evenly(range(len(train)), SAMPLED))))
+    some = torch.from_numpy(train.pixels(np.array(sample_evenly(range(len(train)), SAMPLED))))
     points = some.permute(0, 2, 3, 1).flatten(0, 2)
     assert config.colours is not None
-    return fitted(points[torch.tensor(evenly(range(len(points)), POINTS))], config.colours, seed=config.seed)
+    return fitted(points[torch.tensor(sample_evenly(range(len(points)), POINTS))], config.colours, seed=config.seed)
 
 
 def _side(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = "raise data.reject") -> Side:

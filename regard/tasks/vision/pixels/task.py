@@ -32,7 +32,7 @@ from regard.tasks.vision.preparing import Side, row
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.pace import between, pace
+from regard.training.pace import default_run_length, round_between
 from regard.training.task import (
     SURE,
     Claim,
@@ -119,11 +119,11 @@ class Pixels(Task):
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {data.batch:,} pictures"]
 
     @staticmethod
-    def recognise(given: Given) -> Claim | None:
+    def recognise(inputs: Given) -> Claim | None:
         """Pictures, if somebody says that their pixels are to be learnt."""
-        if given.to is not None or given.settings.get("task") != PixelsRecipe.task:
+        if inputs.to is not None or inputs.settings.get("task") != PixelsRecipe.task:
             return None
-        train, valid = ([{"path": name} for name in names] for names in (given.files, given.valid))
+        train, valid = ([{"path": name} for name in names] for names in (inputs.files, inputs.valid))
         return Claim(data_section(train, valid), SENTENCE, SURE)
 
     @staticmethod
@@ -135,7 +135,7 @@ class Pixels(Task):
     def default_settings(recipe: PixelsRecipe, prepared: Prepared) -> dict[str, Any]:
         """A size, an optimizer and an end that so many pictures ask for."""
         amount, alphabet = len(prepared.train), prepared.alphabet
-        batch = between(4, (1 << 16) / alphabet.places, 128)
+        batch = round_between(4, (1 << 16) / alphabet.places, 128)
         rows = math.ceil(amount / batch)
         width, heads, depth = next((sizes for most, sizes in SIZES if amount <= most), LARGE)
         own = {"width": width, "heads": heads, "hidden": 4 * width, "depth": depth}
@@ -144,7 +144,9 @@ class Pixels(Task):
             "data": {**shape, "batch": batch},
             "model": {**own, "above": max(1, depth // 2)} if recipe.model.name == "axial" else own,
             "optim": {"name": "adamw", "rate": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "schedule": "cosine"},
-            "training": pace(recipe.training, rows=rows, steps=between(300, PASSES * rows, 100_000)),
+            "training": default_run_length(
+                recipe.training, rows=rows, steps=round_between(300, PASSES * rows, 100_000)
+            ),
         }
 
     @staticmethod

@@ -11,9 +11,9 @@ import regard
 from regard.tasks.translation.alignment import links, looks
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.glossary import Match, Terms
-from regard.tasks.translation.documents.tag_placement import stretch
-from regard.tasks.translation.documents.terms import Wanting, grant
-from regard.tasks.translation.teacher_forcing import forced
+from regard.tasks.translation.documents.tag_placement import find_stretch
+from regard.tasks.translation.documents.terms import Wanting, fulfil_wishes
+from regard.tasks.translation.teacher_forcing import score_tokens
 from regard.tasks.translation.translator import Translator
 
 PAGE = (
@@ -68,13 +68,13 @@ def test_a_wish_takes_the_place_of_the_models_own_word(translator):
     own = translator.translate("Le chat noir dort.")
     wish = Match(3, 7, "wolf")
     [pairs] = links(translator, ["Le chat noir dort."], [own])
-    place = stretch("Le chat noir dort.", own, pairs, (wish.begin, wish.end))
+    place = find_stretch("Le chat noir dort.", own, pairs, (wish.begin, wish.end))
     wanting = [
         Wanting("Le chat noir dort.", own, [wish]),
         Wanting("Le roi dort.", "The king sleeps.", [Match(3, 6, "king")]),
         Wanting("Le roi dort.", "", [Match(3, 6, "king")]),
     ]
-    granted, unchanged, empty = grant(translator, wanting, to=None, decoding=translator.decoding)
+    granted, unchanged, empty = fulfil_wishes(translator, wanting, to=None, decoding=translator.decoding)
     assert place is not None
     assert granted.lower().startswith(own[: place[0]].lower() + "wolf")
     assert (unchanged, empty) == ("The king sleeps.", "")
@@ -85,8 +85,8 @@ def test_wishes_granted_together_are_those_granted_one_by_one(translator):
     wishes = [[Match(3, 7, "wolf"), Match(8, 12, "white")], [Match(3, 6, "boy")], []]
     answers = translator.translate(texts)
     wanting = [Wanting(*each) for each in zip(texts, answers, wishes, strict=True)]
-    together = grant(translator, wanting, to=None, decoding=translator.decoding)
-    alone = [grant(translator, [each], to=None, decoding=translator.decoding)[0] for each in wanting]
+    together = fulfil_wishes(translator, wanting, to=None, decoding=translator.decoding)
+    alone = [fulfil_wishes(translator, [each], to=None, decoding=translator.decoding)[0] for each in wanting]
     assert together == alone
     assert together[2] == answers[2]
     assert [each.answer for each in wanting] == answers, "what was asked is left as it was"
@@ -98,9 +98,13 @@ def test_an_answer_longer_than_the_model_reads_is_neither_linked_nor_scored(tran
     assert len(translator.target.encode(long, written=True)) >= room
     assert links(translator, ["Le roi dort.", "Le roi dort."], [long, "The king sleeps."])[0] == []
     wanting = [Wanting("Le roi dort.", long, [Match(3, 6, "boy")])]
-    assert grant(translator, wanting, to=None, decoding=translator.decoding) == [long]
+    assert fulfil_wishes(translator, wanting, to=None, decoding=translator.decoding) == [long]
     with pytest.raises(ValueError, match=f"and the model knows {room} positions"):
-        list(forced(translator, [translator.encode("Le roi dort.")], [translator.target.encode(long, written=True)]))
+        list(
+            score_tokens(
+                translator, [translator.encode("Le roi dort.")], [translator.target.encode(long, written=True)]
+            )
+        )
 
 
 def test_a_translator_looks_the_same_whether_it_writes_or_reads_its_answer(translator):

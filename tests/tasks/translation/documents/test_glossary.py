@@ -43,14 +43,14 @@ TERMS = Terms.of(
     ],
 )
 def test_terms_are_found_as_words_in_any_case_and_the_longest_wins(text, wanted):
-    assert TERMS.wanted(text) == wanted
+    assert TERMS.required_targets(text) == wanted
 
 
 def test_the_translation_takes_the_case_of_what_was_found_where_that_means_something():
-    assert TERMS.wanted("LE CHAT NOIR") == ["PANTHER"]
-    assert TERMS.wanted("Le Chat dort") == ["Cat"]
-    assert TERMS.wanted("Chat :") == ["Cat"]
-    assert TERMS.wanted("Chat perdu") == ["cat"]  # a capital because the sentence begins
+    assert TERMS.required_targets("LE CHAT NOIR") == ["PANTHER"]
+    assert TERMS.required_targets("Le Chat dort") == ["Cat"]
+    assert TERMS.required_targets("Chat :") == ["Cat"]
+    assert TERMS.required_targets("Chat perdu") == ["cat"]  # a capital because the sentence begins
 
 
 @given(st.text(alphabet="chatnoir 'L-é猫.\u0301", max_size=30))
@@ -58,7 +58,7 @@ def test_matches_are_in_order_apart_and_what_they_say(text):
     matches = TERMS.matches(text)
     for one, other in pairwise(matches):
         assert one.end <= other.begin
-    assert [match.target for match in matches if match.target not in TERMS.wanted(text)] == []
+    assert [match.target for match in matches if match.target not in TERMS.required_targets(text)] == []
 
 
 @given(st.lists(st.tuples(st.text(alphabet="abc ", min_size=1).map(str.strip).filter(bool), st.just("x")), min_size=1))
@@ -79,7 +79,7 @@ def test_a_file_is_read_with_comments_empty_lines_and_repetitions(tmp_path: Path
     file.write_text("\ufeff# our words\n\nchat\tcat\r\n#note\tfootnote\n chat \tcat\n", encoding="utf-8")
     terms = load(str(file))
     assert len(terms) == 2
-    assert terms.wanted("#note: le chat") == ["footnote", "cat"]
+    assert terms.required_targets("#note: le chat") == ["footnote", "cat"]
 
 
 @pytest.mark.parametrize(

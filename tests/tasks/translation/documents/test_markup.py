@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.tasks.translation.documents.markup import Marked, cut, parse
-from regard.tasks.translation.documents.tag_placement import diagonal, restore, strongest
+from regard.tasks.translation.documents.tag_placement import diagonal_links, restore, strongest_links
 
 WORDS = ["le", "chat", "noir", "l'eau", "5", "&lt;", "&amp;", "dort.", "Œuf", "!", "&#233;t&eacute;"]
 SAID = ["the", "cat", "<b>", "&", "it's", "X1", "X2", "x1", "X1s", "X12", "({", ".", "\u00a0", "été", "猫X2は"]
@@ -175,7 +175,7 @@ def test_formulas_stay_words_and_protected_text_is_kept():
     [marked] = parse('H<sub>2</sub>O et <span translate="no">Le Monde</span> en <var>x</var>')
     assert list(marked.kept.values()) == ["H<sub>2</sub>O", '<span translate="no">Le Monde</span>', "<var>x</var>"]
     assert marked.plain == "X1 et X2 en X3"
-    assert marked.forced == ["X1", "X2", "X3"]
+    assert marked.required_phrases == ["X1", "X2", "X3"]
 
 
 def test_a_stand_in_is_never_a_word_of_the_text_and_names_come_first():
@@ -202,10 +202,10 @@ def test_languages_without_spaces_keep_their_placeholders():
 
 def test_links_are_the_largest_weights():
     weights = [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]]
-    assert strongest(weights) == [(0, 0), (1, 0), (2, 1)]
-    assert strongest([]) == []
-    assert diagonal(3, 3) == [(0, 0), (1, 1), (2, 2)]
-    assert diagonal(2, 4) == [(0, 0), (0, 1), (1, 2), (1, 3)]
+    assert strongest_links(weights) == [(0, 0), (1, 0), (2, 1)]
+    assert strongest_links([]) == []
+    assert diagonal_links(3, 3) == [(0, 0), (1, 1), (2, 2)]
+    assert diagonal_links(2, 4) == [(0, 0), (0, 1), (1, 2), (1, 3)]
 
 
 def test_hostile_input_takes_a_moment():
