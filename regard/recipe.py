@@ -87,8 +87,8 @@ def order(
 ) -> Order:
     """What a recipe, files and settings ask for together: files take the place of those in the recipe.
 
-    `asked` is a recipe, as a YAML file or a mapping, or files to learn from, or a list of both; `given` may say more of
-    the files. A `task` is a class of one's own.
+    `recipe_or_files` is a recipe, as a YAML file or a mapping, or files to learn from, or a list of both; `inputs` may
+    say more of the files.
     """
     if task is not None and not (isinstance(task, type) and issubclass(task, Task)):
         raise ValueError(f"task must be a class derived from regard.training.task.Task, not {quote(task)}")

@@ -1,7 +1,7 @@
 """Prepared data on disk, found by content: folders named by what they were made of, written whole, checked before use.
 
-`entry` keeps whatever files a builder writes, `cached` arrays that are mapped into memory. Both compare every byte with
-a digest before they answer; what is damaged is built again, and a note says so.
+`ensure_entry` keeps files that a builder writes, `cached_arrays` arrays that are mapped into memory. Both compare every
+byte with a digest before they answer; what is damaged is built again, and a note says so.
 """
 
 from __future__ import annotations

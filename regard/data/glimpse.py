@@ -90,7 +90,7 @@ class Glimpse:
     def at(cls, name: str, *, declared: bool = False) -> Glimpse:
         """A look at this file; one that is not there, or empty, is an error.
 
-        Where nobody `told` what it holds, neither may it be a single line that is too long to look at.
+        Where nobody `declared` what it holds, neither may it be a single line that is too long to look at.
         """
         find_file(name)
         if suffix(name) == MEMORY_SUFFIX:
@@ -194,7 +194,7 @@ def text_file(look: Glimpse) -> dict[str, Any] | None:
 
 
 def text_file_at(name: str, *, declared: bool) -> dict[str, Any] | None:
-    """The settings by which the file of this name is read as text; what is `told` to be text is read as some."""
+    """The settings by which the file of this name is read as text; what is `declared` to be text is read as some."""
     if (marks := describe_marks(name)) is not None:
         if declared:
             raise ValueError(marks)

@@ -1,7 +1,7 @@
 """LoRA: a matrix stays as it is, and the product of two thin ones beside it learns (Hu et al. 2022).
 
 A checkpoint holds the matrices, the thin ones and their scale under names of their own, so that whoever uses or goes on
-from it can add them up (`folded`): what is used is a model like any other, and the head is always with it.
+from it can add them up (`merge_lora`): what is used is a model like any other, and the head is always with it.
 """
 
 from __future__ import annotations

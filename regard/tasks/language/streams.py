@@ -132,7 +132,7 @@ class Texts(Splits[Stream, Stream]):
 
 
 def prepare(config: StreamConfig, how: UnitsConfig, parent_tokenizer: Tokenizer | None = None) -> Texts:
-    """Read and tokenise the files, or find them in the cache; `known` units are used as they are."""
+    """Read and tokenise the files, or load them from the cache; units of a model to start from are used as they are."""
     names = [file.path for file in (*config.train, *config.valid)]
     stamps = {name: _file_stamp(name) for name in names}
     digests = {name: digest(name) for name in names}
