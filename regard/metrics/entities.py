@@ -33,7 +33,7 @@ def are_entities(tags: Sequence[str]) -> bool:
 
 
 def is_orphan_tag(previous: str | None, tag: str) -> bool:
-    """Whether a tag continues an entity that did not begin; `previous` is the tag of the word before, if there is one."""
+    """True if a tag continues an entity that did not begin; `previous` is the tag of the word before, if any."""
     return tag.startswith("I-") and (previous is None or previous[:2] not in ("B-", "I-") or previous[2:] != tag[2:])
 
 
