@@ -164,6 +164,8 @@ def train(
     settings = order.settings
     if not (order.task or settings.keys() & {"data", "task"}) or _lacks_data(settings, order.task):
         raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
+    if strange := [callback for callback in callbacks if not isinstance(callback, Callback)]:
+        raise ValueError(f"{quote(strange[0])} is no callback: derive it from regard.training.callbacks.Callback")
     with distributed.team() as team:
         task, recipe = resolve(settings, order.task)
         team.admit(task, recipe.task, recipe.training.accumulate)

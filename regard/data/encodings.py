@@ -66,6 +66,8 @@ def guess_encoding(data: bytes) -> str | None:
         if len(data) >= 8 and data[first::2].count(0) > 0.9 * len(data[first::2]) and not data[1 - first :: 2].count(0):
             return name
     high = bytes(byte for byte in data if byte >= 0x80)
+    if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", data):  # no text has such control characters
+        return None
     lone = re.search(rb"[\x80-\xff]{4}|\xed[\xa0-\xbf][\x80-\xbf]", data) is None  # letters with accents stand alone
     return "WINDOWS-1252" if high and lone and not high.translate(None, WESTERN) else None
 

@@ -43,7 +43,7 @@ def read_units(blocks: Iterable[bytes], path: str, report: LineReport, *, file: 
                     report.drop("blank", file, line)
             parser.units.clear()
     except expat.ExpatError as error:
-        raise ValueError(f"{path}:{error.lineno}: broken XML ({expat.ErrorString(error.code)}): mend it") from None
+        raise ValueError(parser.describe(error)) from None
 
 
 def split_units(
@@ -54,6 +54,8 @@ def split_units(
     sample = list(islice(units, SAMPLE))
     in_full = any(_has_variants(versions) for _, versions in sample)
     languages = list(dict.fromkeys(_column(code, in_full) for _, versions in sample for code, _ in versions))
+    if len(languages) == 1:
+        raise ValueError(f"{path} has texts in one language only, {languages[0]}: a translation needs two")
     yield 1, languages
     for line, versions in chain(sample, units):
         texts: dict[str, str] = {}
@@ -82,7 +84,7 @@ class _UnitParser:
         self.open: list[str] = []
         self.line, self.versions = 0, list[tuple[str, str]]()
         self.language, self.pieces, self.size, self.problem = "", list[str](), 0, ""
-        self.waiting = 0
+        self.waiting, self.bytes_read = 0, 0
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
@@ -93,9 +95,16 @@ class _UnitParser:
     def feed(self, block: bytes) -> None:
         """Parse more of the file; an empty block is its end."""
         self.waiting += len(block)
+        self.bytes_read += len(block)
         self.parser.Parse(block, not block)
         if self.waiting > LARGEST_TAG:
             self._fail(f"nothing begins or ends in {LARGEST_TAG:,} bytes of XML: mend the file")
+
+    def describe(self, error: expat.ExpatError) -> str:
+        """Return what is wrong with XML that cannot be parsed, and what to do."""
+        if not self.bytes_read:
+            return f"{self.path} is empty: give a file with at least one pair"
+        return f"{self.path}:{error.lineno}: broken XML ({expat.ErrorString(error.code)}): mend it"
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.waiting = 0

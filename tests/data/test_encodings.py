@@ -24,7 +24,17 @@ def test_what_a_file_is_in_is_what_iconv_makes_utf_8_of(tmp_path, encoding):
 
 
 @pytest.mark.parametrize(
-    "data", [b"\xff", b"un \xc3 chat", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x00\x00", "déjà".encode()[:2], b"plain"]
+    "data",
+    [
+        b"\xff",
+        b"un \xc3 chat",
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\x00\x00",
+        b"\x08\x00 caf\xe9",
+        "déjà".encode()[:2],
+        b"plain",
+    ],
 )
 def test_damage_is_not_taken_for_an_encoding(data):
     assert guess_encoding(data) is None

@@ -98,6 +98,8 @@ def test_the_doctype_of_omegat_is_harmless_and_an_entity_is_refused(tmp_path):
         ("<tmx><body><tu></body></tmx>", r"m\.tmx:1: broken XML \(mismatched tag\): mend it"),
         ("<tmx><body>", r"m\.tmx:1: broken XML"),
         ("<xliff><file/></xliff>", r"m\.tmx:1: the XML of xliff, not of a translation memory"),
+        ("", r"m\.tmx is empty: give a file with at least one pair"),
+        (f"<tmx><body>{unit(en='a')}</body></tmx>", r"m\.tmx has texts in one language only, en: a"),
         (f"<tmx>{'<a>' * 100}", r"m\.tmx:1: more than 64 elements in one another"),
         (f"<tmx><header note='{'x' * (5 << 20)}'/></tmx>", r"m\.tmx:1: nothing begins or ends in 4,194,304 bytes"),
     ],

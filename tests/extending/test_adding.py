@@ -113,6 +113,12 @@ def test_an_error_in_a_callback_ends_the_training(numbers, tmp_path):
         train(numbers, tmp_path / "run", callbacks=[Impatient()])
 
 
+def test_what_is_no_callback_is_refused_before_a_folder_is_made(numbers, tmp_path):
+    with pytest.raises(ValueError, match="3 is no callback: derive it from"):
+        train(numbers, tmp_path / "run", callbacks=[3])
+    assert not (tmp_path / "run").exists()
+
+
 def test_files_are_named_in_the_recipe_unless_the_task_recognises_them(numbers, tmp_path):
     with pytest.raises(ValueError, match=r"adding does not say what to make of .*numbers.txt: name it in data.train"):
         regard.train([numbers], task=Adding, out=tmp_path / "run")
