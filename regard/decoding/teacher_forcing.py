@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -14,7 +16,7 @@ from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.decoding.batching import by_length
 
-ROOM, LARGE_ROOM = 2048, 65536  # tokens read and written side by side, on a CPU and elsewhere
+ROOM, LARGE_ROOM = 2048, 131072  # tokens read and written side by side, on a CPU and elsewhere
 WHOLE = 1 << 24  # logits held at once
 
 
@@ -59,8 +61,8 @@ class Teacher:
         device = device_of(self.model)
         sides = sources, fed
         rows = tuple(Row.of([len(ids) for ids in side]).to(device) for side in sides)
-        flat = (torch.tensor([id for ids in side for id in ids], device=device) for side in sides)
-        return self.model(*flat, layouts=rows)
+        flat = (np.fromiter(chain.from_iterable(side), np.int64) for side in sides)
+        return self.model(*(torch.from_numpy(ids).to(device) for ids in flat), layouts=rows)
 
     def features(
         self, read: Sequence[list[int]], written: Sequence[list[int]]

@@ -53,7 +53,7 @@ def decode_answers(
             for answer in answers:
                 unique.setdefault(answer.text, answer)
             answers = list(unique.values())
-        yield replace(answers[0], alternatives=tuple(answers[1:]))
+        yield replace(answers[0], alternatives=tuple(answers[1:])) if len(answers) > 1 else answers[0]
 
 
 def uppercase(answer: Answer) -> Answer:

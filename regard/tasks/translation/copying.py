@@ -16,7 +16,7 @@ from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.entities import comes_back, find_core, find_spelling, has_entity
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import find_occurrences
-from regard.tasks.translation.lost_names import Risk, find_lost_names
+from regard.tasks.translation.lost_names import NO_RISK, Risk, find_lost_names
 from regard.tasks.translation.lost_text import TIME, find_lost
 from regard.tasks.translation.model_calls import CodedPair, LookCall, Steps, encode_pairs
 from regard.tasks.translation.phrases import holds_phrase
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from regard.tasks.translation.text_side import TextSide
 
 SPOKEN = re.compile(r"\w")
-SIGNS = re.compile(r"://|www\.|[@{}%$]")  # one of these is in every placeholder
-ENCODED = 512  # answers to look up that are encoded at a time, while a device searches for others
+SIGNS = "@", "{", "}", "%", "$", "://", "www."  # one of these is in every placeholder
+ENCODED = 64  # answers to look up that are encoded at a time, while a device searches for others
 LOOSE_TIME = re.compile(
     r"(?<!\d)(\d{1,2})(?: h(?:eures? ?)?|: )(\d\d)(?!\d)"
 )  # 6 h47, 6: 47: a time with a blank too few or many
@@ -71,12 +71,15 @@ def shield(text: str) -> Shielded:
     """
     if not SPOKEN.search(text):
         return Shielded(".", text, {}, wordless=True)
+    signed = any(sign in text for sign in SIGNS)
+    if not signed and "&" not in text:
+        return Shielded(text, text, {})
     if has_entity(text):
         begin, end = find_core(text)
         if end - begin < len(text):
             core = shield(text[begin:end])
             return core._replace(original=text, edges=(text[:begin], text[end:]))
-    spans = [match.span() for match in PLACEHOLDER.finditer(text)] if SIGNS.search(text) else []
+    spans = [match.span() for match in PLACEHOLDER.finditer(text)] if signed else []
     spelling = find_spelling(text) if has_entity(text) else None
     if spelling is not None:
         apart = [span for span in spans if all(span[1] <= begin or end <= span[0] for begin, end in spelling.words)]
@@ -142,7 +145,7 @@ class Restoration:
         self._risks |= dict(zip(answers, risks, strict=True))
         for number, answer in answers.items():
             restored, risk = self.sentences[number].put_back(answer), self._risks[number]
-            timed = (risk.numbers or risk.signs) and TIME.search(self.originals[number])
+            timed = risk is not NO_RISK and (risk.numbers or risk.signs) and TIME.search(self.originals[number])
             self._answers[number] = restored
             self._written[number] = _tighten_times(restored.text) if timed else restored.text
         if not self._mends:
@@ -195,7 +198,10 @@ class Restoration:
         lexicon = self.translator.lexicon
         lost: dict[int, list[Span]] = {}
         for number, answer in answers.items():
-            text, risk = self.originals[number], self._risks[number]
+            risk = self._risks[number]
+            if risk is NO_RISK:
+                continue
+            text = self.originals[number]
             spans = find_lost(text, answer, numbers=every) if risk.may_lose_signs(text, answer) else []
             if every and risk.words:
                 names = find_lost_names(text, answer, risk, lexicon)

@@ -108,13 +108,13 @@ class Lexicon:
         Texts are looked at by their chunks between blanks, most of which were met before.
         """
         harmless, risks = self._harmless, self._risks
-        chunks = [[chunk for chunk in text.split() if chunk not in harmless] for text in texts]
+        chunks: list[Collection[str]] = [set(text.split()).difference(harmless) for text in texts]
         new = {chunk for text_chunks in chunks for chunk in text_chunks if chunk not in risks}
         if len(harmless) + len(risks) + len(new) > REMEMBERED:
             harmless.clear()
             risks.clear()
-            chunks = [text.split() for text in texts]
-            new = {chunk for text_chunks in chunks for chunk in text_chunks}
+            new = {chunk for text in texts for chunk in text.split()}
+            chunks = [set(text.split()) for text in texts]
         if new:
             self._judge_chunks(new)
         return [self._add_up(text_chunks) if text_chunks else NO_RISK for text_chunks in chunks]
@@ -134,7 +134,7 @@ class Lexicon:
             else:
                 self._risks[chunk] = risk
 
-    def _add_up(self, chunks: Sequence[str]) -> Risk:
+    def _add_up(self, chunks: Iterable[str]) -> Risk:
         risks = [self._risks[chunk] for chunk in chunks if chunk in self._risks]
         if len(risks) < 2:
             return risks[0] if risks else NO_RISK
@@ -154,26 +154,37 @@ def find_lost_names(text: str, answer: str, risk: Risk, lexicon: Lexicon) -> lis
     languages. Any other word must be in pieces as small as no common word's. Where most words are strange, none is
     reported.
     """
-    if all(word in answer for word in risk.words):
+    missing = [word for word in dict.fromkeys(risk.words) if word not in answer]
+    if not missing:
+        return []
+    folded = answer.casefold()
+    absent = {
+        word
+        for word in missing
+        if len(word) >= SHORTEST and word.casefold() not in folded and not _is_rendered(word, answer, lexicon)
+    }
+    wanted = absent if given_names().isdisjoint(missing) else absent | given_names().intersection(risk.words)
+    if not wanted:
         return []
     lost: dict[Span, None] = {}
     first_names: list[Span] = []
-    for match in WORD.finditer(text):
+    matches = list(WORD.finditer(text))
+    for match in matches:
         word = match[0]
-        if word not in risk.words and ("'" not in word or (word := strip_clitics(word)) not in risk.words):
+        if word not in wanted and ("'" not in word or (word := strip_clitics(word)) not in wanted):
             continue
         begin = match.start() + match[0].index(word)
         span = begin, begin + len(word)
         if word in given_names() and _is_first_name(text, match, word, lexicon):
             first_names.append(span)
-        absent = len(word) >= SHORTEST and word not in answer and word.casefold() not in answer.casefold()
-        if absent and lexicon.is_spelt_out(word, as_name=is_name(text, match, word)):
-            lost |= {} if _is_rendered(word, answer, lexicon) else {span: None}
+        if word in absent and lexicon.is_spelt_out(word, as_name=is_name(text, match, word)):
+            lost[span] = None
     if any(text[slice(*span)] not in answer for span in first_names):
-        words, written = ({strip_clitics(word) for word in WORD.findall(side)} for side in (text, answer))
-        if not any(word in given_names() and word not in words for word in written):  # Sophie may stand for Sophia
+        written = {strip_clitics(word) for word in WORD.findall(answer)}
+        words = {strip_clitics(match[0]) for match in matches}
+        if given_names().isdisjoint(written - words):  # Sophie may stand for Sophia
             lost |= {span: None for span in first_names if text[slice(*span)] not in written}
-    if lost and 2 * len(lost) > max(2, len(WORD.findall(text))):
+    if lost and 2 * len(lost) > max(2, len(matches)):
         return []
     return sorted(lost)
 
@@ -203,8 +214,14 @@ def compare_words(word: str, other: str) -> float:
 @lru_cache(maxsize=4096)
 def _words_of(answer: str) -> list[tuple[re.Match[str], str, frozenset[str]]]:
     """Return the words of an answer, each in small letters without clitics, and with its pairs of letters."""
-    words = ((match, strip_clitics(match[0]).lower()) for match in WORD.finditer(answer))
-    return [(match, small, _pairs(small)) for match, small in words]
+    return [(match, *_letters(match[0])) for match in WORD.finditer(answer)]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _letters(word: str) -> tuple[str, frozenset[str]]:
+    """Return a word in small letters without clitics, and its pairs of letters."""
+    small = strip_clitics(word).lower()
+    return small, _pairs(small)
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import chain
-from typing import NamedTuple
+from operator import itemgetter
 
 import numpy as np
 
@@ -89,12 +90,14 @@ def _find_number(lost: str, text: str, answer: str) -> Span | None:
     return spans[0] if len(spans) == 1 else None
 
 
-class LossyAnswer(NamedTuple):
-    """A text, its answer, and the spans of the text that the answer has lost."""
+class LossyAnswer:
+    """A text, its answer, the spans of the text that the answer has lost, and the words of both sides."""
 
-    text: str
-    answer: str
-    spans: Sequence[Span]
+    def __init__(self, text: str, answer: str, spans: Sequence[Span]) -> None:
+        """Find the words, while a device may still search for other answers."""
+        self.text, self.answer, self.spans = text, answer, spans
+        self.read, self.written = ([match.span() for match in UNIT.finditer(side)] for side in (text, answer))
+        self.source_words = {strip_clitics(word).casefold() for word in WORD.findall(text)}
 
 
 def find_stretches(
@@ -107,20 +110,19 @@ def find_stretches(
     """
     places: list[list[tuple[Span, Span]]] = [[] for _ in losses]
     for number, weights in chain.from_iterable(batch.collect() for batch in looks):
-        text, answer, spans = losses[number]
-        read, written = ([match.span() for match in UNIT.finditer(side)] for side in (text, answer))
-        weights, read = weights[: len(written)], read[: weights.shape[1]]
+        loss = losses[number]
+        weights, read = weights[: len(loss.written)], loss.read[: weights.shape[1]]
         if not weights.size:
             continue
         most = weights.argmax(1)
-        for span in spans:
-            first = sum(end <= span[0] for _, end in read)
-            last = sum(begin < span[1] for begin, _ in read)
+        for span in loss.spans:
+            first = bisect_right(read, span[0], key=itemgetter(1))
+            last = bisect_left(read, span[1], key=itemgetter(0))
             share = weights[:, first:last].sum(1)
             run = _find_run(share, (first <= most) & (most < last))
-            words = [written[n] for n in run or ()] if PLAIN.fullmatch(text[slice(*span)]) else []
-            stretch = _trim(answer, words, text, lexicon) if words else None
-            after = written[int(share.argmax())][1]
+            words = [loss.written[n] for n in run or ()] if PLAIN.fullmatch(loss.text[slice(*span)]) else []
+            stretch = _trim(loss, words, lexicon) if words else None
+            after = loss.written[int(share.argmax())][1]
             places[number].append((span, stretch or (after, after)))
     return places
 
@@ -140,11 +142,11 @@ def _find_run(share: np.ndarray, most: np.ndarray) -> range | None:
     return max(runs, key=lambda run: share[run.start : run.stop].sum())
 
 
-def _trim(answer: str, words: Sequence[Span], text: str, lexicon: Lexicon) -> Span | None:
+def _trim(loss: LossyAnswer, words: Sequence[Span], lexicon: Lexicon) -> Span | None:
     """Return the stretch of these words without signs and common words; None if a word of the source is among them."""
+    answer = loss.answer
     spans = [span for span in words if re.search(r"\w", answer[slice(*span)])]
-    source_words = {strip_clitics(word).casefold() for word in WORD.findall(text)}
-    if any(strip_clitics(answer[slice(*span)]).casefold() in source_words for span in spans):
+    if any(strip_clitics(answer[slice(*span)]).casefold() in loss.source_words for span in spans):
         return None
     uncommon = [span for span in spans if not _is_common(answer[slice(*span)], lexicon)]
     spans = uncommon or spans
