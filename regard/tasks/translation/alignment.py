@@ -95,6 +95,7 @@ class WordLooks(NamedTuple):
             yield number, mean[:height, :width]
 
 
+@torch.inference_mode()
 def average_looks(translator: Searcher, pairs: Sequence[CodedPair], *, to: str | None = None) -> list[WordLooks]:
     """Where the words of answers look among those of their sources, heads averaged, batch by batch."""
     teaching, name = replace(translator.teacher, model=translator.ready.reader()), last_crossing(translator)
