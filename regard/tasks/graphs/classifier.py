@@ -121,7 +121,7 @@ class NodeClassifier(DirectAnswers):
 
     def look(self, node: str, **options: Any) -> Trace:
         """Classify a node and keep the attention of it and of the nodes it looked at."""
-        from regard.tasks.graphs.looking import trace_node
+        from regard.tasks.graphs.explain import trace_node
 
         chosen(self, options)
         return trace_node(self, self.graph.number(str(node)))

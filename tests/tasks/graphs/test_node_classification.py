@@ -14,7 +14,7 @@ import regard
 from regard.cli import run
 from regard.interpret import neighbourhood
 from regard.interpret.trace import load
-from regard.tasks.graphs.looking import MAX_FOLLOWED
+from regard.tasks.graphs.explain import MAX_FOLLOWED
 from tests.tasks.graphs import small
 
 pytestmark = pytest.mark.unchecked  # shapes are checked with the model and the files

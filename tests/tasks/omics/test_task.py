@@ -106,7 +106,7 @@ def test_a_look_shows_modules_or_omics_and_only_those_that_are_there(trained: tu
 
 def test_a_feature_that_pulls_a_module_back_is_in_the_picture() -> None:
     axes = Figure().subplots()
-    drawing._arrows(axes, torch.tensor([[0.5, 0.1], [-0.4, -0.3]]), ["on", "back"])
+    drawing._draw_arrows(axes, torch.tensor([[0.5, 0.1], [-0.4, -0.3]]), ["on", "back"])
     left, right = axes.get_xlim()
     assert left < -0.4 < 0.5 < right
 
