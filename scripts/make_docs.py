@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import config
-from regard.data.tokenizers import derived
+from regard.data.tokenizers import default_vocab_size
 from regard.models import MODELS
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
@@ -328,7 +328,7 @@ def _sizes() -> list[str]:
 def _vocabularies() -> list[str]:
     """Sizes of the vocabulary when the recipe names none."""
     head = "Where `vocab` is null, the amount of text decides how many tokens `bpe` and `unigram` have."
-    rows = ((f"{count:,}", f"{derived('bpe', count):,}") for count in CHARACTERS)
+    rows = ((f"{count:,}", f"{default_vocab_size('bpe', count):,}") for count in CHARACTERS)
     return [head, "", *_table(("characters, both sides if joint", "tokens"), rows)]
 
 

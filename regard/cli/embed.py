@@ -92,7 +92,7 @@ def search(
     with CountedProgress("lines embedded") as progress:
         how = options(settings)
         kept = open_index(file, found, digest, index=index, report=_report, progress=progress, **how)
-    if kept.made:
+    if kept.is_new:
         _report(f"{file}: {counted(len(kept.vectors), 'line')} indexed in {kept.place}, {kept.embedded:,} of them new")
     for query, vector in zip(asked, found.embed(asked, **options(settings)), strict=True):
         hits = kept.search(vector, count)

@@ -115,7 +115,7 @@ def export_model(
         told = _adapter(out, found, shape, tokenizer, kind, onto)
     else:
         labels = _named(found, shape)
-        files = interop.written(family, shape, merge_lora(found.finite_tensors()), tokenizer, labels)
+        files = interop.export_files(family, shape, merge_lora(found.finite_tensors()), tokenizer, labels)
         _write(out, files)
         told = {"type": family.kind, "architecture": files["config.json"]["architectures"][0]}
     _tell_temperature(found)

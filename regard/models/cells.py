@@ -231,7 +231,7 @@ class Fused(Layer):
             return list(run(x, first, weights, *how))
 
     @torch.no_grad()
-    def written(self) -> Written:
+    def to_written(self) -> Written:
         """The same layer step by step, weights copied; torch's gate z is 1 - u, so u's weights change their sign."""
         whole, width = self.whole, self.whole.hidden_size
         twin = Written(self.kind, whole.input_size, width, bidirectional=whole.bidirectional)
@@ -340,5 +340,5 @@ class Layers(nn.Module):
     def written_out(self) -> Layers:
         """The same layers without fused kernels, to be looked into."""
         twin = copy.deepcopy(self)
-        twin.layers = nn.ModuleList(layer.written() if isinstance(layer, Fused) else layer for layer in twin.layers)
+        twin.layers = nn.ModuleList(layer.to_written() if isinstance(layer, Fused) else layer for layer in twin.layers)
         return twin

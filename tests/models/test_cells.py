@@ -101,7 +101,7 @@ def test_every_cell_is_torchs_own_with_its_weights_where_torch_has_one(kind):
     theirs = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}[kind](INPUTS, WIDTH)
     layer = Fused(kind, INPUTS, WIDTH)
     layer.whole.load_state_dict({f"{name}_l0": weight for name, weight in theirs.state_dict().items()})
-    cell = layer.written().cells[0]
+    cell = layer.to_written().cells[0]
     x, state = torch.randn(4, INPUTS), torch.randn(4, CELLS[kind].parts, WIDTH)
     given = tuple(state.unbind(1)) if kind == "lstm" else state[:, 0]
     answer = theirs(x, given)
@@ -113,7 +113,7 @@ def test_the_gate_of_torch_says_how_much_stays_and_ours_how_much_is_new():
     layer = Fused("gru", INPUTS, WIDTH)
     with torch.no_grad():
         layer.whole.bias_ih_l0[WIDTH : 2 * WIDTH] = HIGH  # torch's z is 1: all of the old state stays
-    [cell] = layer.written().cells
+    [cell] = layer.to_written().cells
     assert torch.equal(cell.input.bias[WIDTH : 2 * WIDTH], torch.full((WIDTH,), -HIGH))
     state = torch.randn(2, 1, WIDTH)
     assert torch.equal(cell(torch.randn(2, INPUTS), state), state)

@@ -141,7 +141,7 @@ class Embedder(DirectAnswers):
             vectors = pool_tokens(self.runner(flat, layout=row), row, how.pool)
             return scale_vectors(vectors.float(), how.normalise).cpu().numpy()
 
-        watched = any(isinstance(module, Tap) and module.watched for module in self.model.modules())
+        watched = any(isinstance(module, Tap) and module.is_watched for module in self.model.modules())
         ordered = self.device.type != "cpu" or self.model.training or watched or len(batches) == 1
         return map(embed_batch, batches) if ordered else map_in_threads(embed_batch, batches)
 

@@ -218,7 +218,7 @@ class Machine(DirectAnswers):
         return MemoryAnswer(answer, right, int(count_wrong_bits(logits, batch)[0]), bits, peaks)
 
     def _forward_with_weights(self, batch: Sequences) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return logits of a sequence, and the weights (heads, step, place) of write and read heads, if there are any."""
+        """Return logits, and the weights (heads, step, place) of write and read heads, if there are any."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             return self._logits(batch), {}
         with watch(self.model) as record:

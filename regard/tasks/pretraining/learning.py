@@ -186,11 +186,14 @@ class Pretraining(Task):
     @classmethod
     def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the number of tokens that the text turned out to have."""
-        how, window, held = prepared.tokenizer.how, recipe.data.context, recipe.model.context
-        if window > held:
-            raise ValueError(f"data.context is {window:,}, the model holds {held:,} tokens: set data.context={held}")
+        tokenizer_config, window, model_context = prepared.tokenizer.how, recipe.data.context, recipe.model.context
+        if window > model_context:
+            raise ValueError(
+                f"data.context is {window:,}, the model holds {model_context:,} tokens: "
+                f"set data.context={model_context}"
+            )
         vocab = max(prepared.tokenizer.vocab, prepared.counted)
-        return replace(recipe, model=replace(recipe.model, vocab=vocab), tokenizer=how)
+        return replace(recipe, model=replace(recipe.model, vocab=vocab), tokenizer=tokenizer_config)
 
     def batch(self, row: int) -> Any:
         """The texts of a row."""

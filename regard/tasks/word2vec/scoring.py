@@ -24,7 +24,7 @@ def score_vectors(vectors: WordVectors, files: Sequence[str], name: str) -> Scor
             sections = word_benchmarks.read_analogies(file)
             section_scores = vectors.analogies(sections)
             rows = [
-                (scored.name, f"{scored.share:.1%}", f"{scored.known:,} of {scored.asked:,}")
+                (scored.name, f"{scored.share:.1%}", f"{scored.known_count:,} of {scored.asked_count:,}")
                 for scored in section_scores
             ]
             tables.append(Table(file, ("section", "right", "words known"), rows))
@@ -35,8 +35,10 @@ def score_vectors(vectors: WordVectors, files: Sequence[str], name: str) -> Scor
             )
         else:
             agreement = vectors.agreement(word_benchmarks.read_similarity(file))
-            measures[f"Spearman, {file}"] = f"{agreement.rho:.3f} over {agreement.known:,} of {agreement.asked:,} pairs"
-            details[file] = {"spearman": agreement.rho, "known": agreement.known, "asked": agreement.asked}
+            measures[f"Spearman, {file}"] = (
+                f"{agreement.rho:.3f} over {agreement.known_count:,} of {agreement.asked_count:,} pairs"
+            )
+            details[file] = {"spearman": agreement.rho, "known": agreement.known_count, "asked": agreement.asked_count}
     if not files:
         raise ValueError("nothing to measure by: give a file of judged pairs or of analogies")
     right = {"analogies, %": mean_statistics([100 * scored.score for scored in examples])} if examples else {}

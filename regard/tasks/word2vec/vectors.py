@@ -34,8 +34,8 @@ class Agreement:
     """How cosines rank pairs of words beside people: Spearman's correlation over those pairs that are known."""
 
     rho: float
-    known: int
-    asked: int
+    known_count: int
+    asked_count: int
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Section:
 
     name: str
     right: int
-    known: int
-    asked: int
+    known_count: int
+    asked_count: int
 
     @property
     def share(self) -> float:
         """Right ones among the known; nan where none is."""
-        return self.right / self.known if self.known else float("nan")
+        return self.right / self.known_count if self.known_count else float("nan")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ ALL = [COPY, REPEAT, RECALL]
 
 def lines(asked: str, data: SequencesConfig) -> list[str]:
     """Every step as text: what is read, then what must be answered, - where nothing counts."""
-    batch = parse_input(asked, data).sequences(data)
+    batch = parse_input(asked, data).to_batch(data)
     read = [" ".join(f"{number:g}" for number in step) for step in batch.inputs[0].tolist()]
     right = [
         " ".join(f"{number:g}" for number in step) if counts else "-"
@@ -119,7 +119,7 @@ def test_what_is_typed_is_read_as_it_was_meant(data):
         read = parse_input(format_input(meant, data), data)
         assert np.array_equal(read.bits, one)
         assert read.repeats == meant.repeats
-        assert torch.equal(read.sequences(data).targets, meant.sequences(data).targets)
+        assert torch.equal(read.to_batch(data).targets, meant.to_batch(data).targets)
     assert format_bits(np.array([[1, 0, 1, 9]]), 3) == "101"
 
 
