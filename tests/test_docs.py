@@ -218,7 +218,7 @@ class FewJudgements(JudgementOptions):
 def test_a_reader_can_follow_the_document(document, laid, few_aligned, tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "BATCHES", (1, 2))
     monkeypatch.setattr(bench, "LENGTH", 10)
-    monkeypatch.setattr(bench, "_seconds", partial(bench._seconds, repeats=2))
+    monkeypatch.setattr(bench, "_median_seconds", partial(bench._median_seconds, repeats=2))
     monkeypatch.setattr(complexity, "measure", partial(complexity.measure, (256, 512, 1024), repeats=1))
     monkeypatch.setattr(classifier, "JudgementOptions", FewJudgements)
     shutil.copytree(laid, tmp_path, dirs_exist_ok=True)

@@ -88,7 +88,7 @@ def search(
     asked = [query for query in arguments(queries) if query.strip()]
     if not asked:
         raise ValueError("the query is empty: say what to look for")
-    found, digest = loaded(model or shipped.fit_for("search").path, device)
+    found, digest = loaded(model or shipped.model_for_command("search").path, device)
     with CountedProgress("lines embedded") as progress:
         how = options(settings)
         kept = open_index(file, found, digest, index=index, report=_report, progress=progress, **how)

@@ -34,11 +34,6 @@ class TaskEntry:
         """The class that is trained, imported when it is asked for."""
         return load_object(self.task_class)
 
-    @property
-    def trained(self) -> Any:
-        """The class of the trained model."""
-        return load_object(self.trained_class)
-
 
 TASKS: dict[str, TaskEntry] = {
     "translation": TaskEntry(

@@ -26,7 +26,7 @@ from regard.tasks.inputs import NODE, InputKind, Inputs, list_inputs
 from regard.tasks.supervised.calibration import measure_calibration
 from regard.tasks.supervised.evaluation import ClassifierResults, score_classifier
 from regard.tasks.supervised.prediction import Prediction
-from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, describe_model, load_model, resolve_options
 
 Control = Literal["equal", "none"]
 CONTROLS: tuple[Control, ...] = ("equal", "none")
@@ -62,7 +62,7 @@ class NodeClassifier(DirectAnswers):
     kind: ClassVar[str] = "a classifier of nodes"
     input_kind: ClassVar[InputKind] = NODE
     Options: ClassVar[type] = NoOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: GAT, graph: NodeGraph, name: str = "classifier", data: Any = None) -> None:
         self.model, self.graph, self.name, self.data = model, graph, name, data or {}
@@ -72,7 +72,7 @@ class NodeClassifier(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> NodeClassifier:
         """Load the classifier of a checkpoint directory, with its graph."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), load_graph(checkpoint), name, checkpoint.config.get("data"))
+        return cls(load_model(checkpoint, device), load_graph(checkpoint), name, checkpoint.config.get("data"))
 
     @property
     def inputs(self) -> Inputs:
@@ -85,7 +85,7 @@ class NodeClassifier(DirectAnswers):
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[NodePrediction]:
         """Return the class of each node."""
-        chosen(self, options)
+        resolve_options(self, options)
         return self.classify(inputs)
 
     def classify(self, nodes: str | int | Sequence[str | int]) -> list[NodePrediction]:
@@ -123,7 +123,7 @@ class NodeClassifier(DirectAnswers):
         """Classify a node and keep the attention of it and of the nodes it looked at."""
         from regard.tasks.graphs.explain import trace_node
 
-        chosen(self, options)
+        resolve_options(self, options)
         return trace_node(self, self.graph.number(str(node)))
 
     def graph_inputs(self, device: torch.device) -> GraphInputs:

@@ -23,7 +23,15 @@ from regard.tasks.inputs import InputKind, Inputs, list_inputs
 from regard.tasks.memory.notation import SequenceInput, format_bits, format_input, parse_input
 from regard.tasks.memory.sequences import MAX_LENGTH, TEST, Sequences, SequencesConfig, build_sequences, draw_for_part
 from regard.tasks.memory.task import check_memory_size, count_wrong_bits
-from regard.tasks.trained import DirectAnswers, Extra, NoOptions, blind, chosen, described, revived
+from regard.tasks.trained import (
+    DirectAnswers,
+    Extra,
+    NoOptions,
+    describe_model,
+    load_model,
+    no_attention_error,
+    resolve_options,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,7 +84,7 @@ class Machine(DirectAnswers):
     kind: ClassVar[str] = "a model that remembers sequences"
     input_kind: ClassVar[InputKind] = SEQUENCE
     Options: ClassVar[type] = NoOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Any, data: SequencesConfig, name: str = "machine") -> None:
         self.model, self.data, self.name = model, data, name
@@ -86,7 +94,7 @@ class Machine(DirectAnswers):
         """Load the model of a checkpoint directory."""
         data = config.build(SequencesConfig, checkpoint.config["data"], where="data")
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), data, name)
+        return cls(load_model(checkpoint, device), data, name)
 
     @property
     def inputs(self) -> Inputs:
@@ -119,7 +127,7 @@ class Machine(DirectAnswers):
 
     def answer(self, inputs: Sequence[SequenceInput | str], **options: Any) -> list[MemoryAnswer]:
         """Return the answer to each sequence."""
-        chosen(self, options)
+        resolve_options(self, options)
         return self.remember(inputs)
 
     def remember(self, inputs: Sequence[SequenceInput | str]) -> list[MemoryAnswer]:
@@ -180,7 +188,7 @@ class Machine(DirectAnswers):
         batch = parsed.to_batch(self.data)
         logits, looks = self._forward_with_weights(batch)
         if not looks:
-            raise blind(self)
+            raise no_attention_error(self)
         right, answer = self._format_answer(batch, logits, 0)
         steps = [Item(text, word=step) for step, text in enumerate(self._steps(batch))]
         places = [Item(str(place), word=place) for place in range(self.model.config.places)]

@@ -30,7 +30,7 @@ from regard.tasks.omics import samples as sample_data
 from regard.tasks.omics.samples import Omics, Samples
 from regard.tasks.supervised.evaluation import judge_examples
 from regard.tasks.supervised.prediction import Prediction
-from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, describe_model, load_model, resolve_options
 
 OMICS = "omics.json"
 SAMPLES = InputKind(
@@ -73,7 +73,7 @@ class OmicsClassifier(DirectAnswers):
     kind: ClassVar[str] = "a model of omics"
     input_kind: ClassVar[InputKind] = SAMPLES
     Options: ClassVar[type] = NoOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Any, omics: Omics, name: str = "omics") -> None:
         self.model, self.omics, self.name = model, omics, name
@@ -82,7 +82,7 @@ class OmicsClassifier(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> OmicsClassifier:
         """Load the model of a checkpoint directory."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), read_omics(checkpoint), name)
+        return cls(load_model(checkpoint, device), read_omics(checkpoint), name)
 
     @property
     def inputs(self) -> Inputs:
@@ -114,7 +114,7 @@ class OmicsClassifier(DirectAnswers):
 
     def answer(self, inputs: Sequence[Samples], **options: Any) -> list[SamplePrediction]:
         """Return the class of each sample."""
-        chosen(self, options)
+        resolve_options(self, options)
         if not inputs:
             return []
         rows = zip(inputs, self.probabilities(_concatenate(inputs)).tolist(), strict=True)
@@ -172,7 +172,7 @@ class OmicsClassifier(DirectAnswers):
 
     def look(self, sample: Samples, **options: Any) -> Trace:
         """Classify a sample and keep the attention between its modules (MOMA) or its omics (DeePROG)."""
-        chosen(self, options)
+        resolve_options(self, options)
         [prediction] = self.answer([sample])
         present = [omic for omic, is_present in enumerate(sample.present[0]) if is_present]
         with watch(self.model) as record, torch.no_grad():

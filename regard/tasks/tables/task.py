@@ -34,7 +34,14 @@ from regard.tasks.inputs import ROW, InputKind, Inputs, check_files, check_path,
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, TableConfig, TableData, TableRows
 from regard.tasks.tables.recognition import recognise
-from regard.tasks.trained import DirectAnswers, NoOptions, blind, chosen, described, revived
+from regard.tasks.trained import (
+    DirectAnswers,
+    NoOptions,
+    describe_model,
+    load_model,
+    no_attention_error,
+    resolve_options,
+)
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
@@ -192,7 +199,7 @@ class Predictor(DirectAnswers):
     kind: ClassVar[str] = "a model of tables"
     input_kind: ClassVar[InputKind] = ROW
     Options: ClassVar[type] = NoOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Perceptron, columns: Columns, name: str = "predictor") -> None:
         self.model, self.columns, self.name = model, columns, name
@@ -201,7 +208,7 @@ class Predictor(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Predictor:
         """Load the predictor of a checkpoint directory."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), read_columns(checkpoint), name=name)
+        return cls(load_model(checkpoint, device), read_columns(checkpoint), name=name)
 
     @property
     def inputs(self) -> Inputs:
@@ -228,7 +235,7 @@ class Predictor(DirectAnswers):
 
     def answer(self, inputs: Sequence[Mapping[str, Any]], **options: Any) -> list[Prediction]:
         """Return the answers to rows given as numbers by the names of columns."""
-        chosen(self, options)
+        resolve_options(self, options)
         return self.predict(inputs)
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
@@ -259,7 +266,7 @@ class Predictor(DirectAnswers):
 
     def look(self, row: Any, **options: Any) -> Trace:
         """Raise an error: a perceptron has no attention to look at."""
-        raise blind(self)
+        raise no_attention_error(self)
 
     def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[Prediction]:
         """Return the answers to rows given as numbers, or texts of numbers, by the names of columns."""

@@ -22,7 +22,7 @@ from regard.metrics.vectors import nearest_words, solve_analogies, spearman, uni
 from regard.tasks.card import card
 from regard.tasks.inputs import WORD, InputKind, check_input
 from regard.tasks.runner import Weights
-from regard.tasks.trained import DirectAnswers, blind, chosen
+from regard.tasks.trained import DirectAnswers, no_attention_error, resolve_options
 from regard.tasks.word2vec.word_benchmarks import Judged, Question
 
 VOCABULARY = "vocabulary.tsv"
@@ -122,7 +122,7 @@ class WordVectors(DirectAnswers):
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Neighbours]:
         """The neighbours of each word; options are those of `NeighbourOptions`."""
-        count = chosen(self, options).count
+        count = resolve_options(self, options).count
         return [Neighbours(word, self.similar(word, count=count)) for word in inputs]
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
@@ -133,7 +133,7 @@ class WordVectors(DirectAnswers):
 
     def look(self, word: Any, **options: Any) -> Trace:
         """There is nothing to look at in a table of vectors."""
-        raise blind(self, "see its neighbours, or a map of words")
+        raise no_attention_error(self, "see its neighbours, or a map of words")
 
     def attention_names(self) -> list[str]:
         """Return nothing: a table of vectors has no attention."""
