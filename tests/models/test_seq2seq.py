@@ -12,7 +12,7 @@ from regard import checkpoint
 from regard.decoding.beam import Beam, search
 from regard.interpret.watch import watch
 from regard.models import MODELS
-from regard.models.cells import CELLS, Fused, Written
+from regard.models.cells import CELLS, Fused, StepwiseLayer
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.training.device import compiles
 from tests.models.test_stepping import Beams
@@ -215,8 +215,8 @@ def test_layers_are_fused_where_nothing_is_fed_back():
         model = build(**way)
         kinds[name] = type(model.encoder.layers[0]), type(model.decoder[0].layers.layers[0])
     assert {reader for reader, _ in kinds.values()} == {Fused}
-    assert [name for name, (_, writer) in kinds.items() if writer is Written] == ["bahdanau", "luong fed"]
-    assert type(build(cell="gru_before").encoder.layers[0]) is Written
+    assert [name for name, (_, writer) in kinds.items() if writer is StepwiseLayer] == ["bahdanau", "luong fed"]
+    assert type(build(cell="gru_before").encoder.layers[0]) is StepwiseLayer
 
 
 # Looking.
