@@ -21,13 +21,13 @@ from regard.tasks.labels.choosing import ChoiceRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.similarity import SimilarityRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
-from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.memory.task import MemoryRecipe
 from regard.tasks.omics.task import OmicsRecipe
 from regard.tasks.pretraining.causal import CausalLM
 from regard.tasks.pretraining.corruption import SpanCorruption
 from regard.tasks.pretraining.learning import Pretraining
 from regard.tasks.pretraining.masked import MaskedLM
+from regard.tasks.rnn_lm.task import LanguageRecipe
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.task import SIZES, TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe

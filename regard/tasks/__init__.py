@@ -120,8 +120,8 @@ TASKS: dict[str, TaskEntry] = {
         kind="a text-to-text model",
     ),
     "language": TaskEntry(
-        task_class="regard.tasks.language.task:Language",
-        trained_class="regard.tasks.language.writer:Writer",
+        task_class="regard.tasks.rnn_lm.task:Language",
+        trained_class="regard.tasks.rnn_lm.writer:Writer",
         title="plain text: a recurrent language model",
         takes="text",
         verb="write",

@@ -16,10 +16,12 @@ from regard import config
 from regard.attention.masks import Mask
 from regard.checkpoint import Checkpoint
 from regard.interpret.trace import Trace
+from regard.interpret.watch import watch
 from regard.metrics.calibration import probabilities
 from regard.metrics.scores import Scores
 from regard.models.gat import GAT, Features
 from regard.tasks.graphs import files as graphs
+from regard.tasks.graphs.explain import describe_nodes, follow_edges
 from regard.tasks.graphs.files import GraphConfig
 from regard.tasks.graphs.graph import NodeGraph, restore_graph
 from regard.tasks.inputs import NODE, InputKind, Inputs, list_inputs
@@ -121,10 +123,20 @@ class NodeClassifier(DirectAnswers):
 
     def look(self, node: str, **options: Any) -> Trace:
         """Classify a node and keep the attention of it and of the nodes it looked at."""
-        from regard.tasks.graphs.explain import trace_node
-
         resolve_options(self, options)
-        return trace_node(self, self.graph.number(str(node)))
+        number = self.graph.number(str(node))
+        with watch(self.model) as record:
+            logits = self.logits()
+        [prediction] = self.predictions([number], logits[[number]].numpy())
+        items, weights, nodes_shown = follow_edges(self.graph, record, number)
+        facts = {
+            "text": f"node {prediction.node}",
+            "answer": f"{prediction.label} ({prediction.probability:.3f})",
+            "answers": [[label, round(chance, 6)] for label, chance in prediction.all.items()],
+            "controls": self._control_answers(prediction.node),
+            "graph": describe_nodes(self.graph, nodes_shown, logits),
+        }
+        return Trace(self.name, self.task, items, weights, facts)
 
     def graph_inputs(self, device: torch.device) -> GraphInputs:
         """Return what the model reads of the graph, moved to the device once."""
@@ -150,6 +162,14 @@ class NodeClassifier(DirectAnswers):
         weights = self.model.state_dict()
         shell.load_state_dict({name: weights[name] for name in shell.state_dict()}, assign=True)
         return NodeClassifier(shell.eval(), self.graph, self.name, self.data)
+
+    def _control_answers(self, node: str) -> dict[str, list[Any]]:
+        """Return what the same weights answer if all neighbours count alike, and if there are none."""
+        answers: dict[str, list[Any]] = {}
+        for control, classifier in self.controls().items():
+            [prediction] = classifier.classify(node)
+            answers[control] = [prediction.label, round(prediction.probability, 6)]
+        return answers
 
     def predictions(self, numbers: Sequence[int], logits: Float[np.ndarray, "node classes"]) -> list[NodePrediction]:
         """Return logits of nodes as ranked classes with probabilities."""

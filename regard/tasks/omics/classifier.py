@@ -204,7 +204,9 @@ class OmicsClassifier(DirectAnswers):
         from regard.interpret import plots
         from regard.tasks.omics.drawing import draw_vectors
 
-        plots.save(draw_vectors(self, _concatenate(inputs)), Path(path))
+        if not isinstance(self.model, MOMA):
+            raise ValueError(f"{self.name} has no modules to draw vectors on: write its importance as .csv")
+        plots.save(draw_vectors(self.model, self.omics, _concatenate(inputs)), Path(path))
 
     @torch.no_grad()
     def probabilities(self, samples: Samples) -> Float[Tensor, "samples classes"]:

@@ -12,12 +12,10 @@ from torch.nn import functional as F
 from regard.attention.hardware import device_of
 from regard.models.omics import MOMA
 from regard.tasks.omics import importance as importances
-from regard.tasks.omics.samples import Samples
+from regard.tasks.omics.samples import Omics, Samples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from regard.tasks.omics.classifier import OmicsClassifier
 
 SHOWN = 10  # features of an omic
 FEATURE, MODULE, FAINT = "#1f6feb", "#1a1a1a", "#9aa4b2"
@@ -25,13 +23,10 @@ ABOUT = "features as vectors, in the mean over samples, each turned so that the 
 
 
 @torch.no_grad()
-def draw_vectors(classifier: OmicsClassifier, samples: Samples) -> Figure:
+def draw_vectors(model: MOMA, omics: Omics, samples: Samples) -> Figure:
     """Draw for each omic the module that gets most attention, and the features that move it furthest."""
     from matplotlib.figure import Figure
 
-    model, omics = classifier.model, classifier.omics
-    if not isinstance(model, MOMA):
-        raise ValueError(f"{classifier.name} has no modules to draw vectors on: write its importance as .csv")
     device = device_of(model)
     values, present = torch.from_numpy(omics.scale(samples)).to(device), torch.from_numpy(samples.present).to(device)
     shown = [omic for omic in range(len(omics.names)) if present[:, omic].any()]

@@ -21,8 +21,8 @@ from regard.interpret.trace import Trace
 from regard.metrics.likelihood import linear_cross_entropy
 from regard.metrics.scores import Scores
 from regard.models.lstm import RecurrentLM
-from regard.tasks.language import streams
-from regard.tasks.language.streams import Stream
+from regard.tasks.rnn_lm import streams
+from regard.tasks.rnn_lm.streams import Stream
 from regard.tasks.surprise import Surprise, total
 from regard.tasks.trained import load_model, no_attention_error
 from regard.tasks.writing import Writes, WritingConfig
