@@ -174,7 +174,7 @@ def test_bahdanau_looks_before_it_steps():
 def test_luong_steps_before_it_looks(score, feed):
     model, (source,), (target,) = build(attention=f"luong_{score}", feed=feed), sequences([4]), sequences([3])
     [decoder] = model.decoder
-    [cell] = decoder.layers.written_out().layers[0].cells
+    [cell] = decoder.layers.to_stepwise().layers[0].cells
     memory, h = read(model, source)
     own = decoder.cross.score
     scores = {
@@ -199,7 +199,7 @@ def stacked(score):
 def test_without_attention_all_that_is_known_of_the_source_is_its_end():
     model, (source,), (target,) = build(attention="none"), sequences([5]), sequences([3])
     [decoder] = model.decoder
-    [cell] = decoder.layers.written_out().layers[0].cells
+    [cell] = decoder.layers.to_stepwise().layers[0].cells
     _, h = read(model, source)
     end = model.encoder.last(model.encoder((model.embedding.weight[source] * 6**0.5)[None])[1])[0]
     expected = []
