@@ -59,7 +59,7 @@ class Peer:
         task, found = recipe.resolve(recipe.settings(RECIPES / f"{name}.yaml"))
         data = prepare(found.data)
         self.recipe, graph = task.fill_sizes(found, data), data.graph
-        features = graph.features.tensors()
+        features = graph.features.to_tensor()
         self.x = (features.dense() if isinstance(features, Sparse) else features).to(device)
         self.edges = torch.from_numpy(graph.edges.T.copy()).to(device)
         self.labels = torch.from_numpy(graph.labels).to(device)

@@ -142,7 +142,7 @@ def trained(
     if task == "causal-lm":
         settings["writing"] = {"length": 2, "samples": 1}
     nothing = bench.Limits("", 1.0, 1.0)
-    found = bench.training(settings, nothing, steps=asked.steps)
+    found = bench.measure_training(settings, nothing, steps=asked.steps)
     memory = None if found.memory is None else round(found.memory / 2**30, 1)
     return {"tokens_per_second": round(found.rate), "ms_per_step": round(found.milliseconds, 2), "peak_gib": memory}
 

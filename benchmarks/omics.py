@@ -33,7 +33,7 @@ import regard
 from regard.attention.multihead import MultiHead
 from regard.models import omics as networks
 from regard.tasks.omics import importance as importances
-from regard.tasks.omics import samples as joining
+from regard.tasks.omics import samples as sample_data
 
 MODELS = ("moma", "deeprog")
 STEPS = (100, 150)  # of training, one of which is chosen
@@ -105,13 +105,13 @@ def public(train: Cohort, test: Cohort, seeds: Sequence[int], *, hide: float | N
     return found
 
 
-def judgement(trained: Any, samples: joining.Samples) -> dict[str, float]:
+def judgement(trained: Any, samples: sample_data.Samples) -> dict[str, float]:
     """AUC with all features, without 20 random ones, and without the 20 top ones by every way to rank them."""
     ways: list[importances.Way] = ["gradient", "along"] if isinstance(trained.model, networks.MOMA) else ["gradient"]
     each = {way: importances.judge(trained.model, samples, trained.omics, way=way) for way in ways}
     one = each["gradient"]
-    found = {way: found.without for way, found in each.items()}
-    return {"all": one.whole, "random": float(np.mean(one.drawn)), **found}
+    found = {way: found.without_top for way, found in each.items()}
+    return {"all": one.all_features, "random": float(np.mean(one.without_random)), **found}
 
 
 def folds(cohort: Cohort, repeats: Sequence[int]) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def written(cohort: Cohort, folder: Path) -> dict[str, Any]:
     return {"train": train, "labels": str(folder / "labels.csv")}
 
 
-def given(cohort: Cohort, omics: joining.Omics) -> joining.Samples:
+def given(cohort: Cohort, omics: sample_data.Omics) -> sample_data.Samples:
     """Samples as a model takes them; an omic without columns is missing."""
     count = len(cohort.labels)
     there = [table.size > 0 for table in cohort.tables]
@@ -196,14 +196,14 @@ def given(cohort: Cohort, omics: joining.Omics) -> joining.Samples:
         for table, has, size in zip(cohort.tables, there, omics.sizes, strict=True)
     ]
     names = tuple(map(str, range(count)))
-    return joining.Samples(names, np.concatenate(full, 1), np.tile(there, (count, 1)), cohort.labels)
+    return sample_data.Samples(names, np.concatenate(full, 1), np.tile(there, (count, 1)), cohort.labels)
 
 
-def one_omic(trained: Any, samples: joining.Samples, place: int) -> float:
+def one_omic(trained: Any, samples: sample_data.Samples, place: int) -> float:
     """The accuracy of the same model when all but one omic are missing."""
     present = np.zeros_like(samples.present)
     present[:, place] = True
-    chances = trained.probabilities(joining.Samples(samples.names, samples.values, present)).numpy()
+    chances = trained.probabilities(sample_data.Samples(samples.names, samples.values, present)).numpy()
     return float((chances.argmax(1) == samples.targets).mean())
 
 

@@ -95,7 +95,7 @@ def trained(asked: argparse.Namespace) -> dict[str, Any]:
     found = {}
     for path in asked.recipe:
         settings = recipe.settings(path, *asked.set)
-        pace = bench.training(settings, bench.Limits("", 1.0, 1.0), steps=20 if asked.tiny else 60)
+        pace = bench.measure_training(settings, bench.Limits("", 1.0, 1.0), steps=20 if asked.tiny else 60)
         steps = max(2, int(1000 * asked.seconds / pace.milliseconds))
         section = {**settings.get("training", {}), "steps": steps, "seconds": None, "epochs": None}
         section |= {"evaluate": max(1, steps // 5), "save": max(1, steps // 5)}

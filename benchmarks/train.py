@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--recipe", type=Path, help="measure this recipe instead of Transformer base")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
-    found = bench.limits(torch.device("cuda"))
+    found = bench.measure_limits(torch.device("cuda"))
     rates = {"tflops": round(found.operations / 1e12, 1), "terabytes_per_second": round(found.bytes / 1e12, 2)}
     results: dict[str, Any] = {"limits": {"device": found.device, "torch": str(torch.__version__), **rates}}
     print(json.dumps(results["limits"]), flush=True)

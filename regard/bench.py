@@ -24,7 +24,7 @@ from regard.config.merging import merge_settings
 from regard.tasks.trained import SENTENCES, Workload
 from regard.training import device as devices
 
-NEVER = 10**12  # a step that never comes
+NEVER_STEP = 10**12  # a step that never comes
 BATCHES = (1, 8, 64)
 LENGTH = 100  # tokens of a sentence, for the arithmetic it takes
 
@@ -59,22 +59,22 @@ class Speed:
         return self.least / self.milliseconds
 
 
-def limits(place: torch.device) -> Limits:
-    """The two rates of a device."""
+def measure_limits(place: torch.device) -> Limits:
+    """Measure the two rates of a device."""
     dtype = devices.precision(place)
     size = 8192 if place.type == "cuda" else 1024
     first, second = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
     source = torch.randn(1 << (28 if place.type == "cuda" else 24), device=place)
     target = torch.empty_like(source)
-    product = _seconds(lambda: first @ second, place)
-    copy = _seconds(lambda: target.copy_(source), place)
+    product = _median_seconds(lambda: first @ second, place)
+    copy = _median_seconds(lambda: target.copy_(source), place)
     name = torch.cuda.get_device_name(place) if place.type == "cuda" else f"{place}, {torch.get_num_threads()} threads"
     return Limits(name, 2 * size**3 / product, 2 * source.nbytes / copy)
 
 
-def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Speed:
-    """So many steps of a recipe, in a folder that is forgotten."""
-    short = {"steps": steps, "log": max(1, steps // 20), "evaluate": NEVER, "save": NEVER, "average": 0}
+def measure_training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Speed:
+    """Time so many steps of a recipe, in a folder that is thrown away."""
+    short = {"steps": steps, "log": max(1, steps // 20), "evaluate": NEVER_STEP, "save": NEVER_STEP, "average": 0}
     quiet: dict[str, Any] = {"epochs": None, "seconds": None, "patience": None, "tensorboard": False}
     task, whole = recipe.resolve(settings)
     if config.plain(whole.training).get("compile") == "auto":
@@ -100,30 +100,33 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     return Speed("training", rate, unit, 1000 * tokens / rate, 1000 * least, memory)
 
 
-def answering(trained: Any, inputs: Sequence[Any], bounds: Limits, **options: Any) -> list[Speed]:
-    """Answers a second through the public door, by one and by many; of models that write, tokens a second."""
+def measure_answers(trained: Any, inputs: Sequence[Any], bounds: Limits, **options: Any) -> list[Speed]:
+    """Time answers, by one and by many; of models that write, tokens a second."""
     place = trained.runner.device
     if (timed := trained.extras.get("workloads")) is not None:
-        loads, unit = timed.call(inputs, BATCHES, **options), "tokens"
+        workloads, unit = timed.call(inputs, BATCHES, **options), "tokens"
     else:
-        loads, unit = _answers(trained, inputs or _examples(trained), trained.runner.weights.bytes), "answers"
+        workloads, unit = (
+            _answer_workloads(trained, inputs or _example_inputs(trained), trained.runner.weights.bytes),
+            "answers",
+        )
     speeds = []
-    for load in loads:
-        spent, memory = _seconds(load.action, place, repeats=3), _peak(load.action, place)
-        least = 1000 * load.read / bounds.bytes
-        speeds.append(Speed(load.name, load.tokens / spent, unit, 1000 * spent, least, memory))
+    for workload in workloads:
+        spent, memory = _median_seconds(workload.action, place, repeats=3), _peak_memory(workload.action, place)
+        least = 1000 * workload.read / bounds.bytes
+        speeds.append(Speed(workload.name, workload.tokens / spent, unit, 1000 * spent, least, memory))
     return speeds
 
 
-def _answers(trained: Any, inputs: Sequence[Any], size: int) -> Iterator[Workload]:
-    """Answers by one and by many, for which all weights are read once."""
+def _answer_workloads(trained: Any, inputs: Sequence[Any], size: int) -> Iterator[Workload]:
+    """Yield answers by one and by many, for which all weights are read once."""
     for batch in BATCHES:
-        some = [inputs[number % len(inputs)] for number in range(batch)]
-        yield Workload(f"{trained.verb}, {batch} at a time", partial(trained.answer, some), batch, size)
+        batch_inputs = [inputs[number % len(inputs)] for number in range(batch)]
+        yield Workload(f"{trained.verb}, {batch} at a time", partial(trained.answer, batch_inputs), batch, size)
 
 
-def _examples(trained: Any) -> Sequence[Any]:
-    """Inputs of a model that nobody gave any: sentences, where those are what it reads."""
+def _example_inputs(trained: Any) -> Sequence[Any]:
+    """Return inputs of a model that nobody gave any: sentences, where those are what it reads."""
     needs = ValueError(f"{trained.name} is {trained.kind}: give it inputs to answer, or -i FILE")
     if trained.inputs.kind.is_path or trained.inputs.read is not None:
         raise needs
@@ -134,8 +137,8 @@ def _examples(trained: Any) -> Sequence[Any]:
     return SENTENCES
 
 
-def _peak(action: Callable[[], Any], place: torch.device) -> int | None:
-    """The most memory that a GPU holds during an action, in bytes."""
+def _peak_memory(action: Callable[[], Any], place: torch.device) -> int | None:
+    """Return the most memory that a GPU holds during an action, in bytes."""
     if place.type != "cuda":
         return None
     torch.cuda.reset_peak_memory_stats(place)
@@ -143,8 +146,8 @@ def _peak(action: Callable[[], Any], place: torch.device) -> int | None:
     return torch.cuda.max_memory_allocated(place)
 
 
-def _seconds(action: Callable[[], Any], place: torch.device, *, repeats: int = 10) -> float:
-    """The median time of an action, after it was done once."""
+def _median_seconds(action: Callable[[], Any], place: torch.device, *, repeats: int = 10) -> float:
+    """Return the median time of an action, after it was done once."""
     spent = []
     for number in range(repeats + 1):
         began = time.perf_counter()

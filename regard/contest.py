@@ -25,17 +25,35 @@ from regard.training import distributed
 from regard.training import run as runs
 from regard.training.comparison import DIVISION, RESULT
 
-TESTED = 0.1  # of the texts, where no file names those to be scored on
-CHANCE = 0.05  # below which a difference is not called chance
+TEST_SHARE = 0.1  # of the texts, where no file names those to be scored on
+MAX_P_VALUE = 0.05  # below which a difference is not called chance
 TRIALS = 2000
-STEADY = 0.15  # highest rate times width at which a BERT of several blocks learns from scratch
-SAME = ("width", "heads", "hidden", "depth", "context", "dropout", "norm", "positions", "activation", "embedding_norm")
-KIND = {"norm": "pre", "positions": "rotary"}  # learns from few texts where norms after the blocks learn nothing
-POOLED = {"pool": "mean"}  # its first token, which masked tokens teach nothing, is a poor vector of a text
-SHARED = ("task", "data", "training")  # sections of settings that may be given: what is learnt follows from the data
+MAX_RATE_TIMES_WIDTH = 0.15  # highest rate times width at which a BERT of several blocks learns from scratch
+SHARED_MODEL_SETTINGS = (
+    "width",
+    "heads",
+    "hidden",
+    "depth",
+    "context",
+    "dropout",
+    "norm",
+    "positions",
+    "activation",
+    "embedding_norm",
+)
+PRETRAINED_MODEL = {
+    "norm": "pre",
+    "positions": "rotary",
+}  # learns from few texts where norms after the blocks learn nothing
+CLASSIFIER_POOLING = {"pool": "mean"}  # its first token, which masked tokens teach nothing, is a poor vector of a text
+ALLOWED_SECTIONS = (
+    "task",
+    "data",
+    "training",
+)  # sections of settings that may be given: what is learnt follows from the data
 COMMONEST, LINEAR, SCRATCH, PRETRAINED, TUNED = "commonest label", "linear", "scratch", "pretrained", "tuned"
-OWN = (LINEAR, SCRATCH, PRETRAINED, TUNED, "best", "best.new", "data")  # folders of a comparison
-SAYS = {
+OWN_FOLDERS = (LINEAR, SCRATCH, PRETRAINED, TUNED, "best", "best.new", "data")  # folders of a comparison
+DESCRIPTIONS = {
     COMMONEST: "commonest label, always",
     LINEAR: "linear: words and n-grams",
     SCRATCH: "scratch: a BERT that knows nothing",
@@ -76,13 +94,13 @@ class Contest:
         )
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """A table: what it is, its accuracy with its interval, seconds, and what it beats beyond chance."""
+        """Return rows of a table: entry, accuracy with its interval, seconds, and what it beats beyond chance."""
         table_rows = []
         for entry in self.entries:
             spread = next(iter(entry.scores.intervals.values()), None)
             score = f"{entry.accuracy:.2f}" + ("" if spread is None else f" ± {spread.half:.2g}")
             table_rows.append(
-                (SAYS[entry.name], score, f"{entry.seconds:.0f}", ", ".join(self.beaten[entry.name]) or "-")
+                (DESCRIPTIONS[entry.name], score, f"{entry.seconds:.0f}", ", ".join(self.beaten[entry.name]) or "-")
             )
         return table_rows
 
@@ -90,7 +108,7 @@ class Contest:
     def verdict(self) -> str:
         """What was kept, and whether pre-training was worth it, in words."""
         best, words = self.winner, "\n".join(self.judgement)
-        location = f"kept as {self.folder / 'best'}: {SAYS[best.name]}"
+        location = f"kept as {self.folder / 'best'}: {DESCRIPTIONS[best.name]}"
         return f"{location}\n{words}\n{usage_line(self.usage, self.folder / 'best')}"
 
     @property
@@ -151,7 +169,7 @@ def contest(
     quiet: bool = False,
 ) -> Contest:
     """Train and score all entries in the folder `out`; with `resume` what is done there stays, and the rest goes on."""
-    if unknown := sorted(order.settings.keys() - set(SHARED)):
+    if unknown := sorted(order.settings.keys() - set(ALLOWED_SECTIONS)):
         raise ValueError(
             f"{unknown[0]} cannot be set where models are compared, whose sizes follow from the data: leave it out, or "
             "train one model, without --unlabelled"
@@ -165,24 +183,28 @@ def contest(
     for name in unlabelled:
         find_path(name)  # before anything is trained
     folder = Path(out) if out is not None else runs.find_vacant_folder(recipe.RUNS / order.name, resume=resume)
-    division = task.divide(resolved.data, TESTED)
+    division = task.divide(resolved.data, TEST_SHARE)
     _claim(folder, division.mark, resume=resume, overwrite=overwrite)
     data = division.write(folder / "data")
-    all_runs = _Team(folder, order.settings, resolved.task, data, division, command=tuple(command), quiet=quiet)
+    runs_of_contest = _Runs(folder, order.settings, resolved.task, data, division, command=tuple(command), quiet=quiet)
     entries = [
         Entry(COMMONEST, division.judged(COMMONEST, resolved.task, [division.commonest] * len(division.held)), 0.0)
     ]
-    entries.append(all_runs.entry(LINEAR, {"model": {"name": "linear"}, "tokenizer": {"kind": "words"}}))
-    before = all_runs.pretrain(unlabelled)
-    entries.append(all_runs.entry(SCRATCH, all_runs.alike(before)))
-    entries.append(all_runs.entry(TUNED, {"model": POOLED}, start=before, more=all_runs.seconds(PRETRAINED)))
+    entries.append(runs_of_contest.entry(LINEAR, {"model": {"name": "linear"}, "tokenizer": {"kind": "words"}}))
+    before = runs_of_contest.pretrain(unlabelled)
+    entries.append(runs_of_contest.entry(SCRATCH, runs_of_contest.matching_settings(before)))
+    entries.append(
+        runs_of_contest.entry(
+            TUNED, {"model": CLASSIFIER_POOLING}, start=before, more=runs_of_contest.seconds(PRETRAINED)
+        )
+    )
     outcome = Contest(folder, entries, _find_beaten(entries), task.usage)
     _save_winner(outcome)
     return outcome
 
 
 @dataclass(frozen=True)
-class _Team:
+class _Runs:
     """Where runs are, and what they share."""
 
     folder: Path
@@ -195,7 +217,7 @@ class _Team:
 
     def entry(self, name: str, changes: Mapping[str, Any], *, start: Path | None = None, more: float = 0.0) -> Entry:
         """Train a classifier, or find it trained, and score it."""
-        settings = {**self._shared(), **changes, "task": self.task, "data": self.data}
+        settings = {**self._shared_settings(), **changes, "task": self.task, "data": self.data}
         best = self._run(name, settings, start=start)
         began = time.monotonic()
         face = recipe.load(best, device=self.settings.get("training", {}).get("device", "auto"))
@@ -204,36 +226,36 @@ class _Team:
         return Entry(name, self.division.judged(name, self.task, answers), spent, best)
 
     def pretrain(self, unlabelled: Sequence[str]) -> Path:
-        """A BERT that has read all training text; held-out texts are not among it, wherever they come from."""
+        """Pre-train a BERT on all training text; held-out texts are not among it, wherever they come from."""
         files = [str(self.folder / "data" / "text.jsonl"), *unlabelled]
         data = {"train": files, "valid": [str(self.folder / "data" / "held-out.jsonl")]}
-        settings = {"task": recipe.able("fill")[0], "model": KIND, "data": data}
-        return self._run(PRETRAINED, {**self._shared(), **settings})
+        settings = {"task": recipe.tasks_with_verb("fill")[0], "model": PRETRAINED_MODEL, "data": data}
+        return self._run(PRETRAINED, {**self._shared_settings(), **settings})
 
-    def alike(self, other: Path) -> dict[str, Any]:
-        """Settings of the same network with the same tokens that begins with nothing."""
+    def matching_settings(self, other: Path) -> dict[str, Any]:
+        """Return settings of the same network with the same tokens that starts from scratch."""
         saved_config = checkpoint.peek(other).config
-        same = {name: saved_config["model"][name] for name in SAME}
+        same = {name: saved_config["model"][name] for name in SHARED_MODEL_SETTINGS}
         tokens = {
             name: saved_config["tokenizer"][name] for name in ("kind", "vocab") if name in saved_config["tokenizer"]
         }
         tokens["longest"] = min(same["context"], 512)
         return {
-            "model": {"name": "bert-encoder", "segments": 0, "pooler": False, **same, **POOLED},
+            "model": {"name": "bert-encoder", "segments": 0, "pooler": False, **same, **CLASSIFIER_POOLING},
             "tokenizer": tokens,
-            "optim": {"rate": min(BERTEncoderConfig.RATE, STEADY / same["width"])},
+            "optim": {"rate": min(BERTEncoderConfig.RATE, MAX_RATE_TIMES_WIDTH / same["width"])},
         }
 
     def seconds(self, name: str) -> float:
-        """How long a run took."""
+        """Return how long a run took."""
         return float(json.loads((self.folder / name / "contest.json").read_text(encoding="utf-8"))["seconds"])
 
-    def _shared(self) -> dict[str, Any]:
-        """Settings of all runs."""
+    def _shared_settings(self) -> dict[str, Any]:
+        """Return the settings of all runs."""
         return {"training": self.settings["training"]} if "training" in self.settings else {}
 
     def _run(self, name: str, settings: Mapping[str, Any], *, start: Path | None = None) -> Path:
-        """The best checkpoint of a run, which is trained unless it is done."""
+        """Return the best checkpoint of a run, which is trained unless it is done."""
         place = self.folder / name
         if not (place / "contest.json").exists():
             outcome = recipe.train(
@@ -250,7 +272,7 @@ class _Team:
 
 
 def _claim(folder: Path, mark: str, *, resume: bool, overwrite: bool) -> None:
-    """Make the folder ours: nothing but a comparison is ever removed, and one of other texts is not gone on with."""
+    """Make the folder ours: nothing but a comparison is ever removed, and one of other texts is not continued."""
     note = folder / DIVISION
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not note.is_file()):
         raise ValueError(f"{folder} holds something else than a comparison: name another folder with --out")
@@ -259,7 +281,7 @@ def _claim(folder: Path, mark: str, *, resume: bool, overwrite: bool) -> None:
     if note.is_file() and resume and json.loads(note.read_text(encoding="utf-8"))["mark"] != mark:
         raise ValueError(f"{folder} compares models on other texts: give those it began with, or another --out")
     if note.is_file() and not resume:
-        for name in OWN:
+        for name in OWN_FOLDERS:
             shutil.rmtree(folder / name, ignore_errors=True)
         (folder / RESULT).unlink(missing_ok=True)
     note.parent.mkdir(parents=True, exist_ok=True)
@@ -267,24 +289,24 @@ def _claim(folder: Path, mark: str, *, resume: bool, overwrite: bool) -> None:
 
 
 def _find_beaten(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """Which of the others each entry is better than beyond chance, by a paired test."""
+    """Return which of the others each entry is better than beyond chance, by a paired test."""
     beaten: dict[str, list[str]] = {entry.name: [] for entry in entries}
     for entry in entries:
         for other in entries:
             if entry.accuracy > other.accuracy:
                 tests = compare([other.scores, entry.scores], samples=1, trials=TRIALS).randomisation
                 [(_, verdict)] = tests.values()
-                if verdict.p is not None and verdict.p < CHANCE:
+                if verdict.p is not None and verdict.p < MAX_P_VALUE:
                     beaten[entry.name].append(other.name)
     return beaten
 
 
 def _save_winner(outcome: Contest) -> None:
-    """The winner as `best`, and the scores of all."""
+    """Copy the winner to `best`, and write the scores of all."""
     assert outcome.winner.folder is not None
-    fresh, place = outcome.folder / "best.new", outcome.folder / "best"
-    shutil.rmtree(fresh, ignore_errors=True)
-    shutil.copytree(outcome.winner.folder, fresh)
+    new_folder, place = outcome.folder / "best.new", outcome.folder / "best"
+    shutil.rmtree(new_folder, ignore_errors=True)
+    shutil.copytree(outcome.winner.folder, new_folder)
     shutil.rmtree(place, ignore_errors=True)
-    fresh.replace(place)
+    new_folder.replace(place)
     (outcome.folder / RESULT).write_text(json.dumps(outcome.plain(), indent=1) + "\n", encoding="utf-8")

@@ -23,7 +23,7 @@ SHOWN = 10
 
 
 def show(*, seconds: float, out: Path, command: Sequence[str] = (), console: Console | None = None) -> float:
-    """Train for so long whatever is reached, then print BLEU and ten translations, and write an alignment picture."""
+    """Train for so long whatever is reached, then print BLEU and ten translations, and draw an alignment."""
     console = console or Console()
     outcome = recipe.train(settings(seconds), out=out, overwrite=True, command=command)
     translator = recipe.load(outcome.best, device="cpu")
@@ -42,7 +42,7 @@ def show(*, seconds: float, out: Path, command: Sequence[str] = (), console: Con
 
 
 def settings(seconds: float) -> dict[str, object]:
-    """The shipped recipe over the shipped pairs."""
+    """Return the shipped recipe over the shipped pairs."""
     shipped = config.parse((SAMPLES / "demo.yaml").read_text(encoding="utf-8"), name="demo.yaml")
     data = {"train": config.plain(_corpus("train")), "valid": config.plain(_corpus("valid"))}
     shipped["data"] = {**shipped["data"], **data}
@@ -50,7 +50,7 @@ def settings(seconds: float) -> dict[str, object]:
 
 
 def _corpus(part: str) -> Corpus:
-    """French is the second column of the shipped files, English the first."""
+    """Return a shipped file, whose second column is French and the first English."""
     return Corpus(path=str(SAMPLES / f"tatoeba-fra-eng.{part}.tsv.gz"), columns=(2, 1))
 
 
@@ -66,7 +66,7 @@ def _table(tested: list[tuple[str, str]], answers: list[str]) -> Table:
 
 
 def _draw(translator: Translator, tested: list[tuple[str, str]], picture: Path) -> str:
-    """The alignment of the longest test sentence: the mean over heads and layers of the cross-attention."""
+    """Draw the alignment of the longest test sentence: the mean over heads and layers of the cross-attention."""
     text = max((source for source, _ in tested), key=len)
     trace = translator.look(text)
     crosses = [weight.values.mean(0) for weight in trace.weights if (weight.query, weight.key) == ("target", "source")]

@@ -10,7 +10,7 @@ MOST = 127
 
 
 def shrink(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Matrices as int8 with a scale per row, everything else in half precision."""
+    """Return matrices as int8 with a scale per row, everything else in half precision."""
     small: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         assert not name.endswith(SCALE), f"{name} cannot be told from a scale"
@@ -24,7 +24,7 @@ def shrink(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restore(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that `shrink` was given, to within half a scale; without any scale they come back as they are."""
+    """Return the tensors that `shrink` was given, to within half a scale; without any scale as they are."""
     if not any(name.endswith(SCALE) for name in tensors):
         return dict(tensors)
     whole: dict[str, Tensor] = {}

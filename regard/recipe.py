@@ -17,7 +17,7 @@ from regard.data.encodings import find_path
 from regard.models.interface import ModelConfig
 from regard.tasks import DEFAULT, TASKS, USES
 from regard.tasks.inputs import check_path
-from regard.tasks.recognition import introduced, understood
+from regard.tasks.recognition import choose_task, describe_claim
 from regard.tasks.selection import select_class, serves
 from regard.tasks.trained import Face, usage_line
 from regard.training import device as devices
@@ -33,7 +33,7 @@ from regard.training.provenance import recorded_digests
 from regard.training.task import Claim, Given, Task, tuning_of
 from regard.training.tuning import go_on, tune
 
-SPARE = 10**8  # parameters that cost nothing to allocate
+ALLOWED_PARAMETERS = 10**8  # parameters that cost nothing to allocate
 RUNS = Path("runs")
 RECIPES = (".yaml", ".yml")
 
@@ -70,7 +70,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Order:
-    """What is asked for: the settings of a run, its name, and what to say of it first."""
+    """What somebody asks for: the settings of a run, its name, and what to say of it first."""
 
     settings: dict[str, Any]
     name: str = "run"
@@ -85,7 +85,7 @@ def order(
     inputs: Given | None = None,
     task: type[Task] | None = None,
 ) -> Order:
-    """What a recipe, files and settings ask for together: files take the place of those in the recipe.
+    """Return what a recipe, files and settings ask for together: files take the place of those in the recipe.
 
     `recipe_or_files` is a recipe, as a YAML file or a mapping, or files to learn from, or a list of both; `inputs` may
     say more of the files.
@@ -112,18 +112,18 @@ def order(
     if base:
         base_settings.setdefault("task", DEFAULT if task is None else task.Recipe.task)
     inputs = replace(inputs, settings=base_settings)
-    task_name, claim = understood(inputs) if task is None else recognise_for(task, inputs)
+    task_name, claim = choose_task(inputs) if task is None else recognise_for(task, inputs)
     files = {**base.get("data", {}), **claim.data}
     final_settings = config.override({**base, "task": task_name, "data": files}, changes)
     resolve(final_settings, task)
     for name in (*inputs.files, *inputs.valid):
         find_path(name)  # before a folder is made for the run
     name = Path(sheets[0]).stem if sheets else _stem(inputs.files[0])
-    return Order(final_settings, name, (introduced(inputs, task_name, claim),) if task is None else (), task)
+    return Order(final_settings, name, (describe_claim(inputs, task_name, claim),) if task is None else (), task)
 
 
 def _file_names(recipe_or_files: Any) -> list[str | Path]:
-    """What is to be trained on, by its names; rows in memory are not read."""
+    """Return the names of what is to be trained on; rows in memory are not read."""
     names = [recipe_or_files] if isinstance(recipe_or_files, (str, Path)) else recipe_or_files
     if isinstance(names, bytes) or not isinstance(names, Iterable):
         raise ValueError(
@@ -138,7 +138,7 @@ def _file_names(recipe_or_files: Any) -> list[str | Path]:
 
 
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
-    """The settings of a recipe file or mapping, with changes such as "training.epochs=20" applied."""
+    """Return the settings of a recipe file or mapping, with changes such as "training.epochs=20" applied."""
     mapping = recipe if isinstance(recipe, Mapping) else config.read(recipe)
     return config.override(mapping, changes)
 
@@ -218,12 +218,12 @@ def resolve(settings: Mapping[str, Any], task: Any = None) -> tuple[Any, Any]:
     return task, config.build(task.Recipe, drop_automatic_preset(settings))
 
 
-def recognise_for(task: type[Task], given: Given) -> tuple[str, Claim]:
+def recognise_for(task: type[Task], inputs: Given) -> tuple[str, Claim]:
     """Return the name of a task of one's own, and what it takes files for."""
     name = task.Recipe.task
-    claim = task.recognise(given)
+    claim = task.recognise(inputs)
     if claim is None:
-        raise ValueError(f"{name} does not say what to make of {given.files[0]}: name it in data.train")
+        raise ValueError(f"{name} does not say what to make of {inputs.files[0]}: name it in data.train")
     return name, claim
 
 
@@ -237,8 +237,8 @@ def _lacks_data(settings: Mapping[str, Any], task: Any = None) -> bool:
     return needed and "data" not in settings
 
 
-def begun(folder: Path) -> dict[str, Any]:
-    """The settings that a run began with, whichever version wrote them, under the names of today."""
+def read_begun_settings(folder: Path) -> dict[str, Any]:
+    """Return the settings that a run began with, whichever version wrote them, under the names of today."""
     name = config.read(folder / "config.yaml").get("task", DEFAULT)
     return runs.read_begun_settings(
         folder, TASKS[name].task.Recipe if isinstance(name, str) and name in TASKS else None
@@ -266,7 +266,7 @@ def load(
     task: str | tuple[str, ...] | None = None,
     trained: type[Face] | None = None,
 ) -> Any:
-    """The model in a checkpoint directory, or the best one in a run folder, ready to use; the translator for None.
+    """Load the model in a checkpoint directory, or the best one in a run folder; the translator for None.
 
     A `task` is what it must have learnt, or be able to do with what it has learnt; of several, one. `trained` is a
     class of the user's that opens it.
@@ -292,29 +292,29 @@ def load(
 def load_for_prompts(directory: str | Path, *, device: str = "auto") -> Any:
     """Load a model to be prompted: as one that fills gaps if its weights can, whatever it was trained for since."""
     saved_config = open_model(directory).config
-    fillers = able("fill")
+    fillers = tasks_with_verb("fill")
     fills = saved_config.get("task") in fillers or any(serves(name, saved_config.get("model")) for name in fillers)
     return load(directory, device=device, task=fillers if fills else None)
 
 
-def able(verb: str) -> tuple[str, ...]:
-    """The tasks whose trained models can do this: write, fill, translate ..."""
+def tasks_with_verb(verb: str) -> tuple[str, ...]:
+    """Return the tasks whose trained models can do this: write, fill, translate ..."""
     return tuple(name for name, (task_verb, _) in USES.items() if task_verb == verb)
 
 
 def _check_fits(saved: checkpoint.Checkpoint, kind: type) -> None:
-    """Stop at a config that no recipe could have, or whose model the weights could not fill, before it is built."""
+    """Refuse a config that no recipe could have, or whose model the weights could not fill, before it is built."""
     for name in ("tokenizer", "decoding", "writing"):
         config.section(kind, saved.config, name)
     model_config = config.section(kind, saved.config, "model")
     parameters = model_config.parameters if isinstance(model_config, ModelConfig) else 0
     size = saved.manifest["files"].get(checkpoint.WEIGHTS, {}).get("size", 0)
-    if parameters > SPARE + 4 * size:  # weights may be shrunken, and the number is an estimate
+    if parameters > ALLOWED_PARAMETERS + 4 * size:  # weights may be shrunken, and the number is an estimate
         raise ValueError(f"config.yaml describes about {parameters:.1e} parameters, the weights have {size:.1e} bytes")
 
 
 def open_model(directory: str | Path) -> checkpoint.Checkpoint:
-    """A checkpoint, verified; of a run folder its best one, or its newest so far; of a comparison the best model.
+    """Open a checkpoint, verified; of a run folder its best one, or its newest so far; of a comparison the best model.
 
     Models that come with Regard go by their short names, such as `en-fr`.
     """
@@ -340,7 +340,7 @@ def open_model(directory: str | Path) -> checkpoint.Checkpoint:
 
 
 def _name_from_data(data: Any) -> str:
-    """What a run is called by its data section: the first file to learn from."""
+    """Return the name of a run from its data section: that of the first file to learn from."""
     first = data.get("train") if isinstance(data, Mapping) else None
     if isinstance(first, (list, tuple)):
         first = first[0] if first else None

@@ -62,18 +62,18 @@ class Shipped:
 
 
 def models() -> dict[str, Shipped]:
-    """Every model that comes with Regard by its name, the first one first."""
-    there = sorted(path for path in FOLDER.iterdir() if (path / "manifest.json").is_file())
-    return {path.name: Shipped(path.name, path) for path in sorted(there, key=lambda path: path.name != FIRST)}
+    """Return every model that comes with Regard by its name, the first one first."""
+    folders = sorted(path for path in FOLDER.iterdir() if (path / "manifest.json").is_file())
+    return {path.name: Shipped(path.name, path) for path in sorted(folders, key=lambda path: path.name != FIRST)}
 
 
 def name_of(directory: Path) -> str:
-    """What a model is called in a message: a shipped one by its name, any other by its folder."""
+    """Return what a model is called in a message: a shipped one by its name, any other by its folder."""
     return directory.name if directory.parent == FOLDER else str(directory)
 
 
-def fit_for(command: str) -> Shipped:
-    """The model that a command uses where none is named."""
+def model_for_command(command: str) -> Shipped:
+    """Return the model that a command uses where none is named."""
     for model in models().values():
         if command in model.facts.commands:
             return model
@@ -81,7 +81,7 @@ def fit_for(command: str) -> Shipped:
 
 
 def facts(card: str, *, name: str = "README.md") -> Facts:
-    """What a card says between its first line of dashes and the next; facts of other names are left out."""
+    """Return what a card says between its first line of dashes and the next; facts of other names are left out."""
     head, dashes, rest = card.partition("---\n")
     if head or not dashes or "\n---\n" not in rest:
         return Facts()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import config
-from regard.data.tokenizers import derived
+from regard.data.tokenizers import default_vocab_size
 from regard.models import MODELS
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
@@ -21,13 +21,13 @@ from regard.tasks.labels.choosing import ChoiceRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.similarity import SimilarityRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
-from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.memory.task import MemoryRecipe
 from regard.tasks.omics.task import OmicsRecipe
 from regard.tasks.pretraining.causal import CausalLM
 from regard.tasks.pretraining.corruption import SpanCorruption
 from regard.tasks.pretraining.learning import Pretraining
 from regard.tasks.pretraining.masked import MaskedLM
+from regard.tasks.rnn_lm.task import LanguageRecipe
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.task import SIZES, TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
@@ -328,7 +328,7 @@ def _sizes() -> list[str]:
 def _vocabularies() -> list[str]:
     """Sizes of the vocabulary when the recipe names none."""
     head = "Where `vocab` is null, the amount of text decides how many tokens `bpe` and `unigram` have."
-    rows = ((f"{count:,}", f"{derived('bpe', count):,}") for count in CHARACTERS)
+    rows = ((f"{count:,}", f"{default_vocab_size('bpe', count):,}") for count in CHARACTERS)
     return [head, "", *_table(("characters, both sides if joint", "tokens"), rows)]
 
 

@@ -207,7 +207,7 @@ def lay_others(desk: Path) -> None:
     texts = ["a story about a cat and a dog", "a day at the sea"] * 4
     tokenizer = units.train(texts, UnitsConfig(kind="bpe", vocab=320), characters=200)
     model = models.build(shape)
-    files = interop.written(interop.family_for(shape), shape, checkpoint.weights(model), tokenizer)
+    files = interop.export_files(interop.family_for(shape), shape, checkpoint.weights(model), tokenizer)
     checkpoint.write(desk / "gpt2", files)
 
 

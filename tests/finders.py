@@ -1,9 +1,9 @@
 """What a rule of the house is read off: names, imports and functions in the syntax trees of the source."""
 
 import ast
-import graphlib
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -34,6 +34,18 @@ EVERYDAY = {
     "pictures",
     "pixels",
 }  # tasks named by words that mean other things too: only who compares with one asks for it
+VAGUE_WORDS = """
+    found one each own told kept asked given named held said meant seen wanted strange known done taken left made
+    suited sized fitted paced bounded inherited opened unfolded joined parted understood introduced fellows kin
+"""
+VAGUE = frozenset(VAGUE_WORDS.split())
+"""Names of variables that could hold anything."""
+NO_PARTICIPLES = (
+    "embed|_embed|seed|feed|need|open|between|len|gen|token|children|screen|green|wooden|even|often|threshold|fold|hold|"
+    "hidden|cold|bold|scaffold|round|bound|sound|ground|background|left|speed|breed|shared|padded|indeed"
+)
+PARTICIPLE = re.compile(rf"^_?(?!{NO_PARTICIPLES})[a-z]+(ed|en|wn|ept|old|aid|ound|ade)$")
+"""Names of functions that say what came out, not what is done."""
 MACHINE_PATH = re.compile(r"""(?<![\w.~/>-])/(?:home|root|work|Users|tmp|mnt|media|opt|var|usr|data|scratch)/\w""")
 
 
@@ -142,29 +154,71 @@ def banned(name: str) -> bool:
     return any(under(name, each) for each in BANNED) or bool(loader and not re.match(r"safe|C?Safe", last(name)))
 
 
-def in_order(trees: dict[str, ast.Module]) -> list[str]:
-    """All modules but the public doors, which open late, each after those it imports; a circle raises and is named."""
+def import_graph(trees: dict[str, ast.Module], *, annotations: bool = True) -> dict[str, set[str]]:
+    """Return which modules each one imports, wherever it does; the public doors are left out, which open late.
+
+    Imports for `annotations` alone, under TYPE_CHECKING, count like others unless they are not asked for.
+    """
     names = {path: path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in trees}
-    modules = set(names.values())
-    graph = {names[path]: imported(tree, modules) - {names[path]} for path, tree in trees.items()}
-    del graph["regard"]
-    return list(graphlib.TopologicalSorter(graph).static_order())
+    modules = set(names.values()) - {"regard"}
+    return {
+        names[path]: imported_modules(tree, modules, annotations=annotations) - {names[path]}
+        for path, tree in trees.items()
+        if names[path] in modules
+    }
 
 
-def imported(tree: ast.Module, modules: set[str]) -> set[str]:
-    """The project's modules that a file imports, at its top or inside a function, but for those it needs as types."""
+def imported_modules(tree: ast.Module, modules: set[str], *, annotations: bool = True) -> set[str]:
+    """Return which of these modules a file imports, at its top or inside a function."""
     guarded = [node for node in nodes(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
-    types = {id(inner) for node in guarded for inner in ast.walk(node)}
-    found: set[str] = set()
+    skipped = set() if annotations else {id(inner) for node in guarded for inner in ast.walk(node)}
+    imports: set[str] = set()
     for node in nodes(tree):
-        if id(node) in types:
+        if id(node) in skipped:
             continue
         if isinstance(node, ast.ImportFrom) and node.module:
-            whole = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= (whole & modules) or {node.module}
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                imports.add(submodule if submodule in modules else node.module)
         elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return (found & modules) - {"regard"}
+            imports |= {alias.name for alias in node.names}
+    return imports & modules
+
+
+def import_circles(graph: dict[str, set[str]]) -> list[tuple[str, ...]]:
+    """Return the groups of modules each of which imports all the others of its group, by way of others or directly."""
+    reached = {module: reachable_modules(graph, module) for module in graph}
+    circles = {
+        tuple(sorted(other for other in reached[module] if module in reached[other]))
+        for module in graph
+        if module in reached[module]
+    }
+    return sorted(circles)
+
+
+def reachable_modules(graph: dict[str, set[str]], module: str) -> set[str]:
+    """Return all modules that one imports, directly or by way of others."""
+    reached: set[str] = set()
+    waiting = [module]
+    while waiting:
+        new = graph[waiting.pop()] - reached
+        reached |= new
+        waiting += new
+    return reached
+
+
+def count_names(trees: Iterable[ast.Module]) -> Counter[str]:
+    """Count identifiers and those that say nothing, functions and those that a participle names."""
+    counts: Counter[str] = Counter()
+    for tree in trees:
+        for node in nodes(tree):
+            if isinstance(node, ast.Name | ast.arg):
+                counts["identifiers"] += 1
+                counts["vague"] += (node.id if isinstance(node, ast.Name) else node.arg) in VAGUE
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                counts["functions"] += 1
+                counts["participles"] += bool(PARTICIPLE.match(node.name))
+    return counts
 
 
 def lists_delimiters(tree: ast.AST) -> bool:

@@ -31,8 +31,8 @@ def test_the_limits_are_the_work_that_was_done_by_the_time_it_took(monkeypatch) 
             done.append((action(), counter))
         return 0.25
 
-    monkeypatch.setattr(bench, "_seconds", clock)
-    found = bench.limits(torch.device("cpu"))
+    monkeypatch.setattr(bench, "_median_seconds", clock)
+    found = bench.measure_limits(torch.device("cpu"))
     (_, product), (copied, copy) = done
     assert found.operations == product.get_total_flops() / 0.25 > 0
     assert copy.get_total_flops() == 0
@@ -47,7 +47,7 @@ def test_an_action_is_timed_by_its_median_without_the_first_time(monkeypatch) ->
     def action() -> None:
         now[0] += next(lasting)
 
-    assert bench._seconds(action, torch.device("cpu"), repeats=3) == 2.0
+    assert bench._median_seconds(action, torch.device("cpu"), repeats=3) == 2.0
 
 
 def test_training_is_measured_in_a_folder_that_is_forgotten(corpus: Corpus, tmp_path: Path, monkeypatch) -> None:
@@ -56,7 +56,7 @@ def test_training_is_measured_in_a_folder_that_is_forgotten(corpus: Corpus, tmp_
     data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
     slow = bench.Limits("a slow device", operations=1e30, bytes=1e6)
     began = time.perf_counter()
-    found = bench.training({"data": data, "tokenizer": {"vocab": 320}, "model": shape}, slow, steps=20)
+    found = bench.measure_training({"data": data, "tokenizer": {"vocab": 320}, "model": shape}, slow, steps=20)
     spent = time.perf_counter() - began
     tokens = found.rate * found.milliseconds / 1000
     assert 100 < tokens <= 2 * 256, "a row of source and target tokens"
@@ -71,7 +71,7 @@ def test_training_is_measured_in_a_folder_that_is_forgotten(corpus: Corpus, tmp_
 def test_generating_is_measured_by_one_and_by_many(monkeypatch) -> None:
     monkeypatch.setattr(bench, "BATCHES", (1, 3))
     translator = recipe.load()
-    found = bench.answering(translator, ["A cat.", "Two dogs run."], SMALL, to="fr")
+    found = bench.measure_answers(translator, ["A cat.", "Two dogs run."], SMALL, to="fr")
     assert [one.what for one in found][::2] == ["greedy, 1 at a time", "beam 5, 1 at a time"]
     assert all(one.rate > 1 and one.milliseconds > one.least for one in found)
 
@@ -100,7 +100,7 @@ def test_a_translator_is_timed_into_a_language_its_texts_are_not_in(texts: list[
 @pytest.mark.unchecked
 def test_texts_that_would_be_copied_are_not_timed() -> None:
     with pytest.raises(ValueError, match=r"4 of 4 texts are in en already .*The man in the red coat.*another --to"):
-        bench.answering(recipe.load(), [], SMALL, to="en")
+        bench.measure_answers(recipe.load(), [], SMALL, to="en")
 
 
 @pytest.mark.parametrize("share", ["all", "target", "none"])
@@ -119,7 +119,7 @@ def test_a_models_least_time_is_that_of_the_weights_it_reads(monkeypatch) -> Non
     once, again = weights_read(translator.model)
     answer = translator.translate("A cat.", to="fr", beams=1)
     tokens = len(translator.target.encode(answer)) + 1
-    assert bench.answering(translator, ["A cat."], bounds, to="fr")[0].least == (once + tokens * again) / 1000
+    assert bench.measure_answers(translator, ["A cat."], bounds, to="fr")[0].least == (once + tokens * again) / 1000
 
 
 @pytest.mark.parametrize(
@@ -157,13 +157,13 @@ def test_recurrent_translators_and_language_models_are_measured_too(
     monkeypatch.setattr(bench, "LENGTH", 10)
     data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
     shape = {"name": "seq2seq", "width": 16, "embedding": 16}
-    assert bench.training({"data": data, "model": shape}, SMALL, steps=20).rate > 100
+    assert bench.measure_training({"data": data, "model": shape}, SMALL, steps=20).rate > 100
     recipes = Path(__file__).parent.parent / "recipes"
-    assert bench.training(recipe.settings(recipes / "masse.yaml"), SMALL, steps=20).rate > 10
+    assert bench.measure_training(recipe.settings(recipes / "masse.yaml"), SMALL, steps=20).rate > 10
     outcome = recipe.train(
         recipe.settings(recipes / "masse.yaml", "training.steps=2"), out=tmp_path / "run", quiet=True
     )
-    found = bench.answering(recipe.load(outcome.best), [], SMALL)
+    found = bench.measure_answers(recipe.load(outcome.best), [], SMALL)
     assert found[0].what == "writing, 1 at a time"
     done = CliRunner().invoke(app, ["bench", str(tmp_path / "run"), "--device", "cpu", "--json"])
     assert done.exit_code == 0, done.output
@@ -172,7 +172,7 @@ def test_recurrent_translators_and_language_models_are_measured_too(
 def test_a_table_is_measured_in_rows() -> None:
     root = Path(__file__).parent.parent
     asked = recipe.settings(root / "recipes" / "pendulum.yaml", f"data.train={root}/regard/samples/pendulum.csv")
-    found = bench.training(asked, SMALL, steps=20)
+    found = bench.measure_training(asked, SMALL, steps=20)
     assert found.unit == "rows"
     assert found.rate > 100
 
@@ -195,6 +195,6 @@ def test_word_vectors_are_measured_in_words_whatever_the_epochs(tmp_path: Path) 
     pytest.importorskip("numba", reason="numba is not installed (pip install 'regard[words]')")
     asked = words.recipe(words.write(tmp_path / "text.txt", lines=300))
     assert asked["training"]["epochs"] == 4, "which would be fewer steps"
-    found = bench.training(asked, SMALL, steps=20)
+    found = bench.measure_training(asked, SMALL, steps=20)
     assert (found.unit, found.least) == ("words", 0), "no optimizer, of whose work the least is known"
     assert found.rate > 100

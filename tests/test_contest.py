@@ -88,7 +88,7 @@ def test_all_are_scored_on_the_same_texts_which_none_of_them_saw(
     told = json.loads((tmp_path / "run/contest.json").read_text())
     assert told["best"] == found.winner.name
     assert found.winner.accuracy == max(one.accuracy for one in found.entries[1:])
-    assert [row[0] for row in found.rows()] == list(contests.SAYS.values())
+    assert [row[0] for row in found.rows()] == list(contests.DESCRIPTIONS.values())
     assert "pre-training was" in found.verdict
 
 

@@ -21,13 +21,13 @@ from regard.tasks.embedding.pooling import EmbeddingConfig
 from regard.tasks.graphs.task import NodeRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
-from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.memory.task import MemoryRecipe
 from regard.tasks.pretraining.causal import CausalRecipe
 from regard.tasks.pretraining.corruption import SpanRecipe
 from regard.tasks.pretraining.masked import MaskedRecipe
 from regard.tasks.prompting.template import Template, list_templates
 from regard.tasks.prompting.template import read as template
+from regard.tasks.rnn_lm.task import LanguageRecipe
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
@@ -218,7 +218,7 @@ class FewJudgements(JudgementOptions):
 def test_a_reader_can_follow_the_document(document, laid, few_aligned, tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "BATCHES", (1, 2))
     monkeypatch.setattr(bench, "LENGTH", 10)
-    monkeypatch.setattr(bench, "_seconds", partial(bench._seconds, repeats=2))
+    monkeypatch.setattr(bench, "_median_seconds", partial(bench._median_seconds, repeats=2))
     monkeypatch.setattr(complexity, "measure", partial(complexity.measure, (256, 512, 1024), repeats=1))
     monkeypatch.setattr(classifier, "JudgementOptions", FewJudgements)
     shutil.copytree(laid, tmp_path, dirs_exist_ok=True)

@@ -367,7 +367,7 @@ def test_every_target_of_the_alias_table_exists():
         assert (old in known) != (new in known), f"{old} -> {new}: one of them is the setting's name"
 
 
-def test_what_was_called_otherwise_is_renewed(monkeypatch: pytest.MonkeyPatch):
+def test_settings_under_former_names_are_renamed(monkeypatch: pytest.MonkeyPatch):
     kind = TASKS["translation"].task.Recipe
     monkeypatch.setattr(aliases, "FORMER", {"training.updates": "training.steps"})
     monkeypatch.setattr(aliases, "FORMER_VALUES", {("model.name", "gru"): ("seq2seq",)})
@@ -375,7 +375,7 @@ def test_what_was_called_otherwise_is_renewed(monkeypatch: pytest.MonkeyPatch):
     assert told(lambda: recipe.resolve(BARE | {"model": {"name": "gru"}})) == "model.name: gru is called seq2seq here"
     message = told(lambda: recipe.resolve(BARE | {"training": {"updates": 5}}))
     assert message.startswith("unknown setting training.updates: it is called training.steps here")
-    new = config.renewed(kind, old)
+    new = config.rename_former_settings(kind, old)
     assert new["training"] == {"steps": 5, "log": 1}
     assert old["training"] == {"updates": 5, "log": 1}
     assert recipe.resolve(new | {"model": {}})[1].training.steps == 5

@@ -18,7 +18,7 @@ import pytest
 from filelock import FileLock
 
 from regard.cli import PANELS
-from regard.tasks import TASKS
+from regard.tasks import FACES, TASKS
 from tests.scenario import SHARED
 from tests.tasks.every import ROOT, Line, lines
 from tests.training.test_distributed import similar
@@ -175,7 +175,7 @@ def test_a_checkpoint_has_a_card_that_says_how_to_use_it(task: str, seen: dict[s
     assert title.startswith("# ")
     [command] = [line for line in lines if line.startswith("Scores are in `metrics.json`. Use it with `regard ")]
     assert command.partition("`regard ")[2].split()[0] in {name for panel in PANELS.values() for name in panel}
-    assert f'regard.load("DIRECTORY").{TASKS[task].trained.verb}' in seen["card"]
+    assert f'regard.load("DIRECTORY").{FACES[task].verb}' in seen["card"]
     assert "/tmp" not in seen["card"], "where data lies is nobody's business"
 
 

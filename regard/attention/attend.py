@@ -53,7 +53,7 @@ class AttentionSpec:
     @property
     def explicit(self) -> bool:
         """Whether the weights themselves are needed, or no kernel knows the score."""
-        return scale_of(self.score, 1) is None or (self.tap is not None and self.tap.watched)
+        return scale_of(self.score, 1) is None or (self.tap is not None and self.tap.is_watched)
 
 
 PLAIN = AttentionSpec()

@@ -74,7 +74,7 @@ class DecoderState:
     """Memory with room for more examples, of which caches and memories are the first rows."""
 
     @property
-    def known(self) -> int:
+    def number_count(self) -> int:
         """How many numbers were given so far."""
         return max(self.numbered, len(self.where.example))
 
@@ -106,7 +106,7 @@ class DecoderState:
         if self.source is not None:
             lengths = self.source.lengths[rows]
             source = Grid(lengths, _find_longest(lengths, self.source.longest))
-        return storage.view_rows(kept_steps, source, self.known)
+        return storage.view_rows(kept_steps, source, self.number_count)
 
     def join(self, other: DecoderState) -> DecoderState:
         """The examples of another past appended, each at its own position; their numbers go on from ours."""
@@ -119,7 +119,7 @@ class DecoderState:
             slots=torch.cat(slots),
             taken=torch.cat([mine.taken, theirs.taken]),
             prompt=torch.cat([mine.prompt, theirs.prompt]),
-            example=torch.cat([mine.example, theirs.example + self.known]),
+            example=torch.cat([mine.example, theirs.example + self.number_count]),
             room=max(mine.room, theirs.room),
             longest=max(mine.longest, theirs.longest),
             even=mine.even and theirs.even and (mine.longest, mine.room) == (theirs.longest, theirs.room),
@@ -132,7 +132,7 @@ class DecoderState:
         if storage is None or not storage.fits(where, source):
             storage = CacheStorage.allocate(self, rows=_round_capacity(len(where.taken)), where=where, source=source)
         storage.write_rows(len(mine.taken), other)
-        return storage.view_rows(where, source, self.known + other.known)
+        return storage.view_rows(where, source, self.number_count + other.number_count)
 
 
 class CacheStorage(NamedTuple):

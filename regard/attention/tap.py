@@ -9,7 +9,7 @@ class Tap(nn.Module):
     """Passes its value through; a forward hook on it sees the value and may put another in its place."""
 
     @property
-    def watched(self) -> bool:
+    def is_watched(self) -> bool:
         """Whether anybody has hooked in."""
         return bool(self._forward_hooks)
 

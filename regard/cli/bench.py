@@ -47,10 +47,10 @@ def bench(
         raise ValueError("--steps belongs to a recipe: leave it out for a model")
     if not training and len(given) > 1 and "=" in given[1] and not Path(given[0]).exists():
         raise ValueError(f"{given[0]}: settings change a recipe, and this is not a .yaml file")
-    limits = bench.limits(place)
+    limits = bench.measure_limits(place)
     if training:
         settings = recipe.settings(given[0], *given[1:], f"training.device={place}")
-        found = [bench.training(settings, limits, steps=steps or 200)]
+        found = [bench.measure_training(settings, limits, steps=steps or 200)]
     else:
         found = _model(given, input, str(place), to, limits)
     if as_json:
@@ -74,7 +74,7 @@ def _model(words: list[str], file: Path | None, place: str, to: str | None, limi
         inputs = [known.parse(text) for text in lines if text.strip()]
     if to is not None and not trained.languages:
         raise ValueError(f"--to {to}: {trained.name} has no languages to choose from, leave it out")
-    return bench.answering(trained, inputs, limits, **({} if to is None else {"to": to}))
+    return bench.measure_answers(trained, inputs, limits, **({} if to is None else {"to": to}))
 
 
 def _table(limits: Limits, found: list[Speed]) -> object:

@@ -38,7 +38,7 @@ def caption(
 
     asked = Asked(pictures, input, output, settings, as_json, model, column)
     asked.check(reads=[Path(picture) for picture in pictures or []])
-    trained = recipe.load(model, device=device, task=recipe.able("caption"))
+    trained = recipe.load(model, device=device, task=recipe.tasks_with_verb("caption"))
     if not changes:
         return respond(trained, asked, key="picture", form=_named, blank={"caption": None, "score": None})
     live = asked.file is None and asked.texts in (None, [], ["-"])  # frames come one by one, and so do captions

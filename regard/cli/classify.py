@@ -39,7 +39,7 @@ def classify(
 
     asked = Asked([*(node or []), *(texts or [])], input, output, None, as_json, model, column)
     asked.check(text=not node, opened=(*SUFFIXES, *OTHERS))
-    trained = recipe.load(model, device=device, task=recipe.able("classify"))
+    trained = recipe.load(model, device=device, task=recipe.tasks_with_verb("classify"))
     form, key, blank = _every if every else _likeliest, None, BLANK
     if node:
         of_graphs(trained)

@@ -88,11 +88,11 @@ def search(
     asked = [query for query in arguments(queries) if query.strip()]
     if not asked:
         raise ValueError("the query is empty: say what to look for")
-    found, digest = loaded(model or shipped.fit_for("search").path, device)
+    found, digest = loaded(model or shipped.model_for_command("search").path, device)
     with CountedProgress("lines embedded") as progress:
         how = options(settings)
         kept = open_index(file, found, digest, index=index, report=_report, progress=progress, **how)
-    if kept.made:
+    if kept.is_new:
         _report(f"{file}: {counted(len(kept.vectors), 'line')} indexed in {kept.place}, {kept.embedded:,} of them new")
     for query, vector in zip(asked, found.embed(asked, **options(settings)), strict=True):
         hits = kept.search(vector, count)

@@ -19,7 +19,7 @@ def instead(order: Any, start: str) -> list[Mapping[str, Any]]:
     from regard.tasks.embedding.few import FewShot, suits
 
     task = order.settings["task"]
-    if task not in recipe.able(FewShot.verb) or FACES[task].input_kind.is_path:  # pictures are no texts
+    if task not in recipe.tasks_with_verb(FewShot.verb) or FACES[task].input_kind.is_path:  # pictures are no texts
         return []
     named = order.settings["data"]["train"]
     files = [named] if isinstance(named, Mapping) else list(named)

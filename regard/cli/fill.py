@@ -27,7 +27,7 @@ def fill(
     model, texts = meant(words or [], "fill")
     asked = Asked(texts, input, output, None, as_json, model, column)
     asked.check(text=True)
-    trained = recipe.load(model, device=device, task=recipe.able("fill"))
+    trained = recipe.load(model, device=device, task=recipe.tasks_with_verb("fill"))
     respond(trained, asked, key=None, form=_candidates, blank=BLANK, top=top)
 
 

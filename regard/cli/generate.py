@@ -89,7 +89,7 @@ def generate(
         )
     if input is not None or prompt == "-":
         begun = "\n".join(lines_of(input) if input is not None else decoded(sys.stdin.buffer, "standard input"))
-    able = (*recipe.able("write"), *recipe.able("draw"), *recipe.able("make"))
+    able = (*recipe.tasks_with_verb("write"), *recipe.tasks_with_verb("draw"), *recipe.tasks_with_verb("make"))
     trained = recipe.load(model, device=device, task=able)
     if "make" in trained.extras:
         if samples > 1 or keep is not None or input is not None:

@@ -142,7 +142,7 @@ def meant(words: list[str], command: str) -> tuple[Path, list[str]]:
     if model is not None:
         return model, texts
     try:
-        return shipped.fit_for(command).path, texts
+        return shipped.model_for_command(command).path, texts
     except ValueError as error:
         alone = f"no model at {words[0]}, and " if len(words) == 1 and len(words[0].split()) == 1 else ""
         raise ValueError(f"{alone}{error}") from None

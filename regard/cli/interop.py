@@ -115,7 +115,7 @@ def export_model(
         told = _adapter(out, found, shape, tokenizer, kind, onto)
     else:
         labels = _named(found, shape)
-        files = interop.written(family, shape, merge_lora(found.finite_tensors()), tokenizer, labels)
+        files = interop.export_files(family, shape, merge_lora(found.finite_tensors()), tokenizer, labels)
         _write(out, files)
         told = {"type": family.kind, "architecture": files["config.json"]["architectures"][0]}
     _tell_temperature(found)
@@ -206,7 +206,7 @@ def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None
     from regard.tasks import TASKS
 
     task = TASKS[found.config["task"]].task
-    added = task.added(tokenizer) if isinstance(task, AddsTokens) else ()
+    added = task.added_token_ids(tokenizer) if isinstance(task, AddsTokens) else ()
     kept = {name: value for name, value in found.config.items() if name not in ("format", "model")}
     tensors = found.finite_tensors()
     try:

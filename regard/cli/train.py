@@ -134,7 +134,7 @@ def _trained(
             raise ValueError(f"{run} is a run, not files to train on: go on with it by {again}")
         order = recipes.order(asked, *changes, inputs=given)
         if options["resume"] and "data" not in order.settings:
-            order = recipes.order(recipes.begun(_begun(out)), *changes)
+            order = recipes.order(recipes.read_begun_settings(_begun(out)), *changes)
         outcome = recipes.train(order, out=out, command=sys.argv, **options)
         if team.is_main:
             say(json.dumps(outcome.plain(), ensure_ascii=False) if as_json else outcome.summary)
@@ -178,7 +178,7 @@ def _filling() -> str:
     """The task that makes a model which fills gaps."""
     from regard import recipe
 
-    return recipe.able("fill")[0]
+    return recipe.tasks_with_verb("fill")[0]
 
 
 def _begun(folder: Path | None) -> Path:

@@ -1,6 +1,6 @@
 """Settings: YAML and `a.b=c` become frozen dataclasses, and a typo answers with the nearest name."""
 
-from regard.config.aliases import renewed
+from regard.config.aliases import rename_former_settings
 from regard.config.checking import arguments, build, section, sections
 from regard.config.describing import Field, describe
 from regard.config.resuming import verdicts
@@ -17,7 +17,7 @@ __all__ = [
     "parse",
     "plain",
     "read",
-    "renewed",
+    "rename_former_settings",
     "section",
     "sections",
     "verdicts",

@@ -258,8 +258,8 @@ def renamed_value(where: str, value: Any, choices: tuple) -> str | None:
     return next((new for new in new_values if new in choices), None)
 
 
-def renewed(cls: type, mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that an earlier version wrote, under the names of this one; the mapping itself is left alone."""
+def rename_former_settings(cls: type, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings that an earlier version wrote under the names of this one; the mapping itself is left alone."""
     current_names = names(cls)
     return {name: _rename_former(value, name, current_names) for name, value in mapping.items()}
 

@@ -194,19 +194,19 @@ def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
 
 def _with_preset(cls: type, mapping: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """The preset's values with the mapping's own laid over them; the name stays where the class has a field for it."""
-    known = presets(cls)
-    if "preset" not in mapping or (not known and "preset" in fields):
+    available = presets(cls)
+    if "preset" not in mapping or (not available and "preset" in fields):
         return mapping
     name = mapping["preset"]
-    if not known:
+    if not available:
         what = mapping.get("name", default_of(fields["name"])) if "name" in fields else where
         raise ValueError(f"{join(where, 'preset')}: {what} has no presets, leave it out")
     overrides = mapping if "preset" in fields else {key: value for key, value in mapping.items() if key != "preset"}
     if name is None:
         return overrides
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"unknown preset {join(where, str(name))}{suggest_name(str(name), known)}")
-    return _merge(known[name], overrides)
+    if not isinstance(name, str) or name not in available:
+        raise ValueError(f"unknown preset {join(where, str(name))}{suggest_name(str(name), available)}")
+    return _merge(available[name], overrides)
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,10 +31,10 @@ def preset_of(settings: Mapping[str, Any]) -> Any:
 
 def drop_automatic_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that somebody named; `model.preset: auto` names none."""
-    named = dict(settings)
+    explicit = dict(settings)
     if preset_of(settings) == AUTO:
-        named["model"] = {key: value for key, value in named["model"].items() if key != "preset"}
-    return named
+        explicit["model"] = {key: value for key, value in explicit["model"].items() if key != "preset"}
+    return explicit
 
 
 def _sections(*values: Any) -> bool:

@@ -84,8 +84,8 @@ def cache(model: nn.Module, context: int, source: int = 0) -> int:
     children = (child for block in model.stack.blocks for child in block.named_children())
     attentions = [(name, child) for name, child in children if isinstance(child, MultiHead)]
     return sum(
-        (each.key.out_features + each.value.out_features) * (source if name == "cross" else context)
-        for name, each in attentions
+        (attention.key.out_features + attention.value.out_features) * (source if name == "cross" else context)
+        for name, attention in attentions
     )
 
 

@@ -36,13 +36,13 @@ PICTURE_FILES = ("path", "file", "filename", "file_name", "image", "picture", "p
 def find_name(names: Sequence[str], usual: Sequence[str]) -> int | None:
     """Return the place of the first of some usual names that is there, whatever its capitals."""
     folded = [name.strip().casefold() for name in names]
-    wanted = (name.strip().casefold() for name in usual)
-    return next((folded.index(name) for name in wanted if name in folded), None)
+    candidates = (name.strip().casefold() for name in usual)
+    return next((folded.index(name) for name in candidates if name in folded), None)
 
 
-def find_names(names: Sequence[str], wanted: Sequence[str]) -> tuple[int, ...]:
+def find_names(names: Sequence[str], required: Sequence[str]) -> tuple[int, ...]:
     """Return the places of all of these names, whatever their capitals; none unless all of them are there."""
-    places = tuple(find_name(names, [name]) for name in wanted)
+    places = tuple(find_name(names, [name]) for name in required)
     return tuple(place for place in places if place is not None) if None not in places else ()
 
 

@@ -43,12 +43,12 @@ def hold_out(keys: Keys, count: int, *, by_group: bool = False) -> Mask:
 
 def hold_out_of_classes(keys: Keys, labels: Int[np.ndarray, "example"], share: float, *, leave: int = 0) -> Mask:
     """Mark a share of every class to hold out; a class that would be held out as a whole is trained on instead."""
-    held = np.zeros(len(keys), bool)
+    is_held_out = np.zeros(len(keys), bool)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         chosen = hold_out(keys[members], count_to_hold_out(share, len(members), leave=leave))
-        held[members] = chosen & (not chosen.all())
-    return held
+        is_held_out[members] = chosen & (not chosen.all())
+    return is_held_out
 
 
 def draw_of_classes(labels: Int[np.ndarray, "example"], num_classes: int, share: float, *, seed: int) -> Mask:
@@ -57,11 +57,11 @@ def draw_of_classes(labels: Int[np.ndarray, "example"], num_classes: int, share:
     For examples that are known by their numbers only, such as the nodes of a graph.
     """
     generator = np.random.default_rng(np.random.PCG64(seed % 2**63))
-    held = np.zeros(len(labels), bool)
+    is_held_out = np.zeros(len(labels), bool)
     for label in range(num_classes):
         members = generator.permutation(np.flatnonzero(labels == label))
-        held[members[: max(0, min(round(share * len(members)), len(members) - 1))]] = True
-    return held
+        is_held_out[members[: max(0, min(round(share * len(members)), len(members) - 1))]] = True
+    return is_held_out
 
 
 def leave_out_measured(

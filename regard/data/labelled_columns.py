@@ -51,39 +51,39 @@ class LabelledColumns(NamedTuple):
     @property
     def roles(self) -> str:
         """Which columns are text and label, in words."""
-        named = [self.heading[column - 1] if self.heading else f"column {column}" for column in self.columns]
-        texts = f"text is {named[0]}" if len(named) == 2 else f"texts are {named[0]} and {named[1]}"
-        return f"{texts}, label is {named[-1]}"
+        names = [self.heading[column - 1] if self.heading else f"column {column}" for column in self.columns]
+        texts = f"text is {names[0]}" if len(names) == 2 else f"texts are {names[0]} and {names[1]}"
+        return f"{texts}, label is {names[-1]}"
 
 
-def find_labelled_columns(path: str, wanted: ColumnRequest) -> LabelledColumns:
+def find_labelled_columns(path: str, request: ColumnRequest) -> LabelledColumns:
     """Find the columns of text and label in a table; what was named and is not there is an error."""
-    form = detect_format(path, wanted.delimiter)
+    form = detect_format(path, request.delimiter)
     sample = read_sample(path, form, SAMPLE)
     first, rows = (tuple(cell.strip() for cell in sample[0]), sample[1:]) if sample else ((), [])
-    named = [each for each in (*wanted.texts, wanted.label) if isinstance(each, str)]
-    for each in named:
-        if each not in first:
+    requested_names = [name for name in (*request.texts, request.label) if isinstance(name, str)]
+    for name in requested_names:
+        if name not in first:
             raise ValueError(
-                f"{path} has no column named {each!r}{suggest(each, first)}: its first line is {_line(first)}"
+                f"{path} has no column named {name!r}{suggest(name, first)}: its first line is {_line(first)}"
             )
-    columns = _columns(first, rows, wanted)
-    heading = wanted.heading
+    columns = _columns(first, rows, request)
+    heading = request.heading
     if heading is None:
-        heading = bool(named) or _is_heading(first, rows, columns[-1])
+        heading = bool(requested_names) or _is_heading(first, rows, columns[-1])
     return LabelledColumns(form, first if heading else (), columns)
 
 
 def find_labelled_fields(path: str, fields: tuple[str, ...], usual_labels: Sequence[str] = ()) -> tuple[str, ...]:
     """Return what text and label are called in JSON lines: as asked, or as the first record calls them."""
     record = first_record(path)
-    known = [name for name in record if isinstance(name, str)] if isinstance(record, dict) else []
-    if not known or all(value_at(record, name) is not None for name in fields):
+    names = [name for name in record if isinstance(name, str)] if isinstance(record, dict) else []
+    if not names or all(value_at(record, name) is not None for name in fields):
         return fields
-    if fields == ("text", "label") and (pair := find_pair(known)) is not None:
-        label = find_name(known, usual_labels or (*VERDICTS, *LABELS))
-        return (known[pair[0]], known[pair[1]], known[label]) if label is not None else fields
-    found = [next((name for name in known if name.lower() in usual), None) for usual in (TEXTS, LABELS)]
+    if fields == ("text", "label") and (pair := find_pair(names)) is not None:
+        label = find_name(names, usual_labels or (*VERDICTS, *LABELS))
+        return (names[pair[0]], names[pair[1]], names[label]) if label is not None else fields
+    found = [next((name for name in names if name.lower() in usual), None) for usual in (TEXTS, LABELS)]
     return (found[0], found[1]) if fields == ("text", "label") and found[0] and found[1] else fields
 
 
@@ -108,24 +108,32 @@ def suspicion(labels: Sequence[str]) -> str | None:
     return f"labels of {words:.0f} words" if words > LONG and different > FEW else None
 
 
-def _columns(first: tuple[str, ...], rows: list[list[str]], wanted: ColumnRequest) -> tuple[int, ...]:
+def _columns(first: tuple[str, ...], rows: list[list[str]], request: ColumnRequest) -> tuple[int, ...]:
     """Numbers of texts and label: as named, by the names in the first line, or the first two that can be it."""
-    *texts, label = (first.index(each) + 1 if isinstance(each, str) else each for each in (*wanted.texts, wanted.label))
+    *texts, label = (
+        first.index(column) + 1 if isinstance(column, str) else column for column in (*request.texts, request.label)
+    )
     text = texts[0] if texts else None
     pair = None if texts else find_pair(first)
     if pair is not None and label is None:
-        named = find_name(first, wanted.usual)
-        label = None if named is None else named + 1
+        label_index = find_name(first, request.usual)
+        label = None if label_index is None else label_index + 1
     if pair is not None and label is not None:
         return pair[0] + 1, pair[1] + 1, label
     if len(texts) == 2:
         others = [number for number in range(1, max(len(first), 3) + 1) if number not in texts]
-        return *(int(each or 0) for each in texts), label or others[0]
+        return *(int(column or 0) for column in texts), label or others[0]
     if text is None and label is None:
-        one, other = (0 if (at := find_name(first, usual)) is None else at + 1 for usual in (TEXTS, LABELS))
-        if len(first) == 2 and (one or other):
-            one, other = one or 3 - other, other or 3 - one
-        return (one, other) if one and other and one != other else _likely(rows) or (1, 2)
+        text_column, label_column = (
+            0 if (index := find_name(first, usual)) is None else index + 1 for usual in (TEXTS, LABELS)
+        )
+        if len(first) == 2 and (text_column or label_column):
+            text_column, label_column = text_column or 3 - label_column, label_column or 3 - text_column
+        return (
+            (text_column, label_column)
+            if text_column and label_column and text_column != label_column
+            else _likely(rows) or (1, 2)
+        )
     others = [number for number in range(1, max(len(first), 2) + 1) if number not in (text, label)]
     return text or others[0], label or others[0]
 

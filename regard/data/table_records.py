@@ -66,8 +66,8 @@ def find_delimiter(read: Callable[[], Lines], *, spreadsheet: bool) -> str:
 
     Outside spreadsheets these are tabs unless another delimiter is much more regular.
     """
-    if named := separator_in(next(iter(read()), None)):
-        return named
+    if declared := separator_in(next(iter(read()), None)):
+        return declared
     fits = {mark: _regularity(read(), mark, quoted=spreadsheet or mark != "\t") for mark in DELIMITERS}
     if not spreadsheet and (fits["\t"] or max(fits.values()) < 0.95):
         return "\t"

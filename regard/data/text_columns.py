@@ -79,12 +79,12 @@ def find_text_column(
     width = 1 if _is_one_column(sample) else len(first)
     if width == 1:
         first = (form.delimiter.join(sample[0]).strip(),)
-    known = {name.casefold() for name in (*usual, *expected.names, *TEXTS, *LABELS)}
+    known_names = {name.casefold() for name in (*usual, *expected.names, *TEXTS, *LABELS)}
 
     def choose(index: int, heading: bool, reason: str = "") -> TextColumnChoice:
         return TextColumnChoice(form, width, index, first if heading else (), reason)
 
-    headed = can_be_heading(first) and any(name.casefold() in known for name in first)
+    headed = can_be_heading(first) and any(name.casefold() in known_names for name in first)
     headed = headed and not _has_label(first, expected)
     if column is not None:
         return choose(*_asked_column(path, column, first, headed or _labels_begin_below(first, rows, expected)))
@@ -172,7 +172,7 @@ def _cells_of(path: str, choice: TextColumnChoice) -> Iterator[str]:
     for line, row in chain(rows, [(0, [])]):  # the last one stands for the end
         if tally.refused:
             tally.check(0.0, [path], unit="text")
-        dropped = sum(found.count for found in tally.dropped.values())
+        dropped = sum(occurrences.count for occurrences in tally.dropped.values())
         if not headed:
             yield from [""] * (dropped - blanks)
         blanks = dropped
@@ -205,7 +205,7 @@ def _json_texts(
         record = _record(line)
         return "" if record is None else record if isinstance(record, str) else text_at(record, field or "")
 
-    return _checked(path, take)
+    return _read_strictly(path, take)
 
 
 def _refuse_whole_json(path: str) -> None:
@@ -217,7 +217,7 @@ def _refuse_whole_json(path: str) -> None:
     raise ValueError(f"{path} is one value of JSON over several lines, such as a catalogue of texts: {remedy}")
 
 
-def _checked(path: str, take: Any) -> Iterator[str]:
+def _read_strictly(path: str, take: Any) -> Iterator[str]:
     """Yield what is taken of every line; the first that is refused is an error."""
     tally = LineReport()
     for _, text in records(path, tally, take):

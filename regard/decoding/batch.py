@@ -107,7 +107,7 @@ def _serve(
         lane.advance(waiting=bool(waiting), meanwhile=pass_on)
         while len(unheard) > MAX_UNREPORTED:
             pass_on()
-        for ticket, answers in lane.finished().items():
+        for ticket, answers in lane.take_finished().items():
             number, place = places.pop(ticket)
             if isinstance(answers, Failure):
                 failed.append((first + number, place))

@@ -57,7 +57,7 @@ class Goal(Constraint, Protocol):
         """How far along each answer would be with one more token."""
         ...
 
-    def wanted(
+    def next_tokens(
         self, written: Int[Tensor, "batch beam length"], rows: Int[Tensor, "batch"]
     ) -> Int[Tensor, "batch beam phrase"]:
         """Tokens that would bring an answer further, negative where there is none."""
@@ -236,7 +236,7 @@ class Force:
         partly = begun.masked_fill(met, 0).amax(-1) if met.shape[-1] else 0
         return (lengths * met).sum(-1) + partly
 
-    def wanted(
+    def next_tokens(
         self, written: Int[Tensor, "batch beam length"], rows: Int[Tensor, "batch"]
     ) -> Int[Tensor, "batch beam phrase"]:
         begun = self._begun(_tail(written, self._table.shape[-1])[:, :, None], rows)[:, :, 0]

@@ -78,15 +78,15 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether any request is waiting or being answered."""
-        return bool(self._single or self._unscored) or any(queue.busy for queue in self._lanes.values())
+        return bool(self._single or self._unscored_requests) or any(queue.busy for queue in self._lanes.values())
 
     @property
     def waiting(self) -> int:
         """Requests for which there were no rows yet."""
-        return len(self._unscored) + sum(len(queue.waiting) for queue in self._lanes.values())
+        return len(self._unscored_requests) + sum(len(queue.waiting) for queue in self._lanes.values())
 
     @property
-    def _unscored(self) -> dict[int, Request]:
+    def _unscored_requests(self) -> dict[int, Request]:
         """Requests that wait for a pass of the teacher."""
         return {} if self._pairs is None else self._pairs.waiting
 
@@ -142,7 +142,7 @@ class Engine:
         if ticket in self._single:
             search = self._single[ticket][1]
             return [] if search is None else search.peek()
-        if ticket in self._unscored or any(ticket == waiting.ticket for waiting in self._everyone_waiting()):
+        if ticket in self._unscored_requests or any(ticket == waiting.ticket for waiting in self._everyone_waiting()):
             return []
         raise KeyError(f"no request has ticket {ticket}: it was never given, or its answers were collected")
 
@@ -159,7 +159,7 @@ class Engine:
             queue.cancel(set(tickets))
         for ticket in tickets:
             self._single.pop(ticket, None)
-            self._unscored.pop(ticket, None)
+            self._unscored_requests.pop(ticket, None)
             self._done.pop(ticket, None)
 
     def stack(self, requests: Sequence[Request], step: int = 1, **sizes: Any) -> tuple[Tensor, ...]:

@@ -24,7 +24,7 @@ class _Begun(NamedTuple):
     """How much of a phrase is written: so many of its characters, and some bytes of the next one."""
 
     phrase: int
-    done: int
+    characters: int
     part: bytes = b""
 
 
@@ -138,15 +138,15 @@ class Forbidden:
     def _grow(self, begun: _Begun, byte: int) -> Iterator[_Begun]:
         """What has been written of a phrase after one more byte, where that goes on with it."""
         written = begun.part + bytes([byte])
-        for form in self._bytes[begun.phrase][begun.done]:
+        for form in self._bytes[begun.phrase][begun.characters]:
             if form == written:
-                yield _Begun(begun.phrase, begun.done + 1)
+                yield _Begun(begun.phrase, begun.characters + 1)
             elif form.startswith(written):
                 yield begun._replace(part=written)
 
     def _is_whole(self, begun: _Begun) -> bool:
         """Whether all characters of a phrase are written."""
-        return begun.done == len(self._bytes[begun.phrase])
+        return begun.characters == len(self._bytes[begun.phrase])
 
 
 def _forms(letter: str) -> list[str]:

@@ -183,7 +183,7 @@ def stream_one(
             stages = book.stages(0, sent)
             sent += len(stages)
             yield from stages
-        for answers in lane.finished().values():
+        for answers in lane.take_finished().values():
             if isinstance(answers, Failure):
                 raise FloatingPointError(answers.reason)
 

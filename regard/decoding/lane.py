@@ -136,7 +136,7 @@ class Lane:
         for ticket in tickets:
             self._done.pop(ticket, None)
 
-    def finished(self) -> dict[int, list[Hypothesis] | Failure]:
+    def take_finished(self) -> dict[int, list[Hypothesis] | Failure]:
         """The answers of those that are done and were not asked for yet, by ticket, or why there are none."""
         answers, self._done = self._done, {}
         return answers

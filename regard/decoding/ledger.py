@@ -47,7 +47,7 @@ class Beam:
         """After so many endings no more are waited for."""
         return max(float(self.nbest), self.patience * self.beams)
 
-    def normalized(self, score: float, length: int) -> float:
+    def normalize_score(self, score: float, length: int) -> float:
         """The score that hypotheses are ranked by; the end token counts as one of the length."""
         return score / max(length, 1) ** self.length_penalty
 
@@ -111,7 +111,7 @@ class _Answer(NamedTuple):
         fed: bool = True,
     ) -> _Answer:
         """An answer of so many tokens, the newest of which was fed or not."""
-        worth = beam.normalized(score, size + finished)
+        worth = beam.normalize_score(score, size + finished)
         return cls(finished, progress, worth, score, place, size, size if fed else size - 1)
 
 

@@ -75,7 +75,7 @@ class WatchedSearch:
         """Go a round on."""
         with self.watcher.collect():
             self.lane.advance()
-        for answers in self.lane.finished().values():
+        for answers in self.lane.take_finished().values():
             self.answers = (
                 answers if isinstance(answers, Failure) else [self._with_weights(hypothesis) for hypothesis in answers]
             )
@@ -159,7 +159,7 @@ class LaneQueue:
 
     def collect(self) -> dict[int, Answers]:
         """Return the answers of those that are done."""
-        finished = self.lane.finished()
+        finished = self.lane.take_finished()
         tickets = {seat: ticket for ticket, seat in self.seats.items() if seat in finished}
         for ticket in tickets.values():
             del self.seats[ticket]

@@ -57,7 +57,7 @@ def rank(
     goals = [constraint for constraint in constraints if isinstance(constraint, Goal)]
     if goals:
         value, token = _add_goal_tokens(
-            scores, value, token, [goal.wanted(front.written, front.rows) for goal in goals]
+            scores, value, token, [goal.next_tokens(front.written, front.rows) for goal in goals]
         )
     score = (front.total - logits.logsumexp(-1))[..., None] + value
     score = score.masked_fill_(value.isneginf(), DEAD).flatten(1)

@@ -58,12 +58,12 @@ class RowGoals(RowRules):
             totals[places] += goal.progress(text, tokens[places], _alone(text))
         return totals
 
-    def wanted(self, written: Tensor, rows: Tensor) -> Tensor:
+    def next_tokens(self, written: Tensor, rows: Tensor) -> Tensor:
         """Tokens that would bring an answer further, negative where there is none."""
         parts = [torch.full((*written.shape[:2], 0), ABSENT)]
         for goal, places in self._goals(rows):
             text = written[places]
-            tokens = goal.wanted(text, _alone(text))
+            tokens = goal.next_tokens(text, _alone(text))
             part = torch.full((*written.shape[:2], tokens.shape[-1]), ABSENT)
             part[places] = tokens
             parts.append(part)

@@ -99,9 +99,11 @@ class PairScoring:
             features = self.teacher.read_pairs([pair.source for pair in rows], [pair.fed for pair in rows])
         weights = {} if watcher is None else watcher.split_examples()
         answers = []
-        for place, (number, own) in enumerate(zip(batch, features.split([len(row.fed) for row in rows]), strict=True)):
+        for place, (number, example_features) in enumerate(
+            zip(batch, features.split([len(row.fed) for row in rows]), strict=True)
+        ):
             labels = rows[place].labels
-            scores = self.teacher.score_labels(own[-len(labels) :], labels, tops[number])
+            scores = self.teacher.score_labels(example_features[-len(labels) :], labels, tops[number])
             looks = {name: examples[place] for name, examples in weights.items()} if request.weights else None
             answers.append(_make_answer(labels, scores, looks))
         return answers

@@ -158,9 +158,9 @@ class TargetScorer:
 
 def check_tokens(written: Sequence[Sequence[Sequence[int]]], vocab: int) -> None:
     """Refuse tokens that a model does not have, before a kernel looks them up."""
-    strange = [token for some in written for ids in some for token in ids if not 0 <= token < vocab]
-    if strange:
-        raise ValueError(f"token {strange[0]} is not in the vocabulary of {vocab}")
+    unknown = [token for continuations in written for ids in continuations for token in ids if not 0 <= token < vocab]
+    if unknown:
+        raise ValueError(f"token {unknown[0]} is not in the vocabulary of {vocab}")
 
 
 def score_continuations(

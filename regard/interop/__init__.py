@@ -168,14 +168,14 @@ def family_for(shape: Any, kind: str | None = None) -> type[Family]:
     raise ValueError(f"a model of kind {shape.name} cannot be written for others: {explanation}")
 
 
-def written(
+def export_files(
     family: type[Family],
     shape: Any,
     tensors: Mapping[str, Tensor],
     tokenizer: Tokenizer,
     labels: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """The files of a folder that `transformers` loads, for a model of ours; `labels` are those of one that labels."""
+    """Return the files of a folder that `transformers` loads, for a model of ours; `labels` those of a classifier."""
     outline = outline_model(shape, family)
     ids = {f"{name}_id": _roles(tokenizer).get(name) for name in ("bos_token", "eos_token", "pad_token")}
     fields = family.fields(outline.body)

@@ -63,7 +63,7 @@ def evidence_maps(model: Any, pixels: Pixels, labels: Labels, method: str = "gra
     try:
         maps = METHODS[method](model, pixels, labels).detach().float().unflatten(1, model.grid)
         if isinstance(model, SpatialTransformer):  # it reads crops, and a map is to lie on the picture
-            maps = model.laid(maps, pixels)
+            maps = model.project_maps(maps, pixels)
     finally:
         model.train(training)
     return shares(maps)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from regard.interpret.items import Weights
-    from regard.interpret.trace import Trace
+    from regard.interpret.trace_like import TraceLike
 
 FIRST, SECOND = 20, 4  # neighbours that are drawn, and of each of them as many of its own
 NAME_LENGTH = 12  # signs of a name that a picture has room for
@@ -44,7 +44,7 @@ class Edge:
     """What it would have taken if it weighed all its edges alike."""
 
 
-def edges(attention: Weights, trace: Trace, *, head: int | None = None) -> list[Edge]:
+def edges(attention: Weights, trace: TraceLike, *, head: int | None = None) -> list[Edge]:
     """The edges of one attention, those of each node that looks together, the strongest first."""
     values = (attention.values.mean(0) if head is None else attention.values[head]).float()
     return [
@@ -55,7 +55,7 @@ def edges(attention: Weights, trace: Trace, *, head: int | None = None) -> list[
     ]
 
 
-def place_nodes(trace: Trace) -> list[Place]:
+def place_nodes(trace: TraceLike) -> list[Place]:
     """Where nodes are drawn: in the middle, on a ring around it, and on another around that."""
     layers = list(reversed(trace.weights))
     middle = trace.items["asked"][0].text
@@ -77,14 +77,14 @@ def place_nodes(trace: Trace) -> list[Place]:
     return nodes
 
 
-def colours(trace: Trace) -> dict[str, str]:
+def colours(trace: TraceLike) -> dict[str, str]:
     """A colour for each class that is answered around here, the commonest first."""
     answers = [node_facts["answer"] for node_facts in trace.facts["graph"].values()]
     ranked = sorted(set(answers), key=lambda name: (-answers.count(name), name))
     return {name: COLOURS[min(number, len(COLOURS) - 1)] for number, name in enumerate(ranked)}
 
 
-def table(trace: Trace, name: str | None = None, *, head: int | None = None) -> list[tuple[str, ...]]:
+def table(trace: TraceLike, name: str | None = None, *, head: int | None = None) -> list[tuple[str, ...]]:
     """Every edge of one attention: who looked at whom, how much, what an equal look gives, and what that node is."""
     node_facts = trace.facts["graph"]
     rows: list[tuple[str, ...]] = []
@@ -99,7 +99,7 @@ def table(trace: Trace, name: str | None = None, *, head: int | None = None) -> 
 HEAD = ("node", "looked at", "weight", "if equal", "answered", "label")
 
 
-def graph_for_page(trace: Any) -> dict[str, Any]:
+def graph_for_page(trace: TraceLike) -> dict[str, Any]:
     """What the page draws: nodes in their places, with classes and colours."""
     shades, node_facts = colours(trace), trace.facts["graph"]
     drawn = [
@@ -111,7 +111,7 @@ def graph_for_page(trace: Any) -> dict[str, Any]:
     return {"nodes": drawn, "classes": shades, "told": listed}
 
 
-def picture(trace: Trace, *, head: int | None = None, title: str = "") -> Figure:
+def picture(trace: TraceLike, *, head: int | None = None, title: str = "") -> Figure:
     """The neighbourhood as a figure of its own."""
     from matplotlib.figure import Figure
 
@@ -122,7 +122,7 @@ def picture(trace: Trace, *, head: int | None = None, title: str = "") -> Figure
     return figure
 
 
-def plot_neighbourhood(axes: Any, trace: Trace, *, head: int | None = None) -> None:
+def plot_neighbourhood(axes: Any, trace: TraceLike, *, head: int | None = None) -> None:
     """The neighbourhood with a line for every edge, the thicker the more was taken along it, and its share in words."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
@@ -165,7 +165,7 @@ def _draw_edge(axes: Any, start: Place, end: Place, weight: float, *, labelled: 
         axes.annotate(f"{weight:.1%}", middle, ha="center", va="center", fontsize=7, bbox=box, zorder=2)
 
 
-def _note(trace: Trace, head: int | None, *, drawn: int) -> str:
+def _note(trace: TraceLike, head: int | None, *, drawn: int) -> str:
     """Whose weights they are, what the node kept for itself, what equal ones would be, what is not drawn."""
     attention, centre = trace.weights[-1], trace.items["asked"][0].text
     all_edges = edges(attention, trace, head=head)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from regard.interpret.items import Item, Weights
 from regard.interpret.neighbourhood import graph_for_page
 from regard.interpret.spread import diagonality, entropy
 from regard.interpret.steps import Inside, Steps
+from regard.interpret.trace_like import TraceLike
 from regard.interpret.words import group_items, merge
 from regard.metrics.alignment import parse_links
 
@@ -50,37 +51,6 @@ COLOURS = {
 
 Measures = Mapping[str, Mapping[str, Sequence[float]] | float | str]
 Gold = str | tuple[Iterable[tuple[int, int]], Iterable[tuple[int, int]]]
-
-
-@runtime_checkable
-class TraceLike(Protocol):
-    """What a page needs of a trace, which shows itself as one."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model."""
-
-    @property
-    def items(self) -> Mapping[str, Sequence[Item]]:
-        """What looks and what is looked at."""
-
-    @property
-    def weights(self) -> Sequence[Weights]:
-        """Those of every attention."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What was read and what was answered."""
-
-    @property
-    def pictures(self) -> Mapping[str, Tensor]:
-        """What items with a box are parts of, by the name of their list."""
-
-    def find(self, name: str | None = None) -> Weights:
-        """One attention."""
-
-    def steps(self, names: Sequence[str] | None = None) -> Steps | None:
-        """The vectors of every step."""
 
 
 @dataclass

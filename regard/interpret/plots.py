@@ -154,8 +154,8 @@ def maps(
             axes.set(xticks=[], yticks=[])
             axes.set_title(title if row == 0 else "", fontsize=9)
         line[0].set_ylabel(_visible(names[row]), fontsize=9)
-        for left, top, right, bottom in boxes[row : row + 1]:
-            corners = [[(left, top), (right, top), (right, bottom), (left, bottom)]]
+        for x1, y1, x2, y2 in boxes[row : row + 1]:
+            corners = [[(x1, y1), (x2, y1), (x2, y2), (x1, y2)]]
             _outline_crops(line[0], corners, (*picture.shape[1:], 1))
     return figure
 
@@ -178,8 +178,8 @@ def places(trace: Trace, *, title: str = "") -> Figure:
         grid = whole[2 * band : 2 * band + 2]
         grid[0][column].set_visible(True)
         grid[1][column].set_visible(True)
-        left, top, right, bottom = item.box
-        corners = [[(left, top), (right, top), (right, bottom), (left, bottom)]]
+        x1, y1, x2, y2 = item.box
+        corners = [[(x1, y1), (x2, y1), (x2, y2), (x1, y2)]]
         looked = values.unflatten(0, (rows, -1)).numpy()
         height, width = looked.shape
         grid[0][column].imshow(picture.numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
@@ -311,10 +311,8 @@ def _light_mask(
     height, width, _ = shape
     light = np.zeros((height, width, 1))
     most = max([1e-9, *(float(values[number]) for number, _ in regions)])
-    for number, (left, top, right, bottom) in regions:
-        rows, columns = (
-            slice(round(a * side), round(b * side)) for a, b, side in ((top, bottom, height), (left, right, width))
-        )
+    for number, (x1, y1, x2, y2) in regions:
+        rows, columns = (slice(round(a * side), round(b * side)) for a, b, side in ((y1, y2, height), (x1, x2, width)))
         light[rows, columns] = float(values[number]) / most
     return DARK + (1 - DARK) * light
 

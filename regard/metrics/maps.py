@@ -25,8 +25,8 @@ def mass_inside(maps: Maps, boxes: Boxes) -> Float[Tensor, "picture"]:
     return (maps * down[:, :, None] * across[:, None, :]).sum((1, 2))
 
 
-def boxed(maps: Maps, level: float = 0.5) -> Boxes:
-    """The box around the largest patch of cells that have at least `level` of the highest."""
+def bounding_boxes(maps: Maps, level: float = 0.5) -> Boxes:
+    """Return the box around the largest patch of cells that have at least `level` of the highest."""
     boxes = []
     for mask in (maps >= level * maps.amax((1, 2), keepdim=True)).cpu():
         rows, columns = largest_patch(mask).nonzero().unbind(1)
@@ -41,7 +41,7 @@ def best_iou(maps: Maps, boxes: Boxes) -> Float[Tensor, "picture"]:
 
     What suits one method is too high for another, so that one level for all would judge the level (Choe et al. 2020).
     """
-    ious = torch.stack([iou(boxed(maps, level), boxes) for level in LEVELS])
+    ious = torch.stack([iou(bounding_boxes(maps, level), boxes) for level in LEVELS])
     even = torch.arange(len(maps), device=maps.device) % 2 == 0
     best = {half: ious[:, even == half].mean(1).nan_to_num().argmax() for half in (True, False)}
     return torch.where(even, ious[best[False]], ious[best[True]])

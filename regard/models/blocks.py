@@ -332,14 +332,14 @@ class Tied(TokenModel):
         self.register_parameter("bias", None)
 
     @property
-    def written(self) -> Any:
+    def decoder_embedding(self) -> Any:
         """What turns target tokens into vectors."""
         return self.embedding if self.config.share == "all" else self.target_embedding
 
     @property
     def prediction(self) -> Float[Tensor, "vocab width"]:
         """The matrix that turns features into logits."""
-        return self.output.weight if self.config.share == "none" else self.written.weight
+        return self.output.weight if self.config.share == "none" else self.decoder_embedding.weight
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
         """One number per token of the vocabulary."""

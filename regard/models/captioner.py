@@ -248,10 +248,10 @@ class Reader(Model):
     def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Weights of such a captioner, or of its encoder, as they are for pictures of this one's size."""
         fit = self.encoder.resize_weights
-        inner = {name.removeprefix(ENCODER): each for name, each in tensors.items() if name.startswith(ENCODER)}
+        inner = {name.removeprefix(ENCODER): weight for name, weight in tensors.items() if name.startswith(ENCODER)}
         if not inner:
             return fit(tensors)
-        return {**tensors, **{f"{ENCODER}{name}": each for name, each in fit(inner).items()}}
+        return {**tensors, **{f"{ENCODER}{name}": weight for name, weight in fit(inner).items()}}
 
     def regions(self, pixels: Pixels) -> Regions:
         """What the encoder makes of normalised pixels."""
@@ -296,13 +296,13 @@ class Captioner(Reader, RecurrentWriter):
             return self.encoder.pool_features(self.encoder.maps(pixels))[:, None]
 
     @property
-    def expected(self) -> Float[Tensor, ""]:
-        """What a token is expected to cost: the baseline, or before there is one, what guessing costs."""
+    def expected_loss(self) -> Float[Tensor, ""]:
+        """The expected loss of a token: the running baseline, or before there is any, that of guessing."""
         return torch.where(self.baseline > 0, self.baseline, math.log(self.config.vocab))
 
     @torch.no_grad()
-    def heed(self, cost: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
-        """Let the baseline follow what a token cost in a step, unless the step is not to count."""
+    def update_expected_loss(self, cost: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
+        """Let the baseline follow the loss of a token in a step, unless the step is not to count."""
         moved = torch.lerp(torch.where(self.baseline > 0, self.baseline, cost), cost.to(self.baseline), PACE)
         self.baseline.copy_(torch.where(veto, self.baseline, moved))
 
@@ -361,8 +361,8 @@ class TransformerCaptioner(Reader, EncoderDecoder):
 
     def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The same, with positions of regions interpolated too."""
-        found = super().resize_weights(tensors)
-        return {**found, PLACES: interpolate_positions(found[PLACES], self.grid)} if PLACES in found else found
+        weights = super().resize_weights(tensors)
+        return {**weights, PLACES: interpolate_positions(weights[PLACES], self.grid)} if PLACES in weights else weights
 
     def forward(  # type: ignore[override]
         self, regions: Regions, target: Int[Tensor, "batch target"], grid: Grid

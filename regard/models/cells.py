@@ -123,7 +123,7 @@ class Layer(nn.Module):
         return x.new_zeros(len(x), self.directions * CELLS[self.kind].parts, self.width)
 
 
-class Written(Layer):
+class StepwiseLayer(Layer):
     """One layer, step by step: a cell that reads from left to right, and another from right to left if asked."""
 
     def __init__(self, kind: Kind, inputs: int, width: int, *, bidirectional: bool = False):
@@ -168,7 +168,7 @@ class Fused(Layer):
     def forward(
         self, x: Float[Tensor, "batch time inputs"], state: Tensor | None, lengths: Int[Tensor, "batch"] | None
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
-        """What `Written` answers; no state is a blank one.
+        """What `StepwiseLayer` answers; no state is a blank one.
 
         Padding is read and forgotten, so no length is asked of a device that is still busy. Packing ragged sequences
         would ask, and take several times as long on a processor.
@@ -185,7 +185,7 @@ class Fused(Layer):
         return self._way_by_way(x, initial, real, ends)
 
     def step(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]) -> Tensor:
-        """What `Written` answers."""
+        """What `StepwiseLayer` answers."""
         _, after = self(x.flatten(0, -2)[:, None], state.flatten(0, -3), None)
         return after.reshape(state.shape)
 
@@ -231,10 +231,10 @@ class Fused(Layer):
             return list(run(x, first, weights, *how))
 
     @torch.no_grad()
-    def written(self) -> Written:
+    def to_stepwise(self) -> StepwiseLayer:
         """The same layer step by step, weights copied; torch's gate z is 1 - u, so u's weights change their sign."""
         whole, width = self.whole, self.whole.hidden_size
-        twin = Written(self.kind, whole.input_size, width, bidirectional=whole.bidirectional)
+        twin = StepwiseLayer(self.kind, whole.input_size, width, bidirectional=whole.bidirectional)
         for cell, suffix in zip(twin.cells, ("", "_reverse"), strict=False):
             for part, name in (("input", "ih"), ("state", "hh")):
                 for mine, kind in ((getattr(cell, part).weight, "weight"), (getattr(cell, part).bias, "bias")):
@@ -283,7 +283,7 @@ class Layers(nn.Module):
         fused: bool = True,
     ):
         super().__init__()
-        layer = Fused if fused and kind in FUSED else Written
+        layer = Fused if fused and kind in FUSED else StepwiseLayer
         self.width, self.directions = width, 1 + bidirectional
         self.shape = depth, self.directions * CELLS[kind].parts
         """Layers, and vectors of the state of each: h from either direction, then c."""
@@ -326,7 +326,7 @@ class Layers(nn.Module):
         assert self.directions == 1, "the way back cannot be taken step by step"
         ends = []
         for number, (layer, layer_state) in enumerate(zip(self.layers, state.split(self.shape[1], -2), strict=True)):
-            assert isinstance(layer, Written | Fused)
+            assert isinstance(layer, StepwiseLayer | Fused)
             ends.append(layer.step(x if number == 0 else self.dropout(x), layer_state))
             x = _visible_state(ends[-1])
         return x, ends[0] if len(ends) == 1 else torch.cat(ends, -2)
@@ -337,8 +337,8 @@ class Layers(nn.Module):
             return _visible_state(state.split(self.shape[1], -2)[-1])
         return state.unflatten(-2, self.shape)[..., -1, : self.directions, :].flatten(-2)
 
-    def written_out(self) -> Layers:
+    def to_stepwise(self) -> Layers:
         """The same layers without fused kernels, to be looked into."""
         twin = copy.deepcopy(self)
-        twin.layers = nn.ModuleList(layer.written() if isinstance(layer, Fused) else layer for layer in twin.layers)
+        twin.layers = nn.ModuleList(layer.to_stepwise() if isinstance(layer, Fused) else layer for layer in twin.layers)
         return twin

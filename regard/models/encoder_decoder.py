@@ -46,7 +46,7 @@ class EncoderDecoder(Tied):
         source_layout, target_layout = layouts
         check_length(self.decoder_positions, target_layout.longest)
         masks = mask_between(target_layout, target_layout) & causal(), mask_between(target_layout, source_layout)
-        x = self.written(target, target_layout.place, self.decoder_positions)
+        x = self.decoder_embedding(target, target_layout.place, self.decoder_positions)
         for block in self.decoder:
             x = block(x, memory, masks=masks, positions=self.decoder_positions)
         return self.finish(x)
@@ -55,7 +55,9 @@ class EncoderDecoder(Tied):
     def stack(self) -> Stack:
         """What writes the target."""
         blocks = list(self.decoder)
-        return Stack(self.written, self.decoder_positions, blocks, self.decoder_norm, self.prediction, bias=self.bias)
+        return Stack(
+            self.decoder_embedding, self.decoder_positions, blocks, self.decoder_norm, self.prediction, bias=self.bias
+        )
 
     def encode(self, source: Int[Tensor, "*source"], layout: Layout) -> Float[Tensor, "*source width"]:
         """The source, each token having looked at all others."""
@@ -129,7 +131,7 @@ class EncoderDecoder(Tied):
     def _decode(self, tokens: Tensor, past: DecoderState, *, masks: tuple[Mask, Mask]) -> Tensor:
         """Through the decoder with caches, writing the newest keys into them."""
         places, _ = masks[0].places(tokens.shape[1], tokens.shape[1], tokens.device)
-        x = self.written(tokens, places, self.decoder_positions)
+        x = self.decoder_embedding(tokens, places, self.decoder_positions)
         for block, cache, memory in zip(self.decoder, past.caches, past.memories, strict=True):
             x = block(x, memory, masks=masks, positions=self.decoder_positions, cache=cache)
         return self.finish(x)

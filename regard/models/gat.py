@@ -141,4 +141,4 @@ class GAT(Model):
 
     def _drop_features(self, x: Features) -> Features:
         rate = self.config.dropout if self.training else 0.0
-        return x.dropped(rate) if isinstance(x, Sparse) else F.dropout(x, rate)
+        return x.dropout(rate) if isinstance(x, Sparse) else F.dropout(x, rate)

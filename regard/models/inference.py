@@ -271,7 +271,7 @@ class Ready:
             part = waiting.pop()
             parts += 1
             if isinstance(part, Tap):
-                watched = watched or part.watched
+                watched = watched or part.is_watched
             else:
                 hooks += len(part._forward_hooks) + len(part._forward_pre_hooks)
             for weight in part._parameters.values():

@@ -102,10 +102,10 @@ def interpolate(
     return torch.lerp(last, content, gate)
 
 
-def shifted(
+def shift_weights(
     weights: Float[Tensor, "*batch places"], shift: Float[Tensor, "*batch shifts"]
 ) -> Float[Tensor, "*batch places"]:
-    """Weights moved round the memory; the middle of `shift` is how much of them stays."""
+    """Return weights moved round the memory; the middle of `shift` is how much of them stays."""
     reach = shift.shape[-1] // 2
     moved = torch.stack([weights.roll(by, -1) for by in range(-reach, reach + 1)], -1)
     return (moved @ shift[..., None]).squeeze(-1)
@@ -187,7 +187,7 @@ class NTMStep(nn.Module):
         strength, power = F.softplus(settings[..., :2]).split(1, -1)
         content_weights = by_content(torch.tanh(key), strength, state.memory)
         gated_weights = interpolate(content_weights, state.weights, settings[..., 2:].sigmoid())
-        return sharpen(shifted(gated_weights, weigh(shift)), 1 + power)
+        return sharpen(shift_weights(gated_weights, weigh(shift)), 1 + power)
 
     def start(self, batch: int) -> State:
         """Before anything is read: all of it is learnt, and every place of the memory holds the same vector.
@@ -226,7 +226,7 @@ class NTM(Model):
     def _turns(self, x: Float[Tensor, "batch time inputs"]) -> list[Mask]:
         """Whose turn it is at every step, for who watches; nobody else has a use for it."""
         batch, time, _ = x.shape
-        if not (self.step.read.weights.watched or self.step.write.weights.watched):
+        if not (self.step.read.weights.is_watched or self.step.write.weights.is_watched):
             return [EVERYONE] * time
         places = Grid(torch.full((batch,), self.config.places), self.config.places)
         steps = Grid(torch.full((batch,), time), time)

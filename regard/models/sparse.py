@@ -51,8 +51,8 @@ class Sparse:
         }
         return Sparse(**moved)
 
-    def dropped(self, rate: float) -> Sparse:
-        """After dropout, which leaves zeros what they are."""
+    def dropout(self, rate: float) -> Sparse:
+        """Return the matrix after dropout, which leaves zeros what they are."""
         return replace(self, values=F.dropout(self.values, rate)) if rate else self
 
     def dense(self) -> Float[Tensor, "row column"]:

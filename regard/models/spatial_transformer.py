@@ -275,10 +275,10 @@ class SpatialTransformer(Convolutional):
         return self.config.field
 
     @torch.no_grad()
-    def laid(
+    def project_maps(
         self, maps: Float[Tensor, "batch rows columns"], pixels: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch y x"]:
-        """A map of what was read, laid onto the picture where it lies: of several crops, each gets the same share."""
+        """Project maps onto the places of the picture that were read; of several crops, each gets the same share."""
         if not len(self.transformers):
             return maps
         projected = [

@@ -161,7 +161,7 @@ class T5(EncoderDecoder):
             stack.apply(_initialise)
 
     @property
-    def written(self) -> Embedding:
+    def decoder_embedding(self) -> Embedding:
         """What turns target tokens into vectors, the same as for the source."""
         return self.embedding
 

@@ -259,7 +259,7 @@ class ViT(Model):
         They are computed where somebody watches whom they look at.
         """
         for block in self.blocks[-1:]:
-            watched = cast(EncoderBlock, block).attention.weights.watched
+            watched = cast(EncoderBlock, block).attention.weights.is_watched
             first = None if self.token is None or watched else self.config.before
             x = block(x, mask=EVERYONE, positions=self.positions, first=first)
         return self.norm(x)

@@ -291,7 +291,7 @@ class RecurrentWriter(Tied):
 
     def embedded(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch features"]:
         """Vectors of target tokens."""
-        return self.dropout(self.written(tokens) * math.sqrt(self.config.embedding))
+        return self.dropout(self.decoder_embedding(tokens) * math.sqrt(self.config.embedding))
 
 
 StepFunction = Callable[[Tensor, Carried, KeyValues, Mask], tuple[Tensor, Carried]]

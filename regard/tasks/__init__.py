@@ -34,11 +34,6 @@ class TaskEntry:
         """The class that is trained, imported when it is asked for."""
         return load_object(self.task_class)
 
-    @property
-    def trained(self) -> Any:
-        """The class of the trained model."""
-        return load_object(self.trained_class)
-
 
 TASKS: dict[str, TaskEntry] = {
     "translation": TaskEntry(
@@ -125,8 +120,8 @@ TASKS: dict[str, TaskEntry] = {
         kind="a text-to-text model",
     ),
     "language": TaskEntry(
-        task_class="regard.tasks.language.task:Language",
-        trained_class="regard.tasks.language.writer:Writer",
+        task_class="regard.tasks.rnn_lm.task:Language",
+        trained_class="regard.tasks.rnn_lm.writer:Writer",
         title="plain text: a recurrent language model",
         takes="text",
         verb="write",

@@ -25,7 +25,7 @@ class FillsGaps(Protocol):
 
     name: str
     kind: ClassVar[str]
-    onward: ClassVar[bool]
+    left_to_right: ClassVar[bool]
     """Whether it reads from left to right alone: what follows a gap is not seen, and an answer has no end."""
     writes: ClassVar[bool]
     """Whether it can write an answer of its own."""

@@ -1,4 +1,4 @@
-"""What a task does for models of other libraries, as far as it does: takes them over, with their heads and tokens."""
+"""Protocols of tasks that take over models of other libraries, with their heads and tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AddsTokens(Protocol):
     """A task that gives a pre-trained model tokens of its own."""
 
     @staticmethod
-    def added(own: Any) -> Sequence[int]:
+    def added_token_ids(tokenizer: Any) -> Sequence[int]:
         """Return the tokens that the task added to a tokenizer."""
 
 

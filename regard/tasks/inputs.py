@@ -14,7 +14,7 @@ from regard import shipped
 from regard.data.text_columns import TextColumn
 from regard.training.provenance import note_overlap
 
-QUOTED = 40  # letters of a wrong value that a message shows
+MAX_QUOTED = 40  # letters of a wrong value that a message shows
 
 
 WORD_FILES = (".conll", ".conllu")  # endings of files with a word in each line
@@ -174,13 +174,13 @@ def describe_inputs(trained: Any) -> dict[str, Any]:
     }
 
 
-def list_inputs(given: Any, kind: InputKind, *, verb: str) -> list[Any]:
-    """The inputs of a call as a list, one alone as a list of one; anything else is an error that names it."""
-    if kind.is_one(given):
-        return [check_input(given, kind, verb=verb)]
-    if isinstance(given, (str, bytes, bytearray, Mapping, Set)) or not isinstance(given, Iterable):
-        raise ValueError(f"{verb} takes {kind.singular} or a list of {kind.plural}, not {_describe(given)}")
-    items = list(given)
+def list_inputs(value: Any, kind: InputKind, *, verb: str) -> list[Any]:
+    """Return the inputs of a call as a list, one alone as a list of one; anything else is an error that names it."""
+    if kind.is_one(value):
+        return [check_input(value, kind, verb=verb)]
+    if isinstance(value, (str, bytes, bytearray, Mapping, Set)) or not isinstance(value, Iterable):
+        raise ValueError(f"{verb} takes {kind.singular} or a list of {kind.plural}, not {_describe(value)}")
+    items = list(value)
     for number, item in enumerate(items, start=1):
         if not kind.accepts(item):
             raise ValueError(f"{verb}: number {number} of {len(items)} is {_describe(item)}: give {kind.singular}")
@@ -188,35 +188,35 @@ def list_inputs(given: Any, kind: InputKind, *, verb: str) -> list[Any]:
     return items
 
 
-def check_input(given: Any, kind: InputKind, *, verb: str) -> Any:
-    """The one input of a call; anything else is an error that names it."""
-    if not kind.accepts(given):
-        raise ValueError(f"{verb} takes {kind.singular}, not {_describe(given)}")
-    _check_name(given, kind, verb=verb)
-    return given
+def check_input(value: Any, kind: InputKind, *, verb: str) -> Any:
+    """Return the one input of a call; anything else is an error that names it."""
+    if not kind.accepts(value):
+        raise ValueError(f"{verb} takes {kind.singular}, not {_describe(value)}")
+    _check_name(value, kind, verb=verb)
+    return value
 
 
-def check_path(given: Any, what: str) -> Path:
-    """A path as it was given; anything else, and a name that is empty, is an error which says `what` is named by it."""
-    if not isinstance(given, (str, Path)):
-        raise ValueError(f"{what}, not {_describe(given)}")
-    if isinstance(given, str) and not given.strip():
+def check_path(value: Any, what: str) -> Path:
+    """Return a path as it was given; anything else, and an empty name, is an error that says `what` it should name."""
+    if not isinstance(value, (str, Path)):
+        raise ValueError(f"{what}, not {_describe(value)}")
+    if isinstance(value, str) and not value.strip():
         raise ValueError(f"{what}, not an empty text")
-    return Path(given)
+    return Path(value)
 
 
-def list_tasks(given: Any) -> list[str] | None:
-    """The tasks of which a model must have learnt one; None where nobody asks."""
-    names = [given] if isinstance(given, str) else given
+def list_tasks(task: Any) -> list[str] | None:
+    """Return the tasks of which a model must have learnt one; None for any."""
+    names = [task] if isinstance(task, str) else task
     if names is None:
         return None
     if not isinstance(names, (tuple, list)) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"task takes the name of a task or several, not {_describe(given)}")
+        raise ValueError(f"task takes the name of a task or several, not {_describe(task)}")
     return list(names)
 
 
 def check_files(trained: Any, files: Sequence[Any], what: str) -> None:
-    """Stop where a model is to be measured and no file is named."""
+    """Raise an error if a model is to be measured on no files."""
     if not files:
         raise ValueError(f"{trained.name} is measured on {what}: name at least one file of them")
 
@@ -236,7 +236,7 @@ def accept_lists(evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _note_overlap(scores: Any, trained: Any, files: Sequence[str]) -> Any:
-    """The scores, with what is known of training on these files."""
+    """Return the scores with a note on files among these that the model was trained on."""
     if trained.learnt_from == {} or trained.remembers:
         return scores  # made by no `load`, or it tells of its training examples itself
     if scores.details.get("part") == "test" or trained.name in shipped.models():
@@ -245,24 +245,26 @@ def _note_overlap(scores: Any, trained: Any, files: Sequence[str]) -> Any:
 
 
 def explain_missing(trained: Any, name: str, uses: Iterable[tuple[str, str]]) -> AttributeError:
-    """Say of the verb of another kind of model what is needed for it; `uses` are verbs and kinds of all models."""
-    kind, kinds = type(trained), dict(reversed(list(uses)))  # the first of a verb is the usual one
+    """Return the error for the verb of another kind of model; `uses` are verbs and kinds of all models."""
+    trained_class, kinds = type(trained), dict(reversed(list(uses)))  # the first of a verb is the usual one
     if name not in kinds:
-        return AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
-    called = vars(trained).get("name", kind.__name__)
-    return AttributeError(f"{called} is {kind.kind}; {name} needs {kinds[name]} (try {kind.verb})")
+        return AttributeError(f"{trained_class.__name__!r} object has no attribute {name!r}")
+    model_name = vars(trained).get("name", trained_class.__name__)
+    return AttributeError(
+        f"{model_name} is {trained_class.kind}; {name} needs {kinds[name]} (try {trained_class.verb})"
+    )
 
 
 def _check_name(item: Any, kind: InputKind, *, verb: str) -> None:
-    """Stop at a name of a file that is empty, which would be that of the folder here."""
+    """Raise an error for an empty name of a file, which would be that of the current folder."""
     if kind.is_path and isinstance(item, str) and not item.strip():
         raise ValueError(f"{verb} takes {kind.singular}, not an empty name")
 
 
 def _describe(value: Any) -> str:
-    """A value that is no input, in a few words."""
+    """Describe a value that is no input in a few words."""
     if value is None:
         return "None"
-    written = repr(value)
-    shown = f" {written}" if len(written) <= QUOTED and not written.startswith("<") else ""
-    return f"{type(value).__name__}{shown}"
+    text = repr(value)
+    quotation = f" {text}" if len(text) <= MAX_QUOTED and not text.startswith("<") else ""
+    return f"{type(value).__name__}{quotation}"

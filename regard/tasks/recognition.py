@@ -1,4 +1,4 @@
-"""Files without a recipe: every task is asked what it makes of them, and the surest one learns from them."""
+"""Files without a recipe: every task says what it makes of them, and the surest one learns from them."""
 
 from __future__ import annotations
 
@@ -16,79 +16,87 @@ from regard.training.task import Claim, Given
 TWO_COLUMNS = ("pairs", "labelled", "tagged")  # kinds of files of which two columns are read
 
 
-def understood(given: Given) -> tuple[str, Claim]:
-    """The name of the task that is to learn from files, and what it takes them for; who cannot tell says what would."""
-    wanted = given.settings.get("task")
-    if wanted is not None and (not isinstance(wanted, str) or wanted not in TASKS):
-        raise ValueError(f"unknown task {wanted!r}{suggest_name(str(wanted), TASKS)}")
-    if given.kind is not None and given.kind not in FILE_KINDS:
-        raise ValueError(f"unknown kind {given.kind!r}{suggest_name(str(given.kind), list(FILE_KINDS))}")
-    entries = {name: entry for name, entry in TASKS.items() if entry.takes is not None and wanted in (None, name)}
+def choose_task(inputs: Given) -> tuple[str, Claim]:
+    """Return the task that is to learn from files, and its claim; refuse files that fit none or several."""
+    requested = inputs.settings.get("task")
+    if requested is not None and (not isinstance(requested, str) or requested not in TASKS):
+        raise ValueError(f"unknown task {requested!r}{suggest_name(str(requested), TASKS)}")
+    if inputs.kind is not None and inputs.kind not in FILE_KINDS:
+        raise ValueError(f"unknown kind {inputs.kind!r}{suggest_name(str(inputs.kind), list(FILE_KINDS))}")
+    entries = {name: entry for name, entry in TASKS.items() if entry.takes is not None and requested in (None, name)}
     if not entries:
-        raise ValueError(f"{_joined(given.files)}: {wanted} is not trained on files: leave them out")
-    fitting = {name: entry for name, entry in entries.items() if given.kind in (None, entry.takes)}
-    if not fitting:
-        raise ValueError(f"--{given.kind} is not for {wanted}: give --{entries[str(wanted)].takes}, or leave it out")
-    if folder := next((name for name in given.files if is_folder(name)), None):
-        if given.kind in (None, "text") and (marks := describe_marked_folder(find_path(folder))) is not None:
+        raise ValueError(f"{_join_names(inputs.files)}: {requested} is not trained on files: leave them out")
+    candidates = {name: entry for name, entry in entries.items() if inputs.kind in (None, entry.takes)}
+    if not candidates:
+        raise ValueError(
+            f"--{inputs.kind} is not for {requested}: give --{entries[str(requested)].takes}, or leave it out"
+        )
+    if folder := next((name for name in inputs.files if is_folder(name)), None):
+        if inputs.kind in (None, "text") and (marks := describe_marked_folder(find_path(folder))) is not None:
             raise ValueError(marks)
-        if not given.is_declared:
+        if not inputs.is_declared:
             reads = dict.fromkeys(f"--{entry.takes}" for entry in entries.values() if entry.folders)
             raise ValueError(f"{folder} is a folder: say what its files hold with {' or '.join(reads)}")
-        fitting = {name: entry for name, entry in fitting.items() if entry.folders}
-        if not fitting:
-            raise ValueError(f"{folder} is a folder, which {wanted or f'--{given.kind}'} does not read: name its files")
-    claims = {name: claim for name, entry in fitting.items() if (claim := entry.task.recognise(given)) is not None}
+        candidates = {name: entry for name, entry in candidates.items() if entry.folders}
+        if not candidates:
+            raise ValueError(
+                f"{folder} is a folder, which {requested or f'--{inputs.kind}'} does not read: name its files"
+            )
+    claims = {name: claim for name, entry in candidates.items() if (claim := entry.task.recognise(inputs)) is not None}
     if not claims:
-        raise ValueError(_strange(given, wanted))
+        raise ValueError(_explain_unrecognised(inputs, requested))
     ranked = sorted(claims, key=lambda name: -claims[name].confidence)
     first, surest = ranked[0], claims[ranked[0]]
-    equal = [name for name in ranked if claims[name].confidence == surest.confidence]
-    rivals = list(dict.fromkeys(TASKS[name].takes for name in equal))
+    equally_sure = [name for name in ranked if claims[name].confidence == surest.confidence]
+    rivals = list(dict.fromkeys(TASKS[name].takes for name in equally_sure))
     if len(rivals) > 1:
         flags = " or ".join(f"--{kind}" for kind in rivals)
-        firsts = [next(name for name in equal if TASKS[name].takes == kind) for kind in rivals]
+        firsts = [next(name for name in equally_sure if TASKS[name].takes == kind) for kind in rivals]
         could = ", or ".join(claims[name].sentence.partition(": training")[0] for name in firsts)
-        raise ValueError(f"{_joined(given.files)}: could be {could}: say which with {flags}")
-    return first, surest if given.columns is None else _with_columns(surest, given.columns, TASKS[first].takes)
+        raise ValueError(f"{_join_names(inputs.files)}: could be {could}: say which with {flags}")
+    return first, surest if inputs.columns is None else _with_columns(surest, inputs.columns, TASKS[first].takes)
 
 
 def _with_columns(claim: Claim, columns: tuple[int, int], kind: str | None) -> Claim:
-    """The same with these columns of its files, whichever were recognised."""
+    """Return the claim with these columns of its files, whichever were recognised."""
 
-    def changed(file: Any) -> Any:
+    def with_columns(file: Any) -> Any:
         if isinstance(file, list):
-            return [changed(one) for one in file]
+            return [with_columns(entry) for entry in file]
         if kind not in TWO_COLUMNS or "path" not in file:
             raise ValueError("--columns are those of files with both texts, or with text and label: leave them out")
-        kept = {name: value for name, value in file.items() if name not in ("text", "label", "fields")}
-        return {**kept, "columns": list(columns)}
+        rest = {name: value for name, value in file.items() if name not in ("text", "label", "fields")}
+        return {**rest, "columns": list(columns)}
 
-    return replace(claim, data={name: changed(value) for name, value in claim.data.items()})
-
-
-def introduced(given: Given, name: str, claim: Claim) -> str:
-    """In one line what files are taken for and what will be trained, with the word that chooses something else."""
-    other = [task for task, entry in TASKS.items() if task != name and entry.takes == TASKS[name].takes]
-    choice = "" if given.is_declared or not other else f" (--task {' or '.join(other)} chooses otherwise)"
-    return f"{_joined(given.files)}: {claim.sentence}{choice}"
+    return replace(claim, data={name: with_columns(value) for name, value in claim.data.items()})
 
 
-def _strange(given: Given, wanted: str | None) -> str:
-    """What to do with files that nobody knows."""
-    files = _joined(given.files)
-    if given.to is not None:
-        return f"{files}: --to names the language of translations, which {wanted or 'these files'} have none of"
-    if (marks := next(filter(None, map(describe_marks, given.files)), None)) is not None:
+def describe_claim(inputs: Given, name: str, claim: Claim) -> str:
+    """Return in one line what files are taken for and what will be trained, and how to choose something else."""
+    alternatives = [task for task, entry in TASKS.items() if task != name and entry.takes == TASKS[name].takes]
+    choice = (
+        "" if inputs.is_declared or not alternatives else f" (--task {' or '.join(alternatives)} chooses otherwise)"
+    )
+    return f"{_join_names(inputs.files)}: {claim.sentence}{choice}"
+
+
+def _explain_unrecognised(inputs: Given, requested: str | None) -> str:
+    """Say what to do with files that no task recognises."""
+    files = _join_names(inputs.files)
+    if inputs.to is not None:
+        return f"{files}: --to names the language of translations, which {requested or 'these files'} have none of"
+    if (marks := next(filter(None, map(describe_marks, inputs.files)), None)) is not None:
         return marks
-    if wanted is not None:
-        return f"{files}: not what {wanted} learns from, which is --{TASKS[wanted].takes}: name them in data.train"
+    if requested is not None:
+        return (
+            f"{files}: not what {requested} learns from, which is --{TASKS[requested].takes}: name them in data.train"
+        )
     options = ", ".join(f"--{kind}" for kind in FILE_KINDS)
     return f"{files}: cannot tell what this is: name it with {options}, or in a recipe"
 
 
-def _joined(files: tuple[str, ...]) -> str:
-    """Names of files, of very many the first ones."""
+def _join_names(files: tuple[str, ...]) -> str:
+    """Return names of files as a list in words; of very many the first ones."""
     most = 4
     shown = [*files[:most], *([f"{len(files) - most} more"] if len(files) > most else [])]
     return " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -18,9 +18,9 @@ def select_class(checkpoint: Checkpoint, name: str | Path, *, task: Any = None, 
 
     A `task` is what the model must have learnt, or be able to do; of several, one. `trained` is a class of the user's.
     """
-    wanted = list_tasks(task)
+    requested = list_tasks(task)
     if trained is not None:
-        if wanted is not None:
+        if requested is not None:
             raise ValueError(f"trained and task={task!r} both choose the class of a model: give one of them")
         if not isinstance(trained, type) or not issubclass(trained, Face):
             raise ValueError(f"trained takes a class derived from regard.tasks.trained.Face, not {trained!r}")
@@ -28,12 +28,12 @@ def select_class(checkpoint: Checkpoint, name: str | Path, *, task: Any = None, 
     learnt = checkpoint.config.get("task")
     if not isinstance(learnt, str) or learnt not in FACES:
         raise ValueError(f"{name}: made for the task {learnt!r}, this version knows {', '.join(FACES)}")
-    if wanted is None or learnt in wanted:
+    if requested is None or learnt in requested:
         return FACES[learnt]
-    if strange := [task for task in wanted if task not in FACES]:
-        raise ValueError(f"unknown task {strange[0]!r}{suggest_name(strange[0], FACES)}")
-    able = (FACES[task] for task in wanted if serves(task, checkpoint.config.get("model")))
-    return next(able, None) or _refuse_model(name, learnt, wanted)
+    if unknown := [task for task in requested if task not in FACES]:
+        raise ValueError(f"unknown task {unknown[0]!r}{suggest_name(unknown[0], FACES)}")
+    usable = (FACES[task] for task in requested if serves(task, checkpoint.config.get("model")))
+    return next(usable, None) or _refuse_model(name, learnt, requested)
 
 
 def serves(task: str, model: Any) -> bool:
@@ -41,12 +41,12 @@ def serves(task: str, model: Any) -> bool:
     return isinstance(model, Mapping) and FACES[task].serves(model)
 
 
-def _refuse_model(name: str | Path, learnt: str, wanted: Sequence[str]) -> NoReturn:
+def _refuse_model(name: str | Path, learnt: str, requested: Sequence[str]) -> NoReturn:
     """Say what a model is, what is needed instead, and the command that it can be used with."""
-    asked, own = (
+    command, usual_command = (
         (TASKS[task].task if task in TASKS else FACES[task]).usage.partition(" {folder}")[0]
-        for task in (wanted[0], learnt)
+        for task in (requested[0], learnt)
     )
-    *others, last = dict.fromkeys(USES[task][1] for task in wanted)
+    *others, last = dict.fromkeys(USES[task][1] for task in requested)
     needed = f"{', '.join(others)} or {last}" if others else last
-    raise ValueError(f"{name} is {USES[learnt][1]}; {asked} needs {needed} (try {own})")
+    raise ValueError(f"{name} is {USES[learnt][1]}; {command} needs {needed} (try {usual_command})")

@@ -13,7 +13,7 @@ from regard.metrics.significance import mean_statistics
 
 @dataclass(frozen=True)
 class Surprise:
-    """How improbable a model finds a text: nats in all, and the text's size in four units."""
+    """How improbable a model finds a text: the sum in nats, and the text's size in four units."""
 
     nats: float
     tokens: int
@@ -46,7 +46,7 @@ class Surprise:
         return perplexity(self.nats, max(self.words, 1))
 
     def scores(self, name: str, task: str, spans: Sequence[tuple[float, int]]) -> Scores:
-        """As the scores of a model, with an interval from the nats and tokens of every span of the text."""
+        """Return the scores of a model, with an interval from the nats and tokens of every span of the text."""
         measures = {
             "nats per character": f"{self.per_character:.4f}",
             "bits per byte": f"{self.bits_per_byte:.4f}",
@@ -68,5 +68,5 @@ class Surprise:
 
 
 def total(parts: Iterable[Surprise]) -> Surprise:
-    """The surprise at several texts."""
+    """Return the surprise at several texts together."""
     return sum(parts, start=Surprise(0.0, 0, 0, 0))

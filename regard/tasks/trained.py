@@ -1,4 +1,4 @@
-"""The face of a trained model: what the command line, a notebook, the page and a server know of it, and no more."""
+"""What all trained models offer to the command line, notebooks, the page and servers."""
 
 from __future__ import annotations
 
@@ -200,28 +200,28 @@ class Workload:
     read: int
 
 
-def revived(checkpoint: Checkpoint, device: Any) -> Any:
-    """The model of a checkpoint with its weights, ready to use."""
+def load_model(checkpoint: Checkpoint, device: Any) -> Any:
+    """Load the model of a checkpoint with its weights, ready to use."""
     return models.revive(checkpoint.config["model"], checkpoint.finite_tensors(), device)
 
 
-def chosen(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any] | None = None) -> Any:
-    """The options of an answer, checked; what nobody names is the model's own (`below`) or the default."""
+def resolve_options(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any] | None = None) -> Any:
+    """Return the options of an answer, checked; what nobody names is the model's own (`below`) or the default."""
     return config.build(trained.Options, {**(below or {}), **options}, where="options")
 
 
-def described(trained: Any) -> str:
-    """One line for a notebook: what it is and where it came from."""
+def describe_model(trained: Any) -> str:
+    """Return one line for a notebook: what a model is and where it runs."""
     runner: Runner = trained.runner
     weights = f"{runner.weights.number:,} weights on {runner.device}"
     return f"<{type(trained).__name__} {trained.name}: {trained.task}, {weights}>"
 
 
 def usage_line(usage: str, folder: str | Path) -> str:
-    """The command to use a model with, its folder quoted so that the line can be pasted into a shell."""
+    """Return the command to use a model with, its folder quoted so that the line can be pasted into a shell."""
     return f"use it with: {usage.format(folder=shlex.quote(str(folder)))}"
 
 
-def blind(trained: Any, remedy: str = "") -> ValueError:
-    """What to say where there is no attention to look at."""
+def no_attention_error(trained: Any, remedy: str = "") -> ValueError:
+    """Return the error of a model that has no attention to look at."""
     return ValueError(f"{trained.name} has no attention to look at{f': {remedy}' if remedy else ''}")

@@ -23,17 +23,17 @@ from regard.decoding.request import Request, Sampling
 from regard.decoding.sampling import Sampler
 from regard.interpret.watch import SearchWatcher
 from regard.models.inference import ENOUGH, Ready
-from regard.tasks.trained import Extra, Face, NoOptions, Workload, described
+from regard.tasks.trained import Extra, Face, NoOptions, Workload, describe_model
 
-TIMED = 100  # tokens written to measure speed
-LONGEST = 4096  # tokens asked for at once where a model has no limit of its own
-PIECE = 16  # where a text may end at a stop sequence
-BROKEN = "\N{REPLACEMENT CHARACTER}"  # how part of a character reads
+TIMED_TOKENS = 100  # tokens written to measure speed
+MAX_TOKENS = 4096  # tokens asked for at once where a model has no limit of its own
+STOP_CHECK_INTERVAL = 16  # where a text may end at a stop sequence
+PARTIAL_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # how part of a character reads
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """How tokens are drawn."""
+    """How tokens are sampled."""
 
     temperature: Amount = 1.0
     """Below 1 safer, above 1 wilder; 0 always takes the likeliest token."""
@@ -55,11 +55,11 @@ class SamplingConfig:
         return Sampling(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p)
 
     def sampler(self) -> Sampler | None:
-        """How tokens are drawn; None where the likeliest is taken."""
+        """Return the sampler of tokens; None where the likeliest is taken."""
         if self.temperature == 0:
             return None
-        drawn = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "min_p")}
-        return Sampler(**drawn, generator=torch.Generator().manual_seed(self.seed))
+        settings = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+        return Sampler(**settings, generator=torch.Generator().manual_seed(self.seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class ContinuationOptions(SamplingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WritingConfig(ContinuationOptions):
-    """How a text is gone on with."""
+    """How a text is continued."""
 
     prompt: str = ""
     """Prompt: how every text begins."""
@@ -115,7 +115,7 @@ class Writes(Face):
     """Tokens that the model can hold; None: any number."""
     eos: int | None = None
     """The token with which a text ends; None: it never does."""
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Any, tokenizer: Tokenizer, writing: WritingConfig, name: str = "writer") -> None:
         self.model, self.tokenizer, self.writing, self.name = model, tokenizer, writing, name
@@ -136,119 +136,125 @@ class Writes(Face):
 
     @property
     def opening(self) -> list[int]:
-        """What stands before every text."""
+        """Tokens before every text."""
         raise NotImplementedError
 
     @property
     def unreadable(self) -> Constraint:
-        """What must not be written."""
+        """A constraint on tokens that must not be written."""
         raise NotImplementedError
 
     def begin(self, prompt: str) -> list[int]:
-        """The tokens of a beginning."""
+        """Return the tokens of a prompt."""
         raise NotImplementedError
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens."""
+        """Return the text of tokens."""
         return self.tokenizer.decode(tokens)
 
     def decode_many(self, texts: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each list of tokens."""
+        """Return the text of each list of tokens."""
         return [self.decode(tokens) for tokens in texts]
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Text]:
-        """One continuation of every beginning; options are those of `ContinuationOptions`."""
+        """Return one continuation of every prompt; options are those of `ContinuationOptions`."""
         self._check_options(options)
         return [self.write(prompt, **{**options, "samples": 1})[0] for prompt in inputs]
 
     def exchange(self, inputs: Sequence[str], **options: Any) -> Exchange[list[Text]]:
-        """The same, with somebody else to write, all beginnings side by side.
+        """Continue all prompts side by side, with an engine that somebody else runs.
 
-        A text that ends before a stop sequence is asked for in pieces, for each of which numbers are drawn anew.
+        A text that ends before a stop sequence is asked for in pieces, for each of which random numbers are drawn anew.
         """
         self._check_options(options)
-        begun = [_Begun.of(self, self.how(prompt, {**options, "samples": 1})) for prompt in inputs]
-        while going := [one for one in begun if one.left and not one.draft.finished]:
-            requests = [self._request(one) for one in going]
+        pending = [_PendingText.of(self, self.how(prompt, {**options, "samples": 1})) for prompt in inputs]
+        while going := [text for text in pending if text.left and not text.draft.finished]:
+            requests = [self._request(text) for text in going]
             answers = yield requests
-            for one, request, [best] in zip(going, requests, answers, strict=True):
-                before = one.draft
-                one.draft = Draft((*before.tokens, *best.tokens), before.score + best.score, best.finished)
-                one.left -= request.limit
-                if one.how.stop and one.how.stop in self._added(one.tokens, one.draft):
-                    one.left = 0
-        return [self._text(one.tokens, one.draft, one.how.stop) for one in begun]
+            for text, request, [best] in zip(going, requests, answers, strict=True):
+                before = text.draft
+                text.draft = Draft((*before.tokens, *best.tokens), before.score + best.score, best.finished)
+                text.left -= request.limit
+                if text.how.stop and text.how.stop in self._continuation(text.tokens, text.draft):
+                    text.left = 0
+        return [self._finish_text(text.tokens, text.draft, text.how.stop) for text in pending]
 
     def make_engine(self, *, rows: int = ROWS) -> Engine:
         """Return an engine for texts as long as the model can hold."""
-        room = LONGEST if self.context is None else self.context - 1
+        room = MAX_TOKENS if self.context is None else self.context - 1
         model, watch = self.ready(ENOUGH), partial(SearchWatcher, self.model)
         return Engine(model, eos=self.eos, longest=room, prompt=room, rows=rows, device=self.device, watch=watch)
 
     def model_inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
-        """What the model starts from, without the axis of the batch."""
+        """Return the inputs of the model for a window, without the axis of the batch."""
         return (torch.tensor(window),)
 
-    def _request(self, one: _Begun) -> Request:
-        """Ask for as much of a text as fits behind what the model reads of it."""
-        window = self._window([*one.tokens, *one.draft.tokens])
-        limit = min(one.left, self._room(window), PIECE if one.how.stop else LONGEST)
-        seed = int(torch.randint(2**63 - 1, (1,), generator=one.seeds))
+    def _request(self, text: _PendingText) -> Request:
+        """Return a request for as many tokens as fit behind the window."""
+        window = self._window([*text.tokens, *text.draft.tokens])
+        limit = min(text.left, self._free_tokens(window), STOP_CHECK_INTERVAL if text.how.stop else MAX_TOKENS)
+        seed = int(torch.randint(2**63 - 1, (1,), generator=text.seeds))
         rules = (self.unreadable,)
-        return Request(inputs=self.model_inputs(window), limit=limit, how=one.how.build_how(), rules=rules, seed=seed)
+        return Request(inputs=self.model_inputs(window), limit=limit, how=text.how.build_how(), rules=rules, seed=seed)
 
     def workloads(self, inputs: Sequence[str], batches: Sequence[int]) -> Iterator[Workload]:
-        """What to time: texts that go on from the first input, by one and by many."""
+        """Yield what to time: continuations of the first input, by one and by many."""
         weights = sum(parameter.nbytes for parameter in self.model.parameters())
-        begun = {"prompt": inputs[0]} if inputs else {}
+        prompt = {"prompt": inputs[0]} if inputs else {}
         for batch in batches:
-            write = partial(self.write, length=TIMED, samples=batch, **begun)
-            yield Workload(f"writing, {batch} at a time", write, batch * TIMED, TIMED * weights)
+            write = partial(self.write, length=TIMED_TOKENS, samples=batch, **prompt)
+            yield Workload(f"writing, {batch} at a time", write, batch * TIMED_TOKENS, TIMED_TOKENS * weights)
 
     def write(self, prompt: str | None = None, **changes: Any) -> list[Text]:
-        """Texts that begin with the prompt; `changes` are settings of `WritingConfig`."""
+        """Return texts that begin with the prompt; `changes` are settings of `WritingConfig`."""
         how = self.how(prompt, changes)
-        begun = self.begin(how.prompt)
-        drafts = self._drafts(begun, how)
-        wholes = self.decode_many([[*begun, *draft.tokens] for draft in drafts])
-        return [self._stopped(begun, whole, draft, how.stop) for whole, draft in zip(wholes, drafts, strict=True)]
+        prompt_tokens = self.begin(how.prompt)
+        drafts = self._drafts(prompt_tokens, how)
+        texts = self.decode_many([[*prompt_tokens, *draft.tokens] for draft in drafts])
+        return [
+            self._cut_at_stop(prompt_tokens, text, draft, how.stop) for text, draft in zip(texts, drafts, strict=True)
+        ]
 
     def stream(self, prompt: str | None = None, **changes: Any) -> Iterator[str]:
-        """One text, its beginning included, in pieces as they are written."""
+        """Yield one text, its beginning included, in pieces as they are written."""
         how = replace(self.how(prompt, changes), samples=1)
-        begun, told, draft = self.begin(how.prompt), "", Draft()
-        for draft in self._growing(begun, how):
-            text = self._text(begun, draft, how.stop).text
-            sure = text.rstrip(BROKEN) if draft.finished else text.rstrip(BROKEN)[: _safe(text, how.stop)]
-            if len(sure) > len(told):
-                yield sure[len(told) :]
-                told = sure
-            if how.stop and len(text) < len(self._text(begun, draft, "").text):
+        prompt_tokens, written, draft = self.begin(how.prompt), "", Draft()
+        for draft in self._write_stream(prompt_tokens, how):
+            text = self._finish_text(prompt_tokens, draft, how.stop).text
+            sure = (
+                text.rstrip(PARTIAL_CHARACTER)
+                if draft.finished
+                else text.rstrip(PARTIAL_CHARACTER)[: _length_before_stop(text, how.stop)]
+            )
+            if len(sure) > len(written):
+                yield sure[len(written) :]
+                written = sure
+            if how.stop and len(text) < len(self._finish_text(prompt_tokens, draft, "").text):
                 return
-        text = self._text(begun, draft, how.stop).text
-        if len(text) > len(told):
-            yield text[len(told) :]
+        text = self._finish_text(prompt_tokens, draft, how.stop).text
+        if len(text) > len(written):
+            yield text[len(written) :]
 
     def how(self, prompt: str | None, changes: dict[str, Any]) -> WritingConfig:
-        """The settings of a text: those of the model, and what is asked for."""
-        own = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
-        given = {} if prompt is None else {"prompt": prompt}
-        return config.build(WritingConfig, {**own, **changes, **given}, where="writing")
+        """Return the settings of a text: those of the model with changes."""
+        defaults = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
+        prompt_setting = {} if prompt is None else {"prompt": prompt}
+        return config.build(WritingConfig, {**defaults, **changes, **prompt_setting}, where="writing")
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
-        """Stop at a prompt among the options of an answer: every input is one."""
+        """Refuse a prompt among the options of an answer: every input is one."""
         if "prompt" in options:
             raise ValueError("prompt: every input is a prompt itself, leave it out")
 
-    def _drafts(self, begun: list[int], how: WritingConfig) -> list[Draft]:
-        """All samples; past the context, each goes on with the last half of what it has."""
+    def _drafts(self, prompt_tokens: list[int], how: WritingConfig) -> list[Draft]:
+        """Return all samples; past the context, each goes on with the last half of what it has."""
         if how.stop and how.samples == 1:
-            return [self._last(begun, how)]
+            return [self._write_until_stop(prompt_tokens, how)]
         drafts, left, sampler = [Draft()] * how.samples, how.length, how.sampler()
         with self._evaluating():
-            while left and (going := [number for number, one in enumerate(drafts) if not one.finished]):
-                windows = [self._window([*begun, *drafts[number].tokens]) for number in going]
-                limit = min(left, self._room(windows[0]))
+            while left and (going := [number for number, draft in enumerate(drafts) if not draft.finished]):
+                windows = [self._window([*prompt_tokens, *drafts[number].tokens]) for number in going]
+                limit = min(left, self._free_tokens(windows[0]))
                 together = not drafts[going[0]].tokens  # at first all begin alike, and are read once
                 tokens = torch.tensor(windows[:1] if together else windows, device=self.device)
                 answers = generate(
@@ -260,64 +266,64 @@ class Writes(Face):
                     samples=how.samples if together else 1,
                     constraints=[self.unreadable],
                 )
-                for number, one in zip(going, (one for some in answers for one in some), strict=True):
+                for number, draft in zip(going, (draft for some in answers for draft in some), strict=True):
                     before = drafts[number]
-                    drafts[number] = Draft((*before.tokens, *one.tokens), before.score + one.score, one.finished)
+                    drafts[number] = Draft((*before.tokens, *draft.tokens), before.score + draft.score, draft.finished)
                 left -= limit
         return drafts
 
-    def _growing(self, begun: list[int], how: WritingConfig) -> Iterator[Draft]:
-        """One sample, longer each time."""
+    def _write_stream(self, prompt_tokens: list[int], how: WritingConfig) -> Iterator[Draft]:
+        """Yield one sample, longer each time."""
         draft, left, sampler = Draft(), how.length, how.sampler()
         with self._evaluating():
             while left and not draft.finished:
-                window = self._window([*begun, *draft.tokens])
-                limit, before = min(left, self._room(window)), draft
+                window = self._window([*prompt_tokens, *draft.tokens])
+                limit, before = min(left, self._free_tokens(window)), draft
                 tokens = torch.tensor([window], device=self.device)
                 model, rules = self.ready(1), [self.unreadable]
-                for one in stream_one(model, [tokens], limit=limit, eos=self.eos, pick=sampler, constraints=rules):
-                    draft = Draft((*before.tokens, *one.tokens), before.score + one.score, one.finished)
+                for answer in stream_one(model, [tokens], limit=limit, eos=self.eos, pick=sampler, constraints=rules):
+                    draft = Draft((*before.tokens, *answer.tokens), before.score + answer.score, answer.finished)
                     yield draft
                 left -= limit
 
-    def _last(self, begun: list[int], how: WritingConfig) -> Draft:
-        """One sample that stops as soon as its stop sequence is written."""
+    def _write_until_stop(self, prompt_tokens: list[int], how: WritingConfig) -> Draft:
+        """Return one sample that stops as soon as its stop sequence is written."""
         draft = Draft()
-        for draft in self._growing(begun, how):
-            if how.stop in self._added(begun, draft):
+        for draft in self._write_stream(prompt_tokens, how):
+            if how.stop in self._continuation(prompt_tokens, draft):
                 return draft
         return draft
 
     def _window(self, tokens: Sequence[int]) -> list[int]:
-        """What the model reads of a text: all of it with its opening, or the last half of what it can hold."""
-        whole = [*self.opening, *tokens]
-        if self.context is None or len(whole) < self.context:
-            return whole
-        return whole[-max(1, self.context // 2) :]
+        """Return what the model reads of a text: all of it with its opening, or the last half of what it can hold."""
+        all_tokens = [*self.opening, *tokens]
+        if self.context is None or len(all_tokens) < self.context:
+            return all_tokens
+        return all_tokens[-max(1, self.context // 2) :]
 
-    def _room(self, window: Sequence[int]) -> int:
-        """How many tokens fit behind these."""
+    def _free_tokens(self, window: Sequence[int]) -> int:
+        """Return how many tokens fit behind a window."""
         return 1 << 30 if self.context is None else self.context - len(window)
 
-    def _text(self, begun: Sequence[int], draft: Draft, stop: str) -> Text:
-        """What was written, up to the stop sequence."""
-        return self._stopped(begun, self.decode([*begun, *draft.tokens]), draft, stop)
+    def _finish_text(self, prompt_tokens: Sequence[int], draft: Draft, stop: str) -> Text:
+        """Return what was written, up to the stop sequence."""
+        return self._cut_at_stop(prompt_tokens, self.decode([*prompt_tokens, *draft.tokens]), draft, stop)
 
-    def _stopped(self, begun: Sequence[int], whole: str, draft: Draft, stop: str) -> Text:
-        if stop and (at := whole.find(stop, len(self.decode(begun)))) >= 0:
-            whole = whole[:at]
-        return Text(whole, draft.score)
+    def _cut_at_stop(self, prompt_tokens: Sequence[int], text: str, draft: Draft, stop: str) -> Text:
+        if stop and (stop_place := text.find(stop, len(self.decode(prompt_tokens)))) >= 0:
+            text = text[:stop_place]
+        return Text(text, draft.score)
 
-    def _added(self, begun: Sequence[int], draft: Draft) -> str:
-        return self.decode([*begun, *draft.tokens])[len(self.decode(begun)) :]
+    def _continuation(self, prompt_tokens: Sequence[int], draft: Draft) -> str:
+        return self.decode([*prompt_tokens, *draft.tokens])[len(self.decode(prompt_tokens)) :]
 
-    def _evaluating(self) -> _Evaluating:
-        return _Evaluating(self.model)
+    def _evaluating(self) -> _EvalMode:
+        return _EvalMode(self.model)
 
 
 @dataclass
-class _Begun:
-    """A text on its way: its beginning, what is written of it, how many tokens are left, and where seeds come from."""
+class _PendingText:
+    """A text that is being written: its prompt, the draft so far, how many tokens are left, and its seeds."""
 
     tokens: list[int]
     how: WritingConfig
@@ -326,13 +332,13 @@ class _Begun:
     draft: Draft = field(default_factory=Draft)
 
     @classmethod
-    def of(cls, writer: Writes, how: WritingConfig) -> _Begun:
-        """Before anything is written."""
+    def of(cls, writer: Writes, how: WritingConfig) -> _PendingText:
+        """Return a text before anything is written."""
         return cls(writer.begin(how.prompt), how, how.length, torch.Generator().manual_seed(how.seed))
 
 
-class _Evaluating:
-    """A model without dropout, for as long as the block lasts."""
+class _EvalMode:
+    """Puts a model into evaluation mode for as long as the block lasts."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.training = model, model.training
@@ -344,7 +350,7 @@ class _Evaluating:
         self.model.train(self.training)
 
 
-def _safe(text: str, stop: str) -> int:
-    """How many characters of a text cannot be the beginning of a stop sequence."""
+def _length_before_stop(text: str, stop: str) -> int:
+    """Return how many characters of a text cannot be the beginning of a stop sequence."""
     longest = next((size for size in range(min(len(stop), len(text)), 0, -1) if text.endswith(stop[:size])), 0)
     return len(text) - longest

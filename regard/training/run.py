@@ -185,7 +185,7 @@ def read_begun_settings(folder: Path, kind: type | None = None) -> dict[str, Any
     """The settings that a run began with, whichever version wrote them, under the names that its recipe has today."""
     settings = modernise_settings(config.read(folder / "config.yaml"))
     if kind is not None and is_dataclass(kind):
-        settings = config.renewed(kind, settings)
+        settings = config.rename_former_settings(kind, settings)
     if isinstance(settings.get("tokenizer"), Mapping):
         settings["tokenizer"] = read_text_settings(settings["tokenizer"])
     return settings

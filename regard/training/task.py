@@ -193,8 +193,8 @@ class Task(Learner):
         return None
 
     @staticmethod
-    def prepare(recipe: Any, known: Checkpoint | None = None) -> Any:
-        """Read the data; `known`, a checkpoint to resume from, gives its tokenizer, labels and scales."""
+    def prepare(recipe: Any, parent: Checkpoint | None = None) -> Any:
+        """Read the data; `parent`, a checkpoint to go on from, gives its tokenizer, labels and scales."""
         raise NotImplementedError
 
     @classmethod
@@ -242,17 +242,17 @@ class Task(Learner):
 
         A run that was `begun` with these settings keeps what was chosen for it then.
         """
-        named = drop_automatic_preset(settings)
-        chosen = dict(cls.default_settings(config.build(cls.Recipe, named), data))
-        if preset_of(named) is not None:
+        explicit = drop_automatic_preset(settings)
+        chosen = dict(cls.default_settings(config.build(cls.Recipe, explicit), data))
+        if preset_of(explicit) is not None:
             chosen.pop("model", None)  # a preset names all sizes
-        if any(name in named.get("training", {}) for name in LENGTHS):
+        if any(name in explicit.get("training", {}) for name in LENGTHS):
             training = chosen.get("training", {})
             chosen["training"] = {name: value for name, value in training.items() if name not in LENGTHS}
         chosen = keep_earlier_values(chosen, begun)
         if parent is not None:
             chosen["model"] = cls.model_settings(settings, parent)
-        return cls.fill_sizes(config.build(cls.Recipe, merge_settings(chosen, named)), data)
+        return cls.fill_sizes(config.build(cls.Recipe, merge_settings(chosen, explicit)), data)
 
     @staticmethod
     def build_model(recipe: Any) -> nn.Module:

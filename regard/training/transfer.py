@@ -133,14 +133,14 @@ def _settings_around(
 ) -> dict[str, Any]:
     """Return the section of a model with the parent's inside, without its head."""
     inner = _backbone(holder()).inner
-    named = overrides.get(inner)
-    named = named if isinstance(named, Mapping) else {}
+    overrides_inside = overrides.get(inner)
+    overrides_inside = overrides_inside if isinstance(overrides_inside, Mapping) else {}
     section = {
         name: value
         for name, value in config.plain(parent_config).items()
-        if name not in FILLED and not (name in FREE and name in named)
+        if name not in FILLED and not (name in FREE and name in overrides_inside)
     }
-    _check_overrides(section, named, parent, f"model.{inner}")
+    _check_overrides(section, overrides_inside, parent, f"model.{inner}")
     return {"name": holder.name, inner: section}
 
 

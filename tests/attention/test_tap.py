@@ -17,11 +17,11 @@ CASES = {  # name: (shape of the inputs, mask)
 
 def test_nobody_watches_at_first_and_a_removed_hook_watches_no_more():
     tap = MultiHead(8, 2).weights
-    assert not tap.watched
+    assert not tap.is_watched
     hook = tap.register_forward_hook(lambda *_: None)
-    assert tap.watched
+    assert tap.is_watched
     hook.remove()
-    assert not tap.watched
+    assert not tap.is_watched
 
 
 @pytest.mark.parametrize("name", CASES)

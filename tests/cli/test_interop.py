@@ -141,7 +141,7 @@ def test_a_model_of_others_is_measured_explained_timed_and_trained_on(imported, 
     assert run(["explain", model, "abba bad", "-o", str(tmp_path / "page.html"), *cpu]) == 0
     assert "<html" in (tmp_path / "page.html").read_text()
     capsys.readouterr()
-    monkeypatch.setattr("regard.tasks.writing.TIMED", 4)
+    monkeypatch.setattr("regard.tasks.writing.TIMED_TOKENS", 4)
     assert run(["bench", model, "ab", "--json", *cpu]) == 0
     assert all(speed["rate"] > 0 for speed in json.loads(capsys.readouterr().out)["speeds"])
     how = [*BRIEF, "writing.length=4", *cpu]

@@ -19,7 +19,7 @@ from regard.data.cache import Builder, cache_folder, cached_arrays, ensure_entry
 from regard.data.readers import Corpus, TextFile
 from regard.data.tokenizers import TokenizerConfig
 from regard.data.tokenizers.units import UnitsConfig
-from regard.tasks.language import streams
+from regard.tasks.rnn_lm import streams
 from regard.tasks.translation.pairs import PairsConfig, Prepared, prepare
 from regard.tasks.word2vec import corpus as words
 

@@ -349,7 +349,7 @@ def every_text(case: Case, example: int, limit: int) -> list[tuple[list[int], fl
 
 def ranked(texts: list[tuple[list[int], float, bool]], beam: Beam) -> list[tuple[list[int], float, bool]]:
     """Finished texts first, then by normalized score."""
-    return sorted(texts, key=lambda t: (t[2], beam.normalized(t[1], len(t[0]) + t[2])), reverse=True)
+    return sorted(texts, key=lambda t: (t[2], beam.normalize_score(t[1], len(t[0]) + t[2])), reverse=True)
 
 
 assert isinstance(Markov(torch.zeros(1, 1, 2, 1)), Stepper)

@@ -218,7 +218,7 @@ def test_progress_counts_what_is_said_and_what_is_begun():
         ([5, 6, 5, 7, 8, 5], [-1, -1], {6: 5, 1: 5}),
     ]:
         written, tokens = torch.tensor([[text]], dtype=torch.int64), torch.tensor([[list(following)]])
-        assert force.wanted(written, row).tolist() == [[wanted]]
+        assert force.next_tokens(written, row).tolist() == [[wanted]]
         assert force.progress(written, tokens, row).tolist() == [[list(following.values())]]
 
 

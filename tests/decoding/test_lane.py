@@ -138,7 +138,7 @@ def served(lane, groups, chance, *, rounds=200):
             number, group = waiting.pop(0)
             tickets |= {ticket: (number, place) for place, ticket in enumerate(lane.seat(group))}
         lane.advance()
-        found |= {tickets[ticket]: answers for ticket, answers in lane.finished().items()}
+        found |= {tickets[ticket]: answers for ticket, answers in lane.take_finished().items()}
         if not waiting and not lane.busy:
             return found
     raise AssertionError("the lane never came to an end")
@@ -178,7 +178,7 @@ def test_who_leaves_frees_a_row_and_changes_nothing_for_the_others(pair, fast):
     found = {}
     while lane.busy:
         lane.advance()
-        found |= lane.finished()
+        found |= lane.take_finished()
     assert found.keys() == {b, d, e}
     alone = [search(model, group.inputs, Beam(beams=2), limit=12, eos=None) for group in (first, second)]
     same([found[b], found[d], found[e]], [alone[0][1], *alone[1]])
@@ -211,7 +211,7 @@ def drained(lane):
     found = {}
     while lane.busy:
         lane.advance()
-        found |= lane.finished()
+        found |= lane.take_finished()
     return found
 
 
@@ -271,7 +271,7 @@ def test_what_is_read_between_two_steps_grows_into_the_answer(pair, fast, policy
         lengths.append(len(lane.read(ticket)[0].tokens))
     assert lengths == sorted(lengths)
     assert len(set(lengths)) > 2
-    assert lane.read(ticket) == lane.finished()[ticket]
+    assert lane.read(ticket) == lane.take_finished()[ticket]
     with pytest.raises(KeyError, match="ticket"):
         lane.read(ticket)
 

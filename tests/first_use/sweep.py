@@ -180,9 +180,9 @@ def no_training() -> Iterator[None]:
     limits = bench.Limits(device="a processor", operations=1e9, bytes=1e9)
     with (
         mock.patch.object(recipe, "fit", stop),
-        mock.patch.object(bench, "answering", stop),
-        mock.patch.object(bench, "training", stop),
-        mock.patch.object(bench, "limits", return_value=limits),
+        mock.patch.object(bench, "measure_answers", stop),
+        mock.patch.object(bench, "measure_training", stop),
+        mock.patch.object(bench, "measure_limits", return_value=limits),
     ):
         yield
 

@@ -10,7 +10,7 @@ from regard.cli import run
 from regard.data.pair_headings import is_pair_heading, language_columns, named_language
 from regard.data.readers import Corpus
 from regard.data.testset import read
-from regard.tasks.recognition import understood
+from regard.tasks.recognition import choose_task
 from regard.tasks.translation.directions import Direction
 from regard.tasks.translation.pairs import PairsConfig
 from regard.training.task import Given
@@ -89,7 +89,7 @@ def test_training_and_validation_files_go_in_the_direction_of_the_first(files):
         Given(("english.tsv", "french.tsv"), valid=("codes.csv", "french.tsv", "numbered.tsv")),
         Given(("french.tsv",), valid=("english.tsv",), to="fr"),
     ):
-        _, claim = understood(given)
+        _, claim = choose_task(given)
         data = config.build(PairsConfig, claim.data, where="data")
         assert all(read(corpus) == PAIRS for corpus in (*data.train, *data.valid))
 
@@ -97,9 +97,9 @@ def test_training_and_validation_files_go_in_the_direction_of_the_first(files):
 def test_training_files_of_other_languages_are_refused(files):
     Path("german.tsv").write_text("German\tFrench\n" + "die Katze sieht\tle chat voit\n" * 3)
     with pytest.raises(ValueError, match=r"german\.tsv has columns of de and fr, and english\.tsv those of en and fr"):
-        understood(Given(("english.tsv", "german.tsv")))
+        choose_task(Given(("english.tsv", "german.tsv")))
     with pytest.raises(ValueError, match=r"english\.tsv has columns of en and fr, and de is asked for"):
-        understood(Given(("english.tsv",), to="de"))
+        choose_task(Given(("english.tsv",), to="de"))
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_a_table_of_classes_that_are_all_right_lists_no_wrong_answer(
 def test_nothing_is_faster_than_the_least_time_it_could_take(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(bench, "BATCHES", (1,))
     beyond_any_core = bench.Limits("a processor", operations=1e11, bytes=1e11)
-    for speed in bench.answering(regard.load("en-fr", device="cpu"), [], beyond_any_core):
+    for speed in bench.measure_answers(regard.load("en-fr", device="cpu"), [], beyond_any_core):
         assert 0 < speed.least <= speed.milliseconds, speed
 
 

@@ -116,7 +116,7 @@ def test_a_model_of_theirs_gives_the_same_numbers_and_bytes(case, tmp_path):
     segmented = found.shape.segments > 1
     compare(theirs, revived(found), segmented=segmented)
     family = interop.family_for(found.shape, found.kind)
-    checkpoint.write(tmp_path / "out", interop.written(family, found.shape, found.tensors, found.tokenizer))
+    checkpoint.write(tmp_path / "out", interop.export_files(family, found.shape, found.tensors, found.tokenizer))
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("theirs", "out"))
     prefix = "" if set(before) <= set(after) else f"{theirs.base_model_prefix}."  # a body by itself has none
     assert {prefix + name for name in before} == set(after)
@@ -149,7 +149,7 @@ def test_a_model_of_ours_gives_the_same_numbers_there_and_comes_back(settings, k
     tokenizer = interop.read(tmp_path / "tokens").tokenizer
     family = interop.family_for(shape)
     assert family.kind == kind
-    checkpoint.write(tmp_path / "out", interop.written(family, shape, checkpoint.weights(ours), tokenizer))
+    checkpoint.write(tmp_path / "out", interop.export_files(family, shape, checkpoint.weights(ours), tokenizer))
     theirs = getattr(transformers, family.architecture_name(shape)).from_pretrained(tmp_path / "out").eval()
     if kind == "roberta":  # whose pad is 0 here
         tokens = torch.randint(5, VOCAB, (2, 30))
@@ -169,7 +169,7 @@ def test_places_must_be_counted_from_pad_on(tmp_path):
     shape = BERTConfig(vocab=VOCAB, width=24, heads=4, hidden=40, depth=2, offset=2, segments=1, next_sentence=False)
     family = interop.family_for(shape, "roberta")
     with pytest.raises(ValueError, match="roberta counts places from its pad token on, which must have id 1"):
-        interop.written(family, shape, checkpoint.weights(models.build(shape)), tokenizer)
+        interop.export_files(family, shape, checkpoint.weights(models.build(shape)), tokenizer)
 
 
 @pytest.mark.parametrize("preset", sorted(BERTConfig.PRESETS))

@@ -25,7 +25,7 @@ def revived(found: interop.ImportedModel):
 
 def written(folder: Path, shape, tensors, tokenizer, kind=None) -> Path:
     """A folder for `transformers`."""
-    checkpoint.write(folder, interop.written(interop.family_for(shape, kind), shape, tensors, tokenizer))
+    checkpoint.write(folder, interop.export_files(interop.family_for(shape, kind), shape, tensors, tokenizer))
     return folder
 
 

@@ -133,7 +133,7 @@ def test_a_model_of_theirs_gives_the_same_logits_text_and_bytes(case, tmp_path):
     assert greedy(ours, source, mask.sum(-1), first, 20) == answer[:, 1:].tolist()
     family = interop.family_for(found.shape)
     out = tmp_path / "out"
-    checkpoint.write(out, interop.written(family, found.shape, found.tensors, found.tokenizer))
+    checkpoint.write(out, interop.export_files(family, found.shape, found.tensors, found.tokenizer))
     before, after = (load_file(path / "model.safetensors") for path in (tmp_path / "theirs", out))
     assert before.keys() == after.keys()
     assert all(tensor.numpy().tobytes() == after[name].numpy().tobytes() for name, tensor in before.items())
@@ -154,7 +154,9 @@ def test_a_model_of_ours_gives_the_same_logits_there_and_comes_back(tmp_path):
         shape = T5Config(vocab=VOCAB, width=24, depth=5, heads=4, hidden=40, encoder=2, decoder=3, **settings)
         ours = scattered(models.build(shape)).eval()
         out = tmp_path / str(number)
-        checkpoint.write(out, interop.written(interop.family_for(shape), shape, checkpoint.weights(ours), tokenizer))
+        checkpoint.write(
+            out, interop.export_files(interop.family_for(shape), shape, checkpoint.weights(ours), tokenizer)
+        )
         agree(T5ForConditionalGeneration.from_pretrained(out).eval(), ours, *batch())
         back = interop.read(out)
         assert interop.family.inference_settings(back.shape) == interop.family.inference_settings(shape)

@@ -80,7 +80,7 @@ def near(ours: Tensor, theirs: Tensor) -> None:
 def same_bytes(found: interop.ImportedModel, folder: Path, out: Path) -> None:
     """Whether a model that was read is written as it was."""
     family = interop.family_for(found.shape, found.kind)
-    checkpoint.write(out, interop.written(family, found.shape, found.tensors, found.tokenizer))
+    checkpoint.write(out, interop.export_files(family, found.shape, found.tensors, found.tokenizer))
     before, after = (load_file(place / "model.safetensors") for place in (folder, out))
     assert before.keys() == after.keys()
     assert all(tensor.numpy().tobytes() == after[name].numpy().tobytes() for name, tensor in before.items())

@@ -55,7 +55,7 @@ def test_after_the_block_the_head_is_back(attention: torch.nn.Sequential):
     with pytest.raises(ZeroDivisionError), ablate_head(attention, "0", 1):
         raise ZeroDivisionError
     assert torch.equal(attention[0](x), before)
-    assert not attention[0].weights.watched
+    assert not attention[0].weights.is_watched
 
 
 @pytest.mark.parametrize(("where", "head", "message"), [("1", 0, "there are 0"), ("0", 2, "heads 0 to 1, not 2")])

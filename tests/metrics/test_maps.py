@@ -32,8 +32,8 @@ def test_what_lies_inside_is_counted_by_area() -> None:
 
 def test_a_box_is_around_the_largest_patch_that_hangs_together() -> None:
     drawn = one([9.0, 0, 0, 0], [0, 0, 8, 8], [0, 0, 0, 8], [8, 0, 0, 3])
-    assert maps.boxed(drawn).tolist() == [[0.5, 0.25, 1.0, 0.75]]
-    assert maps.boxed(drawn, level=1.0).tolist() == [[0.0, 0.0, 0.25, 0.25]]
+    assert maps.bounding_boxes(drawn).tolist() == [[0.5, 0.25, 1.0, 0.75]]
+    assert maps.bounding_boxes(drawn, level=1.0).tolist() == [[0.0, 0.0, 0.25, 0.25]]
 
 
 def test_an_area_is_that_of_trapezoids() -> None:

@@ -237,9 +237,9 @@ def test_the_transformers_decoder_takes_the_fast_path_for_a_cpu():
 
 def test_the_baseline_follows_the_cost_of_steps_that_count():
     model, yes, no = made(WRITERS["hard"]), torch.tensor(True), torch.tensor(False)
-    assert model.expected == pytest.approx(math.log(23))
-    model.heed(torch.tensor(float("nan")), veto=yes)
-    model.heed(torch.tensor(3.0), veto=no)
-    assert model.expected == 3.0
-    model.heed(torch.tensor(2.0), veto=no)
-    assert model.expected == pytest.approx(2.9)
+    assert model.expected_loss == pytest.approx(math.log(23))
+    model.update_expected_loss(torch.tensor(float("nan")), veto=yes)
+    model.update_expected_loss(torch.tensor(3.0), veto=no)
+    assert model.expected_loss == 3.0
+    model.update_expected_loss(torch.tensor(2.0), veto=no)
+    assert model.expected_loss == pytest.approx(2.9)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.models.cells import CELLS, FUSED, GRU, LSTM, RNN, Fused, GRUBefore, Layers, Written
+from regard.models.cells import CELLS, FUSED, GRU, LSTM, RNN, Fused, GRUBefore, Layers, StepwiseLayer
 
 WIDTH, INPUTS = 5, 3
 GATED = {"gru": GRU, "gru_before": GRUBefore}
@@ -101,7 +101,7 @@ def test_every_cell_is_torchs_own_with_its_weights_where_torch_has_one(kind):
     theirs = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}[kind](INPUTS, WIDTH)
     layer = Fused(kind, INPUTS, WIDTH)
     layer.whole.load_state_dict({f"{name}_l0": weight for name, weight in theirs.state_dict().items()})
-    cell = layer.written().cells[0]
+    cell = layer.to_stepwise().cells[0]
     x, state = torch.randn(4, INPUTS), torch.randn(4, CELLS[kind].parts, WIDTH)
     given = tuple(state.unbind(1)) if kind == "lstm" else state[:, 0]
     answer = theirs(x, given)
@@ -113,7 +113,7 @@ def test_the_gate_of_torch_says_how_much_stays_and_ours_how_much_is_new():
     layer = Fused("gru", INPUTS, WIDTH)
     with torch.no_grad():
         layer.whole.bias_ih_l0[WIDTH : 2 * WIDTH] = HIGH  # torch's z is 1: all of the old state stays
-    [cell] = layer.written().cells
+    [cell] = layer.to_stepwise().cells
     assert torch.equal(cell.input.bias[WIDTH : 2 * WIDTH], torch.full((WIDTH,), -HIGH))
     state = torch.randn(2, 1, WIDTH)
     assert torch.equal(cell(torch.randn(2, INPUTS), state), state)
@@ -129,8 +129,8 @@ def layers(kind, bidirectional, depth, **settings):
 @pytest.mark.parametrize(("kind", "bidirectional", "depth"), [shape for shape in SHAPES if shape[0] in FUSED])
 def test_fused_layers_and_written_ones_agree_in_outputs_states_and_gradients(kind, bidirectional, depth):
     fused = layers(kind, bidirectional, depth)
-    written = fused.written_out()
-    assert {type(layer) for layer in written.layers} == {Written}
+    written = fused.to_stepwise()
+    assert {type(layer) for layer in written.layers} == {StepwiseLayer}
     x, lengths = torch.randn(4, 6, INPUTS).double(), torch.tensor([6, 2, 0, 4])
     first = torch.randn(4, fused.parts, WIDTH).double()
     found = []
@@ -256,5 +256,5 @@ def test_nobody_and_nothing_are_read_without_complaint():
 def test_writing_out_leaves_the_fused_layers_alone():
     fused = Layers("gru", INPUTS, WIDTH)
     before = copy.deepcopy(fused.state_dict())
-    fused.written_out()
+    fused.to_stepwise()
     assert all(torch.equal(before[name], weight) for name, weight in fused.state_dict().items())

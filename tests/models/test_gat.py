@@ -64,7 +64,7 @@ def test_sparse_features_are_multiplied_and_dropped_as_dense_ones():
     given = torch.randn_like(product)
     [own] = torch.autograd.grad(product, weight, given)
     assert torch.allclose(own, given.T @ exact.dense())
-    dropped = features.dropped(0.5).values
+    dropped = features.dropout(0.5).values
     kept = dropped != 0
     assert 0 < kept.sum() < len(kept)
     assert torch.allclose(dropped[kept], 2 * features.values[kept])

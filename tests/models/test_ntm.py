@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.interpret.watch import watch
-from regard.models.ntm import NTM, NTMConfig, by_content, interpolate, sharpen, shifted, write
+from regard.models.ntm import NTM, NTMConfig, by_content, interpolate, sharpen, shift_weights, write
 from regard.models.per_step import PerStepConfig, RecurrentPerStep
 
 SIZES = {"inputs": 3, "outputs": 2, "width": 6, "places": 7, "depth": 4}
@@ -54,7 +54,7 @@ def test_a_shut_gate_keeps_the_last_weights_and_an_open_one_takes_the_new():
 def test_a_shift_moves_weights_by_exactly_so_many_places_round_the_memory(shift, by):
     weights = looks(2, 3, 7)
     kernel = torch.tensor(shift, dtype=torch.float64).expand(2, 3, -1)
-    assert torch.equal(shifted(weights, kernel), weights.roll(by, -1))
+    assert torch.equal(shift_weights(weights, kernel), weights.roll(by, -1))
 
 
 def test_sharpening_is_a_power_that_never_divides_zero_by_zero():

@@ -12,7 +12,7 @@ from regard import checkpoint
 from regard.decoding.beam import Beam, search
 from regard.interpret.watch import watch
 from regard.models import MODELS
-from regard.models.cells import CELLS, Fused, Written
+from regard.models.cells import CELLS, Fused, StepwiseLayer
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.training.device import compiles
 from tests.models.test_stepping import Beams
@@ -174,7 +174,7 @@ def test_bahdanau_looks_before_it_steps():
 def test_luong_steps_before_it_looks(score, feed):
     model, (source,), (target,) = build(attention=f"luong_{score}", feed=feed), sequences([4]), sequences([3])
     [decoder] = model.decoder
-    [cell] = decoder.layers.written_out().layers[0].cells
+    [cell] = decoder.layers.to_stepwise().layers[0].cells
     memory, h = read(model, source)
     own = decoder.cross.score
     scores = {
@@ -199,7 +199,7 @@ def stacked(score):
 def test_without_attention_all_that_is_known_of_the_source_is_its_end():
     model, (source,), (target,) = build(attention="none"), sequences([5]), sequences([3])
     [decoder] = model.decoder
-    [cell] = decoder.layers.written_out().layers[0].cells
+    [cell] = decoder.layers.to_stepwise().layers[0].cells
     _, h = read(model, source)
     end = model.encoder.last(model.encoder((model.embedding.weight[source] * 6**0.5)[None])[1])[0]
     expected = []
@@ -215,8 +215,8 @@ def test_layers_are_fused_where_nothing_is_fed_back():
         model = build(**way)
         kinds[name] = type(model.encoder.layers[0]), type(model.decoder[0].layers.layers[0])
     assert {reader for reader, _ in kinds.values()} == {Fused}
-    assert [name for name, (_, writer) in kinds.items() if writer is Written] == ["bahdanau", "luong fed"]
-    assert type(build(cell="gru_before").encoder.layers[0]) is Written
+    assert [name for name, (_, writer) in kinds.items() if writer is StepwiseLayer] == ["bahdanau", "luong fed"]
+    assert type(build(cell="gru_before").encoder.layers[0]) is StepwiseLayer
 
 
 # Looking.

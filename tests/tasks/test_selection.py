@@ -9,7 +9,7 @@ import regard
 from regard.metrics.scores import Scores
 from regard.metrics.significance import mean_statistics
 from regard.tasks.embedding.embedder import Embedder
-from regard.tasks.trained import DirectAnswers, NoOptions, Trained, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, Trained, load_model
 from regard.tasks.translation.translator import Translator
 
 
@@ -30,7 +30,7 @@ class Lengths(DirectAnswers):
 
     @classmethod
     def load(cls, checkpoint, *, device="cpu"):
-        return cls(revived(checkpoint, device), "lengths")
+        return cls(load_model(checkpoint, device), "lengths")
 
     def answer(self, inputs, **options):
         return [len(text) for text in inputs]

@@ -7,14 +7,14 @@ import pytest
 from regard import config
 from regard.metrics.scores import Judged, Scores, compare
 from regard.metrics.significance import mean_statistics
-from regard.tasks import TASKS
+from regard.tasks import FACES, TASKS
 from regard.tasks.inputs import InputKind
-from regard.tasks.trained import NoOptions, chosen
+from regard.tasks.trained import NoOptions, resolve_options
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_has_both_faces(name):
-    task, trained = TASKS[name].task, TASKS[name].trained
+    task, trained = TASKS[name].task, FACES[name]
     assert trained.task == name
     assert hasattr(trained, trained.verb), "the friendly name is a method too"
     for method in ("load", "parse", "answer", "evaluate", "look", "attention_names", "serves"):
@@ -35,7 +35,7 @@ def test_an_option_that_is_unknown_is_named():
         Options = NoOptions
 
     with pytest.raises(ValueError, match=r"unknown setting options\.loud"):
-        chosen(Silent(), {"loud": 1})
+        resolve_options(Silent(), {"loud": 1})
 
 
 def scores(name: str, worth: list[float]) -> Scores:

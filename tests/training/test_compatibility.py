@@ -17,7 +17,7 @@ from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig
 from regard.tasks import TASKS
-from regard.tasks.language.task import LanguageRecipe
+from regard.tasks.rnn_lm.task import LanguageRecipe
 from regard.tasks.translation.pairs import PairsConfig, prepare
 from regard.tasks.translation.task import TranslationRecipe
 from regard.training import compatibility as rules

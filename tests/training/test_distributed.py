@@ -14,7 +14,7 @@ import pytest
 import torch
 from filelock import FileLock
 
-from regard.tasks.language.task import Language
+from regard.tasks.rnn_lm.task import Language
 from regard.tasks.translation.task import Translation
 from regard.training import distributed
 from regard.training.distributed import ALONE, Team

@@ -61,7 +61,7 @@ def train_and_kill(settings, folder, start):
 
 
 def resume_alone(folder):
-    return recipe.train(recipe.order(recipe.begun(folder)), out=folder, resume=True, quiet=True)
+    return recipe.train(recipe.order(recipe.read_begun_settings(folder)), out=folder, resume=True, quiet=True)
 
 
 def all_tensors(outcome):
@@ -107,7 +107,11 @@ def test_a_model_to_start_from_that_is_gone_or_has_changed_is_refused_in_one_lin
     [line] = capsys.readouterr().err.splitlines()
     assert "that it started from is gone" in line
     outcome = recipe.train(
-        recipe.order(recipe.begun(killed)), out=killed, resume=True, start=train_parent("masked-lm"), quiet=True
+        recipe.order(recipe.read_begun_settings(killed)),
+        out=killed,
+        resume=True,
+        start=train_parent("masked-lm"),
+        quiet=True,
     )
     assert outcome.result.step == 2, "another model that is named takes its place"
 
@@ -131,7 +135,7 @@ def test_a_damaged_record_is_refused_in_one_line(damage, killed):
 def test_a_run_with_a_checkpoint_needs_its_parent_no_more(lines, killed):
     resume_alone(killed)
     shutil.rmtree(killed.parent / "parent")
-    more = recipe.order(recipe.begun(killed), "training.steps=3")
+    more = recipe.order(recipe.read_begun_settings(killed), "training.steps=3")
     assert recipe.train(more, out=killed, resume=True, quiet=True).result.step == 3
 
 

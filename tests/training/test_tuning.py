@@ -69,7 +69,7 @@ def test_lora_resumes_exactly_and_others_go_on_from_it(base: Path) -> None:
     for folder in sorted((base / "cut" / "checkpoints").iterdir())[1:]:
         shutil.rmtree(folder)
     shutil.rmtree(base / "cut" / "best")
-    settings = recipe.begun(base / "cut")
+    settings = recipe.read_begun_settings(base / "cut")
     again = recipe.train(settings, out=base / "cut", resume=True, start=base / "base", quiet=True)
     one, other = (checkpoint.read(each.best).tensors() for each in (whole, again))
     assert all(weight.equal(other[name]) for name, weight in one.items())

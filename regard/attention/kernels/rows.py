@@ -25,8 +25,8 @@ LONG = 256  # tokens from which on a sequence has tiles to itself
 class Tiles(NamedTuple):
     """Tokens that a program holds, those it takes in at a time, and how it runs."""
 
-    held: int
-    taken: int
+    resident_tokens: int
+    loaded_tokens: int
     warps: int = 4
     stages: int = 3
 
@@ -160,15 +160,16 @@ def _compile_options(
 ) -> dict[str, Any]:
     """What a kernel is compiled for."""
     chosen = SQUARE if learning else (OWN if longest >= LONG else SHARED)[kernel]
-    warps = 8 if chosen.held > 64 and query.shape[2] > 64 else chosen.warps  # one accumulates rows as deep as the heads
+    # one accumulates rows as deep as the heads
+    warps = 8 if chosen.resident_tokens > 64 and query.shape[2] > 64 else chosen.warps
     return {
         "SHARED": query.shape[0] // key.shape[0],
         "CAUSAL": causal,
         "LINEAR": bias is not None and bias.ndim == 1,
         "DEPTH": query.shape[2],
         "SPLIT": longest >= LONG,
-        "HELD": chosen.held,
-        "TAKEN": chosen.taken,
+        "HELD": chosen.resident_tokens,
+        "TAKEN": chosen.loaded_tokens,
         "num_warps": warps,
         "num_stages": chosen.stages,
     }

@@ -9,7 +9,7 @@ from regard.data.tokenizers.tokenizer import (
     WORD,
     Tokenizer,
     TokenizerConfig,
-    derived,
+    default_vocab_size,
     excerpt,
     train,
 )
@@ -23,7 +23,7 @@ __all__ = [
     "WORD",
     "Tokenizer",
     "TokenizerConfig",
-    "derived",
+    "default_vocab_size",
     "excerpt",
     "refuse_explosive",
     "train",

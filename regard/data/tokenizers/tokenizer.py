@@ -308,7 +308,7 @@ def train(
     """
     texts = map(excerpt, texts)
     special = [*SPECIALS, *(f"<2{tag}>" for tag in sorted(tags)), *special]
-    size = config.vocab or derived(config.kind, characters or 0)
+    size = config.vocab or default_vocab_size(config.kind, characters or 0)
     if config.kind == "bpe":
         trainer = trainers.BpeTrainer(
             vocab_size=size,
@@ -332,8 +332,8 @@ def excerpt(text: str) -> str:
     return ENDLESS.sub(r"\1\2", text[:EXCERPT]) if len(text) >= 256 else text
 
 
-def derived(kind: str, characters: int) -> int:
-    """A vocabulary for this many characters of text: about 2,000 for a phrase book, 32,000 for a parliament."""
+def default_vocab_size(kind: str, characters: int) -> int:
+    """Return the vocabulary size for so many characters: about 2,000 for a phrase book, 32,000 for a parliament."""
     if kind in ("words", "characters"):
         return LARGEST[kind]
     return min(LARGEST[kind], max(512, 8 * round(2.5 * math.sqrt(characters) / 8)))

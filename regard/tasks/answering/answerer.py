@@ -33,7 +33,7 @@ from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_input
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
 from regard.tasks.supervised.batching import answer_by_length
-from regard.tasks.trained import chosen, revived
+from regard.tasks.trained import load_model, resolve_options
 from regard.training.task import Spread, alone
 
 TYPED = 'write them with a tab between, or as {"question": "...", "context": "..."}'
@@ -104,7 +104,7 @@ class Answerer(Labels):
         how = config.build(PassageConfig, read_text_settings(known["tokenizer"]), where="tokenizer")
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), tokenizer, known["data"], name)
+        return cls(load_model(checkpoint, device), tokenizer, known["data"], name)
 
     @property
     def inputs(self) -> Inputs:
@@ -141,7 +141,7 @@ class Answerer(Labels):
 
     def best(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[Best]:
         """The likeliest answers, those to some questions by each of the processes."""
-        how = chosen(self, options)
+        how = resolve_options(self, options)
         most, always = how.answer or self.data["answer"], how.always
 
         def answered(group: list[int]) -> list[Any]:

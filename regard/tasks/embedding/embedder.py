@@ -33,7 +33,7 @@ from regard.tasks.embedding.pairs import read
 from regard.tasks.embedding.pooling import EmbeddingConfig, pool_tokens, scale_vectors
 from regard.tasks.embedding.scoring import rank_partners, score_retrieval
 from regard.tasks.inputs import TEXT, check_files, check_input, list_inputs
-from regard.tasks.trained import DirectAnswers, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, describe_model, load_model, resolve_options
 
 BODIES = ("bert", "gpt")
 BUDGET = 1 << 11  # tokens read at a time
@@ -66,7 +66,7 @@ class Embedder(DirectAnswers):
     kind: ClassVar[str] = "an embedder"
     Options: ClassVar[type] = EmbeddingConfig
     LookOptions: ClassVar[type] = EmbeddingConfig
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(
         self, model: Any, tokenizer: Tokenizer, how: EmbeddingConfig | None = None, name: str = "embedder"
@@ -84,7 +84,7 @@ class Embedder(DirectAnswers):
                 f"{message}, which gives no vectors of texts: give a BERT or a GPT, pre-trained or imported"
             )
         how = config.build(EmbeddingConfig, checkpoint.config.get("embedding", {}), where="embedding")
-        embedder = cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, checkpoint.directory.name)
+        embedder = cls(load_model(checkpoint, device), tokenizer_of(checkpoint), how, checkpoint.directory.name)
         embedder.file = dict(checkpoint.config.get("data", {}).get("file", {}))
         return embedder
 
@@ -141,7 +141,7 @@ class Embedder(DirectAnswers):
             vectors = pool_tokens(self.runner(flat, layout=row), row, how.pool)
             return scale_vectors(vectors.float(), how.normalise).cpu().numpy()
 
-        watched = any(isinstance(module, Tap) and module.watched for module in self.model.modules())
+        watched = any(isinstance(module, Tap) and module.is_watched for module in self.model.modules())
         ordered = self.device.type != "cpu" or self.model.training or watched or len(batches) == 1
         return map(embed_batch, batches) if ordered else map_in_threads(embed_batch, batches)
 
@@ -194,7 +194,7 @@ class Embedder(DirectAnswers):
 
     def resolve_options(self, options: dict[str, Any]) -> EmbeddingConfig:
         """How texts are read; what nobody names is as in the checkpoint."""
-        how = chosen(self, options, below=config.plain(self.how))
+        how = resolve_options(self, options, below=config.plain(self.how))
         if how.longest is not None and how.longest > self.model.config.context:
             raise ValueError(f"longest is {how.longest}, the model reads {self.model.config.context} tokens at most")
         return how

@@ -33,7 +33,7 @@ from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import Found, LabelledFile
 from regard.tasks.labels.labeller import TextPrediction
 from regard.tasks.labels.recorded import record_columns, recorded_column
-from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described
+from regard.tasks.trained import DirectAnswers, NoOptions, describe_model, resolve_options
 
 HEAD = "head.safetensors"
 LONG = 300  # characters of a text that are shown
@@ -86,7 +86,7 @@ class FewShot(DirectAnswers):
     kind: ClassVar[str] = "a classifier"
     usage: ClassVar[str] = 'regard classify {folder} "..."'
     Options: ClassVar[type] = NoOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, embedder: Embedder, head: Head, classes: list[str], data: dict[str, Any]) -> None:
         self.embedder, self.head, self.classes, self.data = embedder, head, classes, data
@@ -117,7 +117,7 @@ class FewShot(DirectAnswers):
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[TextPrediction]:
         """What each text is."""
-        chosen(self, options)
+        resolve_options(self, options)
         return self.classify(inputs)
 
     def classify(self, texts: str | Sequence[str]) -> list[TextPrediction]:
@@ -137,7 +137,7 @@ class FewShot(DirectAnswers):
 
     def look(self, text: str, **options: Any) -> Trace:
         """Classify a text and keep where the model looked."""
-        chosen(self, options)
+        resolve_options(self, options)
         [verdict] = self.classify([self.parse(text)])
         trace = self.embedder.look(text)
         facts = {**trace.facts, "answer": verdict.label, "probability": round(verdict.probability, 6)}

@@ -126,10 +126,12 @@ class Prepared(Splits[Pairs, Pairs]):
     """Tokens that it has vectors for."""
 
     @classmethod
-    def of(cls, splits: Splits[Pairs, Pairs], tokenizer: Tokenizer, **known: Any) -> Prepared:
-        """Return the pairs with their tokenizer and what is `known` of a model to start from."""
+    def of(cls, splits: Splits[Pairs, Pairs], tokenizer: Tokenizer, **parent_settings: Any) -> Prepared:
+        """Return the pairs with their tokenizer and the settings of a model to start from."""
         report = {**splits.report, "vocab": tokenizer.vocab}
-        return cls(**{**vars(splits), "report": report, "fresh": not known}, tokenizer=tokenizer, **known)
+        return cls(
+            **{**vars(splits), "report": report, "fresh": not parent_settings}, tokenizer=tokenizer, **parent_settings
+        )
 
 
 @dataclass(frozen=True)
@@ -252,13 +254,15 @@ class Matching(Task):
             shape = replace(shape, masked=masked, pooler=False, next_sentence=False)
         elif masked:
             raise ValueError(f"objective.masked needs a BERT, the model is a {shape.name}: set objective.masked=0")
-        how = recipe.embedding
-        if prepared.embedding is not None and how == EmbeddingConfig():
-            how = config.build(EmbeddingConfig, prepared.embedding, where="embedding")
-        if how.longest is not None and how.longest > shape.context:
-            raise ValueError(f"embedding.longest is {how.longest}, the model holds {shape.context}: lower it")
-        own = config.build(PiecesConfig, config.plain(prepared.tokenizer.how), where="tokenizer")
-        return replace(recipe, model=shape, embedding=how, tokenizer=own)
+        embedding_config = recipe.embedding
+        if prepared.embedding is not None and embedding_config == EmbeddingConfig():
+            embedding_config = config.build(EmbeddingConfig, prepared.embedding, where="embedding")
+        if embedding_config.longest is not None and embedding_config.longest > shape.context:
+            raise ValueError(
+                f"embedding.longest is {embedding_config.longest}, the model holds {shape.context}: lower it"
+            )
+        tokenizer_config = config.build(PiecesConfig, config.plain(prepared.tokenizer.how), where="tokenizer")
+        return replace(recipe, model=shape, embedding=embedding_config, tokenizer=tokenizer_config)
 
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, data: Prepared) -> list[str]:

@@ -90,28 +90,30 @@ def read(corpora: Sequence[Corpus], reject: float) -> tuple[Pairs, list[LineRepo
 
 def split_pairs(data: MatchingData) -> Splits[Pairs, Pairs]:
     """Training and validation pairs; which are held out depends on their first texts alone."""
-    found, tallies = read(data.train, data.reject)
-    alike = found.alike
+    pairs, tallies = read(data.train, data.reject)
+    alike = pairs.alike
     if data.valid:
         valid, others = read(data.valid, data.reject)
-        held = np.zeros(len(found), bool)
+        is_valid = np.zeros(len(pairs), bool)
     else:
-        held = hold_out(alike[:, 0], count_to_hold_out(data.held_share, len(found), most=data.held), by_group=True)
-        valid, others = found.select(np.flatnonzero(held).tolist()), []
-    touched = np.isin(alike, valid.alike).any(axis=1) & ~held
-    kept = np.flatnonzero(~held & ~touched)
-    for number in np.flatnonzero(held | touched):
-        file, line = found.origins[number]
-        tallies[file].drop(HELD if held[number] else SHARED, 0, line)
-    for number in kept:
-        tallies[found.origins[number][0]].kept += 1
-    if len(kept) < 2:
-        raise ValueError(f"{found.files[0]}: {len(kept)} pairs to train on, two at least are needed: give more")
+        is_valid = hold_out(alike[:, 0], count_to_hold_out(data.held_share, len(pairs), most=data.held), by_group=True)
+        valid, others = pairs.select(np.flatnonzero(is_valid).tolist()), []
+    shares_text = np.isin(alike, valid.alike).any(axis=1) & ~is_valid
+    training_numbers = np.flatnonzero(~is_valid & ~shares_text)
+    for number in np.flatnonzero(is_valid | shares_text):
+        file, line = pairs.origins[number]
+        tallies[file].drop(HELD if is_valid[number] else SHARED, 0, line)
+    for number in training_numbers:
+        tallies[pairs.origins[number][0]].kept += 1
+    if len(training_numbers) < 2:
+        raise ValueError(
+            f"{pairs.files[0]}: {len(training_numbers)} pairs to train on, two at least are needed: give more"
+        )
     for tally in others:
         tally.kept = tally.read
-    train = found.select(kept.tolist())
-    named = [*zip(data.train, tallies, strict=True), *zip(data.valid, others, strict=True)]
-    summary = [line for corpus, tally in named for line in tally.lines(corpus.files)]
+    train = pairs.select(training_numbers.tolist())
+    corpora = [*zip(data.train, tallies, strict=True), *zip(data.valid, others, strict=True)]
+    summary = [line for corpus, tally in corpora for line in tally.lines(corpus.files)]
     summary.append(f"{quantity(len(train), 'pair')} to train on, {len(valid):,} held out")
     digests = [[digest(name) for name in corpus.files] for corpus in (*data.train, *data.valid)]
     report: dict[str, Any] = {"pairs": {"train": len(train), "valid": len(valid)}, "digests": digests}

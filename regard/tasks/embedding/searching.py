@@ -63,7 +63,7 @@ class Index:
     """The number of each line, counted from 1, and the byte that it begins at."""
     embedded: int = 0
     """How many lines were embedded just now."""
-    made: bool = False
+    is_new: bool = False
     """True if it was not there before."""
 
     def search(self, query: Float[np.ndarray, "width"], count: int) -> list[Hit]:
@@ -123,7 +123,7 @@ def open_index(
     written = read_index(place)
     if written is None or written.identity != identity:
         raise ValueError(f"{place} was changed while it was made: search again")
-    return Index(file, place, written.vectors, written.places, embedded, made=True)
+    return Index(file, place, written.vectors, written.places, embedded, is_new=True)
 
 
 @dataclass(frozen=True)

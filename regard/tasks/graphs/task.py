@@ -17,8 +17,8 @@ from regard.config.resuming import Fingerprinted, Fixed
 from regard.models.gat import GATConfig
 from regard.tasks.card import card
 from regard.tasks.graphs import files
-from regard.tasks.graphs.classifier import GRAPH, TENSORS, NodeClassifier, Reading, stored
-from regard.tasks.graphs.files import GraphConfig, Graphs
+from regard.tasks.graphs.classifier import GRAPH, TENSORS, GraphInputs, NodeClassifier, load_graph
+from regard.tasks.graphs.files import GraphConfig, GraphData
 from regard.tasks.graphs.recognition import recognise
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -54,7 +54,7 @@ class NodeRecipe:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeGraph:
     """A row: all of the graph, which is where it always is."""
 
 
@@ -68,75 +68,75 @@ class NodeClassification(Task):
     goal: Goal
     recognise = staticmethod(recognise)
 
-    def __init__(self, recipe: NodeRecipe, prepared: Graphs, model: Any, *, fixed: bool = False) -> None:
+    def __init__(self, recipe: NodeRecipe, prepared: GraphData, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.graph, self.model = recipe, prepared.graph, model
         self.rows = 1
         self.goal = (recipe.objective.best, "min" if recipe.objective.best == "loss" else "max")
         self.features = len(self.graph) * recipe.model.heads * recipe.model.width
         self.notes: list[str] = []
         self.classifier = NodeClassifier(model, self.graph)
-        self._placed: tuple[torch.device, Reading, Tensor, Tensor] | None = None
+        self._cached_inputs: tuple[torch.device, GraphInputs, Tensor, Tensor] | None = None
 
     @staticmethod
-    def prepare(recipe: NodeRecipe, known: Checkpoint | None = None) -> Graphs:
+    def prepare(recipe: NodeRecipe, parent: Checkpoint | None = None) -> GraphData:
         """Read the graph; a model to start from gives the order of features and classes."""
-        return files.prepare(recipe.data, None if known is None or GRAPH not in known.files else stored(known))
+        return files.prepare(recipe.data, None if parent is None or GRAPH not in parent.files else load_graph(parent))
 
     @staticmethod
-    def default_settings(recipe: NodeRecipe, prepared: Graphs) -> dict[str, Any]:
-        """The paper's rate and decay, and an end by patience."""
-        how = {"rate": 0.005, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 5e-4}
-        often = {"evaluate": 10, "patience": 10, "save": 500, "log": 100}
+    def default_settings(recipe: NodeRecipe, prepared: GraphData) -> dict[str, Any]:
+        """Return the paper's learning rate and weight decay, with early stopping."""
+        optimizer = {"rate": 0.005, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 5e-4}
+        intervals = {"evaluate": 10, "patience": 10, "save": 500, "log": 100}
         return {
-            "optim": {**how, "warmup": 0, "schedule": "constant"},
-            "training": {"steps": 1000, **often, "clip": None, "spike": None},
+            "optim": {**optimizer, "warmup": 0, "schedule": "constant"},
+            "training": {"steps": 1000, **intervals, "clip": None, "spike": None},
         }
 
     @staticmethod
-    def fill_sizes(recipe: NodeRecipe, prepared: Graphs) -> NodeRecipe:
-        """The recipe with the number of features and of classes."""
+    def fill_sizes(recipe: NodeRecipe, prepared: GraphData) -> NodeRecipe:
+        """Return the recipe with the number of features and of classes."""
         inputs, classes = prepared.graph.features.width, len(prepared.graph.classes)
         return replace(recipe, model=replace(recipe.model, inputs=inputs, classes=classes))
 
-    def batch(self, row: int) -> Whole:
-        """The graph."""
-        return Whole()
+    def batch(self, row: int) -> WholeGraph:
+        """Return the graph."""
+        return WholeGraph()
 
-    def step(self, batch: Whole, part: str) -> Step:
-        """Cross-entropy of the nodes that are learnt from, summed."""
-        reading, nodes, labels = self._here()
-        logits = self.model(reading.features, reading.mask).index_select(0, nodes)
+    def step(self, batch: WholeGraph, part: str) -> Step:
+        """Return the cross-entropy of the training nodes, summed."""
+        inputs, nodes, labels = self._training_inputs()
+        logits = self.model(inputs.features, inputs.mask).index_select(0, nodes)
         return Step(F.cross_entropy(logits, labels, reduction="sum"), len(nodes), {"nodes": len(nodes)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How well nodes are told that nothing was learnt from."""
+        """Measure how well validation nodes are classified."""
         valid = self.graph.parts["valid"]
-        found = self.classifier.measured(valid)
-        places = spread_over_classes(found.truth.tolist(), SHOWN)
-        answers = self.classifier.verdicts(valid[places].tolist(), found.logits[places])
+        results = self.classifier.compare_with_labels(valid)
+        places = spread_over_classes(results.truth.tolist(), SHOWN)
+        answers = self.classifier.predictions(valid[places].tolist(), results.logits[places])
         samples = [
-            {"node": answer.node, "truth": self.graph.classes[found.truth[place]], "answer": answer.label}
+            {"node": answer.node, "truth": self.graph.classes[results.truth[place]], "answer": answer.label}
             for place, answer in zip(places, answers, strict=True)
         ]
-        return Evaluation(found.metrics, samples)
+        return Evaluation(results.metrics, samples)
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics: the graph itself, without which it is blind."""
+        """Return the files of a checkpoint beside weights and metrics, the graph itself among them."""
         recipe = config.plain(self.recipe)
         data = {name: recipe["data"][name] for name in ("id", "label", "split", "held", "seed")}
-        told, tensors = self.graph.contents()
-        kept = {"format": 1, "task": recipe["task"], "model": recipe["model"], "data": data}
-        return {"config.yaml": kept, GRAPH: told, TENSORS: tensors, "README.md": self._card()}
+        graph, tensors = self.graph.contents()
+        settings = {"format": 1, "task": recipe["task"], "model": recipe["model"], "data": data}
+        return {"config.yaml": settings, GRAPH: graph, TENSORS: tensors, "README.md": self._card()}
 
-    def _here(self) -> tuple[Reading, Tensor, Tensor]:
-        """The graph where the model is: brought there once, and never moved, so that a step can be recorded."""
+    def _training_inputs(self) -> tuple[GraphInputs, Tensor, Tensor]:
+        """Return the graph and the training labels on the device, moved there once, so that a step can be recorded."""
         device = device_of(self.model)
-        if self._placed is None or self._placed[0] != device:
+        if self._cached_inputs is None or self._cached_inputs[0] != device:
             nodes = self.graph.parts["train"]
             labels = torch.from_numpy(self.graph.labels[nodes].astype(np.int64)).to(device)
-            reading = self.classifier.reading(device)
-            self._placed = device, reading, torch.from_numpy(nodes).to(device), labels
-        return self._placed[1:]
+            inputs = self.classifier.graph_inputs(device)
+            self._cached_inputs = device, inputs, torch.from_numpy(nodes).to(device), labels
+        return self._cached_inputs[1:]
 
     def _card(self) -> str:
         graph = self.graph

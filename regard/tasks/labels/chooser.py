@@ -28,7 +28,7 @@ from regard.tasks.labels.scoring import calibration
 from regard.tasks.labels.task import Measured, measure
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.supervised.calibration import describe_calibration
-from regard.tasks.trained import chosen
+from regard.tasks.trained import resolve_options
 
 LONG = 300  # characters of a text that are shown
 
@@ -122,7 +122,7 @@ class Chooser(Labels):
 
     def answer(self, inputs: Sequence[Question], **options: Any) -> list[Choice]:
         """The likeliest answer to each question."""
-        chosen(self, options)
+        resolve_options(self, options)
         return self.choose(inputs)
 
     @torch.no_grad()

@@ -41,7 +41,7 @@ from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.supervised.calibration import read_temperature
 from regard.tasks.supervised.prediction import Prediction
-from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, describe_model, load_model, resolve_options
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"
@@ -87,7 +87,7 @@ class Labels(DirectAnswers):
     kind: ClassVar[str]
     pairs: ClassVar[bool] = False
     Options: ClassVar[type] = NoOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Labels(DirectAnswers):
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        model, temperature = revived(checkpoint, device), read_temperature(known)
+        model, temperature = load_model(checkpoint, device), read_temperature(known)
         return kind(model, tokenizer, classes, known["data"], name, temperature, style=known.get("style"))
 
     @classmethod
@@ -251,7 +251,7 @@ class Classifier(Labels):
 
     def answer(self, inputs: Sequence[Any], **options: Any) -> list[TextPrediction]:
         """What each text is."""
-        chosen(self, options)
+        resolve_options(self, options)
         return self.classify(inputs)
 
     def classify(self, texts: Any) -> list[TextPrediction]:
@@ -328,7 +328,7 @@ class Tagger(Labels):
 
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[Tagged]:
         """What each word of each sentence is."""
-        chosen(self, options)
+        resolve_options(self, options)
         return self.tag(inputs)
 
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[Tagged]:

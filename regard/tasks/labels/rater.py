@@ -26,7 +26,7 @@ from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
 from regard.tasks.labels.pairs import Pair
 from regard.tasks.labels.similarity import graded, metrics, rate
 from regard.tasks.supervised.batching import answer_by_length
-from regard.tasks.trained import chosen
+from regard.tasks.trained import resolve_options
 
 LONG = 300  # characters of a pair that are shown
 
@@ -86,7 +86,7 @@ class Rater(Labels):
 
     def answer(self, inputs: Sequence[Pair], **options: Any) -> list[Rating]:
         """How alike the texts of each pair are."""
-        chosen(self, options)
+        resolve_options(self, options)
         return self.rate(inputs)
 
     @torch.no_grad()

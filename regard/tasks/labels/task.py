@@ -198,7 +198,7 @@ class Labelling(Task):
         """What the checkpoint of such a model holds beside its weights."""
         return imported(cls, shape, tokenizer, notes, **said)
 
-    added = staticmethod(formats.added)
+    added_token_ids = staticmethod(formats.added)
 
     def batch(self, row: int) -> LabelBatch:
         """The texts of a row."""

@@ -1,4 +1,4 @@
-"""A trained memory in use: what it answers, how many bits are wrong, and where its heads looked."""
+"""A trained memory in use: it answers, counts wrong bits and shows where its heads looked."""
 
 from __future__ import annotations
 
@@ -20,10 +20,18 @@ from regard.interpret.watch import attention_names, watch
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import InputKind, Inputs, list_inputs
-from regard.tasks.memory.sequences import LONGEST, TEST, Sequences, SequencesConfig, fresh, laid_out
-from regard.tasks.memory.spelling import Asked, parse, spelled, typed
-from regard.tasks.memory.task import errors, fits
-from regard.tasks.trained import DirectAnswers, Extra, NoOptions, blind, chosen, described, revived
+from regard.tasks.memory.notation import SequenceInput, format_bits, format_input, parse_input
+from regard.tasks.memory.sequences import MAX_LENGTH, TEST, Sequences, SequencesConfig, build_sequences, draw_for_part
+from regard.tasks.memory.task import check_memory_size, count_wrong_bits
+from regard.tasks.trained import (
+    DirectAnswers,
+    Extra,
+    NoOptions,
+    describe_model,
+    load_model,
+    no_attention_error,
+    resolve_options,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +40,7 @@ CHUNK = 64  # sequences read at a time
 DIGITS = 4  # of a weight in JSON
 HEADS = ("write", "read")
 SEQUENCE = InputKind(
-    "sequence", "a sequence", "sequences", lambda given: isinstance(given, (str, Asked)), example="1011 0110"
+    "sequence", "a sequence", "sequences", lambda value: isinstance(value, (str, SequenceInput)), example="1011 0110"
 )
 
 
@@ -45,8 +53,8 @@ class SequenceOptions:
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """What was answered, what would have been right, and where each head looked most at every step."""
+class MemoryAnswer:
+    """The answer to a sequence, the right one, and where each head looked most at every step."""
 
     answer: str
     right: str
@@ -60,12 +68,12 @@ class Remembered:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        told = {"answer": self.answer, "right": self.right, "errors": self.errors, "bits": self.bits}
+        counts = {"answer": self.answer, "right": self.right, "errors": self.errors, "bits": self.bits}
         looks = {
             kind: [[{"place": place, "weight": weight} for place, weight in steps] for steps in heads]
             for kind, heads in self.looks.items()
         }
-        return told | looks
+        return counts | looks
 
 
 class Machine(DirectAnswers):
@@ -76,53 +84,56 @@ class Machine(DirectAnswers):
     kind: ClassVar[str] = "a model that remembers sequences"
     input_kind: ClassVar[InputKind] = SEQUENCE
     Options: ClassVar[type] = NoOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Any, data: SequencesConfig, name: str = "machine") -> None:
         self.model, self.data, self.name = model, data, name
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Machine:
-        """The model that a checkpoint directory holds."""
+        """Load the model of a checkpoint directory."""
         data = config.build(SequencesConfig, checkpoint.config["data"], where="data")
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), data, name)
+        return cls(load_model(checkpoint, device), data, name)
 
     @property
     def inputs(self) -> Inputs:
         """Sequences of bits, as it was trained on."""
-        [example] = self.drawn(2)
-        return Inputs(kind=self.input_kind, parse=self.parse, example=example, limits={"vectors": LONGEST})
+        [example] = self.draw_inputs(2)
+        return Inputs(kind=self.input_kind, parse=self.parse, example=example, limits={"vectors": MAX_LENGTH})
 
     @property
     def extras(self) -> Mapping[str, Extra]:
         """Sequences that it draws for itself, and pictures of where its heads looked."""
         return {
-            "sequences": Extra(self.drawn, SequenceOptions, "Sequences of a length, none of them trained on."),
+            "sequences": Extra(self.draw_inputs, SequenceOptions, "Sequences of a length, none of them trained on."),
             "picture": Extra(self.picture, NoOptions, "What was read and answered, and where its heads looked."),
         }
 
-    def parse(self, text: str) -> Asked:
-        """An input as somebody types it: `10110011 00001111`, `... x3`, or `... / ... ? ...`."""
-        asked = parse(text, self.data)
-        fits(self.model.config, self.data, len(asked.bits) // self.data.held(1))
-        return asked
+    def parse(self, text: str) -> SequenceInput:
+        """Return an input from text: `10110011 00001111`, `... x3`, or `... / ... ? ...`."""
+        sequence = parse_input(text, self.data)
+        check_memory_size(self.model.config, self.data, len(sequence.bits) // self.data.num_vectors(1))
+        return sequence
 
-    def drawn(self, length: int, *, count: int = 1) -> list[str]:
-        """So many sequences of this length, as somebody would type them: none of them was trained on."""
-        repeats = self._checked(length)
-        bits, asked = fresh(self.data, TEST, length, count=count, repeats=repeats)
-        return [typed(Asked(each, int(item), repeats), self.data) for each, item in zip(bits, asked, strict=True)]
+    def draw_inputs(self, length: int, *, count: int = 1) -> list[str]:
+        """Draw sequences of this length as text; none of them was trained on."""
+        repeats = self._check_length(length)
+        bits, items = draw_for_part(self.data, TEST, length, count=count, repeats=repeats)
+        return [
+            format_input(SequenceInput(vectors, int(item), repeats), self.data)
+            for vectors, item in zip(bits, items, strict=True)
+        ]
 
-    def answer(self, inputs: Sequence[Asked | str], **options: Any) -> list[Remembered]:
-        """What is remembered of each sequence."""
-        chosen(self, options)
+    def answer(self, inputs: Sequence[SequenceInput | str], **options: Any) -> list[MemoryAnswer]:
+        """Return the answer to each sequence."""
+        resolve_options(self, options)
         return self.remember(inputs)
 
-    def remember(self, inputs: Sequence[Asked | str]) -> list[Remembered]:
-        """What is remembered of each sequence, and where the heads looked meanwhile."""
-        listed = list_inputs(inputs, SEQUENCE, verb=self.verb)
-        return [self._remembered(self.parse(one) if isinstance(one, str) else one) for one in listed]
+    def remember(self, inputs: Sequence[SequenceInput | str]) -> list[MemoryAnswer]:
+        """Return the answer to each sequence, with the places where the heads looked meanwhile."""
+        items = list_inputs(inputs, SEQUENCE, verb=self.verb)
+        return [self._answer_input(self.parse(item) if isinstance(item, str) else item) for item in items]
 
     def evaluate(
         self,
@@ -132,27 +143,35 @@ class Machine(DirectAnswers):
         count: int = 100,
         name: str | None = None,
     ) -> Scores:
-        """Wrong bits in so many freshly drawn sequences of one length, by default the longest it was trained on."""
+        """Count wrong bits in newly drawn sequences of one length, by default the longest it was trained on."""
         if files:
             raise ValueError(f"{self.name} is measured on sequences that are drawn for it: give no files")
         if count < 1:
             raise ValueError(f"count {count}: there is nothing to measure on, give 1 or more")
         length = self.data.longest if length is None else length
-        usual = self._checked(length)
+        default_repeats = self._check_length(length)
         if repeats is not None and self.data.kind != "repeat-copy":
             raise ValueError(f"repeats {repeats}: {self.name} was trained to {self.data.kind}, leave it out")
-        times = usual if repeats is None else repeats
-        batch = laid_out(self.data, *fresh(self.data, TEST, length, count=count, repeats=times), repeats=times)
+        times = default_repeats if repeats is None else repeats
+        batch = build_sequences(
+            self.data, *draw_for_part(self.data, TEST, length, count=count, repeats=times), repeats=times
+        )
         logits = self._logits(batch)
-        wrong, each = errors(logits, batch).tolist(), int(batch.scored[0].sum()) * self.data.outputs
+        wrong, bits_per_sequence = (
+            count_wrong_bits(logits, batch).tolist(),
+            int(batch.scored[0].sum()) * self.data.outputs,
+        )
         metrics = {
-            "bit errors, share": mean_statistics([one / each for one in wrong], lower=True),
+            "bit errors, share": mean_statistics(
+                [count_wrong / bits_per_sequence for count_wrong in wrong], lower=True
+            ),
             "bit errors a sequence": mean_statistics(wrong, lower=True),
-            "sequences right, %": mean_statistics([100.0 * (one == 0) for one in wrong]),
+            "sequences right, %": mean_statistics([100.0 * (count_wrong == 0) for count_wrong in wrong]),
         }
-        given = self.drawn(length, count=count) if repeats is None else [f"{length} vectors x{times}"] * count
+        texts = self.draw_inputs(length, count=count) if repeats is None else [f"{length} vectors x{times}"] * count
         examples = [
-            Judged(i + 1, given[i], *self._told(batch, logits, i), float(each - wrong[i])) for i in range(len(batch))
+            Judged(i + 1, texts[i], *self._format_answer(batch, logits, i), float(bits_per_sequence - wrong[i]))
+            for i in range(len(batch))
         ]
         measures = {"length": str(length)} | ({"repeats": str(times)} if self.data.kind == "repeat-copy" else {})
         return Scores(
@@ -163,80 +182,84 @@ class Machine(DirectAnswers):
         """Return the names of what `look` shows: the heads that write and those that read, if there are any."""
         return [*HEADS] if attention_names(self.model) else []
 
-    def look(self, given: Asked | str, **options: Any) -> Trace:
-        """Where every head looked at every step."""
-        asked = self.parse(given) if isinstance(given, str) else given
-        batch = asked.sequences(self.data)
-        logits, looks = self._watched(batch)
+    def look(self, sequence: SequenceInput | str, **options: Any) -> Trace:
+        """Answer a sequence and keep where every head looked at every step."""
+        parsed = self.parse(sequence) if isinstance(sequence, str) else sequence
+        batch = parsed.to_batch(self.data)
+        logits, looks = self._forward_with_weights(batch)
         if not looks:
-            raise blind(self)
-        right, answer = self._told(batch, logits, 0)
-        steps = [Item(text, word=at) for at, text in enumerate(self._steps(batch))]
+            raise no_attention_error(self)
+        right, answer = self._format_answer(batch, logits, 0)
+        steps = [Item(text, word=step) for step, text in enumerate(self._steps(batch))]
         places = [Item(str(place), word=place) for place in range(self.model.config.places)]
         weights = [Weights(kind, "step", "place", values) for kind, values in looks.items()]
-        facts = {"text": typed(asked, self.data), "answer": answer, "right": right}
+        facts = {"text": format_input(parsed, self.data), "answer": answer, "right": right}
         return Trace(self.name, self.task, {"step": steps, "place": places}, weights, facts)
 
-    def picture(self, given: Asked | str) -> Figure:
-        """What was read and answered, and where the heads wrote and read, over time."""
+    def picture(self, sequence: SequenceInput | str) -> Figure:
+        """Draw what was read and answered, and where the heads wrote and read, over time."""
         from regard.interpret.memory import heads_over_time
 
-        asked = self.parse(given) if isinstance(given, str) else given
-        batch = asked.sequences(self.data)
-        logits, looks = self._watched(batch)
-        wrong, bits = int(errors(logits, batch)[0]), int(batch.scored.sum()) * self.data.outputs
+        parsed = self.parse(sequence) if isinstance(sequence, str) else sequence
+        batch = parsed.to_batch(self.data)
+        logits, looks = self._forward_with_weights(batch)
+        wrong, bits = int(count_wrong_bits(logits, batch)[0]), int(batch.scored.sum()) * self.data.outputs
         read, answer = (batch.inputs[0] + 1) / 2, logits[0].sigmoid()  # of -1 and 1; 0 is silence
         read = read.masked_fill(batch.inputs[0] == 0, float("nan"))
-        shown = {"read in": read, "answer": answer.masked_fill(~batch.scored[0, :, None].bool(), float("nan"))}
+        panels = {"read in": read, "answer": answer.masked_fill(~batch.scored[0, :, None].bool(), float("nan"))}
         count = f"{wrong:,} wrong bits of {bits:,} (guessing: {bits // 2:,})"
-        title = f"{self.name}: {self.data.kind}, {len(asked.bits)} vectors, {count}"
-        return heads_over_time(shown, looks, title=title)
+        title = f"{self.name}: {self.data.kind}, {len(parsed.bits)} vectors, {count}"
+        return heads_over_time(panels, looks, title=title)
 
-    def _remembered(self, asked: Asked) -> Remembered:
-        batch = asked.sequences(self.data)
-        logits, looks = self._watched(batch)
-        right, answer = self._told(batch, logits, 0)
+    def _answer_input(self, sequence: SequenceInput) -> MemoryAnswer:
+        batch = sequence.to_batch(self.data)
+        logits, looks = self._forward_with_weights(batch)
+        right, answer = self._format_answer(batch, logits, 0)
         peaks = {}
         for kind, values in looks.items():
-            most, where = values.max(-1)
-            rounded = [[round(one, DIGITS) for one in head] for head in most.tolist()]
-            peaks[kind] = [list(zip(at, how, strict=True)) for at, how in zip(where.tolist(), rounded, strict=True)]
+            largest, where = values.max(-1)
+            rounded = [[round(weight, DIGITS) for weight in head] for head in largest.tolist()]
+            peaks[kind] = [
+                list(zip(places, weights, strict=True)) for places, weights in zip(where.tolist(), rounded, strict=True)
+            ]
         bits = int(batch.scored.sum()) * self.data.outputs
-        return Remembered(answer, right, int(errors(logits, batch)[0]), bits, peaks)
+        return MemoryAnswer(answer, right, int(count_wrong_bits(logits, batch)[0]), bits, peaks)
 
-    def _watched(self, batch: Sequences) -> tuple[Tensor, dict[str, Tensor]]:
-        """Logits of one sequence, and the weights (heads, step, place) of write heads and read heads, if there are."""
+    def _forward_with_weights(self, batch: Sequences) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return logits, and the weights (heads, step, place) of write and read heads, if there are any."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             return self._logits(batch), {}
-        with watch(self.model) as seen:
+        with watch(self.model) as record:
             logits = self._logits(batch)
-        found = {name.rpartition(".")[2]: seen[name][0].cpu() for name in seen}
-        return logits, {kind: found[kind] for kind in HEADS}
+        weights = {name.rpartition(".")[2]: record[name][0].cpu() for name in record}
+        return logits, {kind: weights[kind] for kind in HEADS}
 
     @torch.no_grad()
     def _logits(self, batch: Sequences) -> Tensor:
         device = self.runner.device
         return torch.cat([self.runner(part.to(device)).float().cpu() for part in batch.inputs.split(CHUNK)])
 
-    def _told(self, batch: Sequences, logits: Tensor, number: int) -> tuple[str, str]:
-        """What is right and what was answered, as text."""
+    def _format_answer(self, batch: Sequences, logits: Tensor, number: int) -> tuple[str, str]:
+        """Return the right answer and the answer of the model, as text."""
         where = batch.scored[number]
         pair = batch.targets[number, where], (logits[number, where] > 0).float()
-        right, answer = (spelled(each, self.data.bits, ends=True) for each in pair)
+        right, answer = (format_bits(bits, self.data.bits, ends=True) for bits in pair)
         return right, answer
 
     def _steps(self, batch: Sequences) -> list[str]:
-        """What is read at every step: bits, a mark, or nothing."""
+        """Return what is read at every step: bits, a mark, or nothing."""
         width = self.data.bits
         return [
-            "·" if not step.any() else "mark" if step[width:].any() else spelled(step[None] > 0, width)
+            "·" if not step.any() else "mark" if step[width:].any() else format_bits(step[None] > 0, width)
             for step in batch.inputs[0]
         ]
 
-    def _checked(self, length: int) -> int:
-        """Stop at lengths that cannot be; the repeats that are asked of a sequence of this length."""
+    def _check_length(self, length: int) -> int:
+        """Refuse lengths that cannot be; return the repeats that are asked of a sequence of this length."""
         least = 2 if self.data.kind == "recall" else 1
-        if not least <= length <= LONGEST:
-            raise ValueError(f"length {length}: choose one from {least} to {LONGEST:,}, as far as the memory reaches")
-        fits(self.model.config, self.data, length)
+        if not least <= length <= MAX_LENGTH:
+            raise ValueError(
+                f"length {length}: choose one from {least} to {MAX_LENGTH:,}, as far as the memory reaches"
+            )
+        check_memory_size(self.model.config, self.data, length)
         return self.data.repeats if self.data.kind == "repeat-copy" else 1

@@ -28,8 +28,8 @@ from regard.config.ranges import Batch, Count, Range
 from regard.config.resuming import Warned
 from regard.data.examples import TensorBatch
 
-LONGEST = 1000
-BUCKETS = 16  # shapes that rows have at most, each recorded once on a GPU
+MAX_LENGTH = 1000
+MAX_SHAPES = 16  # shapes that rows have at most, each recorded once on a GPU
 TRAIN, VALID, TEST = 0, 1, 2  # what rows are for, so that none is drawn for two purposes
 Bits = Int[np.ndarray, "batch length bits"]
 
@@ -42,9 +42,9 @@ class SequencesConfig:
     """What must be answered: the same sequence, the same several times, or the item after the one asked about."""
     bits: Annotated[int, Range(1, 64)] = 8
     """Bits of a vector."""
-    shortest: Annotated[int, Range(1, LONGEST)] = 1
+    shortest: Annotated[int, Range(1, MAX_LENGTH)] = 1
     """Fewest vectors of a sequence; of recall, fewest items."""
-    longest: Annotated[int, Range(1, LONGEST)] = 20
+    longest: Annotated[int, Range(1, MAX_LENGTH)] = 20
     """Most vectors of a sequence; of recall, most items."""
     repeats: Annotated[int, Range(1, 100)] = 10
     """Of repeat-copy: most times that a sequence is repeated."""
@@ -73,12 +73,12 @@ class SequencesConfig:
         """Numbers answered at every step: bits, and where repeats must be counted, the end."""
         return self.bits + (self.kind == "repeat-copy")
 
-    def held(self, length: int) -> int:
-        """Vectors that must be remembered of a sequence of this length."""
+    def num_vectors(self, length: int) -> int:
+        """Return the number of vectors that must be remembered of a sequence of this length."""
         return length * (self.item if self.kind == "recall" else 1)
 
     def steps(self, length: int, repeats: int = 1) -> int:
-        """Steps that reading and answering take."""
+        """Return the number of steps that reading and answering take."""
         if self.kind == "recall":
             return length * (self.item + 1) + 2 * (self.item + 1)
         return length + 1 + (length * repeats + 1 if self.kind == "repeat-copy" else length)
@@ -98,82 +98,84 @@ class SequencesConfig:
 
 @dataclass(frozen=True)
 class Sequences(TensorBatch):
-    """Sequences side by side: what is read, what must be answered, and where that counts."""
+    """A batch of sequences: what is read, what must be answered, and where answers are scored."""
 
     inputs: Float[Tensor, "batch time inputs"]
     targets: Float[Tensor, "batch time outputs"]
     scored: Bool[Tensor, "batch time"]
 
-    def padded(self, time: int) -> Sequences:
-        """The same with steps after the end, in which nothing is read and no answer counts."""
-        more = time - self.inputs.shape[1]
-        inputs, targets = (torch.nn.functional.pad(each, (0, 0, 0, more)) for each in (self.inputs, self.targets))
-        return Sequences(inputs, targets, torch.nn.functional.pad(self.scored, (0, more)))
+    def pad(self, time: int) -> Sequences:
+        """Return the sequences with steps after the end, in which nothing is read and no answer is scored."""
+        extra = time - self.inputs.shape[1]
+        inputs, targets = (torch.nn.functional.pad(tensor, (0, 0, 0, extra)) for tensor in (self.inputs, self.targets))
+        return Sequences(inputs, targets, torch.nn.functional.pad(self.scored, (0, extra)))
 
 
-def row(config: SequencesConfig, number: int) -> Sequences:
-    """A row to learn from: one length, and of repeat-copy one number of repeats, drawn for all of it.
+def training_batch(config: SequencesConfig, number: int) -> Sequences:
+    """Return the sequences of a training row: all of one length and, for repeat-copy, one number of repeats.
 
     Steps are filled up to one of a few numbers, so that rows have few shapes.
     """
-    chance = np.random.default_rng([config.seed, TRAIN, number])
-    length = int(chance.integers(config.shortest, config.longest + 1))
-    repeats = int(chance.integers(1, config.repeats + 1)) if config.kind == "repeat-copy" else 1
-    found = laid_out(config, *drawn(config, chance, count=config.batch, length=length), repeats=repeats)
-    unit = -(-config.steps(config.longest, config.repeats) // BUCKETS)
-    return found.padded(-(-found.inputs.shape[1] // unit) * unit)
+    rng = np.random.default_rng([config.seed, TRAIN, number])
+    length = int(rng.integers(config.shortest, config.longest + 1))
+    repeats = int(rng.integers(1, config.repeats + 1)) if config.kind == "repeat-copy" else 1
+    sequences = build_sequences(config, *draw_bits(config, rng, count=config.batch, length=length), repeats=repeats)
+    unit = -(-config.steps(config.longest, config.repeats) // MAX_SHAPES)
+    return sequences.pad(-(-sequences.inputs.shape[1] // unit) * unit)
 
 
-def fresh(config: SequencesConfig, part: int, length: int, *, count: int, repeats: int = 1) -> tuple[Bits, Any]:
-    """So many sequences of one length to measure on: the bits, and which item of each is asked about."""
-    return drawn(config, np.random.default_rng([config.seed, part, length, repeats]), count=count, length=length)
+def draw_for_part(config: SequencesConfig, part: int, length: int, *, count: int, repeats: int = 1) -> tuple[Bits, Any]:
+    """Draw sequences of one length to measure on: their bits, and the item of each that is asked about."""
+    return draw_bits(config, np.random.default_rng([config.seed, part, length, repeats]), count=count, length=length)
 
 
-def drawn(
-    config: SequencesConfig, chance: np.random.Generator, *, count: int, length: int
+def draw_bits(
+    config: SequencesConfig, rng: np.random.Generator, *, count: int, length: int
 ) -> tuple[Bits, Int[np.ndarray, "batch"]]:
-    """Random bits, and a random item that is not the last."""
-    bits = chance.integers(0, 2, (count, config.held(length), config.bits))
-    return bits, chance.integers(0, max(1, length - 1), count)
+    """Return random bits, and a random item that is not the last."""
+    bits = rng.integers(0, 2, (count, config.num_vectors(length), config.bits))
+    return bits, rng.integers(0, max(1, length - 1), count)
 
 
-def laid_out(config: SequencesConfig, bits: Bits, asked: Int[np.ndarray, "batch"], *, repeats: int = 1) -> Sequences:
-    """Bits as they are read and must be answered."""
-    count, held, width = bits.shape
-    length = held // config.item if config.kind == "recall" else held
+def build_sequences(
+    config: SequencesConfig, bits: Bits, queried_items: Int[np.ndarray, "batch"], *, repeats: int = 1
+) -> Sequences:
+    """Return bits as they are read and must be answered."""
+    count, vector_count, width = bits.shape
+    length = vector_count // config.item if config.kind == "recall" else vector_count
     steps = config.steps(length, repeats)
     inputs = np.zeros((count, steps, config.inputs), np.float32)
     targets = np.zeros((count, steps, config.outputs), np.float32)
     if config.kind == "recall":
-        answer = _recall(config, bits.reshape(count, length, config.item, width), asked, inputs)
+        answer = _fill_recall(config, bits.reshape(count, length, config.item, width), queried_items, inputs)
     else:
-        inputs[:, :held, :width], inputs[:, held, width] = 2 * bits - 1, 1
+        inputs[:, :vector_count, :width], inputs[:, vector_count, width] = 2 * bits - 1, 1
         answer = np.tile(bits, (1, repeats, 1))
         if config.kind == "repeat-copy":
-            inputs[:, held, width + 1] = _centred(repeats, config.repeats)
+            inputs[:, vector_count, width + 1] = _standardise_repeats(repeats, config.repeats)
             targets[:, -1, -1] = 1
-    first = steps - answer.shape[1] - (config.kind == "repeat-copy")
-    targets[:, first : first + answer.shape[1], :width] = answer
+    answer_start = steps - answer.shape[1] - (config.kind == "repeat-copy")
+    targets[:, answer_start : answer_start + answer.shape[1], :width] = answer
     scored = np.zeros((count, steps), bool)
-    scored[:, first:] = True
+    scored[:, answer_start:] = True
     return Sequences(*map(torch.from_numpy, (inputs, targets, scored)))
 
 
-def _recall(
-    config: SequencesConfig, items: np.ndarray, asked: np.ndarray, inputs: np.ndarray
+def _fill_recall(
+    config: SequencesConfig, items: np.ndarray, queried_items: np.ndarray, inputs: np.ndarray
 ) -> Int[np.ndarray, "batch item bits"]:
-    """Write items and the question; the answer is the item after the one asked about."""
+    """Write items and the question into the inputs; return the answer, the item after the one asked about."""
     count, length, item, width = items.shape
     block = item + 1
-    told = inputs[:, : length * block].reshape(count, length, block, -1)  # a view
-    told[:, :, 0, width], told[:, :, 1:, :width] = 1, 2 * items - 1
+    listing = inputs[:, : length * block].reshape(count, length, block, -1)  # a view
+    listing[:, :, 0, width], listing[:, :, 1:, :width] = 1, 2 * items - 1
     question = inputs[:, length * block :]
     question[:, 0, width + 1] = question[:, block, width + 1] = 1
-    each = np.arange(count)
-    question[:, 1:block, :width] = 2 * items[each, asked] - 1
-    return items[each, asked + 1]
+    rows = np.arange(count)
+    question[:, 1:block, :width] = 2 * items[rows, queried_items] - 1
+    return items[rows, queried_items + 1]
 
 
-def _centred(repeats: int, most: int) -> float:
-    """How often, with a mean of 0 and a variance of 1 over what is trained on."""
+def _standardise_repeats(repeats: int, most: int) -> float:
+    """Return the number of repeats with mean 0 and variance 1 over what is trained on."""
     return (repeats - (most + 1) / 2) / (((most**2 - 1) / 12) ** 0.5 or 1.0)

@@ -15,8 +15,15 @@ from regard.config.words import quantity
 from regard.models.ntm import NTMConfig
 from regard.models.per_step import PerStepConfig
 from regard.tasks.card import card
-from regard.tasks.memory.sequences import VALID, Sequences, SequencesConfig, fresh, laid_out, row
-from regard.tasks.memory.spelling import Asked, spelled, typed
+from regard.tasks.memory.notation import SequenceInput, format_bits, format_input
+from regard.tasks.memory.sequences import (
+    VALID,
+    Sequences,
+    SequencesConfig,
+    build_sequences,
+    draw_for_part,
+    training_batch,
+)
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, sample_evenly
@@ -54,108 +61,109 @@ class Memory(Task):
             raise ValueError("training.epochs: nothing that is drawn comes twice, give training.steps")
         self.recipe, self.data, self.model = recipe, data, model
         self.rows = recipe.training.steps * recipe.training.accumulate  # nothing comes twice: the run is one epoch
-        self.valid = measured_on(data)
+        self.valid = draw_validation_batches(data)
         self.features = data.batch * recipe.model.width * 4
         self.notes = [f"{quantity(sum(map(len, self.valid)), 'sequence')} to measure on"]
 
     @staticmethod
-    def prepare(recipe: MemoryRecipe, known: Any = None) -> SequencesConfig:
-        """What to draw."""
+    def prepare(recipe: MemoryRecipe, parent: Any = None) -> SequencesConfig:
+        """Return the settings of what is drawn."""
         return recipe.data
 
     @staticmethod
     def default_settings(recipe: MemoryRecipe, data: SequencesConfig) -> dict[str, Any]:
-        """Nothing: there are as many sequences as one wishes."""
+        """Return nothing: there are as many sequences as one wishes."""
         return {}
 
     @staticmethod
     def fill_sizes(recipe: MemoryRecipe, data: SequencesConfig) -> MemoryRecipe:
-        """The recipe with the numbers that are read and answered."""
-        fits(recipe.model, data, data.longest, where="data.longest: ")
+        """Return the recipe with the numbers that are read and answered."""
+        check_memory_size(recipe.model, data, data.longest, where="data.longest: ")
         return replace(recipe, model=replace(recipe.model, inputs=data.inputs, outputs=data.outputs))
 
     def batch(self, number: int) -> Sequences:
-        """Sequences that no other row has."""
-        return row(self.data, number)
+        """Return sequences that no other row has."""
+        return training_batch(self.data, number)
 
     def step(self, batch: Sequences, part: str) -> Step:
-        """The cross-entropy of every bit that must be answered, summed."""
+        """Return the cross-entropy of every bit that must be answered, summed."""
         batch = batch.to(device_of(self.model))
         weight = batch.scored.sum() * batch.targets.shape[-1]
-        return Step(loss=lost(self.model(batch.inputs), batch), weight=weight, counts={"sequences": len(batch)})
+        return Step(loss=bit_loss(self.model(batch.inputs), batch), weight=weight, counts={"sequences": len(batch)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How many bits are wrong in sequences that nothing was learnt from, of lengths like those trained on."""
-        found = spread(self._measured, self.valid)
-        loss, wrong, right, bits, count = (sum(each) for each in zip(*found, strict=True))
-        metrics = {"loss": loss / bits, "bit_errors": wrong / bits, "sequences": right / count}
+        """Count wrong bits in validation sequences, of lengths like those trained on."""
+        sums = spread(self._measure, self.valid)
+        loss, wrong, right_count, bits, count = (sum(column) for column in zip(*sums, strict=True))
+        metrics = {"loss": loss / bits, "bit_errors": wrong / bits, "sequences": right_count / count}
         return Evaluation(metrics, self._samples())
 
-    def _measured(self, batch: Sequences) -> list[int | float]:
-        """Loss, wrong bits, sequences without one, bits, sequences: sums that processes can exchange."""
+    def _measure(self, batch: Sequences) -> list[int | float]:
+        """Return loss, wrong bits, sequences without one, bits, sequences: sums that processes can exchange."""
         batch = batch.to(device_of(self.model))
         logits = self.model(batch.inputs)
-        wrong = errors(logits, batch)
+        wrong = count_wrong_bits(logits, batch)
         bits = int(batch.scored.sum()) * batch.targets.shape[-1]
-        return [float(lost(logits, batch)), float(wrong.sum()), float((wrong == 0).sum()), bits, len(batch)]
+        return [float(bit_loss(logits, batch)), float(wrong.sum()), float((wrong == 0).sum()), bits, len(batch)]
 
     def _samples(self) -> list[dict[str, Any]]:
         batch = self.valid[-1].to(device_of(self.model))
         answers = (self.model(batch.inputs[:SHOWN]) > 0).float()
         return [
-            {"right": spelled(right[where], self.data.bits), "answer": spelled(answer[where], self.data.bits)}
+            {"right": format_bits(right[where], self.data.bits), "answer": format_bits(answer[where], self.data.bits)}
             for right, answer, where in zip(batch.targets, answers, batch.scored, strict=False)
         ]
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the files of a checkpoint beside weights and metrics."""
         recipe = config.plain(self.recipe)
-        kept = {name: recipe[name] for name in ("task", "model", "data")}
-        return {"config.yaml": {"format": 1, **kept}, "README.md": self.card()}
+        settings = {name: recipe[name] for name in ("task", "model", "data")}
+        return {"config.yaml": {"format": 1, **settings}, "README.md": self.card()}
 
     def card(self) -> str:
-        """What a stranger should know about the model, in a few lines."""
+        """Return the README beside a model's weights."""
         data, model = self.data, self.recipe.model
         what = {"copy": "Copies", "repeat-copy": "Repeats", "recall": "Recalls from"}[data.kind]
         things = f"items of {data.item} vectors" if data.kind == "recall" else "vectors"
         of = "A Neural Turing Machine" if isinstance(model, NTMConfig) else f"A recurrent network ({model.cell})"
-        bits, item = fresh(data, VALID, 2, count=1)
+        bits, item = draw_for_part(data, VALID, 2, count=1)
         return card(
             f"{what} sequences of bits",
             f"{of}, trained with Regard on random sequences of {data.shortest} to {data.longest} {things} of "
             f"{data.bits} bits (task: {data.kind}).",
             command="regard predict DIRECTORY --length 3",
-            code=f'remember(["{typed(Asked(bits[0], int(item[0])), data)}"])',
+            code=f'remember(["{format_input(SequenceInput(bits[0], int(item[0])), data)}"])',
         )
 
 
-def measured_on(data: SequencesConfig) -> list[Sequences]:
-    """Validation sequences by their length, from the shortest to the longest, as many of each."""
+def draw_validation_batches(data: SequencesConfig) -> list[Sequences]:
+    """Return validation sequences by their length, from the shortest to the longest, as many of each."""
     lengths = sample_evenly(range(data.shortest, data.longest + 1), LENGTHS)
     lengths = sorted({*lengths[:-1], data.longest})
     count = -(-data.valid // len(lengths))
     repeats = [1 + number * (data.repeats - 1) // max(1, len(lengths) - 1) for number in range(len(lengths))]
     return [
-        laid_out(data, *fresh(data, VALID, length, count=count, repeats=times), repeats=times)
+        build_sequences(data, *draw_for_part(data, VALID, length, count=count, repeats=times), repeats=times)
         for length, times in zip(lengths, repeats if data.kind == "repeat-copy" else [1] * len(lengths), strict=True)
     ]
 
 
-def fits(model: NTMConfig | PerStepConfig, data: SequencesConfig, length: int, *, where: str = "") -> None:
-    """Stop at sequences that the memory has no room for."""
-    if isinstance(model, NTMConfig) and data.held(length) > model.places:
+def check_memory_size(model: NTMConfig | PerStepConfig, data: SequencesConfig, length: int, *, where: str = "") -> None:
+    """Refuse sequences that the memory has no room for."""
+    if isinstance(model, NTMConfig) and data.num_vectors(length) > model.places:
         raise ValueError(
-            f"{where}a sequence of {data.held(length)} vectors is longer than the memory of {model.places} places: "
+            f"{where}a sequence of {data.num_vectors(length)} vectors is longer than the "
+            f"memory of {model.places} places: "
             f"{'lower it or raise model.places' if where else 'choose a shorter one'}"
         )
 
 
-def lost(logits: Tensor, batch: Sequences) -> Tensor:
-    """The cross-entropy of every bit that must be answered, summed."""
-    each = F.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="none")
-    return (each * batch.scored[..., None]).sum()
+def bit_loss(logits: Tensor, batch: Sequences) -> Tensor:
+    """Return the cross-entropy of every bit that must be answered, summed."""
+    losses = F.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="none")
+    return (losses * batch.scored[..., None]).sum()
 
 
-def errors(logits: Tensor, batch: Sequences) -> Tensor:
-    """Wrong bits of each sequence."""
+def count_wrong_bits(logits: Tensor, batch: Sequences) -> Tensor:
+    """Return the number of wrong bits of each sequence."""
     return (((logits > 0) != (batch.targets > 0.5)) & batch.scored[..., None]).sum((1, 2))

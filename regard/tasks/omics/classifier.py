@@ -26,18 +26,18 @@ from regard.metrics.significance import mean_statistics
 from regard.models.omics import MOMA
 from regard.tasks.inputs import InputKind, Inputs
 from regard.tasks.omics import importance as importances
-from regard.tasks.omics import samples as joining
+from regard.tasks.omics import samples as sample_data
 from regard.tasks.omics.samples import Omics, Samples
 from regard.tasks.supervised.evaluation import judge_examples
 from regard.tasks.supervised.prediction import Prediction
-from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, describe_model, load_model, resolve_options
 
 OMICS = "omics.json"
 SAMPLES = InputKind(
     "samples",
     "a sample of tables",
     "samples",
-    lambda given: isinstance(given, Samples),
+    lambda value: isinstance(value, Samples),
     is_path=True,
     example="mrna.csv mirna.csv sample=A54N",
 )
@@ -66,28 +66,28 @@ class Feature:
 
 
 class OmicsClassifier(DirectAnswers):
-    """Tells the classes of samples with a trained model."""
+    """Classifies samples with a trained model."""
 
     task: ClassVar[str] = "omics"
     verb: ClassVar[str] = "predict"
     kind: ClassVar[str] = "a model of omics"
     input_kind: ClassVar[InputKind] = SAMPLES
     Options: ClassVar[type] = NoOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Any, omics: Omics, name: str = "omics") -> None:
         self.model, self.omics, self.name = model, omics, name
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> OmicsClassifier:
-        """The model that a checkpoint directory holds."""
+        """Load the model of a checkpoint directory."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), read_omics(checkpoint), name)
+        return cls(load_model(checkpoint, device), read_omics(checkpoint), name)
 
     @property
     def inputs(self) -> Inputs:
         """Samples, each in several tables."""
-        return Inputs(kind=self.input_kind, parse=self.parse, join=self.joined)
+        return Inputs(kind=self.input_kind, parse=self.parse, join=self.join)
 
     @property
     def extras(self) -> Mapping[str, Extra]:
@@ -98,63 +98,68 @@ class OmicsClassifier(DirectAnswers):
         }
 
     def parse(self, text: str) -> Samples:
-        """An input is one sample: the tables, and which of their samples, such as `mrna.csv mirna.csv sample=A54N`."""
-        found = self.joined(shlex.split(text))
-        if len(found) > 1:
-            names = ", ".join(one.names[0] for one in found[:3])
+        """Return one sample of tables, given as text such as `mrna.csv mirna.csv sample=A54N`."""
+        samples = self.join(shlex.split(text))
+        if len(samples) > 1:
+            names = ", ".join(sample.names[0] for sample in samples[:3])
             raise ValueError(
-                f"{len(found)} samples in these tables ({names} ...): choose one, sample={found[0].names[0]}"
+                f"{len(samples)} samples in these tables ({names} ...): choose one, sample={samples[0].names[0]}"
             )
-        return found[0]
+        return samples[0]
 
-    def joined(self, words: Sequence[str]) -> list[Samples]:
-        """The samples of several tables, one by one: files, `omic=FILE`, and `sample=NAME` for a single one."""
-        found, _ = joining.given(words, self.omics)
-        return [found.chosen([row]) for row in range(len(found))]
+    def join(self, words: Sequence[str]) -> list[Samples]:
+        """Return the samples of several tables, one by one: files, `omic=FILE`, and `sample=NAME` for a single one."""
+        samples, _ = sample_data.read_for_model(words, self.omics)
+        return [samples.select([row]) for row in range(len(samples))]
 
     def answer(self, inputs: Sequence[Samples], **options: Any) -> list[SamplePrediction]:
-        """The class of each sample."""
-        chosen(self, options)
+        """Return the class of each sample."""
+        resolve_options(self, options)
         if not inputs:
             return []
-        rows = zip(inputs, self.probabilities(_together(inputs)).tolist(), strict=True)
-        return [SamplePrediction.rank(self.omics.classes, row, sample=given.names[0]) for given, row in rows]
+        rows = zip(inputs, self.probabilities(_concatenate(inputs)).tolist(), strict=True)
+        return [SamplePrediction.rank(self.omics.classes, row, sample=sample.names[0]) for sample, row in rows]
 
     def predict(self, *tables: str | Path) -> list[SamplePrediction]:
-        """The class of every sample in some tables."""
-        return self.answer(self.joined([str(table) for table in tables]))
+        """Return the class of every sample in some tables."""
+        return self.answer(self.join([str(table) for table in tables]))
 
     def evaluate(
         self, *files: str | Path, labels: str | None = None, importance: bool = False, name: str | None = None
     ) -> Scores:
-        """Scores on the samples of tables; `importance` also judges whether the most important features matter most."""
+        """Score the samples of tables; `importance` also judges whether the most important features matter most."""
         if labels is None:
             raise ValueError("labels are needed to score by: name their file, -s labels=FILE")
-        found, tables = joining.given([str(file) for file in files], self.omics)
-        samples = joining.labelled(found, tables, labels, self.omics)
+        unlabelled, tables = sample_data.read_for_model([str(file) for file in files], self.omics)
+        samples = sample_data.add_labels(unlabelled, tables, labels, self.omics)
         assert samples.targets is not None
         chances = self.probabilities(samples).numpy()
         answers, classes = chances.argmax(-1), self.omics.classes
-        right = answers == samples.targets
-        judged = labelling.judge(samples.targets, answers, classes)
-        area = mean_auc(chances, samples.targets)
-        measures = {"auc": f"{area:.4f}", "macro F1": f"{judged.f1:.4f}"}
-        lacking = [omic for omic, there in zip(self.omics.names, samples.present.T, strict=True) if not there.any()]
-        if lacking:
-            measures["missing"] = ", ".join(lacking)
+        is_right = answers == samples.targets
+        label_scores = labelling.judge(samples.targets, answers, classes)
+        auc = mean_auc(chances, samples.targets)
+        measures = {"auc": f"{auc:.4f}", "macro F1": f"{label_scores.f1:.4f}"}
+        missing = [
+            omic for omic, is_present in zip(self.omics.names, samples.present.T, strict=True) if not is_present.any()
+        ]
+        if missing:
+            measures["missing"] = ", ".join(missing)
         if importance:
             top = min(importances.TOP, max(1, len(self.omics.columns) // 4))
             measures[f"auc without top {top}"] = str(importances.judge(self.model, samples, self.omics, top=top))
-        rows = [(each.name, f"{each.count}", f"{each.precision:.3f}", f"{each.recall:.3f}") for each in judged.labels]
+        rows = [
+            (label.name, f"{label.count}", f"{label.precision:.3f}", f"{label.recall:.3f}")
+            for label in label_scores.labels
+        ]
         examples = judge_examples(samples.names, samples.targets, answers, chances, classes)
         return Scores(
             name or self.name,
             self.task,
-            {"accuracy, %": mean_statistics(100 * right)},
+            {"accuracy, %": mean_statistics(100 * is_right)},
             examples,
             measures=measures,
             tables=[Table("Classes", ("class", "samples", "precision", "recall"), rows)],
-            details={"auc": area},
+            details={"auc": auc},
             unit="sample",
             counted="probability of the right class",
         )
@@ -165,72 +170,74 @@ class OmicsClassifier(DirectAnswers):
             return ["attention"]
         return [f"{by} to {at}" for by, at in permutations(self.omics.names, 2)]
 
-    def look(self, given: Samples, **options: Any) -> Trace:
+    def look(self, sample: Samples, **options: Any) -> Trace:
         """Classify a sample and keep the attention between its modules (MOMA) or its omics (DeePROG)."""
-        chosen(self, options)
-        [found] = self.answer([given])
-        there = [omic for omic, has in enumerate(given.present[0]) if has]
-        with watch(self.model) as seen, torch.no_grad():
-            self._model(given)
-        weights = seen["attention"][0].cpu()
+        resolve_options(self, options)
+        [prediction] = self.answer([sample])
+        present = [omic for omic, is_present in enumerate(sample.present[0]) if is_present]
+        with watch(self.model) as record, torch.no_grad():
+            self._outputs(sample)
+        weights = record["attention"][0].cpu()
         names = self.omics.names
-        facts = {"text": f"sample {found.sample}", "answer": f"{found.label} ({found.probability:.3f})"}
+        facts = {"text": f"sample {prediction.sample}", "answer": f"{prediction.label} ({prediction.probability:.3f})"}
         if isinstance(self.model, MOMA):
-            items, looks = self._modules(weights, there)
+            items, looks = self._modules(weights, present)
         else:
-            items = {"omics": [Item(names[omic], word=place) for place, omic in enumerate(there)]}
-            looks = [Weights("attention", "omics", "omics", weights[:, there][:, :, there])]
+            items = {"omics": [Item(names[omic], word=place) for place, omic in enumerate(present)]}
+            looks = [Weights("attention", "omics", "omics", weights[:, present][:, :, present])]
         return Trace(self.name, self.task, items, looks, facts)
 
     def importance(self, inputs: Sequence[Samples]) -> list[Feature]:
-        """Every feature by how much the answers for these samples rest on it, the most important first."""
-        samples = _together(inputs)
-        values, present = torch.from_numpy(self.omics.scaled(samples)), torch.from_numpy(samples.present)
+        """Return every feature by how much the answers for these samples rest on it, the most important first."""
+        samples = _concatenate(inputs)
+        values, present = torch.from_numpy(self.omics.scale(samples)), torch.from_numpy(samples.present)
         weights = importances.importance(self.model, values, present).tolist()
         along: list[Any] = [None] * len(weights)
         if isinstance(self.model, MOMA):
             along = importances.importance(self.model, values, present, "along").tolist()
         columns = zip(self.omics.columns, weights, along, strict=True)
-        found = [Feature(*column, weight, other) for column, weight, other in columns]
-        return sorted(found, key=lambda feature: -feature.importance)
+        features = [Feature(*column, weight, along_weight) for column, weight, along_weight in columns]
+        return sorted(features, key=lambda feature: -feature.importance)
 
     def draw(self, inputs: Sequence[Samples], path: str | Path) -> None:
-        """The vectors of the most important features on the direction of the module that is attended to most."""
+        """Draw the vectors of the most important features on the direction of the module that is attended to most."""
         from regard.interpret import plots
-        from regard.tasks.omics.drawing import vectors
+        from regard.tasks.omics.drawing import draw_vectors
 
-        plots.save(vectors(self, _together(inputs)), Path(path))
+        if not isinstance(self.model, MOMA):
+            raise ValueError(f"{self.name} has no modules to draw vectors on: write its importance as .csv")
+        plots.save(draw_vectors(self.model, self.omics, _concatenate(inputs)), Path(path))
 
     @torch.no_grad()
     def probabilities(self, samples: Samples) -> Float[Tensor, "samples classes"]:
-        """How probable each class is for each sample."""
-        return self._model(samples).probabilities.cpu()
+        """Return the probability of each class for each sample."""
+        return self._outputs(samples).probabilities.cpu()
 
     def scores(self, samples: Samples) -> dict[str, float]:
-        """Loss, accuracy and AUC on samples with labels."""
+        """Return loss, accuracy and AUC on samples with labels."""
         assert samples.targets is not None
         truths = torch.from_numpy(samples.targets)
         with torch.no_grad():
-            answers = self._model(samples)
-        lost = answers.loss(truths.to(answers.logits.device)).mean()
+            answers = self._outputs(samples)
+        loss = answers.loss(truths.to(answers.logits.device)).mean()
         chances = answers.probabilities.cpu().numpy()
-        right = float((chances.argmax(-1) == samples.targets).mean())
-        area = mean_auc(chances, samples.targets)
-        return {"loss": float(lost), "accuracy": right, **({"auc": area} if np.isfinite(area) else {})}
+        accuracy = float((chances.argmax(-1) == samples.targets).mean())
+        auc = mean_auc(chances, samples.targets)
+        return {"loss": float(loss), "accuracy": accuracy, **({"auc": auc} if np.isfinite(auc) else {})}
 
-    def _model(self, samples: Samples) -> Any:
+    def _outputs(self, samples: Samples) -> Any:
         device = self.runner.device
-        values, present = torch.from_numpy(self.omics.scaled(samples)), torch.from_numpy(samples.present)
+        values, present = torch.from_numpy(self.omics.scale(samples)), torch.from_numpy(samples.present)
         return self.runner(values.to(device), present.to(device))
 
-    def _modules(self, weights: Tensor, there: Sequence[int]) -> tuple[dict[str, list[Item]], list[Weights]]:
-        """Weights (omics, looking modules, modules) as one matrix for each two omics, and the modules by name."""
+    def _modules(self, weights: Tensor, present: Sequence[int]) -> tuple[dict[str, list[Item]], list[Weights]]:
+        """Return the modules by name, and weights (omics, looking modules, modules) as a matrix for each two omics."""
         names, size = self.omics.names, weights.shape[-1]
-        items = {names[omic]: [Item(f"{names[omic]} {m + 1}", word=m) for m in range(size)] for omic in there}
+        items = {names[omic]: [Item(f"{names[omic]} {m + 1}", word=m) for m in range(size)] for omic in present}
         looks = [
             Weights(f"{names[by]} to {names[at]}", names[by], names[at], weights[None, at, by * size : (by + 1) * size])
-            for by in there
-            for at in there
+            for by in present
+            for at in present
             if by != at
         ]
         if not looks:
@@ -241,13 +248,15 @@ class OmicsClassifier(DirectAnswers):
 
 
 def read_omics(checkpoint: Checkpoint) -> Omics:
-    """Omics, features, scales and classes that a model was trained on."""
+    """Read omics, features, scales and classes that a model was trained on."""
     return config.build(Omics, checkpoint.json(OMICS), where=OMICS)
 
 
-def _together(inputs: Sequence[Samples]) -> Samples:
-    """Samples that were given one by one."""
-    names = tuple(name for one in inputs for name in one.names)
+def _concatenate(inputs: Sequence[Samples]) -> Samples:
+    """Return samples that were given one by one as one batch."""
+    names = tuple(name for sample in inputs for name in sample.names)
     return Samples(
-        names, np.concatenate([one.values for one in inputs]), np.concatenate([one.present for one in inputs])
+        names,
+        np.concatenate([sample.values for sample in inputs]),
+        np.concatenate([sample.present for sample in inputs]),
     )

@@ -12,12 +12,10 @@ from torch.nn import functional as F
 from regard.attention.hardware import device_of
 from regard.models.omics import MOMA
 from regard.tasks.omics import importance as importances
-from regard.tasks.omics.samples import Samples
+from regard.tasks.omics.samples import Omics, Samples
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from regard.tasks.omics.classifier import OmicsClassifier
 
 SHOWN = 10  # features of an omic
 FEATURE, MODULE, FAINT = "#1f6feb", "#1a1a1a", "#9aa4b2"
@@ -25,46 +23,43 @@ ABOUT = "features as vectors, in the mean over samples, each turned so that the 
 
 
 @torch.no_grad()
-def vectors(classifier: OmicsClassifier, samples: Samples) -> Figure:
-    """For each omic the module that gets most attention, and the features that move it furthest along its direction."""
+def draw_vectors(model: MOMA, omics: Omics, samples: Samples) -> Figure:
+    """Draw for each omic the module that gets most attention, and the features that move it furthest."""
     from matplotlib.figure import Figure
 
-    model, omics = classifier.model, classifier.omics
-    if not isinstance(model, MOMA):
-        raise ValueError(f"{classifier.name} has no modules to draw vectors on: write its importance as .csv")
     device = device_of(model)
-    values, present = torch.from_numpy(omics.scaled(samples)).to(device), torch.from_numpy(samples.present).to(device)
+    values, present = torch.from_numpy(omics.scale(samples)).to(device), torch.from_numpy(samples.present).to(device)
     shown = [omic for omic in range(len(omics.names)) if present[:, omic].any()]
     figure = Figure(figsize=(4.4 * len(shown), 4.2), layout="constrained")
     for axes, omic in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
-        module, added = pulls(model, values, present, omic)
-        top = added[:, 0].argsort(descending=True)[:SHOWN].tolist()
-        _arrows(axes, added[top].cpu(), [omics.features[omic][row] for row in top])
+        module, contributions = module_contributions(model, values, present, omic)
+        top = contributions[:, 0].argsort(descending=True)[:SHOWN].tolist()
+        _draw_arrows(axes, contributions[top].cpu(), [omics.features[omic][row] for row in top])
         axes.set_title(f"{omics.names[omic]}, module {module + 1}", fontsize=10)
     figure.suptitle(ABOUT, fontsize=9)
     return figure
 
 
-def pulls(
+def module_contributions(
     model: MOMA, values: Float[Tensor, "samples features"], present: Bool[Tensor, "samples omics"], omic: int
-) -> tuple[int, Float[Tensor, "own 2"]]:
-    """The module of an omic that gets most attention, and what each feature adds to it: along its direction, across it.
+) -> tuple[int, Float[Tensor, "features 2"]]:
+    """Return the module of an omic that gets most attention, and what each feature adds along its direction and across.
 
     In shares of the module's length, in the mean over samples; the parts along add up to one, those across to nothing.
     """
-    has = present[:, omic]
-    own = values.split(model.config.inputs, -1)[omic][has]
-    module = int(importances.attention(model, values, present)[has, omic].mean(0).argmax())
-    whole = model.vectors(values[has])[:, omic, module]
-    direction = F.normalize(whole, dim=-1)
+    is_present = present[:, omic]
+    omic_values = values.split(model.config.inputs, -1)[omic][is_present]
+    module = int(importances.module_attention(model, values, present)[is_present, omic].mean(0).argmax())
+    module_vectors = model.vectors(values[is_present])[:, omic, module]
+    direction = F.normalize(module_vectors, dim=-1)
     across = torch.stack([-direction[:, 1], direction[:, 0]], -1)
-    added = own[..., None] * importances.feature_vectors(model, omic)[module]  # (samples, own, 2)
-    frame = torch.stack([direction, across], -1) / whole.norm(dim=-1).clamp(min=1e-12)[:, None, None]
-    return module, (added @ frame).mean(0)
+    contributions = omic_values[..., None] * importances.feature_vectors(model, omic)[module]  # (samples, features, 2)
+    frame = torch.stack([direction, across], -1) / module_vectors.norm(dim=-1).clamp(min=1e-12)[:, None, None]
+    return module, (contributions @ frame).mean(0)
 
 
-def _arrows(axes: Any, ends: Float[Tensor, "features 2"], names: list[str]) -> None:
-    """Arrows from the origin, their parts along the module below them, and their names in a column beside."""
+def _draw_arrows(axes: Any, ends: Float[Tensor, "features 2"], names: list[str]) -> None:
+    """Draw arrows from the origin, their parts along the module below them, and their names in a column beside."""
     reach = 1.1 * float(ends.abs().max())
     axes.annotate("", (reach, 0), (0, 0), arrowprops={"arrowstyle": "-|>", "color": MODULE, "linestyle": "--"})
     lines = ends[:, 1].argsort().tolist()
@@ -76,8 +71,8 @@ def _arrows(axes: Any, ends: Float[Tensor, "features 2"], names: list[str]) -> N
         axes.plot([x], [0], "o", color=MODULE, markersize=2.5)
         axes.plot([x, 1.15 * reach], [y, height], color=FAINT, linewidth=0.5)
         axes.text(1.17 * reach, height, names[row], fontsize=7, va="center", color=FEATURE)
-    left = min(-0.1 * reach, 1.1 * float(ends[:, 0].min()))  # some pull the module back
-    axes.set(xlim=(left, 2.0 * reach), ylim=(-1.05 * reach, 1.05 * reach))
+    x_min = min(-0.1 * reach, 1.1 * float(ends[:, 0].min()))  # some pull the module back
+    axes.set(xlim=(x_min, 2.0 * reach), ylim=(-1.05 * reach, 1.05 * reach))
     axes.set_xlabel("along the module (share of its length)", fontsize=8)
     axes.set_ylabel("across it", fontsize=8)
     axes.tick_params(labelsize=7)

@@ -21,8 +21,8 @@ from regard.config.resuming import Free, Warned
 from regard.data.source_file import SourceFile
 from regard.data.tables import LARGEST, number_in, read_even_rows
 
-NAMES = ("", "sample", "samples", "sample_id", "id", "name", "patient", "patient_id")  # of a column that names samples
-MASKED = "take the sample out of this table: a missing omic is masked"
+SAMPLE_COLUMN_NAMES = ("", "sample", "samples", "sample_id", "id", "name", "patient", "patient_id")
+MASK_REMEDY = "take the sample out of this table: a missing omic is masked"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,8 @@ class OmicTable(SourceFile):
     """A file with the names of the features, one in each line, for a table whose first line holds none."""
 
     @property
-    def called(self) -> str:
-        """The name of the omic."""
+    def omic_name(self) -> str:
+        """The name of the omic: as given, or that of the file."""
         return self.name or Path(self.path.removesuffix(".gz")).stem
 
 
@@ -68,11 +68,11 @@ class OmicsConfig:
             raise ValueError(f"train names {len(self.train)} tables: give two omics or more")
         if (self.valid is None) != (self.valid_labels is None):
             raise ValueError("valid and valid_labels go together: give both")
-        twice = [name for name, count in Counter(table.called for table in self.train).items() if count > 1]
-        if twice:
-            raise ValueError(f"two tables are called {twice[0]}: give each a name of its own")
-        if strange := [table.called for table in self.train if "=" in table.called]:
-            raise ValueError(f"an omic cannot be called {strange[0]!r}: give a name without '='")
+        repeated = [name for name, count in Counter(table.omic_name for table in self.train).items() if count > 1]
+        if repeated:
+            raise ValueError(f"two tables are called {repeated[0]}: give each a name of its own")
+        if refused := [table.omic_name for table in self.train if "=" in table.omic_name]:
+            raise ValueError(f"an omic cannot be called {refused[0]!r}: give a name without '='")
         if self.valid is not None and len(self.valid) != len(self.train):
             raise ValueError(
                 f"{len(self.valid)} tables in valid for {len(self.train)} in train: give one for each omic"
@@ -90,63 +90,67 @@ class Table(NamedTuple):
     places: list[str]
     values: Float[np.ndarray, "samples features"]
 
-    def ordered(self, features: Sequence[str], omic: str) -> Float[np.ndarray, "samples features"]:
-        """The columns of a model's omic, in its order; where the file has no names, all of them."""
+    def select_features(self, features: Sequence[str], omic: str) -> Float[np.ndarray, "samples features"]:
+        """Return the columns of a model's omic, in its order; all of them where the file has no names."""
         if self.features is None:
             if self.values.shape[1] != len(features):
-                had = f"{self.values.shape[1]} columns and {omic} has {len(features)} features"
-                raise ValueError(f"{self.path}: {had}: give the table of that omic, such as {omic}=FILE")
+                sizes = f"{self.values.shape[1]} columns and {omic} has {len(features)} features"
+                raise ValueError(f"{self.path}: {sizes}: give the table of that omic, such as {omic}=FILE")
             return self.values
         if self.features == tuple(features):
             return self.values
-        at = {name: place for place, name in enumerate(self.features)}
+        places = {name: place for place, name in enumerate(self.features)}
         for feature in features:
-            if feature not in at:
+            if feature not in places:
                 raise ValueError(
                     f"{self.path}:1: no column {feature}, which {omic} was trained with: name the features as then"
                 )
-        return self.values[:, [at[feature] for feature in features]]
+        return self.values[:, [places[feature] for feature in features]]
 
 
 def read(path: str, features: str | None = None) -> Table:
-    """The table in a file; another may hold the names of its features."""
-    found = list(read_even_rows(path))
-    first = found[0][1]
-    headed = first[0].strip().lower() in NAMES or not all(map(_numeric, first[1:] or first))
-    below = found[1:] if headed else found
-    if not below:
+    """Read the table in a file; another file may hold the names of its features."""
+    rows = list(read_even_rows(path))
+    first_row = rows[0][1]
+    has_header = first_row[0].strip().lower() in SAMPLE_COLUMN_NAMES or not all(
+        map(_is_number, first_row[1:] or first_row)
+    )
+    data_rows = rows[1:] if has_header else rows
+    if not data_rows:
         raise ValueError(f"{path} holds no samples below its first line: give at least one")
-    named = (headed and first[0].lower() in NAMES) or not all(_numeric(row[0]) for _, row in below)
-    header = tuple(first[named:]) if headed else None
+    has_sample_names = (has_header and first_row[0].lower() in SAMPLE_COLUMN_NAMES) or not all(
+        _is_number(row[0]) for _, row in data_rows
+    )
+    header = tuple(first_row[has_sample_names:]) if has_header else None
     if features is not None:
-        header = _listed(features, len(first) - named, path)
-    if header and (twice := [name for name, count in Counter(header).items() if count > 1]):
-        raise ValueError(f"{path}:1: two columns are named {twice[0]!r}: rename one, or take it out")
-    if len(first) == named:
+        header = _read_feature_names(features, len(first_row) - has_sample_names, path)
+    if header and (repeated := [name for name, count in Counter(header).items() if count > 1]):
+        raise ValueError(f"{path}:1: two columns are named {repeated[0]!r}: rename one, or take it out")
+    if len(first_row) == has_sample_names:
         raise ValueError(f"{path}:1: no column but the names of samples: give features beside them")
-    values = np.array([_numbers(row[named:], header, where) for where, row in below])
-    places = [where for where, _ in below]
-    samples = tuple(row[0].strip() for _, row in below) if named else None
-    if samples and (twice := [name for name, count in Counter(samples).items() if count > 1]):
-        at = places[len(samples) - 1 - samples[::-1].index(twice[0])]
-        raise ValueError(f"{at}: sample {twice[0]!r} stands here a second time: take one of them out")
+    values = np.array([_parse_numbers(row[has_sample_names:], header, where) for where, row in data_rows])
+    places = [where for where, _ in data_rows]
+    samples = tuple(row[0].strip() for _, row in data_rows) if has_sample_names else None
+    if samples and (repeated := [name for name, count in Counter(samples).items() if count > 1]):
+        place = places[len(samples) - 1 - samples[::-1].index(repeated[0])]
+        raise ValueError(f"{place}: sample {repeated[0]!r} stands here a second time: take one of them out")
     return Table(path, header, samples, places, values)
 
 
-def steady(table: Table) -> None:
-    """Stop at a column that says nothing: one that never changes, or that repeats another."""
+def check_columns(table: Table) -> None:
+    """Refuse a column that never changes, or that repeats another."""
     names = table.features or tuple(f"{number}" for number in range(1, table.values.shape[1] + 1))
     remedy = "take it out, or set data.columns=keep"
-    seen: dict[bytes, str] = {}
+    name_of_column: dict[bytes, str] = {}
     for name, column in zip(names, table.values.T, strict=True):
         if (column == column[0]).all():
             raise ValueError(f"{table.path}: column {name} is {column[0]:g} in every sample: {remedy}")
-        before = seen.setdefault(column.tobytes(), name)
-        if before != name:
-            raise ValueError(f"{table.path}: column {name} repeats column {before}: {remedy}")
+        earlier = name_of_column.setdefault(column.tobytes(), name)
+        if earlier != name:
+            raise ValueError(f"{table.path}: column {name} repeats column {earlier}: {remedy}")
 
 
-class Labelled(NamedTuple):
+class LabelColumn(NamedTuple):
     """Labels as they stand in a file."""
 
     path: str
@@ -156,8 +160,8 @@ class Labelled(NamedTuple):
     """Whose they are; None: those of the samples, line by line."""
 
 
-def labels(path: str, *, samples: Sequence[str] | None, count: int) -> Labelled:
-    """The labels in a file for so many samples; a first line that names columns is passed over."""
+def read_labels(path: str, *, samples: Sequence[str] | None, count: int) -> LabelColumn:
+    """Read the labels in a file for so many samples; a first line that names columns is passed over."""
     rows = list(read_even_rows(path))
     width = len(rows[0][1])
     if width > 2:
@@ -174,34 +178,34 @@ def labels(path: str, *, samples: Sequence[str] | None, count: int) -> Labelled:
         rows, owners = rows[1:] if len(rows) == count + 1 else rows, None
         if len(rows) != count:
             raise ValueError(f"{path} has {len(rows)} labels for {count} samples: give one for each, in their order")
-    found = [row[-1].strip() for _, row in rows]
+    cells = [row[-1].strip() for _, row in rows]
     places = [where for where, _ in rows]
-    if owners and (twice := [name for name, times in Counter(owners).items() if times > 1]):
-        at = places[len(owners) - 1 - owners[::-1].index(twice[0])]
-        raise ValueError(f"{at}: sample {twice[0]!r} is labelled a second time: take one of the lines out")
-    for label, where in zip(found, places, strict=True):
+    if owners and (repeated := [name for name, times in Counter(owners).items() if times > 1]):
+        place = places[len(owners) - 1 - owners[::-1].index(repeated[0])]
+        raise ValueError(f"{place}: sample {repeated[0]!r} is labelled a second time: take one of the lines out")
+    for label, where in zip(cells, places, strict=True):
         if not label or label.lower() in ("nan", "na"):
             raise ValueError(f"{where}: the label is missing: give one, or take the sample out")
-    return Labelled(path, _whole(found), places, owners)
+    return LabelColumn(path, _normalise_integers(cells), places, owners)
 
 
-def _whole(found: list[str]) -> list[str]:
-    """Labels that are whole numbers written in another way, such as 1.0e+00, as whole numbers."""
-    if not all(map(_numeric, found)) or not all(float(label).is_integer() for label in found):
-        return found
-    return [f"{int(float(label))}" for label in found]
+def _normalise_integers(cells: list[str]) -> list[str]:
+    """Return labels that are whole numbers written in another way, such as 1.0e+00, as whole numbers."""
+    if not all(map(_is_number, cells)) or not all(float(label).is_integer() for label in cells):
+        return cells
+    return [f"{int(float(label))}" for label in cells]
 
 
-def _listed(path: str, count: int, table: str) -> tuple[str, ...]:
-    """The names of features in a file of their own."""
+def _read_feature_names(path: str, count: int, table: str) -> tuple[str, ...]:
+    """Read the names of features from a file of their own."""
     names = tuple(row[0].strip() for _, row in read_even_rows(path))
     if len(names) != count:
         raise ValueError(f"{path} names {len(names)} features and {table} has {count} columns: name each")
     return names
 
 
-def _numeric(cell: str) -> bool:
-    """Whether a cell holds a number; NaN is one that is missing."""
+def _is_number(cell: str) -> bool:
+    """True if a cell holds a number, NaN included."""
     try:
         float(cell)
     except ValueError:
@@ -209,13 +213,13 @@ def _numeric(cell: str) -> bool:
     return True
 
 
-def _numbers(row: Sequence[str], header: Sequence[str] | None, where: str) -> Float[np.ndarray, "features"]:
-    """The numbers of a sample; what is none is named with its column."""
+def _parse_numbers(row: Sequence[str], header: Sequence[str] | None, where: str) -> Float[np.ndarray, "features"]:
+    """Return the numbers of a sample; a cell that is none is named with its column in an error."""
     try:
         values = np.array(row, dtype=np.float64)
     except ValueError:
         values = np.array([math.nan])
     if not (np.abs(values) <= LARGEST).all():
         for place, cell in enumerate(row):
-            number_in(cell, header[place] if header else f"{place + 1}", where, remedy=MASKED)
+            number_in(cell, header[place] if header else f"{place + 1}", where, remedy=MASK_REMEDY)
     return values

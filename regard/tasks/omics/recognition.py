@@ -1,4 +1,4 @@
-"""Which files are tables of omics: nobody can see it, somebody must say so and give the labels."""
+"""Recognise tables of omics: nothing in them tells what they are, so somebody must say so and give the labels."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from regard.training.task import NAMED, Claim, Given
 
 
 def recognise(inputs: Given) -> Claim | None:
-    """Two tables or more, one for each omic, that were said to be such, beside a file of labels."""
+    """Recognise two tables or more, one for each omic, that were declared as such, beside a file of labels."""
     if not inputs.is_declared or inputs.to is not None:
         return None
-    named = inputs.settings.get("data") or {}
-    labels = inputs.labels or named.get("labels")
+    settings = inputs.settings.get("data") or {}
+    labels = inputs.labels or settings.get("labels")
     if labels is None:
         raise ValueError("--tables needs the labels of the samples: name their file with --labels")
     if len(inputs.files) < 2:

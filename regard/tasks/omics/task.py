@@ -18,11 +18,11 @@ from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import Examples
 from regard.models.omics import DeePROGConfig, MOMAConfig
 from regard.tasks.card import card
-from regard.tasks.omics import samples as joining
+from regard.tasks.omics import samples as sample_data
 from regard.tasks.omics.classifier import OMICS, OmicsClassifier, read_omics
 from regard.tasks.omics.files import OmicsConfig
 from regard.tasks.omics.recognition import recognise
-from regard.tasks.omics.samples import Prepared
+from regard.tasks.omics.samples import OmicsData
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
@@ -55,29 +55,29 @@ class OmicsClassification(Task):
     shared: ClassVar[bool] = True
     recognise = staticmethod(recognise)
 
-    def __init__(self, recipe: OmicsRecipe, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
+    def __init__(self, recipe: OmicsRecipe, prepared: OmicsData, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
-        self.goal: Goal | None = ("loss", "min") if prepared.apart else None
+        self.goal: Goal | None = ("loss", "min") if prepared.has_validation else None
         self.rows = prepared.rows(recipe.data.batch)
         train = prepared.train
         assert train.targets is not None
-        self.values, self.present = torch.from_numpy(prepared.omics.scaled(train)), torch.from_numpy(train.present)
+        self.values, self.present = torch.from_numpy(prepared.omics.scale(train)), torch.from_numpy(train.present)
         self.targets = torch.from_numpy(train.targets)
         self.features = recipe.data.batch * sum(recipe.model.inputs)
         self.notes: list[str] = []
 
     @staticmethod
-    def prepare(recipe: OmicsRecipe, known: Checkpoint | None = None) -> Prepared:
+    def prepare(recipe: OmicsRecipe, parent: Checkpoint | None = None) -> OmicsData:
         """Read the tables; a model to start from gives its features, their scales and the classes."""
-        kept = None if known is None or OMICS not in known.files else read_omics(known)
-        return joining.prepare(recipe.data, kept)
+        omics = None if parent is None or OMICS not in parent.files else read_omics(parent)
+        return sample_data.prepare(recipe.data, omics)
 
     @staticmethod
-    def default_settings(recipe: OmicsRecipe, prepared: Prepared) -> dict[str, Any]:
-        """Batches and an end that suit so many samples."""
-        amount = len(prepared.train)
-        batch = round_between(8, power_of_two_below(amount / 3), 256)
-        rows = ceil(amount / batch)
+    def default_settings(recipe: OmicsRecipe, prepared: OmicsData) -> dict[str, Any]:
+        """Choose batch size and training length for so many samples."""
+        sample_count = len(prepared.train)
+        batch = round_between(8, power_of_two_below(sample_count / 3), 256)
+        rows = ceil(sample_count / batch)
         steps = round_between(200, 50 * rows, 10_000)
         return {
             "data": {"batch": batch},
@@ -86,34 +86,34 @@ class OmicsClassification(Task):
         }
 
     @staticmethod
-    def fill_sizes(recipe: OmicsRecipe, prepared: Prepared) -> OmicsRecipe:
-        """The recipe with the number of features of each omic, and of classes."""
+    def fill_sizes(recipe: OmicsRecipe, prepared: OmicsData) -> OmicsRecipe:
+        """Return the recipe with the number of features of each omic, and of classes."""
         omics = prepared.omics
         return replace(recipe, model=replace(recipe.model, inputs=omics.sizes, classes=len(omics.classes)))
 
     def batch(self, row: int) -> Examples:
-        """Some samples; each comes once in an epoch."""
+        """Return some samples; each comes once in an epoch."""
         data = self.recipe.data
-        chosen = self.prepared.row(row, batch=data.batch, seed=data.seed)
-        return Examples(chosen.tolist(), (self.values[chosen], self.present[chosen], self.targets[chosen]))
+        numbers = self.prepared.row(row, batch=data.batch, seed=data.seed)
+        return Examples(numbers.tolist(), (self.values[numbers], self.present[numbers], self.targets[numbers]))
 
     def origins(self, batch: Examples) -> list[str]:
-        """Which samples these are."""
+        """Return which samples these are."""
         return [f"sample {self.prepared.train.names[number]}" for number in batch.numbers]
 
     def step(self, batch: Examples, part: str) -> Step:
-        """The cross-entropy of each answer, added up, and summed over the samples."""
+        """Return the cross-entropy of each answer, added up, and summed over the samples."""
         values, present, targets = batch.to(device_of(self.model)).parts
-        lost = self.model(values, present).loss(targets).sum()
-        return Step(loss=lost, weight=len(batch), counts={"samples": len(batch)})
+        loss = self.model(values, present).loss(targets).sum()
+        return Step(loss=loss, weight=len(batch), counts={"samples": len(batch)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How good answers are in held-out samples."""
+        """Score the answers for validation samples."""
         valid, classifier = self.prepared.valid, self.classifier()
         metrics = classifier.scores(valid)
         assert valid.targets is not None
         rows = spread_over_classes(valid.targets.tolist(), SHOWN)
-        answers = classifier.answer([valid.chosen([row]) for row in rows])
+        answers = classifier.answer([valid.select([row]) for row in rows])
         classes = self.prepared.omics.classes
         samples = [
             {"sample": answer.sample, "truth": classes[int(truth)], "answer": answer.label}
@@ -122,24 +122,24 @@ class OmicsClassification(Task):
         return Evaluation(metrics, samples)
 
     def classifier(self) -> OmicsClassifier:
-        """The model as it is now, ready to use."""
+        """Return the model as it is now, ready to use."""
         return OmicsClassifier(self.model, self.prepared.omics)
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the files of a checkpoint beside weights and metrics."""
         recipe = config.plain(self.recipe)
-        kept = {name: recipe[name] for name in ("task", "model")}
+        settings = {name: recipe[name] for name in ("task", "model")}
         omics = config.plain(asdict(self.prepared.omics))
-        return {"config.yaml": {"format": 1, **kept}, OMICS: omics, "README.md": _card(self.recipe, self.prepared)}
+        return {"config.yaml": {"format": 1, **settings}, OMICS: omics, "README.md": _card(self.recipe, self.prepared)}
 
 
-def _card(recipe: OmicsRecipe, prepared: Prepared) -> str:
+def _card(recipe: OmicsRecipe, prepared: OmicsData) -> str:
     omics = prepared.omics
-    what = ", ".join(f"{name} ({size} features)" for name, size in zip(omics.names, omics.sizes, strict=True))
+    sizes = ", ".join(f"{name} ({size} features)" for name, size in zip(omics.names, omics.sizes, strict=True))
     names = ", ".join(omics.classes[:8])
     return card(
         f"Tells {names}",
-        f"From tables of {what}, of which one may be missing. A model called {recipe.model.name}, trained with Regard "
+        f"From tables of {sizes}, of which one may be missing. A model called {recipe.model.name}, trained with Regard "
         f"on {len(prepared.train):,} samples. It was made to study such models, not to decide about patients.",
         command=f"regard predict DIRECTORY {' '.join(f'{name}.csv' for name in omics.names)}",
         code=f"predict({', '.join(f'{name}.csv'.__repr__() for name in omics.names)})",

@@ -186,8 +186,14 @@ def _build_cache(
     """Look at every document, learn the tokens from those to learn from, and write all as numbers."""
     train, valid = sources["train"], sources["valid"] if config.valid else None
     tallies = {side: LineReport() for side in SIDES}
-    rules: dict[str, Any] = {"held": config.held, "duplicates": config.duplicates}
-    selection = select(train, valid, **rules, tallies=tallies, scratch=caches.cache_folder())
+    selection = select(
+        train,
+        valid,
+        held_share=config.held,
+        duplicates=config.duplicates,
+        tallies=tallies,
+        scratch=caches.cache_folder(),
+    )
     for side in SIDES:
         _check_rejects(config, side, tallies[side], sources[side].names)
     training_pieces = (piece for side, piece in selection.assign_sides(train.pieces()) if side == "train")

@@ -32,7 +32,7 @@ from regard.tasks.pretraining.gaps import PromptedBERT
 from regard.tasks.pretraining.learning import Reader, evaluate_batches
 from regard.tasks.pretraining.masking import MaskedBatch, MaskedRows
 from regard.tasks.pretraining.tokenising import encode_parts
-from regard.tasks.trained import DirectAnswers, chosen
+from regard.tasks.trained import DirectAnswers, resolve_options
 from regard.training.task import Spread, alone
 
 GAP = re.compile(  # how a gap is typed, whatever the model calls it; a line to write on is three strokes or more
@@ -113,7 +113,7 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Filled]:
         """The gaps of each text, filled; options are those of `FillingConfig`."""
-        how: FillingConfig = chosen(self, options)
+        how: FillingConfig = resolve_options(self, options)
         self._require_masked_head()
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         read_as = [self._encode(self.parse(text)) for text in inputs]
@@ -154,7 +154,7 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
 
     def look(self, text: str, **options: Any) -> Trace:
         """Fill the gaps of a text, if the model can, and keep where every head looked."""
-        chosen(self, options)
+        resolve_options(self, options)
         ids = self._encode(text)
         with watch(self.model) as watched:
             if self.model.config.masked:

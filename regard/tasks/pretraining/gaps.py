@@ -51,7 +51,7 @@ def _common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
 class Prompted:
     """What the three families share."""
 
-    onward: ClassVar[bool] = False
+    left_to_right: ClassVar[bool] = False
     writes: ClassVar[bool] = True
     model: Any
     tokenizer: Tokenizer
@@ -73,7 +73,7 @@ class Prompted:
 class PromptedGPT(Prompted):
     """A GPT answers with what comes next."""
 
-    onward: ClassVar[bool] = True
+    left_to_right: ClassVar[bool] = True
     eos: int | None
     opening: Any
     unreadable: Any

@@ -24,7 +24,7 @@ from regard.metrics.likelihood import linear_cross_entropy
 from regard.tasks.card import card
 from regard.tasks.pretraining.corpus import Prepared, prepare
 from regard.tasks.pretraining.documents import DocumentsConfig
-from regard.tasks.trained import described, revived
+from regard.tasks.trained import describe_model, load_model
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, round_between
@@ -186,11 +186,14 @@ class Pretraining(Task):
     @classmethod
     def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the number of tokens that the text turned out to have."""
-        how, window, held = prepared.tokenizer.how, recipe.data.context, recipe.model.context
-        if window > held:
-            raise ValueError(f"data.context is {window:,}, the model holds {held:,} tokens: set data.context={held}")
+        tokenizer_config, window, model_context = prepared.tokenizer.how, recipe.data.context, recipe.model.context
+        if window > model_context:
+            raise ValueError(
+                f"data.context is {window:,}, the model holds {model_context:,} tokens: "
+                f"set data.context={model_context}"
+            )
         vocab = max(prepared.tokenizer.vocab, prepared.counted)
-        return replace(recipe, model=replace(recipe.model, vocab=vocab), tokenizer=how)
+        return replace(recipe, model=replace(recipe.model, vocab=vocab), tokenizer=tokenizer_config)
 
     def batch(self, row: int) -> Any:
         """The texts of a row."""
@@ -263,7 +266,7 @@ class Reader:
     model: Any
     tokenizer: Tokenizer
     name: str
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Any, tokenizer: Tokenizer, name: str = "reader") -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
@@ -273,7 +276,7 @@ class Reader:
         """The one a checkpoint directory holds."""
         tokenizer = tokenizer_of(checkpoint)
         assert tokenizer is not None
-        reader = cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
+        reader = cls(load_model(checkpoint, device), tokenizer, name=checkpoint.directory.name)
         reader.document = str(checkpoint.config.get("document", "file"))
         return reader
 

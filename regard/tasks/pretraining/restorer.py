@@ -37,7 +37,7 @@ from regard.tasks.pretraining.gaps import PromptedT5
 from regard.tasks.pretraining.learning import Reader, evaluate_batches, sum_cross_entropy
 from regard.tasks.pretraining.spans import SpanBatch, SpanRows
 from regard.tasks.pretraining.tokenising import encode_parts
-from regard.tasks.trained import Face, chosen
+from regard.tasks.trained import Face, resolve_options
 
 LONGEST = 512  # tokens of an answer that an engine has room for, where the model reads less
 BUDGET = 1 << 12  # tokens read at a time
@@ -86,7 +86,7 @@ class Restorer(PromptedT5, Reader, Face):
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Restored]:
         """An answer to each text; options are those of `RestoringConfig`."""
-        how: RestoringConfig = chosen(self, options)
+        how: RestoringConfig = resolve_options(self, options)
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         read_as = [self._encode(text) for text in inputs]
         batches = by_length([len(ids) for ids in read_as], budget=BUDGET)
@@ -97,7 +97,7 @@ class Restorer(PromptedT5, Reader, Face):
 
     def exchange(self, inputs: Sequence[str], **options: Any) -> Exchange[list[Restored]]:
         """The same, with somebody else to search."""
-        how: RestoringConfig = chosen(self, options)
+        how: RestoringConfig = resolve_options(self, options)
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         begin, rules = torch.tensor([self.tokenizer.filler]), tuple(self._rules())
         requests = [
@@ -160,7 +160,7 @@ class Restorer(PromptedT5, Reader, Face):
 
     def look(self, text: str, **options: Any) -> Trace:
         """Answer a text and keep where every head looked while the winning beam was written."""
-        how: RestoringConfig = chosen(self, options)
+        how: RestoringConfig = resolve_options(self, options)
         read_as = self._encode(text)
         with watch(self.model) as watched:
             [best] = self._search_batch([read_as], how, plain=True)

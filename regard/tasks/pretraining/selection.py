@@ -86,7 +86,7 @@ def select(
     train: Documents,
     valid: Documents | None,
     *,
-    held: float,
+    held_share: float,
     duplicates: Literal["drop", "keep"],
     tallies: dict[Side, LineReport],
     scratch: Path,
@@ -114,11 +114,11 @@ def select(
             kinds += [np.unique(rows[~leaks, 1])] if valid is None and count <= MANY else []
             total += _total_characters(rows[~leaks & ~(repeats & (duplicates == "drop"))])
         cut, distinct = None, np.unique(np.concatenate(kinds))
-        if valid is None and held and 0 < len(distinct) < FEW and count <= MANY:
-            cut = int(total * (1 - held))
+        if valid is None and held_share and 0 < len(distinct) < FEW and count <= MANY:
+            cut = int(total * (1 - held_share))
             total = cut
-        elif valid is None and held:
-            bound = _held_out_threshold(distinct, held)
+        elif valid is None and held_share:
+            bound = _held_out_threshold(distinct, held_share)
             for rows in keys.parts():
                 below = rows[rows[:, 1] <= bound]
                 held_out.add(below[:, 2])

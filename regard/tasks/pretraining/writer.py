@@ -28,7 +28,7 @@ from regard.tasks.pretraining.learning import evaluate_batches, sum_cross_entrop
 from regard.tasks.pretraining.rows import CausalBatch, EvaluationBatches, split_batch
 from regard.tasks.pretraining.tokenising import decode, encode, line_end_is_end_token, opening_token
 from regard.tasks.surprise import Surprise, total
-from regard.tasks.trained import revived
+from regard.tasks.trained import load_model
 from regard.tasks.writing import Writes, WritingConfig
 from regard.training.task import Spread, alone
 
@@ -59,7 +59,7 @@ class Writer(PromptedGPT, Writes):
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
         has_opening = bool(settings.get("opened", True))
         writer = cls(
-            revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name, opened=has_opening
+            load_model(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name, opened=has_opening
         )
         writer.document = str(settings.get("document", "file"))
         return writer

@@ -101,7 +101,7 @@ class Prompter:
         self.trained: Any = trained
         self.template = template
         self.name = trained.name
-        if trained.onward and (late := template.text_after_answer):
+        if trained.left_to_right and (late := template.text_after_answer):
             raise ValueError(f"{late} follows [Z], and {self.name} reads from left to right alone: put [Z] last")
         if template.kind != "choose" and not trained.writes:
             raise ValueError(f"{self.name} is {trained.kind} and cannot write: give a template with answers")
@@ -224,7 +224,7 @@ class Prompter:
                         f"answers: {words[number]!r} and {words[other]!r} are the same tokens to {self.name}: "
                         "choose words that it knows apart"
                     )
-                if self.trained.onward and pieces[other][: len(ids)] == ids:
+                if self.trained.left_to_right and pieces[other][: len(ids)] == ids:
                     raise ValueError(
                         f"answers: {words[other]!r} begins with {words[number]!r} and can never be likelier: "
                         "choose words of which none begins another"

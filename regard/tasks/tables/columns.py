@@ -19,7 +19,7 @@ from regard.data.glimpse import is_number
 from regard.data.tables import Sheet
 
 Kind = Literal["number", "class"]
-CLASSES = 1000  # different targets that are still believed to be classes
+MAX_CLASSES = 1000  # different targets that are still believed to be classes
 FEW_VALUES = 10  # different whole numbers, counted from 0 or 1, that are taken for classes
 ROWS_PER_VALUE = 5  # fewest rows a value, in the mean, of a target whose numbers are classes
 STRAY_SHARE = 0.1  # most cells that are no numbers in a column meant to hold numbers
@@ -48,7 +48,7 @@ class TableColumn:
 
     @classmethod
     def of(cls, sheets: Sequence[Sheet], name: str) -> TableColumn:
-        """The column of that name, table after table."""
+        """Return the column of that name, table after table."""
         rows = [(row[sheet.header.index(name)].strip(), place) for sheet in sheets for place, row in sheet.lines]
         return cls(name, tuple(cell for cell, _ in rows), tuple(place for _, place in rows))
 
@@ -92,8 +92,8 @@ class TableColumn:
         counted = counted and all(after == before + 1 for before, after in pairwise(values))
         return counted or ID_NAME.fullmatch(self.name) is not None
 
-    def complain(self, remedy: str) -> ValueError:
-        """The error that names the first cell which is no number, and how many there are."""
+    def not_a_number_error(self, remedy: str) -> ValueError:
+        """Return the error that names the first cell which is no number, and how many there are."""
         rows = self.bad_rows
         cell = self.cells[rows[0]]
         what = f"{cell[:40]!r}" if cell else "an empty cell"
@@ -110,37 +110,39 @@ def choose_columns(sheets: Sequence[Sheet], target: str, inputs: Sequence[str], 
         return ColumnChoice(tuple(inputs), kind, tuple(notes))
     others = [TableColumn.of(sheets, name) for name in sheets[0].header if name != target]
     left_out = {column.name: reason for column in others if (reason := _reason_to_leave_out(column))}
-    kept = [column.name for column in others if column.name not in left_out]
-    if not kept:  # a table may well be a series: 1, 2, 3, ... and what was measured then
-        kept = [column.name for column in others if column.is_numeric and not ID_NAME.fullmatch(column.name)]
-        left_out = {name: reason for name, reason in left_out.items() if name not in kept}
+    usable_names = [column.name for column in others if column.name not in left_out]
+    if not usable_names:  # a table may well be a series: 1, 2, 3, ... and what was measured then
+        usable_names = [column.name for column in others if column.is_numeric and not ID_NAME.fullmatch(column.name)]
+        left_out = {name: reason for name, reason in left_out.items() if name not in usable_names}
     for column in others:
         if column.is_nearly_numeric:
-            usable = [name for name in kept if name != column.name]
-            how = f"name the columns to learn from, {_setting('inputs', usable)}" if usable else "give other columns"
-            raise column.complain(how)
+            usable = [name for name in usable_names if name != column.name]
+            remedy = f"name the columns to learn from, {_setting('inputs', usable)}" if usable else "give other columns"
+            raise column.not_a_number_error(remedy)
     if left_out:
-        told = ", ".join(f"{name} ({reason})" for name, reason in left_out.items())
-        if not kept:
+        reasons = ", ".join(f"{name} ({reason})" for name, reason in left_out.items())
+        if not usable_names:
             where = sheets[0].name
-            raise ValueError(f"{where}: no column of numbers to predict {target} from; {told}: add one that holds some")
-        notes.append(f"left out: {told}; data.inputs=[...] names the columns to learn from")
-    return ColumnChoice(tuple(kept), kind, tuple(notes))
+            raise ValueError(
+                f"{where}: no column of numbers to predict {target} from; {reasons}: add one that holds some"
+            )
+        notes.append(f"left out: {reasons}; data.inputs=[...] names the columns to learn from")
+    return ColumnChoice(tuple(usable_names), kind, tuple(notes))
 
 
 def choose_kind(target: TableColumn, kind: Kind | None, header: Sequence[str]) -> tuple[Kind, list[str]]:
-    """Whether the target is a number or a class; cells that are neither, or always the same, are an error."""
+    """Choose whether the target is a number or a class; cells that are neither, or always the same, are an error."""
     if not target.cells:
         return kind or "number", []
     different = set(target.cells)
     others = [name for name in header if name != target.name]
-    choice = f"data.target=NAME ({', '.join(others[:8])})" if others else "another table"
+    remedy = f"data.target=NAME ({', '.join(others[:8])})" if others else "another table"
     if target.is_empty:
-        raise ValueError(f"{target.places[0]}: column {target.name} is empty, nothing to learn: choose {choice}")
+        raise ValueError(f"{target.places[0]}: column {target.name} is empty, nothing to learn: choose {remedy}")
     if kind is None and target.is_nearly_numeric:
-        raise target.complain("set data.predicts=class if these are names of classes")
+        raise target.not_a_number_error("set data.predicts=class if these are names of classes")
     if kind == "number" or (kind is None and target.is_numeric):
-        _check_varies(target, choice)
+        _check_varies(target, remedy)
     if kind is not None:
         return kind, []
     if target.is_numeric:
@@ -153,7 +155,7 @@ def choose_kind(target: TableColumn, kind: Kind | None, header: Sequence[str]) -
     if len(target.cells) >= NUMBERED_ROWS and len(different) > len(target.cells) / 2:
         raise ValueError(
             f"{target.places[0]}: column {target.name} holds {len(different):,} different texts in "
-            f"{len(target.cells):,} rows, such as {target.cells[0][:40]!r}, which are no classes: choose {choice}"
+            f"{len(target.cells):,} rows, such as {target.cells[0][:40]!r}, which are no classes: choose {remedy}"
         )
     return "class", [f"{target.name} holds {len(different):,} words: learnt as classes"]
 
@@ -179,7 +181,7 @@ def _check_varies(target: TableColumn, choice: str) -> None:
 
 
 def _reason_to_leave_out(column: TableColumn) -> str:
-    """Why a column cannot be learnt from, in a few words; nothing if it can, or should after a correction."""
+    """Return why a column cannot be learnt from, in a few words; nothing if it can, or should after a correction."""
     if column.is_empty:
         return "empty"
     if column.identifies_rows:
@@ -191,7 +193,7 @@ def _reason_to_leave_out(column: TableColumn) -> str:
 
 
 def _setting(name: str, values: Sequence[str]) -> str:
-    """A setting that can be pasted into a shell."""
+    """Return a setting that can be pasted into a shell."""
     plain = [value if re.fullmatch(r"[A-Za-z_][\w -]*", value) else json.dumps(value) for value in values]
     return shlex.quote(f"data.{name}=[{', '.join(plain)}]")
 

@@ -32,9 +32,16 @@ from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.card import card
 from regard.tasks.inputs import ROW, InputKind, Inputs, check_files, check_path, list_inputs
 from regard.tasks.tables import files as tables
-from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
+from regard.tasks.tables.files import Columns, TableConfig, TableData, TableRows
 from regard.tasks.tables.recognition import recognise
-from regard.tasks.trained import DirectAnswers, NoOptions, blind, chosen, described, revived
+from regard.tasks.trained import (
+    DirectAnswers,
+    NoOptions,
+    describe_model,
+    load_model,
+    no_attention_error,
+    resolve_options,
+)
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
@@ -70,7 +77,7 @@ class Regression(Task):
     goal: Goal = ("loss", "min")
     recognise = staticmethod(recognise)
 
-    def __init__(self, recipe: RegressionRecipe, prepared: Tables, model: Any, *, fixed: bool = False) -> None:
+    def __init__(self, recipe: RegressionRecipe, prepared: TableData, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.tables, self.model = recipe, prepared, model
         self.rows = prepared.rows(recipe.data.batch)
         self.train_inputs, self.train_targets = self._tensors(prepared.train)
@@ -78,18 +85,18 @@ class Regression(Task):
         self.notes = self._notes()
 
     @staticmethod
-    def prepare(recipe: RegressionRecipe, known: Checkpoint | None = None) -> Tables:
+    def prepare(recipe: RegressionRecipe, parent: Checkpoint | None = None) -> TableData:
         """Read the table; a model to start from gives the scales of its columns and its classes."""
-        kept = None if known is None or COLUMNS not in known.files else read_columns(known)
-        return tables.prepare(recipe.data, kept)
+        columns = None if parent is None or COLUMNS not in parent.files else read_columns(parent)
+        return tables.prepare(recipe.data, columns)
 
     @staticmethod
-    def default_settings(recipe: RegressionRecipe, prepared: Tables) -> dict[str, Any]:
-        """Layers, batches and an end that suit so many rows."""
-        amount = len(prepared.train)
-        hidden = next((sizes for most, sizes in HIDDEN if amount <= most), [256, 256])
-        batch = round_between(8, power_of_two_below(amount / 20), 256)
-        rows = ceil(amount / batch)
+    def default_settings(recipe: RegressionRecipe, prepared: TableData) -> dict[str, Any]:
+        """Choose layers, batch size and training length for so many rows."""
+        row_count = len(prepared.train)
+        hidden = next((sizes for limit, sizes in HIDDEN if row_count <= limit), [256, 256])
+        batch = round_between(8, power_of_two_below(row_count / 20), 256)
+        rows = ceil(row_count / batch)
         steps = round_between(500, 200 * rows, round_between(10_000, 5 * rows, 100_000))
         return {
             "model": {"hidden": hidden},
@@ -99,63 +106,65 @@ class Regression(Task):
         }
 
     @staticmethod
-    def fill_sizes(recipe: RegressionRecipe, prepared: Tables) -> RegressionRecipe:
-        """The recipe with the number of columns, and of classes where there are any."""
+    def fill_sizes(recipe: RegressionRecipe, prepared: TableData) -> RegressionRecipe:
+        """Return the recipe with the number of columns, and of classes where there are any."""
         inputs, outputs = len(prepared.columns.inputs), len(prepared.columns.classes) or 1
         return replace(recipe, model=replace(recipe.model, inputs=inputs, outputs=outputs))
 
     def _notes(self) -> list[str]:
-        """How well the best linear answer does, to be beaten."""
+        """Return a note on how well linear least squares does, to be beaten."""
         columns, train, valid = self.tables.columns, self.tables.train, self.tables.valid
-        scores = ", ".join(f"{name} {value:.4g}" for name, value in linear(train, valid, columns).items())
+        scores = ", ".join(
+            f"{name} {value:.4g}" for name, value in score_linear_baseline(train, valid, columns).items()
+        )
         return [f"linear least squares: {scores}"]
 
     def batch(self, row: int) -> Examples:
-        """Some rows of the table; each comes once in an epoch."""
+        """Return some rows of the table; each comes once in an epoch."""
         data = self.recipe.data
-        chosen = self.tables.row(row, batch=data.batch, seed=data.seed)
-        return Examples(chosen.tolist(), (self.train_inputs[chosen], self.train_targets[chosen]))
+        numbers = self.tables.row(row, batch=data.batch, seed=data.seed)
+        return Examples(numbers.tolist(), (self.train_inputs[numbers], self.train_targets[numbers]))
 
     def origins(self, batch: Examples) -> list[str]:
-        """Where these rows stand in the file."""
+        """Return where these rows stand in the file."""
         return [self.tables.train.places[number] for number in batch.numbers]
 
     def step(self, batch: Examples, part: str) -> Step:
-        """Squared error or cross-entropy, summed over the rows."""
+        """Return squared error or cross-entropy, summed over the rows."""
         inputs, targets = batch.to(device_of(self.model)).parts
-        return Step(loss=lost(self.model(inputs), targets), weight=len(batch), counts={"rows": len(batch)})
+        return Step(loss=loss_of(self.model(inputs), targets), weight=len(batch), counts={"rows": len(batch)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How good answers are in rows that nothing was learnt from."""
+        """Score the answers for validation rows."""
         predictor, valid = self.predictor(), self.tables.valid
         outputs, (_, targets) = predictor.outputs(valid.inputs), self._tensors(valid)
         assert valid.targets is not None
-        metrics = {"loss": lost(outputs, targets).item() / len(valid), **predictor.scores(valid)}
-        answers = predictor.answers(outputs[:SHOWN])
+        metrics = {"loss": loss_of(outputs, targets).item() / len(valid), **predictor.scores(valid)}
+        predictions = predictor.predictions(outputs[:SHOWN])
         classes = self.tables.columns.classes
-        truths = [Prediction(classes[int(each)] if classes else float(each)) for each in valid.targets[:SHOWN]]
+        truths = [Prediction(classes[int(target)] if classes else float(target)) for target in valid.targets[:SHOWN]]
         samples = [
             {"row": place, "truth": truth.text, "answer": answer.text}
-            for place, truth, answer in zip(valid.places, truths, answers, strict=False)
+            for place, truth, answer in zip(valid.places, truths, predictions, strict=False)
         ]
         return Evaluation(metrics, samples)
 
     def predictor(self) -> Predictor:
-        """The model as it is now, ready to use."""
+        """Return the model as it is now, ready to use."""
         return Predictor(self.model, self.tables.columns)
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the files of a checkpoint beside weights and metrics."""
         recipe = config.plain(self.recipe)
-        kept = {name: recipe[name] for name in ("task", "model")}
+        settings = {name: recipe[name] for name in ("task", "model")}
         columns = config.plain(asdict(self.tables.columns))
-        return {"config.yaml": {"format": 1, **kept}, COLUMNS: columns, "README.md": _card(self.tables)}
+        return {"config.yaml": {"format": 1, **settings}, COLUMNS: columns, "README.md": _card(self.tables)}
 
-    def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Scaled inputs and targets."""
+    def _tensors(self, rows: TableRows) -> tuple[Tensor, Tensor]:
+        """Return scaled inputs and targets."""
         columns = self.tables.columns
         assert rows.targets is not None
-        inputs = torch.from_numpy(columns.scaled(rows.inputs))
+        inputs = torch.from_numpy(columns.scale(rows.inputs))
         if columns.classes:
             return inputs, torch.from_numpy(rows.targets)
         return inputs, torch.from_numpy(((rows.targets - columns.mean) / columns.deviation).astype(np.float32))
@@ -178,28 +187,28 @@ class Prediction:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        sure = {} if self.probability is None else {"probability": round(self.probability, 6)}
-        return {"value": self.value, **sure}
+        probability = {} if self.probability is None else {"probability": round(self.probability, 6)}
+        return {"value": self.value, **probability}
 
 
 class Predictor(DirectAnswers):
-    """Predicts a column with a trained model."""
+    """Predicts a column of a table."""
 
     task: ClassVar[str] = "regression"
     verb: ClassVar[str] = "predict"
     kind: ClassVar[str] = "a model of tables"
     input_kind: ClassVar[InputKind] = ROW
     Options: ClassVar[type] = NoOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Perceptron, columns: Columns, name: str = "predictor") -> None:
         self.model, self.columns, self.name = model, columns, name
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Predictor:
-        """The predictor a checkpoint directory holds."""
+        """Load the predictor of a checkpoint directory."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), read_columns(checkpoint), name=name)
+        return cls(load_model(checkpoint, device), read_columns(checkpoint), name=name)
 
     @property
     def inputs(self) -> Inputs:
@@ -208,7 +217,7 @@ class Predictor(DirectAnswers):
         return Inputs(kind=self.input_kind, parse=self.parse, read=self.read, example=example)
 
     def parse(self, text: str) -> dict[str, float]:
-        """An input is a row, such as `length=1,mass=0.5`."""
+        """Return a row from text such as `length=1,mass=0.5`."""
         cells = [
             (name.strip(), value.strip()) for name, mark, value in (c.rpartition("=") for c in text.split(",")) if mark
         ]
@@ -225,40 +234,42 @@ class Predictor(DirectAnswers):
         return row
 
     def answer(self, inputs: Sequence[Mapping[str, Any]], **options: Any) -> list[Prediction]:
-        """The answers to rows given as numbers by the names of columns."""
-        chosen(self, options)
+        """Return the answers to rows given as numbers by the names of columns."""
+        resolve_options(self, options)
         return self.predict(inputs)
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
-        """Scores on tables that have the column predicted."""
+        """Score the answers on tables that have the column predicted."""
         check_files(self, files, "tables")
         parts = [tables.read(str(file), self.columns, target=True) for file in files]
         inputs, truths = (np.concatenate(part) for part in zip(*((r.inputs, r.targets) for r in parts), strict=True))
         outputs = self._finite_outputs(inputs)
-        answers, places = self.answers(outputs), [place for rows in parts for place in rows.places]
+        predictions, places = self.predictions(outputs), [place for rows in parts for place in rows.places]
         classes = self.columns.classes
-        right = [classes[int(each)] if classes else f"{each:.6g}" for each in truths]
+        truth_texts = [classes[int(number)] if classes else f"{number:.6g}" for number in truths]
         if classes:
             metrics = {"accuracy, %": mean_statistics(100.0 * (outputs.argmax(-1).numpy() == truths))}
-            worth = outputs.softmax(-1).double().numpy()[np.arange(len(truths)), truths]
-            measures, counted = {}, "probability of the truth"
+            example_scores = outputs.softmax(-1).double().numpy()[np.arange(len(truths)), truths]
+            measures, score_name = {}, "probability of the truth"
         else:
-            worth = np.abs(self.numbers(outputs) - truths)
-            metrics = {"mean absolute error": mean_statistics(worth, lower=True)}
-            measures, counted = {"r2": f"{judged(self.numbers(outputs), truths)['r2']:.4f}"}, "error"
+            example_scores = np.abs(self.numbers(outputs) - truths)
+            metrics = {"mean absolute error": mean_statistics(example_scores, lower=True)}
+            measures, score_name = {"r2": f"{score_numbers(self.numbers(outputs), truths)['r2']:.4f}"}, "error"
         examples = [
-            Judged(i + 1, place, truth, answer.text, float(each))
-            for i, (place, truth, answer, each) in enumerate(zip(places, right, answers, worth, strict=True))
+            Judged(i + 1, place, truth, answer.text, float(number))
+            for i, (place, truth, answer, number) in enumerate(
+                zip(places, truth_texts, predictions, example_scores, strict=True)
+            )
         ]
-        how: dict[str, Any] = {"unit": "row", "counted": counted, "lower_is_better": not classes}
-        return Scores(name or self.name, self.task, metrics, examples, measures=measures, **how)
+        settings: dict[str, Any] = {"unit": "row", "counted": score_name, "lower_is_better": not classes}
+        return Scores(name or self.name, self.task, metrics, examples, measures=measures, **settings)
 
-    def look(self, given: Any, **options: Any) -> Trace:
-        """There is nothing to look at in a perceptron."""
-        raise blind(self)
+    def look(self, row: Any, **options: Any) -> Trace:
+        """Raise an error: a perceptron has no attention to look at."""
+        raise no_attention_error(self)
 
     def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[Prediction]:
-        """The answers to rows given as numbers, or texts that are some, by the names of columns."""
+        """Return the answers to rows given as numbers, or texts of numbers, by the names of columns."""
         rows = list_inputs(rows, ROW, verb=self.verb)
         if not rows:
             return []
@@ -267,27 +278,29 @@ class Predictor(DirectAnswers):
             raise ValueError(f"a row without {missing[0]}: the model needs {', '.join(self.columns.inputs)}")
         names = self.columns.inputs
         values = [[_number(row[name], name, f"row {number}") for name in names] for number, row in enumerate(rows, 1)]
-        return self.answers(self._finite_outputs(np.array(values)))
+        return self.predictions(self._finite_outputs(np.array(values)))
 
     def read(self, file: str | Path) -> list[dict[str, float]]:
-        """The rows of a table, as inputs."""
+        """Return the rows of a table, as inputs."""
         file = check_path(file, "a table is given by the name of its file")
         rows = tables.read(str(file), self.columns, target=False).inputs
         return [dict(zip(self.columns.inputs, map(float, row), strict=True)) for row in rows]
 
     def predict_file(self, name: str | Path) -> tuple[list[Prediction], dict[str, float]]:
-        """The answers to the rows of a table, and how good they are where it has the column predicted."""
+        """Return the answers to the rows of a table, and their scores where it has the column predicted."""
         rows = tables.read(str(check_path(name, "a table is given by the name of its file")), self.columns)
-        return self.answers(self._finite_outputs(rows.inputs)), self.scores(rows) if rows.targets is not None else {}
+        return self.predictions(self._finite_outputs(rows.inputs)), self.scores(
+            rows
+        ) if rows.targets is not None else {}
 
     @torch.no_grad()
     def outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
-        """What the network says of rows as they stand in a table."""
+        """Return the outputs of the network for rows as they stand in a table."""
         device = self.runner.device
-        return self.runner(torch.from_numpy(self.columns.scaled(inputs)).to(device)).cpu()
+        return self.runner(torch.from_numpy(self.columns.scale(inputs)).to(device)).cpu()
 
     def _finite_outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
-        """What the network says of rows, unless its weights are so large that it says nothing."""
+        """Return the outputs of the network; raise an error if they are not finite."""
         outputs = self.outputs(inputs)
         if not bool(outputs.isfinite().all()):
             raise ValueError(
@@ -296,65 +309,73 @@ class Predictor(DirectAnswers):
             )
         return outputs
 
-    def answers(self, outputs: Float[Tensor, "rows outputs"]) -> list[Prediction]:
-        """Outputs in the units of the table, or as names of classes."""
+    def predictions(self, outputs: Float[Tensor, "rows outputs"]) -> list[Prediction]:
+        """Return outputs in the units of the table, or as names of classes."""
         if not self.columns.classes:
             return [Prediction(float(value)) for value in self.numbers(outputs)]
-        sure, chosen = outputs.softmax(-1).max(-1)
-        return [Prediction(self.columns.classes[int(at)], float(each)) for each, at in zip(sure, chosen, strict=True)]
+        probabilities, classes = outputs.softmax(-1).max(-1)
+        return [
+            Prediction(self.columns.classes[int(number)], float(probability))
+            for probability, number in zip(probabilities, classes, strict=True)
+        ]
 
     def numbers(self, outputs: Float[Tensor, "rows 1"]) -> Float[np.ndarray, "rows"]:
-        """Outputs in the units of the table."""
+        """Return outputs in the units of the table."""
         return outputs[:, 0].double().numpy() * self.columns.deviation + self.columns.mean
 
-    def scores(self, rows: Rows) -> dict[str, float]:
-        """How good the answers to rows with targets are."""
+    def scores(self, rows: TableRows) -> dict[str, float]:
+        """Score the answers to rows with targets."""
         assert rows.targets is not None
         outputs = self.outputs(rows.inputs)
         if self.columns.classes:
             return {"accuracy": float((outputs.argmax(-1).numpy() == rows.targets).mean())}
-        return judged(self.numbers(outputs), rows.targets)
+        return score_numbers(self.numbers(outputs), rows.targets)
 
 
 def _number(value: Any, column: str, where: str) -> float:
-    """The number that a program gives for a column: one, or a text that is one."""
+    """Return the number that a program gives for a column: a number, or a text that is one."""
     with suppress(TypeError, ValueError, OverflowError):
         value = float(value)
     return number_in(str(value), column, where, remedy="leave the row out")
 
 
-def lost(outputs: Float[Tensor, "rows outputs"], targets: Tensor) -> Float[Tensor, ""]:
-    """Cross-entropy of classes, or squared error of scaled numbers, summed."""
+def loss_of(outputs: Float[Tensor, "rows outputs"], targets: Tensor) -> Float[Tensor, ""]:
+    """Return cross-entropy of classes, or squared error of scaled numbers, summed."""
     if targets.is_floating_point():
         return (outputs[:, 0] - targets).square().sum()
     return F.cross_entropy(outputs, targets, reduction="sum")
 
 
 def read_columns(checkpoint: Checkpoint) -> Columns:
-    """Names, scales and classes of the columns that a model was trained on."""
+    """Read names, scales and classes of the columns that a model was trained on."""
     return config.build(Columns, checkpoint.json(COLUMNS), where=COLUMNS)
 
 
-def judged(answers: Float[np.ndarray, "rows"], truths: Float[np.ndarray, "rows"]) -> dict[str, float]:
-    """The share of the variance that is explained, and the mean absolute error in the column's unit."""
-    spread = float(np.square(truths - truths.mean()).sum())
-    left = float(np.square(answers - truths).sum())
-    return {"r2": 1 - left / spread if spread else float(left == 0), "mae": float(np.abs(answers - truths).mean())}
+def score_numbers(answers: Float[np.ndarray, "rows"], truths: Float[np.ndarray, "rows"]) -> dict[str, float]:
+    """Return the share of the variance that is explained, and the mean absolute error in the column's unit."""
+    total_squares = float(np.square(truths - truths.mean()).sum())
+    residual_squares = float(np.square(answers - truths).sum())
+    return {
+        "r2": 1 - residual_squares / total_squares if total_squares else float(residual_squares == 0),
+        "mae": float(np.abs(answers - truths).mean()),
+    }
 
 
-def linear(train: Rows, valid: Rows, columns: Columns) -> dict[str, float]:
-    """How good the best linear answer is, in closed form; to classes, the largest of one such answer for each."""
+def score_linear_baseline(train: TableRows, valid: TableRows, columns: Columns) -> dict[str, float]:
+    """Score linear least squares; for classes, the largest of one such answer for each."""
     assert train.targets is not None
     assert valid.targets is not None
-    before, after = (np.column_stack([columns.scaled(rows.inputs), np.ones(len(rows))]) for rows in (train, valid))
-    goals = np.eye(len(columns.classes))[train.targets] if columns.classes else train.targets
-    weights, *_ = np.linalg.lstsq(before, goals, rcond=None)
+    train_inputs, valid_inputs = (
+        np.column_stack([columns.scale(rows.inputs), np.ones(len(rows))]) for rows in (train, valid)
+    )
+    targets = np.eye(len(columns.classes))[train.targets] if columns.classes else train.targets
+    weights, *_ = np.linalg.lstsq(train_inputs, targets, rcond=None)
     if columns.classes:
-        return {"accuracy": float(((after @ weights).argmax(-1) == valid.targets).mean())}
-    return judged(after @ weights, valid.targets)
+        return {"accuracy": float(((valid_inputs @ weights).argmax(-1) == valid.targets).mean())}
+    return score_numbers(valid_inputs @ weights, valid.targets)
 
 
-def _card(prepared: Tables) -> str:
+def _card(prepared: TableData) -> str:
     columns = prepared.columns
     what = f"which of {', '.join(columns.classes[:8])} it is" if columns.classes else "a number"
     return card(

@@ -17,7 +17,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores, Table
 from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import TEXT, list_inputs
-from regard.tasks.trained import revived
+from regard.tasks.trained import load_model
 from regard.tasks.translation import evaluation, scoring
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.pairs import open_with_pad
@@ -72,7 +72,9 @@ class Respondent(Translator):
         """The one a checkpoint directory holds."""
         decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
         tokenizer = open_with_pad(read_tokenizers(checkpoint)[0])
-        respondent = cls(revived(checkpoint, device), (tokenizer, tokenizer), decoding, name=checkpoint.directory.name)
+        respondent = cls(
+            load_model(checkpoint, device), (tokenizer, tokenizer), decoding, name=checkpoint.directory.name
+        )
         respondent.prefixes = tuple(str(prefix).strip() for prefix in checkpoint.config.get("prefixes", ()))
         return respondent
 

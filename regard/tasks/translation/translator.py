@@ -19,7 +19,7 @@ from regard.decoding.graphs import pause_garbage_collection
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import TEXT, check_input, list_inputs
-from regard.tasks.trained import Extra, Face, Workload, described, revived
+from regard.tasks.trained import Extra, Face, Workload, describe_model, load_model
 from regard.tasks.translation.answers import Answer, describe_unfinished
 from regard.tasks.translation.call_answers import exchange_steps, run_steps
 from regard.tasks.translation.documents import document
@@ -45,14 +45,14 @@ class Translator(Searcher, Face):
     kind: ClassVar[str] = "a translator"
     Options: ClassVar[type] = TranslationOptions
     LookOptions: ClassVar[type] = TargetOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Translator:
         """The translator a checkpoint directory holds."""
         decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
         name, reads = checkpoint.directory.name, checkpoint.about.language
-        translator = cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name)
+        translator = cls(load_model(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name)
         translator.reads = tuple(reads)
         translator.trained_direction = checkpoint.config.get("languages")
         return translator

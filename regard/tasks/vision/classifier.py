@@ -28,7 +28,7 @@ from regard.models.vit import ViTConfig
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
 from regard.tasks.supervised.calibration import read_temperature
 from regard.tasks.supervised.prediction import Prediction
-from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, describe_model, load_model, resolve_options
 from regard.tasks.vision import preparing
 from regard.tasks.vision.judgement import Judgement, JudgementOptions, judge
 from regard.tasks.vision.opening import Given, called, opened, patch_size, patches, unfolded
@@ -75,7 +75,7 @@ class PictureClassifier(DirectAnswers):
     remembers: ClassVar[bool] = True
     Options: ClassVar[type] = NoOptions
     LookOptions: ClassVar[type] = EvidenceOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class PictureClassifier(DirectAnswers):
         known = checkpoint.config
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         labels, temperature = [str(label) for label in known["labels"]], read_temperature(known)
-        return cls(revived(checkpoint, device), labels, known["data"], name, temperature)
+        return cls(load_model(checkpoint, device), labels, known["data"], name, temperature)
 
     @property
     def inputs(self) -> Inputs:
@@ -121,7 +121,7 @@ class PictureClassifier(DirectAnswers):
 
     def answer(self, inputs: Sequence[Given], **options: Any) -> list[PicturePrediction]:
         """What each picture shows."""
-        chosen(self, options)
+        resolve_options(self, options)
         return self.classify(inputs)
 
     def classify(self, pictures: Given | Sequence[Given]) -> list[PicturePrediction]:

@@ -28,7 +28,7 @@ from regard.metrics.significance import mean_statistics
 from regard.models.detector import CounterConfig, CountPerFrame
 from regard.tasks.card import card
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
-from regard.tasks.trained import DirectAnswers, blind, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, describe_model, load_model, no_attention_error, resolve_options
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import FramesConfig
 from regard.training.loop import TrainingConfig
@@ -148,7 +148,7 @@ class Counter(DirectAnswers):
     kind: ClassVar[str] = "a model that counts digits"
     input_kind: ClassVar[InputKind] = PICTURE
     Options: ClassVar[type] = PictureOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: CountPerFrame, name: str = "counter", data: Mapping[str, Any] | None = None) -> None:
         self.model, self.name, self.data = model, name, data
@@ -156,7 +156,7 @@ class Counter(DirectAnswers):
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Counter:
         """The counter a checkpoint directory holds."""
-        return cls(revived(checkpoint, device), checkpoint.directory.name, checkpoint.config.get("data"))
+        return cls(load_model(checkpoint, device), checkpoint.directory.name, checkpoint.config.get("data"))
 
     @property
     def inputs(self) -> Inputs:
@@ -170,7 +170,7 @@ class Counter(DirectAnswers):
 
     def answer(self, inputs: Sequence[str | Path | np.ndarray], **options: Any) -> list[Count]:
         """How many there are in each of the frames; options are those of `PictureOptions`."""
-        return self.count(inputs, invert=chosen(self, options).invert)
+        return self.count(inputs, invert=resolve_options(self, options).invert)
 
     @torch.no_grad()
     def evaluate(self, *files: str | Path, count: int = 500, name: str | None = None) -> Scores:
@@ -191,7 +191,7 @@ class Counter(DirectAnswers):
 
     def look(self, given: Any, **options: Any) -> Trace:
         """There is nothing to look at in convolutions and a recurrent layer."""
-        raise blind(self)
+        raise no_attention_error(self)
 
     @torch.no_grad()
     def count(self, frames: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Count]:

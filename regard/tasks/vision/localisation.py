@@ -26,7 +26,15 @@ from regard.metrics.significance import mean_statistics
 from regard.models.detector import ClassAndBox, LocatorConfig
 from regard.tasks.card import card
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
-from regard.tasks.trained import DirectAnswers, Extra, NoOptions, blind, chosen, described, revived
+from regard.tasks.trained import (
+    DirectAnswers,
+    Extra,
+    NoOptions,
+    describe_model,
+    load_model,
+    no_attention_error,
+    resolve_options,
+)
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import PictureConfig
@@ -170,7 +178,7 @@ class Locator(DirectAnswers):
     kind: ClassVar[str] = "a model that finds digits"
     input_kind: ClassVar[InputKind] = PICTURE
     Options: ClassVar[type] = PictureOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: ClassAndBox, name: str = "locator", data: Mapping[str, Any] | None = None) -> None:
         self.model, self.name, self.data = model, name, data
@@ -179,7 +187,7 @@ class Locator(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Locator:
         """The locator a checkpoint directory holds."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), name, checkpoint.config.get("data"))
+        return cls(load_model(checkpoint, device), name, checkpoint.config.get("data"))
 
     @property
     def inputs(self) -> Inputs:
@@ -198,7 +206,7 @@ class Locator(DirectAnswers):
 
     def answer(self, inputs: Sequence[str | Path | np.ndarray], **options: Any) -> list[Place]:
         """Which digit is where in each picture; options are those of `PictureOptions`."""
-        return self.locate(inputs, invert=chosen(self, options).invert)
+        return self.locate(inputs, invert=resolve_options(self, options).invert)
 
     @torch.no_grad()
     def evaluate(self, *files: str | Path, count: int = 1000, name: str | None = None) -> Scores:
@@ -231,7 +239,7 @@ class Locator(DirectAnswers):
 
     def look(self, given: Any, **options: Any) -> Trace:
         """There is nothing to look at in a convolution."""
-        raise blind(self)
+        raise no_attention_error(self)
 
     @torch.no_grad()
     def locate(self, seen: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Place]:

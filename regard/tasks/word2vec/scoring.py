@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import mean_statistics
 from regard.tasks.word2vec import word_benchmarks
-
-if TYPE_CHECKING:
-    from regard.tasks.word2vec.vectors import WordVectors
+from regard.tasks.word2vec.word_benchmarks import Agreement, Question, SectionScore
 
 
-def score_vectors(vectors: WordVectors, files: Sequence[str], name: str) -> Scores:
+class ComparableVectors(Protocol):
+    """Word vectors that answer the questions of benchmarks."""
+
+    def find(self, word: str) -> int | None:
+        """Return the place of a word; None if it has no vector."""
+
+    def analogy(self, first: str, second: str, third: str, *, count: int) -> list[tuple[str, float]]:
+        """Return what is to the third word as the second is to the first."""
+
+    def analogies(self, sections: Mapping[str, Sequence[Question]]) -> list[SectionScore]:
+        """Count the right answers in every section."""
+
+    def agreement(self, pairs: Sequence[word_benchmarks.Judged]) -> Agreement:
+        """Compare cosines with people's judgements of pairs."""
+
+
+def score_vectors(vectors: ComparableVectors, files: Sequence[str], name: str) -> Scores:
     """Analogies by section, and Spearman's correlation with people's judgements of pairs."""
     measures: dict[str, str] = {}
     details: dict[str, Any] = {}
@@ -24,7 +38,7 @@ def score_vectors(vectors: WordVectors, files: Sequence[str], name: str) -> Scor
             sections = word_benchmarks.read_analogies(file)
             section_scores = vectors.analogies(sections)
             rows = [
-                (scored.name, f"{scored.share:.1%}", f"{scored.known:,} of {scored.asked:,}")
+                (scored.name, f"{scored.share:.1%}", f"{scored.known_count:,} of {scored.asked_count:,}")
                 for scored in section_scores
             ]
             tables.append(Table(file, ("section", "right", "words known"), rows))
@@ -35,15 +49,17 @@ def score_vectors(vectors: WordVectors, files: Sequence[str], name: str) -> Scor
             )
         else:
             agreement = vectors.agreement(word_benchmarks.read_similarity(file))
-            measures[f"Spearman, {file}"] = f"{agreement.rho:.3f} over {agreement.known:,} of {agreement.asked:,} pairs"
-            details[file] = {"spearman": agreement.rho, "known": agreement.known, "asked": agreement.asked}
+            measures[f"Spearman, {file}"] = (
+                f"{agreement.rho:.3f} over {agreement.known_count:,} of {agreement.asked_count:,} pairs"
+            )
+            details[file] = {"spearman": agreement.rho, "known": agreement.known_count, "asked": agreement.asked_count}
     if not files:
         raise ValueError("nothing to measure by: give a file of judged pairs or of analogies")
     right = {"analogies, %": mean_statistics([100 * scored.score for scored in examples])} if examples else {}
     return Scores(name, "word2vec", right, examples, measures=measures, tables=tables, details=details, unit="question")
 
 
-def _examples(vectors: WordVectors, questions: Sequence[Sequence[str]], first: int) -> list[Judged]:
+def _examples(vectors: ComparableVectors, questions: Sequence[Sequence[str]], first: int) -> list[Judged]:
     """Every question whose words are known, with its answer."""
     judged: list[Judged] = []
     for first_word, second_word, third_word, right_word in questions:

@@ -85,7 +85,7 @@ class _Tests:
         if self.questions is not None:
             sections = vectors.analogies(self.questions)
             scores["analogies"] = sum(section.right for section in sections) / max(
-                1, sum(section.known for section in sections)
+                1, sum(section.known_count for section in sections)
             )
         return scores
 

@@ -22,35 +22,12 @@ from regard.metrics.vectors import nearest_words, solve_analogies, spearman, uni
 from regard.tasks.card import card
 from regard.tasks.inputs import WORD, InputKind, check_input
 from regard.tasks.runner import Weights
-from regard.tasks.trained import DirectAnswers, blind, chosen
-from regard.tasks.word2vec.word_benchmarks import Judged, Question
+from regard.tasks.trained import DirectAnswers, no_attention_error, resolve_options
+from regard.tasks.word2vec.scoring import score_vectors
+from regard.tasks.word2vec.word_benchmarks import Agreement, Judged, Question, SectionScore
 
 VOCABULARY = "vocabulary.tsv"
 Scored = tuple[str, float]
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How cosines rank pairs of words beside people: Spearman's correlation over those pairs that are known."""
-
-    rho: float
-    known: int
-    asked: int
-
-
-@dataclass(frozen=True)
-class Section:
-    """How many questions of a section are answered rightly, of those whose words are all known."""
-
-    name: str
-    right: int
-    known: int
-    asked: int
-
-    @property
-    def share(self) -> float:
-        """Right ones among the known; nan where none is."""
-        return self.right / self.known if self.known else float("nan")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,18 +99,16 @@ class WordVectors(DirectAnswers):
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Neighbours]:
         """The neighbours of each word; options are those of `NeighbourOptions`."""
-        count = chosen(self, options).count
+        count = resolve_options(self, options).count
         return [Neighbours(word, self.similar(word, count=count)) for word in inputs]
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
         """Scores on tests of word vectors: pairs that people judged, or analogies under headings `: section`."""
-        from regard.tasks.word2vec.scoring import score_vectors
-
         return score_vectors(self, [str(file) for file in files], name or self.name)
 
     def look(self, word: Any, **options: Any) -> Trace:
         """There is nothing to look at in a table of vectors."""
-        raise blind(self, "see its neighbours, or a map of words")
+        raise no_attention_error(self, "see its neighbours, or a map of words")
 
     def attention_names(self) -> list[str]:
         """Return nothing: a table of vectors has no attention."""
@@ -202,14 +177,14 @@ class WordVectors(DirectAnswers):
         )
         return Agreement(rho, len(known_pairs), len(pairs))
 
-    def analogies(self, sections: Mapping[str, Sequence[Question]]) -> list[Section]:
+    def analogies(self, sections: Mapping[str, Sequence[Question]]) -> list[SectionScore]:
         """How many questions of every section are answered rightly."""
         section_scores = []
         for name, questions in sections.items():
             places = [[self.find(word) for word in question] for question in questions]
             known_questions = np.array([place for place in places if None not in place], np.int64).reshape(-1, 4)
             right = int((solve_analogies(self.units, known_questions[:, :3]) == known_questions[:, 3]).sum())
-            section_scores.append(Section(name, right, len(known_questions), len(questions)))
+            section_scores.append(SectionScore(name, right, len(known_questions), len(questions)))
         return section_scores
 
     def find(self, word: str) -> int | None:

@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from regard.data.readers import lines
 
 Judged = tuple[str, str, float]
 Question = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How cosines rank pairs of words beside people: Spearman's correlation over those pairs that are known."""
+
+    rho: float
+    known_count: int
+    asked_count: int
+
+
+@dataclass(frozen=True)
+class SectionScore:
+    """How many questions of a section are answered rightly, of those whose words are all known."""
+
+    name: str
+    right: int
+    known_count: int
+    asked_count: int
+
+    @property
+    def share(self) -> float:
+        """Right ones among the known; nan where none is."""
+        return self.right / self.known_count if self.known_count else float("nan")
 
 
 def read_similarity(name: str) -> list[Judged]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard import config
 from regard.data.roles import SPECIALS
-from regard.data.tokenizers import Tokenizer, TokenizerConfig, derived, excerpt, train
+from regard.data.tokenizers import Tokenizer, TokenizerConfig, default_vocab_size, excerpt, train
 
 KINDS = ("bpe", "unigram", "words", "characters")
 TEXTS = [
@@ -141,8 +141,8 @@ def test_a_file_that_is_no_tokenizer_is_an_error_of_one_line(text):
 
 
 def test_a_vocabulary_grows_with_the_text():
-    assert 1500 < derived("bpe", 700_000) < 2500
-    sizes = [derived("bpe", 10**power) for power in range(10)]
+    assert 1500 < default_vocab_size("bpe", 700_000) < 2500
+    sizes = [default_vocab_size("bpe", 10**power) for power in range(10)]
     assert sizes == sorted(sizes)
     assert sizes[-1] == 32_000
     assert train(TEXTS, TokenizerConfig(), characters=1000).vocab <= 512

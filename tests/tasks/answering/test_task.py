@@ -13,7 +13,7 @@ from regard.cli import app
 from regard.interop.bert import Bert
 from regard.models.reader import BERTEncoderConfig
 from regard.tasks.answering.recognition import questions
-from regard.tasks.recognition import understood
+from regard.tasks.recognition import choose_task
 from regard.training.task import Given
 from tests.models.families import packed, padded, shaken, texts
 from tests.models.test_reader import SIZES as SHAPE
@@ -251,15 +251,15 @@ def test_a_body_is_tuned_in_every_way_under_a_new_head(file, learnt, tmp_path, w
 
 
 def test_files_of_questions_are_known_by_their_fields(file, tmp_path):
-    name, claim = understood(Given((str(file),)))
+    name, claim = choose_task(Given((str(file),)))
     assert name == "question-answering"
     assert claim.data == {"train": {"path": str(file)}}
     (tmp_path / "s.json").write_text(json.dumps({"data": [{"paragraphs": [{"context": "a", "qas": []}]}]}, indent=1))
-    assert understood(Given((str(tmp_path / "s.json"),)))[0] == "question-answering"
+    assert choose_task(Given((str(tmp_path / "s.json"),)))[0] == "question-answering"
     rows = [{"question": f"q{n}", "context": f"c {n}", "label": "yes" if n % 2 else "no"} for n in range(30)]
     (tmp_path / "l.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert questions(Given((str(tmp_path / "l.jsonl"),))) is None
-    assert understood(Given((str(tmp_path / "l.jsonl"),)))[0] == "classification"
+    assert choose_task(Given((str(tmp_path / "l.jsonl"),)))[0] == "classification"
 
 
 def test_a_window_that_a_model_cannot_hold_is_refused_before_data_is_read(file):

@@ -197,7 +197,7 @@ def test_an_index_is_checked_in_pieces_and_one_of_an_earlier_version_as_a_whole(
         if not piecewise:
             place.write_bytes(as_written_before(place))
         whole, embedder.texts = place.read_bytes(), []
-        assert not build(file, embedder)[0].made
+        assert not build(file, embedder)[0].is_new
         assert not embedder.texts
         for at in (len(whole) - 1, len(whole) - 400):
             damaged = bytearray(whole)

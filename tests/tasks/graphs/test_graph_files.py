@@ -10,15 +10,15 @@ import pytest
 
 from regard import config
 from regard.models.sparse import Sparse
-from regard.tasks.graphs.files import GraphConfig, GraphFile, Graphs, prepare
+from regard.tasks.graphs.files import GraphConfig, GraphData, GraphFile, prepare
 from tests.tasks.graphs import small
 
 
-def graphs(**data: Any) -> Graphs:
+def graphs(**data: Any) -> GraphData:
     return prepare(config.build(GraphConfig, data, where="data"))
 
 
-def tabled(place: Path, *, edges: str | None = None, nodes: str | None = None, **data: Any) -> Graphs:
+def tabled(place: Path, *, edges: str | None = None, nodes: str | None = None, **data: Any) -> GraphData:
     """The small graph as tables, one of them with other lines."""
     paths = small.tables(place)
     for path, text in zip(paths, (edges, nodes), strict=True):
@@ -31,7 +31,7 @@ def test_tables_become_a_graph(tmp_path: Path):
     found = tabled(tmp_path, scale=False)
     graph = found.graph
     assert (len(graph), graph.features.width, list(graph.classes)) == (60, 6, ["blue", "red"])
-    assert np.allclose(graph.features.tensors().numpy(), small.features(), atol=1e-6)
+    assert np.allclose(graph.features.to_tensor().numpy(), small.features(), atol=1e-6)
     both = {(one, other) for pair in small.pairs() for one, other in (pair, pair[::-1])}
     assert {tuple(pair) for pair in graph.edges.tolist()} == both
     assert graph.labels[6] == -1
@@ -46,13 +46,13 @@ def test_tables_become_a_graph(tmp_path: Path):
 def test_arrays_become_the_same_graph_sparse(tmp_path: Path):
     graph = graphs(train=small.arrays(tmp_path), scale=False).graph
     whole = small.features()
-    held = graph.features.tensors()
+    held = graph.features.to_tensor()
     assert isinstance(held, Sparse)
     assert np.allclose(held.dense().numpy(), np.where(whole > 0.9, whole, 0), atol=1e-6)
     assert [len(graph.parts[part]) for part in ("train", "valid", "test")] == [20, 20, 20]
     dense = graphs(train=small.arrays(tmp_path, x=whole, x_indptr=None), scale=False).graph
-    assert np.allclose(dense.features.tensors().numpy(), whole, atol=1e-6)
-    scaled = graphs(train=small.arrays(tmp_path)).graph.features.tensors().dense()
+    assert np.allclose(dense.features.to_tensor().numpy(), whole, atol=1e-6)
+    scaled = graphs(train=small.arrays(tmp_path)).graph.features.to_tensor().dense()
     assert np.allclose(scaled.sum(1)[scaled.sum(1) > 0], 1)
 
 

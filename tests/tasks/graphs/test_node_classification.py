@@ -14,7 +14,7 @@ import regard
 from regard.cli import run
 from regard.interpret import neighbourhood
 from regard.interpret.trace import load
-from regard.tasks.graphs.looking import MOST
+from regard.tasks.graphs.explain import MAX_FOLLOWED
 from tests.tasks.graphs import small
 
 pytestmark = pytest.mark.unchecked  # shapes are checked with the model and the files
@@ -141,7 +141,7 @@ def test_controls_are_the_same_weights_with_equal_looks_and_with_none(trained: P
         [look] = seen.looks[name]
         query = look.mask.where.query
         assert torch.allclose(look.weights, (1 / torch.bincount(query)[query]).expand_as(look.weights))
-    held = model.graph.features.tensors()
+    held = model.graph.features.to_tensor()
     x = (held if isinstance(held, torch.Tensor) else held.dense()).double()
     for number, layer in enumerate(model.model.layers):  # a perceptron: what is left without edges
         flat = (torch.nn.functional.elu(x) if number else x) @ layer.project.weight.double().T
@@ -163,7 +163,7 @@ def test_a_hub_is_followed_to_its_strongest_neighbours(tmp_path: Path):
     outcome = regard.train(settings, "training.steps=1", *QUICK[1:3], out=tmp_path / "run", quiet=True)
     trace = regard.load(outcome.folder, device="cpu").look("0")
     assert trace.find("layers.1").values.shape == (1, 1, small.NODES)
-    assert trace.find("layers.0").values.shape[1] == min(MOST, small.NODES)
+    assert trace.find("layers.0").values.shape[1] == min(MAX_FOLLOWED, small.NODES)
     assert sum(one.ring == 1 for one in neighbourhood.place_nodes(trace)) == neighbourhood.FIRST
 
 

@@ -12,7 +12,7 @@ from regard.cli import run
 from regard.models.per_step import PerStepConfig
 from regard.tasks.memory.machine import Machine
 from regard.tasks.memory.sequences import SequencesConfig
-from regard.tasks.memory.task import Memory, MemoryRecipe, errors, lost, measured_on
+from regard.tasks.memory.task import Memory, MemoryRecipe, bit_loss, count_wrong_bits, draw_validation_batches
 from tests.tasks.small import by_heart, halves_add_up
 
 BRIEF = {"steps": 2, "device": "cpu", "tensorboard": False, "threads": 1}
@@ -64,15 +64,15 @@ class Backwards(torch.nn.Module):
 
 
 def test_wrong_bits_are_counted_where_an_answer_counts():
-    batch = measured_on(SequencesConfig(**DATA))[-1]
+    batch = draw_validation_batches(SequencesConfig(**DATA))[-1]
     right = 2 * batch.targets - 1
-    assert errors(right, batch).tolist() == [0] * len(batch)
+    assert count_wrong_bits(right, batch).tolist() == [0] * len(batch)
     wrong = right.clone()
     wrong[0, -1] *= -1  # all three bits of the last vector
     wrong[1, 0] *= -1  # nothing is answered yet
-    assert errors(wrong, batch).tolist() == [3, 0, *[0] * (len(batch) - 2)]
-    assert lost(100 * right, batch) < 1e-6
-    torch.testing.assert_close(lost(0 * right, batch), batch.scored.sum() * 3 * torch.tensor(2.0).log())
+    assert count_wrong_bits(wrong, batch).tolist() == [3, 0, *[0] * (len(batch) - 2)]
+    assert bit_loss(100 * right, batch) < 1e-6
+    torch.testing.assert_close(bit_loss(0 * right, batch), batch.scored.sum() * 3 * torch.tensor(2.0).log())
 
 
 def test_wrong_bits_are_those_of_the_answer():
@@ -90,7 +90,7 @@ def test_wrong_bits_are_those_of_the_answer():
 @pytest.mark.parametrize("kind", KINDS)
 def test_validation_has_every_length_there_is_room_for(kind):
     data = SequencesConfig(**{**DATA, "kind": kind, **KINDS[kind], "valid": 30})
-    batches = measured_on(data)
+    batches = draw_validation_batches(data)
     assert len({each.inputs.shape[1] for each in batches}) == data.longest - data.shortest + 1
     assert sum(map(len, batches)) >= 30
 

@@ -5,16 +5,16 @@ import pytest
 import torch
 
 from regard import config
+from regard.tasks.memory.notation import SequenceInput, format_bits, format_input, parse_input
 from regard.tasks.memory.sequences import (
-    BUCKETS,
+    MAX_SHAPES,
     TEST,
     VALID,
     SequencesConfig,
-    fresh,
-    laid_out,
-    row,
+    build_sequences,
+    draw_for_part,
+    training_batch,
 )
-from regard.tasks.memory.spelling import Asked, parse, spelled, typed
 
 COPY = SequencesConfig(bits=3, longest=4, batch=5)
 REPEAT = SequencesConfig(kind="repeat-copy", bits=3, longest=4, repeats=3, batch=5)
@@ -24,7 +24,7 @@ ALL = [COPY, REPEAT, RECALL]
 
 def lines(asked: str, data: SequencesConfig) -> list[str]:
     """Every step as text: what is read, then what must be answered, - where nothing counts."""
-    batch = parse(asked, data).sequences(data)
+    batch = parse_input(asked, data).to_batch(data)
     read = [" ".join(f"{number:g}" for number in step) for step in batch.inputs[0].tolist()]
     right = [
         " ".join(f"{number:g}" for number in step) if counts else "-"
@@ -70,18 +70,18 @@ def test_a_row_is_a_function_of_the_seed_and_its_number(data):
         pairs = zip(vars(one).values(), vars(other).values(), strict=True)
         return all(a.shape == b.shape and torch.equal(a, b) for a, b in pairs)
 
-    assert same(row(data, 7), row(data, 7))
-    assert not same(row(data, 7), row(data, 8))
-    assert not same(row(data, 7), row(SequencesConfig(**{**vars(data), "seed": 1}), 7))
+    assert same(training_batch(data, 7), training_batch(data, 7))
+    assert not same(training_batch(data, 7), training_batch(data, 8))
+    assert not same(training_batch(data, 7), training_batch(SequencesConfig(**{**vars(data), "seed": 1}), 7))
 
 
 @pytest.mark.parametrize("kind", ["copy", "repeat-copy", "recall"])
 def test_rows_have_all_lengths_and_few_shapes(kind):
     data = SequencesConfig(kind=kind, shortest=2, longest=20, batch=1)
-    rows = [row(data, number) for number in range(150)]
+    rows = [training_batch(data, number) for number in range(150)]
     marks = {int(each.inputs[0, :, data.bits].nonzero()[-1]) for each in rows}  # after the sequence, or its last item
     assert len(marks) == 19
-    assert len({each.inputs.shape for each in rows}) <= BUCKETS
+    assert len({each.inputs.shape for each in rows}) <= MAX_SHAPES
     for each in rows[:20]:
         assert each.inputs.shape[-1] == data.inputs
         assert each.targets.shape[-1] == data.outputs
@@ -89,8 +89,8 @@ def test_rows_have_all_lengths_and_few_shapes(kind):
 
 
 def test_padding_after_the_end_is_blank_and_does_not_count():
-    batch = laid_out(COPY, *fresh(COPY, VALID, 3, count=2))
-    longer = batch.padded(11)
+    batch = build_sequences(COPY, *draw_for_part(COPY, VALID, 3, count=2))
+    longer = batch.pad(11)
     assert longer.inputs.shape == (2, 11, 4)
     assert torch.equal(longer.inputs[:, :7], batch.inputs)
     assert not longer.inputs[:, 7:].any()
@@ -98,13 +98,13 @@ def test_padding_after_the_end_is_blank_and_does_not_count():
 
 
 def test_what_is_measured_on_is_drawn_apart():
-    valid, test = (fresh(COPY, part, 4, count=50)[0] for part in (VALID, TEST))
+    valid, test = (draw_for_part(COPY, part, 4, count=50)[0] for part in (VALID, TEST))
     assert (valid != test).any()
     assert abs(valid.mean() - 0.5) < 0.1
 
 
 def test_a_batch_is_halved():
-    whole = row(COPY, 0)
+    whole = training_batch(COPY, 0)
     halves = whole.halves()
     assert [len(half) for half in halves] == [2, 3]
     assert torch.equal(torch.cat([half.inputs for half in halves]), whole.inputs)
@@ -113,14 +113,14 @@ def test_a_batch_is_halved():
 
 @pytest.mark.parametrize("data", ALL, ids=lambda data: data.kind)
 def test_what_is_typed_is_read_as_it_was_meant(data):
-    bits, items = fresh(data, TEST, 3, count=4)
+    bits, items = draw_for_part(data, TEST, 3, count=4)
     for one, item in zip(bits, items, strict=True):
-        meant = Asked(one, int(item), 2 if data.kind == "repeat-copy" else 1)
-        read = parse(typed(meant, data), data)
+        meant = SequenceInput(one, int(item), 2 if data.kind == "repeat-copy" else 1)
+        read = parse_input(format_input(meant, data), data)
         assert np.array_equal(read.bits, one)
         assert read.repeats == meant.repeats
-        assert torch.equal(read.sequences(data).targets, meant.sequences(data).targets)
-    assert spelled(np.array([[1, 0, 1, 9]]), 3) == "101"
+        assert torch.equal(read.to_batch(data).targets, meant.to_batch(data).targets)
+    assert format_bits(np.array([[1, 0, 1, 9]]), 3) == "101"
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ def test_what_is_typed_is_read_as_it_was_meant(data):
 )  # fmt: skip
 def test_what_cannot_be_read_is_said_in_a_line_with_an_example(data, text):
     with pytest.raises(ValueError, match=r"cannot be read as .*vectors of 3 bits .*such as 101") as error:
-        parse(text, data)
+        parse_input(text, data)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["110 001 / 111 000 ? 111 000", "110 001 / 111 000 ? 111 111"])
 def test_an_item_that_has_no_next_one_cannot_be_asked_about(text):
     with pytest.raises(ValueError, match=r"the item after \? is none of those before the last: ask about one of them"):
-        parse(text, RECALL)
+        parse_input(text, RECALL)
 
 
 @pytest.mark.parametrize(

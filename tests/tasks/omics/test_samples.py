@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from regard import config
-from regard.tasks.omics import samples as joining
+from regard.tasks.omics import samples as sample_data
 from regard.tasks.omics.files import OmicsConfig
-from regard.tasks.omics.samples import Prepared
+from regard.tasks.omics.samples import OmicsData
 from tests.tasks.omics import cohorts
 
 
-def prepared(folder: Path, **more: object) -> Prepared:
-    return joining.prepare(config.build(OmicsConfig, {**cohorts.data(folder), **more}))
+def prepared(folder: Path, **more: object) -> OmicsData:
+    return sample_data.prepare(config.build(OmicsConfig, {**cohorts.data(folder), **more}))
 
 
 def test_samples_are_joined_by_name_whatever_their_order(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_sample_that_an_omic_lacks_is_masked_and_does_not_move_its_scale(tmp_p
     protein = found.train.values[:30, -4:]
     np.testing.assert_allclose(found.omics.means[-4:], protein.mean(0))
     np.testing.assert_allclose(found.omics.deviations[-4:], protein.std(0))
-    scaled = found.omics.scaled(found.train)
+    scaled = found.omics.scale(found.train)
     assert (scaled[30:, -4:] == 0).all()
     np.testing.assert_allclose(scaled[:30, -4:].std(0), 1, atol=1e-5)
 
@@ -53,7 +53,7 @@ def test_tables_without_any_names_are_joined_by_line(tmp_path: Path) -> None:
     (tmp_path / "names.csv").write_text("TP53\nBRCA1\nEGFR\n")
     first = {"path": str(tmp_path / "one.csv"), "features": str(tmp_path / "names.csv"), "name": "rna"}
     settings = {"train": [first, str(tmp_path / "two.csv")], "labels": str(tmp_path / "labels.csv"), "held": 0}
-    found = joining.prepare(config.build(OmicsConfig, settings))
+    found = sample_data.prepare(config.build(OmicsConfig, settings))
     assert found.omics.names == ("rna", "two")
     assert found.omics.features == (("TP53", "BRCA1", "EGFR"), ("two.1", "two.2", "two.3"))
     assert found.omics.classes == ("0", "1")
@@ -81,12 +81,12 @@ def test_every_sample_comes_once_in_an_epoch_and_rows_are_even(tmp_path: Path) -
 def test_files_are_known_by_their_features_by_name_or_by_order(tmp_path: Path) -> None:
     mrna, mirna, protein = cohorts.write(tmp_path)
     omics = prepared(tmp_path, held=0).omics
-    whole, _ = joining.given([mrna, mirna, protein], omics)
-    mixed, _ = joining.given([protein, mrna, f"mirna={mirna}"], omics)
+    whole, _ = sample_data.read_for_model([mrna, mirna, protein], omics)
+    mixed, _ = sample_data.read_for_model([protein, mrna, f"mirna={mirna}"], omics)
     assert np.array_equal(whole.values, mixed.values)
-    lacking, _ = joining.given([mirna], omics)
+    lacking, _ = sample_data.read_for_model([mirna], omics)
     assert lacking.present[0].tolist() == [False, True, False]
-    one, _ = joining.given([mrna, mirna, "sample=s7"], omics)
+    one, _ = sample_data.read_for_model([mrna, mirna, "sample=s7"], omics)
     assert one.names == ("s7",)
     assert np.array_equal(one.values[0, :11], whole.values[7, :11])
 
@@ -94,11 +94,11 @@ def test_files_are_known_by_their_features_by_name_or_by_order(tmp_path: Path) -
 def test_features_in_another_order_are_put_in_the_models(tmp_path: Path) -> None:
     paths = cohorts.write(tmp_path)
     omics = prepared(tmp_path, held=0).omics
-    whole, _ = joining.given(paths, omics)
+    whole, _ = sample_data.read_for_model(paths, omics)
     cells = [line.split(",") for line in Path(paths[0]).read_text().splitlines()]
     with gzip.open(tmp_path / "turned.csv.gz", "wt") as file:
         file.write("\n".join(",".join([row[0], *row[:0:-1]]) for row in cells))
-    turned, _ = joining.given([str(tmp_path / "turned.csv.gz"), *paths[1:]], omics)
+    turned, _ = sample_data.read_for_model([str(tmp_path / "turned.csv.gz"), *paths[1:]], omics)
     assert np.array_equal(whole.values, turned.values)
 
 
@@ -175,7 +175,7 @@ def test_labels_of_samples_in_no_table_are_counted_and_left_out(tmp_path: Path) 
         table.write_text(table.read_text().replace("s0,", "elsewhere,"))
     files = [{"path": str(tmp_path / "valid" / f"{omic}.csv")} for omic in cohorts.OMICS]
     both = prepared(tmp_path, valid=files, valid_labels=str(tmp_path / "labels.csv"))
-    assert both.strangers == ("nowhere",)
+    assert both.unmatched == ("nowhere",)
 
 
 def test_a_missing_number_is_named_with_its_column_and_remedy(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_columns_that_say_nothing_can_be_kept(tmp_path: Path) -> None:
     cohorts.write(tmp_path)
     column(tmp_path / "mirna.csv", 2, "7")
     found = prepared(tmp_path, columns="keep")
-    assert np.isfinite(found.omics.scaled(found.train)).all()
+    assert np.isfinite(found.omics.scale(found.train)).all()
 
 
 def test_files_that_do_not_fit_a_model_are_refused(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_files_that_do_not_fit_a_model_are_refused(tmp_path: Path) -> None:
     }
     for words, said in cases.items():
         with pytest.raises(ValueError) as caught:
-            joining.given(words, omics)
+            sample_data.read_for_model(words, omics)
         assert said in str(caught.value)
 
 
@@ -223,7 +223,7 @@ def test_a_sample_in_use_may_lack_all_omics_but_one(tmp_path: Path) -> None:
     omics = prepared(tmp_path, held=0).omics
     head, *rows = Path(protein).read_text().splitlines()
     Path(protein).write_text("\n".join([head, *rows[:30]]) + "\n")
-    found, _ = joining.given([protein, mrna], omics)
+    found, _ = sample_data.read_for_model([protein, mrna], omics)
     there = dict(zip(found.names, found.present.tolist(), strict=True))
     assert there["s0"] == [True, False, True]
     assert there["s30"] == [True, False, False]
@@ -236,8 +236,8 @@ def test_omics_with_the_same_features_must_be_named(tmp_path: Path) -> None:
     Path(mirna).write_text("\n".join([head, *(row.replace("0.", "1.") for row in rows)]) + "\n")
     omics = prepared(tmp_path, held=0).omics
     with pytest.raises(ValueError, match=r"mirna.csv:1: mrna and mirna have the same features: say which"):
-        joining.given([mirna, protein], omics)
-    found, _ = joining.given([f"mirna={mirna}", protein], omics)
+        sample_data.read_for_model([mirna, protein], omics)
+    found, _ = sample_data.read_for_model([f"mirna={mirna}", protein], omics)
     assert found.present[0].tolist() == [False, True, True]
 
 
@@ -248,10 +248,10 @@ def test_tables_by_line_need_as_many_lines(tmp_path: Path) -> None:
     tables = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
     settings = config.build(OmicsConfig, {"train": tables, "labels": str(tmp_path / "labels.csv")})
     with pytest.raises(ValueError, match=r"a.csv has 5 samples and .*b.csv 4: joined by line they need as many"):
-        joining.prepare(settings)
+        sample_data.prepare(settings)
     np.savetxt(tmp_path / "b.csv", np.random.default_rng(1).random((5, 3)), delimiter=",")
     with pytest.raises(ValueError, match=r"labels.csv has 4 labels for 5 samples"):
-        joining.prepare(settings)
+        sample_data.prepare(settings)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import regard
 from regard.cli import run
 from regard.tasks.omics import drawing
 from regard.tasks.omics import importance as importances
-from regard.tasks.omics import samples as joining
+from regard.tasks.omics import samples as sample_data
 from tests.tasks.omics import cohorts
 
 pytestmark = pytest.mark.unchecked  # whole runs
@@ -59,20 +59,20 @@ def test_the_features_that_tell_the_class_are_the_most_important_and_removing_th
     trained: tuple[Any, Path],
 ) -> None:
     model, place = trained
-    found = model.importance(model.joined(files(place)))
+    found = model.importance(model.join(files(place)))
     assert len(found) == sum(cohorts.OMICS.values())
     first = [each.name for each in found[:5]]
     assert {f"{omic}0" for omic in cohorts.OMICS} <= set(first), "which tell the class, among fifteen"
     samples = labelled(model, place)
     judged = importances.judge(model.model, samples, model.omics, top=3, draws=10)
-    assert judged.without < judged.whole - 0.1
+    assert judged.without_top < judged.all_features - 0.1
     assert judged.believable
-    assert judged.without < min(judged.drawn)
+    assert judged.without_top < min(judged.without_random)
 
 
 def labelled(model: Any, place: Path) -> Any:
-    found, tables = joining.given(files(place), model.omics)
-    return joining.labelled(found, tables, labels(place), model.omics)
+    found, tables = sample_data.read_for_model(files(place), model.omics)
+    return sample_data.add_labels(found, tables, labels(place), model.omics)
 
 
 def test_what_features_add_to_a_module_along_it_is_all_of_its_length(trained: tuple[Any, Path]) -> None:
@@ -80,9 +80,9 @@ def test_what_features_add_to_a_module_along_it_is_all_of_its_length(trained: tu
     if model.model.config.name != "moma":
         pytest.skip("a model without modules")
     samples = labelled(model, place)
-    values, present = torch.from_numpy(model.omics.scaled(samples)), torch.from_numpy(samples.present)
+    values, present = torch.from_numpy(model.omics.scale(samples)), torch.from_numpy(samples.present)
     for omic, size in enumerate(cohorts.OMICS.values()):
-        _, added = drawing.pulls(model.model, values, present, omic)
+        _, added = drawing.module_contributions(model.model, values, present, omic)
         assert added.shape == (size, 2)
         assert torch.allclose(added.sum(0), torch.tensor([1.0, 0.0]), atol=1e-4)
 
@@ -106,7 +106,7 @@ def test_a_look_shows_modules_or_omics_and_only_those_that_are_there(trained: tu
 
 def test_a_feature_that_pulls_a_module_back_is_in_the_picture() -> None:
     axes = Figure().subplots()
-    drawing._arrows(axes, torch.tensor([[0.5, 0.1], [-0.4, -0.3]]), ["on", "back"])
+    drawing._draw_arrows(axes, torch.tensor([[0.5, 0.1], [-0.4, -0.3]]), ["on", "back"])
     left, right = axes.get_xlim()
     assert left < -0.4 < 0.5 < right
 

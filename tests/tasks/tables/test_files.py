@@ -25,7 +25,7 @@ def settings(path: str, **changes) -> TableConfig:
 
 def test_columns_have_mean_0_and_deviation_1_where_something_is_learnt_from(tmp_path):
     found = tables.prepare(settings(table(tmp_path)))
-    scaled = found.columns.scaled(found.train.inputs)
+    scaled = found.columns.scale(found.train.inputs)
     np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-6)
     np.testing.assert_allclose(scaled.std(0), 1, atol=1e-6)
     assert len(found.train) + len(found.valid) == 50

@@ -13,7 +13,7 @@ from regard import checkpoint, config, recipe
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, TableConfig
-from regard.tasks.tables.task import Predictor, Regression, RegressionRecipe, judged, linear
+from regard.tasks.tables.task import Predictor, Regression, RegressionRecipe, score_linear_baseline, score_numbers
 from regard.training.task import Task
 from tests.documents import ROOT
 from tests.tasks.small import by_heart, halves_add_up
@@ -65,7 +65,7 @@ def test_without_hidden_layers_it_finds_what_least_squares_finds_in_closed_form(
     rows = [{"a": 1.0, "b": 2.0}, {"a": -4.0, "b": 50.0}]
     wanted = [weights @ (row["a"], row["b"], 1) for row in rows]
     np.testing.assert_allclose([answer.value for answer in predictor.predict(rows)], wanted, atol=0.02)
-    scores = linear(train, task.tables.valid, columns)
+    scores = score_linear_baseline(train, task.tables.valid, columns)
     assert outcome.metrics["r2"] == pytest.approx(scores["r2"], abs=1e-4)
     assert outcome.metrics["mae"] == pytest.approx(scores["mae"], rel=0.02)
 
@@ -75,15 +75,15 @@ def test_the_closed_form_is_that_of_the_normal_equations(path):
     train, valid = task.tables.train, task.tables.valid
     design, other = (np.column_stack([rows.inputs, np.ones(len(rows))]) for rows in (train, valid))
     answers = other @ np.linalg.solve(design.T @ design, design.T @ train.targets)
-    for name, value in judged(answers, valid.targets).items():
-        assert linear(train, valid, task.tables.columns)[name] == pytest.approx(value, rel=1e-4)
+    for name, value in score_numbers(answers, valid.targets).items():
+        assert score_linear_baseline(train, valid, task.tables.columns)[name] == pytest.approx(value, rel=1e-4)
 
 
 def test_scores_are_computed_as_said():
     truths, answers = np.array([1.0, 2.0, 3.0, 6.0]), np.array([1.0, 3.0, 3.0, 4.0])
-    assert judged(answers, truths) == {"r2": pytest.approx(1 - 5 / 14), "mae": pytest.approx(0.75)}
-    assert judged(truths, truths) == {"r2": 1.0, "mae": 0.0}
-    assert judged(np.full(4, 3.0), truths)["r2"] == 0.0
+    assert score_numbers(answers, truths) == {"r2": pytest.approx(1 - 5 / 14), "mae": pytest.approx(0.75)}
+    assert score_numbers(truths, truths) == {"r2": 1.0, "mae": 0.0}
+    assert score_numbers(np.full(4, 3.0), truths)["r2"] == 0.0
 
 
 def test_a_row_costs_its_squared_error_in_deviations(path):
@@ -110,7 +110,7 @@ def test_classes_that_no_line_parts_are_told_by_a_hidden_layer(path, tmp_path):
         recipe.settings(changed, "training.steps=300", "model.dropout=0"), out=tmp_path / "run", quiet=True
     )
     task = made(path, target="sign", predicts="class")
-    assert linear(task.tables.train, task.tables.valid, task.tables.columns)["accuracy"] < 0.7
+    assert score_linear_baseline(task.tables.train, task.tables.valid, task.tables.columns)["accuracy"] < 0.7
     assert outcome.metrics["accuracy"] > 0.85
     predictor = regard.load(tmp_path / "run", device="cpu")
     [answer] = predictor.predict([{"a": 8.0, "b": 40.0}])

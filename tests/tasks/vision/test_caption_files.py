@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.tasks.recognition import understood
+from regard.tasks.recognition import choose_task
 from regard.tasks.vision.captions.files import CAPTION, CaptionFile, shelve
 from regard.training.task import Given
 from tests.data.pictures.drawing import fill
@@ -111,8 +111,8 @@ def test_names_of_a_split_without_caption_are_named(photos, tmp_path):
 
 
 def test_files_are_recognised_and_labels_are_not_captions(photos, tmp_path):
-    assert understood(Given((str(photos / "captions.csv"),)))[0] == "captions"
+    assert choose_task(Given((str(photos / "captions.csv"),)))[0] == "captions"
     (tmp_path / "token.txt").write_text("a.jpg#0\tA dog .\na.jpg#1\tDogs .\n")
-    assert understood(Given((str(tmp_path / "token.txt"),)))[0] == "captions"
+    assert choose_task(Given((str(tmp_path / "token.txt"),)))[0] == "captions"
     (tmp_path / "labels.csv").write_text("path,label\na.jpg,dog\nb.jpg,cat\n")
-    assert understood(Given((str(tmp_path / "labels.csv"),)))[0] == "pictures"
+    assert choose_task(Given((str(tmp_path / "labels.csv"),)))[0] == "pictures"

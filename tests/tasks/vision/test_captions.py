@@ -63,7 +63,7 @@ def test_the_loss_is_the_likelihood_alone_and_the_rest_has_only_a_gradient(photo
     if attention == "soft":
         more = 2.0 * (1 - (looks.weights * real[..., None]).sum(1)).pow(2).sum()
     else:
-        ahead = torch.stack([real[:, t:].sum(1) for t in range(real.shape[1])], 1) * learner.model.expected
+        ahead = torch.stack([real[:, t:].sum(1) for t in range(real.shape[1])], 1) * learner.model.expected_loss
         drawn = score_function(costs, looks.log_probability * real, baseline=ahead).sum()
         more = 1.5 * drawn - 0.1 * (looks.entropy * real).sum()
     wanted = torch.autograd.grad(costs.sum() + more, learner.parts()["model"], allow_unused=True)

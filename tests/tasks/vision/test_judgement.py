@@ -141,8 +141,10 @@ def test_a_box_in_a_grid_is_drawn_at_the_level_that_is_best_for_others(
 ) -> None:
     drawn_at = list[float]()
     monkeypatch.setattr(measures, "LEVELS", (0.2, 0.9))
-    boxed = measures.boxed
-    monkeypatch.setattr(measures, "boxed", lambda maps, level=0.5: drawn_at.append(level) or boxed(maps, level))
+    bounding_boxes = measures.bounding_boxes
+    monkeypatch.setattr(
+        measures, "bounding_boxes", lambda maps, level=0.5: drawn_at.append(level) or bounding_boxes(maps, level)
+    )
     colours.judge_maps(painted(tmp_path / "squares.npz"), grids=4, singles=1)
     assert set(drawn_at) == {0.2, 0.9}, "in grids and in pictures with boxes"
 

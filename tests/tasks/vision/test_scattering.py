@@ -206,7 +206,7 @@ def test_a_map_of_a_crop_lies_on_the_picture_where_the_crop_does(run: Path) -> N
         transformer.identity.copy_(torch.tensor([0.5, 0, -0.5, 0, 0.5, 0.5]))  # the lower left quarter
     maps = torch.zeros(1, *model.grid)
     maps[0, 0, -1] = 1.0  # its upper right corner, in the middle of the picture
-    found = model.laid(maps, torch.randn(1, 1, 32, 32))[0]
+    found = model.project_maps(maps, torch.randn(1, 1, 32, 32))[0]
     assert found.shape == model.field == (16, 16)
     row, column = divmod(int(found.argmax()), 16)
     assert (row, column) in [(8, 7)]

@@ -45,7 +45,7 @@ def test_scores_are_those_of_gensims_evaluation(theirs, tmp_path):
     agreed = some().agreement(word_benchmarks.read_similarity(str(pairs)))
     assert agreed.rho == pytest.approx(theirs.evaluate_word_pairs(str(pairs))[1][0])
     [section] = some().analogies(word_benchmarks.read_analogies(str(questions)))
-    assert (section.known, section.asked) == (7, 8)
+    assert (section.known_count, section.asked_count) == (7, 8)
     assert section.share == pytest.approx(theirs.evaluate_word_analogies(str(questions))[0])
 
 
@@ -76,8 +76,8 @@ def test_capitals_are_forgiven_and_an_unknown_word_gets_a_hint():
 
 def test_nothing_known_is_no_score():
     found = some().agreement([("a", "b", 1.0), ("c", "d", 2.0)])
-    assert (found.known, found.asked) == (0, 2)
+    assert (found.known_count, found.asked_count) == (0, 2)
     assert np.isnan(found.rho)
     [section] = some().analogies({"x": [("a", "b", "c", "d")]})
-    assert (section.right, section.known) == (0, 0)
+    assert (section.right, section.known_count) == (0, 0)
     assert np.isnan(section.share)

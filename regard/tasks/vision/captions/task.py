@@ -238,7 +238,7 @@ class Captions(Task):
     def after_update(self, loss: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
         """What a token cost in a step, which hard attention expects of the next one."""
         if isinstance(self.model.config, CaptionerConfig) and self.model.config.attention == "hard":
-            self.model.heed(loss, veto=veto)
+            self.model.update_expected_loss(loss, veto=veto)
 
     def _costs(
         self, batch: CaptionBatch, part: Part, *, smoothing: float = 0.0
@@ -268,7 +268,7 @@ class Captions(Task):
             spent = (looks.weights * real[..., None]).sum(1)
             more = more + aims.doubly * (1 - spent).pow(2).sum()
         if looks.log_probability is not None and looks.entropy is not None:
-            ahead = real.flip(1).cumsum(1).flip(1) * self.model.expected
+            ahead = real.flip(1).cumsum(1).flip(1) * self.model.expected_loss
             drawn = score_function(costs, looks.log_probability * real, baseline=ahead)
             more = more + aims.reinforce * drawn.sum() - aims.entropy * (looks.entropy * real).sum()
         return more

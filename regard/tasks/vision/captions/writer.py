@@ -38,7 +38,7 @@ from regard.metrics.captions import NOTE, score_captions
 from regard.metrics.scores import Judged, Scores
 from regard.models.inference import ENOUGH, Ready, pays
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
-from regard.tasks.trained import Face, blind, described, revived
+from regard.tasks.trained import Face, describe_model, load_model, no_attention_error
 from regard.tasks.vision.captions.files import CaptionFile
 from regard.tasks.vision.captions.preparing import read
 from regard.tasks.vision.captions.removing import curves
@@ -97,7 +97,7 @@ class CaptionWriter(Face):
     remembers: ClassVar[bool] = True
     Options: ClassVar[type] = CaptionOptions
     LookOptions: ClassVar[type] = CaptionOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class CaptionWriter(Face):
         known = checkpoint.config
         name = "/".join(checkpoint.directory.absolute().parts[-2:])
         decoding = config.build(CaptionOptions, known.get("decoding") or {}, where="decoding")
-        return cls(revived(checkpoint, device), read_tokenizer(checkpoint), known["data"], decoding, name)
+        return cls(load_model(checkpoint, device), read_tokenizer(checkpoint), known["data"], decoding, name)
 
     @property
     def inputs(self) -> Inputs:
@@ -217,7 +217,7 @@ class CaptionWriter(Face):
     def look(self, given: Given, **options: Any) -> Trace:
         """Write about one picture and keep where the winning beam looked before each word."""
         if not any(isinstance(module, Tap) for module in self.model.decoder.modules()):
-            raise blind(self, "train with model.attention=soft")
+            raise no_attention_error(self, "train with model.attention=soft")
         picture, settings = opened([given], self.shape, patch=self.patch), self.settings(**options)
         regions = self._read(torch.from_numpy(picture))
         with watch(self.model) as seen:

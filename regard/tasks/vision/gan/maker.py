@@ -21,7 +21,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import LABEL, InputKind, Inputs, list_inputs
-from regard.tasks.trained import DirectAnswers, Extra, blind, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, Extra, describe_model, load_model, no_attention_error, resolve_options
 from regard.tasks.vision.gan.task import as_bytes
 from regard.tasks.vision.opening import patches
 
@@ -77,7 +77,7 @@ class PictureMaker(DirectAnswers):
     input_kind: ClassVar[InputKind] = LABEL
     Options: ClassVar[type] = MakerOptions
     LookOptions: ClassVar[type] = MakerOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Any, classes: list[str], data: Mapping[str, Any], name: str = "generator") -> None:
         self.model, self.classes, self.data, self.name = model, classes, data, name
@@ -88,7 +88,7 @@ class PictureMaker(DirectAnswers):
         """The one a checkpoint directory holds."""
         known = checkpoint.config
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), [str(each) for each in known["labels"]], known["data"], name)
+        return cls(load_model(checkpoint, device), [str(each) for each in known["labels"]], known["data"], name)
 
     @property
     def inputs(self) -> Inputs:
@@ -117,7 +117,7 @@ class PictureMaker(DirectAnswers):
 
         Pictures of one number are made of the same noise, whatever their label.
         """
-        seed = chosen(self, options).seed
+        seed = resolve_options(self, options).seed
         named = self.classes if labels is None else list_inputs(labels, LABEL, verb=self.verb)
         asked = [self.parse(label) for label in named]
         if count < 1:
@@ -167,7 +167,7 @@ class PictureMaker(DirectAnswers):
     def look(self, given: str | None = None, *, seed: int = 0) -> Trace:
         """Make a picture and keep where five of its places looked; the label is chosen by the seed if not given."""
         if self.model.generator.attention is None:
-            raise blind(self, "train one with model.attention=true")
+            raise no_attention_error(self, "train one with model.attention=true")
         label = self.classes[seed % len(self.classes)] if given is None else self.parse(given)
         noise, number = self.noise(1, seed), torch.tensor([self.classes.index(label)])
         with watch(self.model.generator) as seen:

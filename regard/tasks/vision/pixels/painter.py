@@ -33,7 +33,7 @@ from regard.metrics.scores import Scores
 from regard.metrics.significance import mean_statistics
 from regard.models.inference import Ready
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, check_input
-from regard.tasks.trained import DirectAnswers, Extra, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, Extra, describe_model, load_model, resolve_options
 from regard.tasks.vision.opening import Given, called, unfolded
 from regard.tasks.vision.pixels import controls, preparing
 from regard.tasks.vision.pixels.task import as_file, chunks, nats
@@ -104,7 +104,7 @@ class Painter(DirectAnswers):
     input_kind: ClassVar[InputKind] = PICTURE
     Options: ClassVar[type] = DrawingConfig
     LookOptions: ClassVar[type] = RowOptions
-    __repr__ = described
+    __repr__ = describe_model
 
     def __init__(self, model: Any, alphabet: Alphabet, file: Mapping[str, Any], name: str = "painter") -> None:
         self.model, self.alphabet, self.file, self.name = model, alphabet, dict(file), name
@@ -113,7 +113,7 @@ class Painter(DirectAnswers):
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Painter:
         """The one a checkpoint directory holds."""
-        data, model = checkpoint.config["data"], revived(checkpoint, device)
+        data, model = checkpoint.config["data"], load_model(checkpoint, device)
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         alphabet = Alphabet(int(data["size"]), int(data["channels"]), preparing.read_palette(data))
         known = model.config
@@ -146,7 +146,7 @@ class Painter(DirectAnswers):
 
     def draw(self, given: Given | None = None, **options: Any) -> list[Drawn]:
         """Pictures that begin as this one does, or without one, as the model likes."""
-        how = chosen(self, options)
+        how = resolve_options(self, options)
         rows, kept = 0, list[int]()
         if given is not None:
             check_input(given, PICTURE, verb=self.verb)

@@ -9,7 +9,7 @@ import pytest
 from regard import config
 from regard.data.readers import TextFile
 from regard.data.tokenizers.units import UnitsConfig
-from regard.tasks.language.streams import Lanes, Stream, StreamConfig, prepare, read
+from regard.tasks.rnn_lm.streams import Lanes, Stream, StreamConfig, prepare, read
 
 CHARACTERS = UnitsConfig()
 

@@ -24,8 +24,8 @@ from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLMConfig
 from regard.tasks.card import card
-from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
-from regard.tasks.language.writer import LANE_STATE, Writer, measure_surprise, register_lane_state, sum_cross_entropy
+from regard.tasks.rnn_lm.streams import Lanes, StreamConfig, Texts, prepare
+from regard.tasks.rnn_lm.writer import LANE_STATE, Writer, measure_surprise, register_lane_state, sum_cross_entropy
 from regard.tasks.writing import WritingConfig
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig

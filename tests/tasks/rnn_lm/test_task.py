@@ -13,9 +13,9 @@ import regard
 from regard import checkpoint, recipe
 from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLM, RecurrentLMConfig
-from regard.tasks.language.streams import StreamConfig, prepare
-from regard.tasks.language.task import Language, LanguageRecipe
-from regard.tasks.language.writer import LANE_STATE, measure_surprise
+from regard.tasks.rnn_lm.streams import StreamConfig, prepare
+from regard.tasks.rnn_lm.task import Language, LanguageRecipe
+from regard.tasks.rnn_lm.writer import LANE_STATE, measure_surprise
 from regard.training.loop import TrainingConfig
 from regard.training.task import Task
 from tests.documents import ROOT
@@ -115,7 +115,7 @@ def test_the_held_out_text_is_measured_in_one_pass(monkeypatch):
     features, _ = task.model(torch.cat([torch.tensor([task.texts.tokenizer.end]), tokens[:-1]])[None])
     nats = F.cross_entropy(task.model.logits(features)[0], tokens, reduction="sum")
     task.model.train()
-    monkeypatch.setattr("regard.tasks.language.writer.SPAN", 7)
+    monkeypatch.setattr("regard.tasks.rnn_lm.writer.SPAN", 7)
     found = measure_surprise(task.model, task.texts.valid)
     assert task.model.training
     assert found.nats == pytest.approx(nats.item(), rel=1e-5)

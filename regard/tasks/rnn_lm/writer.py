@@ -21,10 +21,10 @@ from regard.interpret.trace import Trace
 from regard.metrics.likelihood import linear_cross_entropy
 from regard.metrics.scores import Scores
 from regard.models.lstm import RecurrentLM
-from regard.tasks.language import streams
-from regard.tasks.language.streams import Stream
+from regard.tasks.rnn_lm import streams
+from regard.tasks.rnn_lm.streams import Stream
 from regard.tasks.surprise import Surprise, total
-from regard.tasks.trained import blind, revived
+from regard.tasks.trained import load_model, no_attention_error
 from regard.tasks.writing import Writes, WritingConfig
 
 LANE_STATE = "carried"  # the buffer in which training keeps the state of every lane
@@ -44,7 +44,7 @@ class Writer(Writes):
         how = config.build(UnitsConfig, read_text_settings(settings["tokenizer"]), where="tokenizer")
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
-        return cls(revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name)
+        return cls(load_model(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name)
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
         """How much text files surprise the model."""
@@ -61,7 +61,7 @@ class Writer(Writes):
 
     def look(self, text: str, **options: Any) -> Trace:
         """There is nothing to look at in a recurrent network."""
-        raise blind(self, "it is recurrent; train a model with attention")
+        raise no_attention_error(self, "it is recurrent; train a model with attention")
 
     @property
     def opening(self) -> list[int]:
