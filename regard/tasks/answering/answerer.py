@@ -24,21 +24,21 @@ from regard.data.tokenizers import Tokenizer
 from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
-from regard.tasks.answering import files
-from regard.tasks.answering.files import Question, QuestionFile
-from regard.tasks.answering.scoring import scores
-from regard.tasks.answering.spans import Best, Told, best
-from regard.tasks.answering.windows import Passage, PassageConfig, Reader, Window
+from regard.tasks.answering.files import MAX_LINE_BYTES, QuestionFile, read_questions
+from regard.tasks.answering.questions import Question, parse_question
+from regard.tasks.answering.scoring import score_replies
+from regard.tasks.answering.spans import BestSpan, WindowLogits, best_span
+from regard.tasks.answering.windows import Passage, PassageConfig, PassageEncoder, Window
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
-from regard.tasks.labels.formats import Laid
-from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
+from regard.tasks.labels.input_format import EncodedText
+from regard.tasks.labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.trained import chosen, revived
 from regard.training.task import Spread, alone
 
-TYPED = 'write them with a tab between, or as {"question": "...", "context": "..."}'
-NONE = "(no answer)"
-ASKED = InputKind(
+INPUT_REMEDY = 'write them with a tab between, or as {"question": "...", "context": "..."}'
+NO_ANSWER = "(no answer)"
+QUESTION_IN_CONTEXT = InputKind(
     "question-in-context",
     "a pair of a question and its context",
     "such pairs",
@@ -47,7 +47,7 @@ ASKED = InputKind(
     example="Where does Ann live?\tAnn lives in Rome.",
     schema=PAIR.schema,
 )
-GROUP = 8 * BUDGET  # tokens of questions that are answered together
+GROUP_TOKENS = 8 * BATCH_TOKENS  # tokens of questions that are answered together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class Reply:
     """The probability that there is no answer."""
 
     def __str__(self) -> str:
-        return f"{NONE if self.answer is None else self.answer}\t{self.probability:.3f}"
+        return f"{NO_ANSWER if self.answer is None else self.answer}\t{self.probability:.3f}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -82,20 +82,20 @@ class Reply:
         return {"question": self.question, **where, **chances}
 
 
-class Answerer(Labels):
+class Answerer(TextLabeller):
     """Finds the answer to a question in a text."""
 
     file = QuestionFile  # type: ignore[assignment]
     task: ClassVar[str] = "question-answering"
     verb: ClassVar[str] = "ask"
     kind: ClassVar[str] = "a model of question answering"
-    input_kind: ClassVar[InputKind] = ASKED
+    input_kind: ClassVar[InputKind] = QUESTION_IN_CONTEXT
     Options: ClassVar[type] = AnsweringOptions
     pairs: ClassVar[bool] = True
 
     def __init__(self, model: Any, tokenizer: Tokenizer, data: dict[str, Any], name: str = "answerer") -> None:
         super().__init__(model, tokenizer, [], data, name)
-        self.reader = Reader(tokenizer, self.style, data["window"], data["stride"])
+        self.reader = PassageEncoder(tokenizer, self.style, data["window"], data["stride"])
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Answerer:
@@ -113,17 +113,21 @@ class Answerer(Labels):
 
     def parse(self, text: str) -> Question:
         """A question and its context with a tab between them, or an object of JSON."""
-        return _typed(text, "the input")
+        return _parse_question(text, "the input")
 
     def read(self, path: Path) -> list[Question]:
         """The questions of a file: SQuAD's JSON, JSON lines, or a question and its context in each line."""
         name = str(path)
         if is_json(name) or suffix(name) == ".json":
-            return files.read([QuestionFile(path=name)], 0.0, told=False).questions
+            return read_questions([QuestionFile(path=name)], 0.0, told=False).questions
         if suffix(name) == ".csv" or (suffix(name) == ".tsv" and _has_heading(name)):
-            return _questions_of_table(name)
-        every = enumerate(lines(name, longest=files.WHOLE), start=1)
-        found = [_typed(_text(line, f"{name}:{n}"), f"{name}:{n}") for n, line in every if (line or b"").strip()]
+            return _read_table(name)
+        every = enumerate(lines(name, longest=MAX_LINE_BYTES), start=1)
+        found = [
+            _parse_question(_decode_line(line, f"{name}:{n}"), f"{name}:{n}")
+            for n, line in every
+            if (line or b"").strip()
+        ]
         if not found:
             raise ValueError(f"{name} is empty: give a file with at least one question")
         return found
@@ -134,23 +138,28 @@ class Answerer(Labels):
 
     def ask(self, questions: Any, **options: Any) -> list[Reply]:
         """The answer to each question, given as pairs of a question and its context."""
-        listed = list_inputs(questions, ASKED, verb=self.verb)
-        every = [one if isinstance(one, Question) else _pair(one, f"question {n}") for n, one in enumerate(listed, 1)]
+        listed = list_inputs(questions, QUESTION_IN_CONTEXT, verb=self.verb)
+        every = [
+            one if isinstance(one, Question) else _question_of_pair(one, f"question {n}")
+            for n, one in enumerate(listed, 1)
+        ]
         passages = list(self.reader.passages(every))
-        return [reply(passage, found) for passage, found in zip(passages, self.best(passages, **options), strict=True)]
+        return [
+            make_reply(passage, found) for passage, found in zip(passages, self.best(passages, **options), strict=True)
+        ]
 
-    def best(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[Best]:
+    def best_span(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[BestSpan]:
         """The likeliest answers, those to some questions by each of the processes."""
         how = chosen(self, options)
         most, always = how.answer or self.data["answer"], how.always
 
         def answered(group: list[int]) -> list[Any]:
             some = [passages[number] for number in group]
-            return [best(told, one, most, always=always) for told, one in zip(self._told(some), some, strict=True)]
+            return [best_span(told, one, most, always=always) for told, one in zip(self._told(some), some, strict=True)]
 
         sizes = [sum(len(window.laid.tokens) for window in one.windows) for one in passages]
-        found = answer_by_length(sizes, answered, budget=GROUP, spread=spread)
-        return [Best(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
+        found = answer_by_length(sizes, answered, budget=GROUP_TOKENS, spread=spread)
+        return [BestSpan(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
 
     def evaluate(  # type: ignore[override]
         self,
@@ -166,33 +175,33 @@ class Answerer(Labels):
         """
         check_files(self, paths, "questions about texts")
         named, setting = [QuestionFile(path=str(path)) for path in paths], "-s first_occurrence"
-        read = files.read(named, 0.0, first_occurrence=first_occurrence, setting=setting)
+        read = read_questions(named, 0.0, first_occurrence=first_occurrence, setting=setting)
         found = read.questions
         passages = list(self.reader.passages(found))
         every = self.best(passages, answer=answer, always=always)
-        answers = [reply(*each).answer or "" for each in zip(passages, every, strict=True)]
-        scored = scores(name or self.name, self.task, found, answers, [one.loss for one in every])
+        answers = [make_reply(*each).answer or "" for each in zip(passages, every, strict=True)]
+        scored = score_replies(name or self.name, self.task, found, answers, [one.loss for one in every])
         return replace(scored, notes=[*scored.notes, *(note for tally in read.tallies for note in tally.notes)])
 
     def look(self, given: Question) -> Trace:
         """Answer a question and keep where the model looked, in the window that has the answer."""
         [passage] = self.reader.passages([given])
         [found] = self.best([passage])
-        replied = reply(passage, found)
+        replied = make_reply(passage, found)
         window = passage.windows[self._telling(passage, found)]
         laid = window.laid
         _, weights = self._watched(laid)
-        items = {"source": self._items(laid.tokens, []), LABEL: [Item(replied.answer or NONE, word=0)]}
+        items = {"source": self._items(laid.tokens, []), LABEL_ITEMS: [Item(replied.answer or NO_ANSWER, word=0)]}
         facts = {
             "text": given.question,
-            "answer": replied.answer or NONE,
+            "answer": replied.answer or NO_ANSWER,
             "probability": round(replied.probability, 6),
             "no_answer": round(replied.none, 6),
             "characters": [replied.start, replied.end],
         }
         return self._traced(laid, weights, items, facts)
 
-    def _telling(self, passage: Passage, found: Best) -> int:
+    def _telling(self, passage: Passage, found: BestSpan) -> int:
         """The window that is surest of an answer; without one, the first."""
         if found.span is None:
             return 0
@@ -205,20 +214,20 @@ class Answerer(Labels):
         return max(range(len(odds)), key=odds.__getitem__)
 
     @torch.no_grad()
-    def _told(self, passages: Sequence[Passage]) -> list[list[Told]]:
+    def _told(self, passages: Sequence[Passage]) -> list[list[WindowLogits]]:
         """What the model says of all windows; those of a length are read together, whichever questions they are of."""
         windows = [window for passage in passages for window in passage.windows]
 
-        def answer(batch: list[int]) -> list[Told]:
+        def answer(batch: list[int]) -> list[WindowLogits]:
             some = [windows[number] for number in batch]
             logits = self._probabilities([window.laid for window in some])
-            return [_of(window, scores) for window, scores in zip(some, logits, strict=True)]
+            return [_context_logits(window, scores) for window, scores in zip(some, logits, strict=True)]
 
-        every = iter(answer_by_length([len(window.laid.tokens) for window in windows], answer, budget=BUDGET))
+        every = iter(answer_by_length([len(window.laid.tokens) for window in windows], answer, budget=BATCH_TOKENS))
         return [[next(every) for _ in passage.windows] for passage in passages]
 
     @torch.no_grad()
-    def _probabilities(self, texts: Sequence[Laid]) -> list[Float[Tensor, "..."]]:
+    def _probabilities(self, texts: Sequence[EncodedText]) -> list[Float[Tensor, "..."]]:
         """Logits of first and last at every token; a softmax is over tokens here."""
         return list(self._scores(texts).float().cpu().split([len(one.tokens) for one in texts]))
 
@@ -227,7 +236,7 @@ class Answerer(Labels):
         return []
 
 
-def reply(passage: Passage, found: Best) -> Reply:
+def make_reply(passage: Passage, found: BestSpan) -> Reply:
     """An answer in the characters of its context."""
     question, context = passage.question.question, passage.question.context
     if found.span is None:
@@ -236,23 +245,23 @@ def reply(passage: Passage, found: Best) -> Reply:
     return Reply(question, context[start:end], start, end, found.probability, found.none)
 
 
-def _of(window: Window, scores: Float[Tensor, "token 2"]) -> Told:
+def _context_logits(window: Window, scores: Float[Tensor, "token 2"]) -> WindowLogits:
     part = scores[window.begin : window.begin + window.size]
-    return Told(part[:, 0].tolist(), part[:, 1].tolist(), float(scores[window.none].sum()))
+    return WindowLogits(part[:, 0].tolist(), part[:, 1].tolist(), float(scores[window.none].sum()))
 
 
-def _typed(text: str, place: str) -> Question:
+def _parse_question(text: str, place: str) -> Question:
     """A question and its context as somebody types them."""
     if text.lstrip().startswith("{"):
         try:
             record = json.loads(text)
         except (ValueError, RecursionError):
-            raise ValueError(f"{place}: invalid JSON, {text.strip()[:60]!r}: {TYPED}") from None
-        return files.asked(record, place)
+            raise ValueError(f"{place}: invalid JSON, {text.strip()[:60]!r}: {INPUT_REMEDY}") from None
+        return parse_question(record, place)
     question, tab, context = text.partition("\t")
     if not tab:
-        raise ValueError(f"{place}: {text.strip()[:60]!r} is a question without its context: {TYPED}")
-    return files.asked({"question": question, "context": context}, place)
+        raise ValueError(f"{place}: {text.strip()[:60]!r} is a question without its context: {INPUT_REMEDY}")
+    return parse_question({"question": question, "context": context}, place)
 
 
 def _has_heading(name: str) -> bool:
@@ -261,7 +270,7 @@ def _has_heading(name: str) -> bool:
     return {"question", "context"} <= {cell.strip().lower() for cell in first.split("\t")}
 
 
-def _questions_of_table(name: str) -> list[Question]:
+def _read_table(name: str) -> list[Question]:
     """The questions and contexts of a table, by the names of its columns or the only two that it has."""
     tally = LineReport()
     rows = list(read_rows(name, tally))
@@ -275,21 +284,21 @@ def _questions_of_table(name: str) -> list[Question]:
     for line, row in rows[headed:]:
         if not max(places) < len(row) <= len(first):
             raise ValueError(f"{name}:{line}: {describe_width(row, first)}")
-        found.append(files.asked({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
+        found.append(parse_question({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
     if not found:
         raise ValueError(f"{name} holds no question below its heading: give a file with at least one")
     return found
 
 
-def _pair(given: Any, place: str) -> Question:
+def _question_of_pair(given: Any, place: str) -> Question:
     try:
         question, context = given
     except (TypeError, ValueError):
         raise ValueError(f"{place}: give a pair of a question and its context, not {str(given)[:60]!r}") from None
-    return files.asked({"question": question, "context": context}, place)
+    return parse_question({"question": question, "context": context}, place)
 
 
-def _text(line: bytes | None, place: str) -> str:
+def _decode_line(line: bytes | None, place: str) -> str:
     try:
         return (line or b"").decode("utf-8")
     except UnicodeDecodeError:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,50 +20,15 @@ from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data.holdout import count_to_hold_out, hold_out, sentence, text_keys
 from regard.data.line_report import file_list
-from regard.data.readers import SURROGATES, Refusal, lines, suffix
+from regard.data.readers import Refusal, lines, suffix
 from regard.data.source_file import SourceFile, Unit
 from regard.data.training_sample import warn_of_shared
+from regard.tasks.answering.questions import FORMATS, AmbiguousAnswer, Question, parse_record, place_first_occurrences
 from regard.tasks.labels.files import ExamplesConfig
 
-REMEMBERED = 5  # places named of many
-SHOWN = 60  # characters of a text in a message
-WHOLE = 1 << 31  # bytes of a file that is one line
-FORMS = (
-    'an object with "question", "context" and "answers": {"text": [...], "answer_start": [...]} in each line, or the '
-    'JSON of SQuAD, {"data": [{"paragraphs": [...]}]}'
-)
-
-
-class Marked(NamedTuple):
-    """An answer, and where it begins in its context; an empty one says that there is none."""
-
-    text: str
-    start: int
-
-    @property
-    def end(self) -> int:
-        """The character after its last one."""
-        return self.start + len(self.text)
-
-
-class Question(NamedTuple):
-    """A question about a text, with what people answered; None where nobody said."""
-
-    question: str
-    context: str
-    answers: tuple[Marked, ...] | None
-    place: str
-    """Where it stands: `file.jsonl:7`, or `squad.json, article 1, paragraph 2, question 3`."""
-
-    @property
-    def right(self) -> list[str]:
-        """All answers that count as right; one without any has the empty one."""
-        return [answer.text for answer in self.answers or ()] or [""]
-
-    @property
-    def wanted(self) -> Marked:
-        """The answer that is learnt: the first."""
-        return (self.answers or (Marked("", 0),))[0]
+MAX_PLACES = 5  # places named of many
+MAX_LINE_BYTES = 1 << 31  # bytes of a file that is one line
+LEVELS = (("data", "article"), ("paragraphs", "paragraph"), ("qas", "question"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +74,7 @@ class QuestionsConfig(ExamplesConfig):
 
 
 @dataclass
-class Tally:
+class QuestionReport:
     """The fate of every question of a file."""
 
     file: str
@@ -125,13 +90,13 @@ class Tally:
     def refuse(self, place: str, reason: str) -> None:
         """A question that cannot be used."""
         self.refused += 1
-        if len(self.first) < REMEMBERED:
+        if len(self.first) < MAX_PLACES:
             self.first.append(f"{place}: {reason}")
 
     def check(self, share: float, first: str) -> None:
         """Stop when nothing can be used or more than this share of the questions is bad; `first` takes first places."""
         if not self.read:
-            raise ValueError(f"{self.file} has no question in it: give {FORMS}")
+            raise ValueError(f"{self.file} has no question in it: give {FORMATS}")
         if self.refused > share * self.read or self.refused == self.read:
             allowed = f", more than the allowed {share:.2%}" if share else ""
             remedies = ["mend them"]
@@ -162,12 +127,12 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Found:
+class QuestionSet:
     """The questions of some files, and what became of them."""
 
     files: tuple[str, ...]
     questions: list[Question]
-    tallies: list[Tally]
+    tallies: list[QuestionReport]
 
     @property
     def summary(self) -> list[str]:
@@ -175,36 +140,36 @@ class Found:
         return [line for tally in self.tallies for line in tally.lines]
 
 
-def read(
+def read_questions(
     files: Sequence[QuestionFile],
     reject: float,
     *,
     told: bool = True,
     first_occurrence: bool = False,
     setting: str = "data.first_occurrence",
-) -> Found:
+) -> QuestionSet:
     """All questions of these files, with what people `told` as answers; too many bad ones are an error.
 
     With `first_occurrence`, an answer that has no place is taken where it first stands; `setting` is what asks for it.
     """
-    questions, tallies = list[Question](), list[Tally]()
+    questions, tallies = list[Question](), list[QuestionReport]()
     for file in files:
-        tally = Tally(file.path)
-        for place, record in _records(file.path, tally):
+        tally = QuestionReport(file.path)
+        for place, record in _read_records(file.path, tally):
             tally.read += 1
             try:
-                record, guessed = _placed(record) if told and first_occurrence else (record, False)
-                questions.append(_question(record, place, told=told))
+                record, guessed = place_first_occurrences(record) if told and first_occurrence else (record, False)
+                questions.append(parse_record(record, place, told=told))
                 tally.guessed += guessed
             except Refusal as refusal:
                 tally.refuse(place, refusal.reason)
-                tally.ambiguous += isinstance(refusal, _Ambiguous)
+                tally.ambiguous += isinstance(refusal, AmbiguousAnswer)
         tally.check(reject, f"{setting}=true")
         tallies.append(tally)
-    return Found(tuple(file.path for file in files), questions, tallies)
+    return QuestionSet(tuple(file.path for file in files), questions, tallies)
 
 
-def hold(found: Found, share: float) -> tuple[Found, Found]:
+def split_questions(found: QuestionSet, share: float) -> tuple[QuestionSet, QuestionSet]:
     """Questions to learn from and to measure on: which is which depends on their contexts alone, none is on both."""
     keys = text_keys([question.context for question in found.questions])
     contexts = len(np.unique(keys))
@@ -218,28 +183,20 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
     return replace(found, questions=train), replace(found, questions=valid)
 
 
-def shared(train: Found, valid: Found) -> list[str]:
+def warn_of_shared_contexts(train: QuestionSet, valid: QuestionSet) -> list[str]:
     """A warning where questions that are measured on are about contexts that are also learnt from."""
     met = {sentence(question.context) for question in train.questions}
     both = [question.place for question in valid.questions if sentence(question.context) in met]
     what = "questions measured on are about contexts that are also trained on"
-    return warn_of_shared(len(both), both[:REMEMBERED], what)
+    return warn_of_shared(len(both), both[:MAX_PLACES], what)
 
 
-def asked(record: Any, place: str) -> Question:
-    """A question that somebody asks, answered or not."""
-    try:
-        return _question(record, place, told=False)
-    except Refusal as refusal:
-        raise ValueError(f"{place}: {refusal.reason}") from None
-
-
-def _records(name: str, tally: Tally) -> Iterator[tuple[str, Any]]:
+def _read_records(name: str, tally: QuestionReport) -> Iterator[tuple[str, Any]]:
     """(place, question) of all questions of a file; what is not even JSON is refused."""
-    if suffix(name) == ".json" and (whole := _whole(name)) is not None:
-        yield from _nested(name, whole)
+    if suffix(name) == ".json" and (whole := _parse_whole_file(name)) is not None:
+        yield from _flatten_record(name, whole)
         return
-    for number, line in enumerate(lines(name, longest=WHOLE), start=1):
+    for number, line in enumerate(lines(name, longest=MAX_LINE_BYTES), start=1):
         if not (line or b"").strip():
             continue
         place = f"{name}:{number}"
@@ -252,12 +209,12 @@ def _records(name: str, tally: Tally) -> Iterator[tuple[str, Any]]:
             tally.read += 1
             tally.refuse(place, "invalid JSON")
         else:
-            yield from _nested(place, record)
+            yield from _flatten_record(place, record)
 
 
-def _whole(name: str) -> Any:
+def _parse_whole_file(name: str) -> Any:
     """What a file of JSON holds as a whole; None for one of several objects, a line each."""
-    text = b"\n".join(line or b"" for line in lines(name, longest=WHOLE))
+    text = b"\n".join(line or b"" for line in lines(name, longest=MAX_LINE_BYTES))
     try:
         return json.loads(text)
     except UnicodeDecodeError:
@@ -267,17 +224,14 @@ def _whole(name: str) -> Any:
             return None
         raise ValueError(f"{name}:{error.lineno}: invalid JSON ({error.msg}): mend it, or fetch it again") from None
     except RecursionError:
-        raise ValueError(f"{name}: JSON nested too deep: give {FORMS}") from None
+        raise ValueError(f"{name}: JSON nested too deep: give {FORMATS}") from None
 
 
-LEVELS = (("data", "article"), ("paragraphs", "paragraph"), ("qas", "question"))
-
-
-def _nested(place: str, record: Any, context: Any = None) -> Iterator[tuple[str, Any]]:
+def _flatten_record(place: str, record: Any, context: Any = None) -> Iterator[tuple[str, Any]]:
     """The questions below a record: itself, or those of its articles and paragraphs, with the text they are about."""
     if isinstance(record, list):
         for number, each in enumerate(record, start=1):
-            yield from _nested(f"{place}, record {number}", each)
+            yield from _flatten_record(f"{place}, record {number}", each)
         return
     inner = next(((key, kind) for key, kind in LEVELS if isinstance(record, Mapping) and key in record), None)
     if inner is None:
@@ -286,115 +240,7 @@ def _nested(place: str, record: Any, context: Any = None) -> Iterator[tuple[str,
     key, kind = inner
     below = record[key]
     if not isinstance(below, list):
-        raise ValueError(f"{place}: {key} is no list: give {FORMS}")
+        raise ValueError(f"{place}: {key} is no list: give {FORMATS}")
     for number, each in enumerate(below, start=1):
         own = record.get("context", "") if key == "qas" else None
-        yield from _nested(f"{place}, {kind} {number}", each, own)
-
-
-class _Ambiguous(Refusal):
-    """An answer without a place that its context has several times."""
-
-
-def _placed(record: Any) -> tuple[Any, bool]:
-    """A question whose answers without a place stand where they first occur, and whether that was a guess."""
-    if not isinstance(record, Mapping) or not isinstance(context := record.get("context"), str):
-        return record, False
-    answers = _listed(record)
-    if not isinstance(answers, list):
-        return record, False
-    placed, guessed = [], False
-    for answer in answers:
-        text = answer.get("text") if isinstance(answer, Mapping) else None
-        if isinstance(text, str) and answer.get("answer_start") is None and context.count(text) > 1 and text.strip():
-            answer, guessed = {**answer, "answer_start": context.index(text)}, True
-        placed.append(answer)
-    return {**record, "answers": placed}, guessed
-
-
-def _question(record: Any, place: str, *, told: bool) -> Question:
-    if not isinstance(record, Mapping):
-        raise Refusal(f"no question but {json.dumps(record)[:SHOWN]}: give {FORMS}")
-    question, context = (_text(record, name) for name in ("question", "context"))
-    if not question.strip():
-        raise Refusal("an empty question: ask something")
-    if not context.strip():
-        raise Refusal("an empty context: give the text that the question is about")
-    return Question(question, context, _answers(record, context) if told else None, place)
-
-
-def _text(record: Mapping[str, Any], name: str) -> str:
-    value = record.get(name)
-    if not isinstance(value, str):
-        there = f"it is {json.dumps(value)[:SHOWN]}" if name in record else f"there is {', '.join(record) or 'nothing'}"
-        raise Refusal(f"without a text named {name} ({there})")
-    if SURROGATES.search(value):
-        raise Refusal(f"with a lone surrogate in its {name}")
-    return value
-
-
-def _answers(record: Mapping[str, Any], context: str) -> tuple[Marked, ...]:
-    """The answers to a question, each where it stands; none where it is said that there is none."""
-    impossible, given = record.get("is_impossible") is True, record.get("answers", record.get("answer"))
-    if "answers" not in record and "answer" not in record and not impossible:
-        raise Refusal("without answers: name them in answers, an empty list where there are none")
-    given = _listed(record)
-    if given is not None and not isinstance(given, list):
-        raise Refusal(f"answers that are {json.dumps(given)[:SHOWN]}: give a list of text and answer_start")
-    found = tuple(_marked(answer, context) for answer in given or ())
-    if impossible and any(answer.text for answer in found):
-        raise Refusal(f"is_impossible, and yet the answer {found[0].text[:SHOWN]!r}: leave out one of them")
-    return found
-
-
-def _listed(record: Mapping[str, Any]) -> Any:
-    """The answers of a question as a list, whether they are a list, one alone or lists of texts and of starts."""
-    given = record.get("answers", record.get("answer"))
-    if "answers" not in record and given is not None:
-        return [{"text": given, "answer_start": record.get("start", record.get("answer_start"))}]
-    if isinstance(given, Mapping):  # as tables of columns have it
-        texts = given.get("text")
-        starts = given.get("answer_start", [None] * len(texts) if isinstance(texts, list) else None)
-        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-            raise Refusal("answers with other numbers of text and answer_start: give a list of each, equally long")
-        return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
-    return given
-
-
-def _marked(answer: Any, context: str) -> Marked:
-    """One answer, which must stand where it is said to."""
-    text = answer.get("text") if isinstance(answer, Mapping) else None
-    if not isinstance(text, str):
-        raise Refusal(f"an answer without a text: {json.dumps(answer)[:SHOWN]}")
-    if not text:
-        return Marked("", 0)
-    if not text.strip():
-        raise Refusal("an answer of blanks alone: leave it out, or give an empty one for no answer")
-    start = answer.get("answer_start")
-    if start is None:
-        if text not in context:
-            raise Refusal(f"the answer {text[:SHOWN]!r} is not in its context: give one that is, word for word")
-        if (times := context.count(text)) > 1:
-            raise _Ambiguous(
-                f"the answer {text[:SHOWN]!r} stands {times} times in its context: say where, in answer_start"
-            )
-        start = context.index(text)
-    if not isinstance(start, int) or isinstance(start, bool):
-        raise Refusal(f"the answer {text[:SHOWN]!r} begins at {json.dumps(start)[:SHOWN]}: give a whole number")
-    if start < 0 or context[start : start + len(text)] != text:
-        raise Refusal(_misplaced(text, start, context))
-    return Marked(text, start)
-
-
-def _misplaced(text: str, start: int, context: str) -> str:
-    """What stands where an answer should, and where that stands instead."""
-    there = context[start : start + len(text)] if start >= 0 else ""
-    instead = f"where {there[:SHOWN]!r} stands" if there else f"outside its context of {len(context):,} characters"
-    problem = f"the answer {text[:SHOWN]!r} does not stand at character {start}, {instead}"
-    places = [place for place in range(len(context)) if context.startswith(text, place)]
-    if not places:
-        return f"{problem}: it is nowhere in the context"
-    nearest = min(places, key=lambda place: abs(place - start))
-    bytewise = len(context[:nearest].encode()) == start != nearest
-    counted = ", offsets are counted in characters, not in bytes" if bytewise else ""
-    return f"{problem}: it stands at {nearest}{counted}"
+        yield from _flatten_record(f"{place}, {kind} {number}", each, own)

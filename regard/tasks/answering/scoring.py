@@ -9,14 +9,14 @@ import numpy as np
 from regard.metrics.answers import exact_match, token_f1
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import mean_statistics
-from regard.tasks.answering.files import Question
+from regard.tasks.answering.questions import Question
 
 KINDS = {"with an answer": {True}, "without an answer": {False}, "both, as people say": {False, True}}
-LONG = 300  # characters of a question that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a question that are shown
 NOTE = "EM and F1 as SQuAD counts them: no case, no punctuation, no articles"
 
 
-def metrics(questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]) -> dict[str, float]:
+def answer_metrics(questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]) -> dict[str, float]:
     """By name, as they are logged; the loss is the surprise at the first answer."""
     both = list(zip(answers, (question.right for question in questions), strict=True))
     return {
@@ -26,7 +26,7 @@ def metrics(questions: Sequence[Question], answers: Sequence[str], losses: Seque
     }
 
 
-def scores(
+def score_replies(
     name: str, task: str, questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]
 ) -> Scores:
     """Exact match and F1 with what they are worth, and whether answers are given where there are some."""
@@ -35,9 +35,9 @@ def scores(
     examples = [
         Judged(
             number,
-            f"{question.question} ({question.place})"[:LONG],
-            " | ".join(dict.fromkeys(each or "(none)" for each in question.right))[:LONG],
-            (answer or "(none)")[:LONG],
+            f"{question.question} ({question.place})"[:MAX_SHOWN_CHARACTERS],
+            " | ".join(dict.fromkeys(each or "(none)" for each in question.right))[:MAX_SHOWN_CHARACTERS],
+            (answer or "(none)")[:MAX_SHOWN_CHARACTERS],
             worth,
         )
         for number, ((question, answer), worth) in enumerate(zip(rows, shared, strict=True), start=1)
@@ -50,15 +50,15 @@ def scores(
             "F1, %": mean_statistics([100 * each for each in shared]),
         },
         examples,
-        tables=[_kinds(rows)],
+        tables=[_table_by_kind(rows)],
         notes=[NOTE],
-        details=metrics(questions, answers, losses),
+        details=answer_metrics(questions, answers, losses),
         unit="question",
         counted="F1",
     )
 
 
-def _kinds(rows: Sequence[tuple[Question, str]]) -> Table:
+def _table_by_kind(rows: Sequence[tuple[Question, str]]) -> Table:
     """Questions with an answer, without one, and those on which people disagree: how many, and how good answers are."""
     found = list[tuple[str, ...]]()
     for name, kind in KINDS.items():

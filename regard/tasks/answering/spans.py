@@ -20,7 +20,7 @@ from regard.metrics.likelihood import IGNORE
 from regard.models.spread import spread
 from regard.tasks.answering.windows import END, START, Passage
 
-RAREST = 1e-9  # the probability of an answer that cannot be given, in the loss
+MIN_PROBABILITY = 1e-9  # the probability of an answer that cannot be given, in the loss
 
 
 def span_loss(logits: Float[Tensor, "token 2"], marks: Int[Tensor, "token"], row: Row) -> Float[Tensor, ""]:
@@ -37,7 +37,7 @@ def span_loss(logits: Float[Tensor, "token 2"], marks: Int[Tensor, "token"], row
     return total / 2
 
 
-class Told(NamedTuple):
+class WindowLogits(NamedTuple):
     """What a model says of one window: logits of first and last token, and those of no answer."""
 
     first: list[float]
@@ -45,7 +45,7 @@ class Told(NamedTuple):
     none: float
 
 
-class Best(NamedTuple):
+class BestSpan(NamedTuple):
     """The likeliest answer, as the first and last token of the context, and its chances; None where there is none."""
 
     span: tuple[int, int] | None
@@ -57,7 +57,7 @@ class Best(NamedTuple):
     """The surprise at the answer that was wanted."""
 
 
-def band(told: Sequence[Told], passage: Passage, most: int) -> Float[np.ndarray, "token length"]:
+def span_log_odds(told: Sequence[WindowLogits], passage: Passage, most: int) -> Float[np.ndarray, "token length"]:
     """The log-odds, against no answer, of every span of a context: by its first token and its length less one."""
     count, context = len(passage.located.ids), passage.question.context
     hidden = np.array([not context[begin:end].strip() for begin, end in passage.located.spans], bool)
@@ -75,9 +75,9 @@ def band(told: Sequence[Told], passage: Passage, most: int) -> Float[np.ndarray,
     return found
 
 
-def best(told: Sequence[Told], passage: Passage, most: int, *, always: bool = False) -> Best:
+def best_span(told: Sequence[WindowLogits], passage: Passage, most: int, *, always: bool = False) -> BestSpan:
     """The likeliest span of at most so many tokens, or no answer, by a softmax over all of them."""
-    odds = band(told, passage, most)
+    odds = span_log_odds(told, passage, most)
     flat = np.concatenate([[0.0], odds.ravel()])
     top = float(flat.max())
     total = top + float(np.log(np.exp(flat - top).sum()))
@@ -86,9 +86,9 @@ def best(told: Sequence[Told], passage: Passage, most: int, *, always: bool = Fa
     if wanted is not None:
         length = wanted[1] - wanted[0]
         right = float(odds[wanted[0], length]) if length < odds.shape[1] else -np.inf
-    loss, none = min(total - right, -float(np.log(RAREST))), float(np.exp(-total))
+    loss, none = min(total - right, -float(np.log(MIN_PROBABILITY))), float(np.exp(-total))
     chosen = int(odds.argmax()) if odds.size else -1
     if chosen < 0 or odds.flat[chosen] <= (-np.inf if always else 0):
-        return Best(None, none, none, loss)
+        return BestSpan(None, none, none, loss)
     first, length = divmod(chosen, odds.shape[1])
-    return Best((first, first + length), float(np.exp(odds.flat[chosen] - total)), none, loss)
+    return BestSpan((first, first + length), float(np.exp(odds.flat[chosen] - total)), none, loss)

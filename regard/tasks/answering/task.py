@@ -14,24 +14,23 @@ from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.models.text_classifier import TransformerEncoderConfig
-from regard.tasks.answering import preparing
-from regard.tasks.answering.answerer import NONE, Answerer, reply
+from regard.tasks.answering.answerer import NO_ANSWER, Answerer, make_reply
 from regard.tasks.answering.files import QuestionsConfig
-from regard.tasks.answering.preparing import Prepared
-from regard.tasks.answering.recognition import questions
-from regard.tasks.answering.scoring import metrics
+from regard.tasks.answering.preparation import PreparedQuestions, prepare
+from regard.tasks.answering.recognition import recognise_questions
+from regard.tasks.answering.scoring import answer_metrics
 from regard.tasks.answering.spans import span_loss
 from regard.tasks.answering.windows import Passage, PassageConfig
-from regard.tasks.labels.batches import LabelBatch
-from regard.tasks.labels.task import Encoder, Labelling
+from regard.tasks.labels.dataset import LabelBatch
+from regard.tasks.labels.task import EncoderConfig, Labelling
 from regard.training import checking, transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, sample_evenly
 from regard.training.tuning import TuningConfig
 
-SHARED = 3  # a third of a short window, at most, is also in the one before
-OUTPUTS = 2  # how likely a token is the first of an answer, and the last
+STRIDE_DIVISOR = 3  # a third of a short window, at most, is also in the one before
+NUM_OUTPUTS = 2  # how likely a token is the first of an answer, and the last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +51,7 @@ class AnsweringRecipe:
     """Questions about texts."""
     tokenizer: Fixed[PassageConfig] = field(default_factory=PassageConfig)
     """What a token is."""
-    model: Encoder = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    model: EncoderConfig = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of windows."""
     objective: AnsweringObjective = field(default_factory=AnsweringObjective)
     """How checkpoints are scored."""
@@ -80,15 +79,15 @@ class Answering(Labelling):
     title: ClassVar[str] = "A model of question answering"
     code: ClassVar[str] = 'ask([("a question", "a text")])'
     per_token = True
-    prepared: Prepared  # type: ignore[assignment]
+    prepared: PreparedQuestions  # type: ignore[assignment]
     goal: Goal = ("f1", "max")
     knows: ClassVar[str] = "It finds the answer to a question in a text, or says that there is none."  # type: ignore[misc]
-    recognise = staticmethod(questions)
+    recognise = staticmethod(recognise_questions)
 
     @staticmethod
-    def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:  # type: ignore[override]
+    def prepare(recipe: Any, known: Checkpoint | None = None) -> PreparedQuestions:  # type: ignore[override]
         """Read and tokenise the questions, with the tokenizer of a model to start from."""
-        return preparing.prepare(recipe.data, recipe.tokenizer, _known(known, recipe), style=recipe.model.FORMAT)
+        return prepare(recipe.data, recipe.tokenizer, _parent_tokenizer(known, recipe), style=recipe.model.FORMAT)
 
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> checking.Report:  # type: ignore[override]
@@ -102,7 +101,7 @@ class Answering(Labelling):
         context = model.get("context", QuestionsConfig.window)
         if context >= QuestionsConfig.window:
             return named
-        return {**named, "data": {"window": context, "stride": min(QuestionsConfig.stride, context // SHARED)}}
+        return {**named, "data": {"window": context, "stride": min(QuestionsConfig.stride, context // STRIDE_DIVISOR)}}
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
@@ -110,14 +109,14 @@ class Answering(Labelling):
         return False
 
     @classmethod
-    def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:  # type: ignore[override]
+    def fill_sizes(cls, recipe: Any, prepared: PreparedQuestions) -> Any:  # type: ignore[override]
         """The recipe with the number of tokens, two outputs for each, and how long answers are."""
-        sizes = {"vocab": prepared.tokenizer.vocab, "classes": OUTPUTS, "per_token": True}
+        sizes = {"vocab": prepared.tokenizer.vocab, "classes": NUM_OUTPUTS, "per_token": True}
         data = replace(recipe.data, answer=recipe.data.answer or prepared.answer)
         return replace(recipe, data=data, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
-    def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:  # type: ignore[override]
+    def adopt(model: Any, parent: Checkpoint, prepared: PreparedQuestions) -> list[str]:  # type: ignore[override]
         """Weights of a model that answers questions, or only the body of another under a new head."""
         return transfer.load_weights(model, parent, same_task=parent.config.get("task") == AnsweringRecipe.task)
 
@@ -138,16 +137,18 @@ class Answering(Labelling):
         self.model.eval()
         found = self._face().best(self.passages, spread=spread)
         self.model.train(training)
-        asked, replies = self.prepared.valid, [reply(*each) for each in zip(self.passages, found, strict=True)]
+        asked, replies = self.prepared.valid, [make_reply(*each) for each in zip(self.passages, found, strict=True)]
         samples = [
             {
                 "question": asked[number].question,
-                "right": " | ".join(dict.fromkeys(each or NONE for each in asked[number].right)),
-                "answer": replies[number].answer or NONE,
+                "right": " | ".join(dict.fromkeys(each or NO_ANSWER for each in asked[number].right)),
+                "answer": replies[number].answer or NO_ANSWER,
             }
             for number in sample_evenly(range(len(asked)), self.recipe.objective.samples)
         ]
-        return Evaluation(metrics(asked, [one.answer or "" for one in replies], [one.loss for one in found]), samples)
+        return Evaluation(
+            answer_metrics(asked, [one.answer or "" for one in replies], [one.loss for one in found]), samples
+        )
 
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
@@ -170,7 +171,7 @@ class Answering(Labelling):
         return Answerer(self.model, self.prepared.tokenizer, self._data)
 
 
-def _known(found: Checkpoint | None, recipe: Any) -> Tokenizer | None:
+def _parent_tokenizer(found: Checkpoint | None, recipe: Any) -> Tokenizer | None:
     """The tokens of a model to start from."""
     if found is None:
         return None

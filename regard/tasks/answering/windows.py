@@ -13,18 +13,17 @@ from jaxtyping import Int
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.offsets import Located, Locator
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.answering.files import Question
-from regard.tasks.labels import formats
-from regard.tasks.labels.batches import Labelled
-from regard.tasks.labels.formats import Laid
-from regard.tasks.labels.reading import ReadingConfig, nothing
+from regard.tasks.answering.questions import Question
+from regard.tasks.labels.dataset import LabelledDataset
+from regard.tasks.labels.input_format import EncodedText, InputFormat, build_format
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig, empty_text_tokens
 
-BLOCK = 1024  # questions tokenised at a time
+QUESTIONS_PER_BLOCK = 1024  # questions tokenised at a time
 START, END = 1, 2  # marks of the first and the last token of an answer; of a lone one, both
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassageConfig(ReadingConfig):
+class PassageConfig(TextTokenizerConfig):
     """How questions and contexts become tokens."""
 
     longest: ClassVar[int] = 1 << 20  # type: ignore[misc]
@@ -35,7 +34,7 @@ class PassageConfig(ReadingConfig):
 class Window(NamedTuple):
     """What is read at a time: a question and a part of its context."""
 
-    laid: Laid
+    laid: EncodedText
     begin: int
     """Where the part begins in it."""
     first: int
@@ -85,7 +84,7 @@ class Passage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reader:
+class PassageEncoder:
     """Questions and contexts to windows of tokens."""
 
     own: Tokenizer
@@ -93,21 +92,21 @@ class Reader:
     window: int
     stride: int
     locator: Locator = field(init=False)
-    form: formats.Format = field(init=False)
+    form: InputFormat = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "locator", Locator(self.own))
-        object.__setattr__(self, "form", formats.of(self.own, self.style, pairs=True))
+        object.__setattr__(self, "form", build_format(self.own, self.style, pairs=True))
 
     def passages(self, questions: Iterable[Question]) -> Iterator[Passage]:
         """Each question with its windows, in their order."""
         every = iter(questions)
-        while block := list(islice(every, BLOCK)):
+        while block := list(islice(every, QUESTIONS_PER_BLOCK)):
             contexts = list(dict.fromkeys(each.context for each in block))
             known = dict(zip(contexts, self.locator.locate(contexts), strict=True))
             for each, ids in zip(block, self.own.encode_many([each.question for each in block]), strict=True):
                 located = known[each.context]
-                yield Passage(each, located, self._windows(each, ids or nothing(self.own), located.ids))
+                yield Passage(each, located, self._windows(each, ids or empty_text_tokens(self.own), located.ids))
 
     def _windows(self, question: Question, ids: list[int], context: list[int]) -> list[Window]:
         room = self.window - self.form.around(2) - len(ids)
@@ -120,21 +119,21 @@ class Reader:
             )
         begin = len(self.form.before) + len(ids) + len(self.form.between)
         found = []
-        for first, last in parts(len(context), room, shared):
-            laid = self.form.lay(ids, context[first:last] or nothing(self.own), longest=self.window)
+        for first, last in window_bounds(len(context), room, shared):
+            laid = self.form.lay(ids, context[first:last] or empty_text_tokens(self.own), longest=self.window)
             none = {"bert": 0, "gpt": len(laid.tokens) - 1}.get(self.style, begin - 1)
             found.append(Window(laid, begin, first, last - first, none))
         return found
 
 
-def parts(count: int, room: int, shared: int) -> list[tuple[int, int]]:
+def window_bounds(count: int, room: int, shared: int) -> list[tuple[int, int]]:
     """So many tokens in parts of at most `room`, each of which begins with the last `shared` ones of the one before."""
     ends = range(min(room, count), count + room - shared, room - shared)
     return [(max(0, end - room), min(end, count)) for end in ends] or [(0, 0)]
 
 
 @dataclass(frozen=True)
-class Windows(Labelled):
+class WindowDataset(LabelledDataset):
     """Windows as tokens, the shortest first, with a mark for each."""
 
     owner: Int[np.ndarray, "window"] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -147,9 +146,9 @@ class Windows(Labelled):
         return self.named[int(self.owner[number])]
 
 
-def index(passages: Iterable[Passage], own: Tokenizer, style: str) -> dict[str, Any]:
+def index_windows(passages: Iterable[Passage], own: Tokenizer, style: str) -> dict[str, Any]:
     """All windows of some passages in order of their length, as arrays; how long answers are, and what has none."""
-    laid, marks, owner, named = list[Laid](), list[np.ndarray](), list[int](), list[str]()
+    laid, marks, owner, named = list[EncodedText](), list[np.ndarray](), list[int](), list[str]()
     longest, lost = 1, list[str]()
     for passage in passages:
         if passage.lost:

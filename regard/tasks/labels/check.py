@@ -13,16 +13,17 @@ import numpy as np
 from regard.config.words import quantity
 from regard.data.findings import Finding, Lengths, describe_finding
 from regard.data.line_report import places
-from regard.tasks.labels import batches, files, formats
-from regard.tasks.labels.files import ChoicesConfig, Found, LabelsConfig, RatingsConfig, TagsConfig
-from regard.tasks.labels.reading import ReadingConfig
-from regard.tasks.labels.tagged import Example
+from regard.tasks.labels.examples import Example, LabelledExamples, label_names, label_numbers, split_examples
+from regard.tasks.labels.files import ChoicesConfig, LabelsConfig, RatingsConfig, TagsConfig, read_examples
+from regard.tasks.labels.input_format import add_format_tokens
+from regard.tasks.labels.preparation import build_dataset, learn_tokenizer
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 
 AnyConfig = LabelsConfig | TagsConfig | ChoicesConfig | RatingsConfig
-LONGEST = 3  # texts that are named as the longest
-SHOWN = 20  # labels that a table has room for
-UNBOUNDED = 1 << 30  # tokens of a text that is read whole
-RARE = 5  # texts of a label from which it can hardly be learnt
+NUM_LONGEST = 3  # texts that are named as the longest
+MAX_LABEL_ROWS = 20  # labels that a table has room for
+UNLIMITED_TOKENS = 1 << 30  # tokens of a text that is read whole
+RARE_LABEL_COUNT = 5  # texts of a label from which it can hardly be learnt
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Report:
     @property
     def rare(self) -> list[str]:
         """Labels with very few texts to learn from."""
-        return [label for label, counts in self.labels.items() if counts["train"] < RARE]
+        return [label for label, counts in self.labels.items() if counts["train"] < RARE_LABEL_COUNT]
 
     @property
     def verdict(self) -> str:
@@ -92,10 +93,10 @@ class Report:
                 yield "  layout", corpus["layout"]
             for reason, found in corpus["refused"].items():
                 yield "  refused", describe_finding(Finding(**found), reason)
-        for label, counts in list(self.labels.items())[:SHOWN]:
+        for label, counts in list(self.labels.items())[:MAX_LABEL_ROWS]:
             yield f"label {label}", ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-        if len(self.labels) > SHOWN:
-            yield "", f"and {quantity(len(self.labels) - SHOWN, 'more label')}"
+        if len(self.labels) > MAX_LABEL_ROWS:
+            yield "", f"and {quantity(len(self.labels) - MAX_LABEL_ROWS, 'more label')}"
 
     def _oddities(self) -> Iterator[tuple[str, str]]:
         for unit, found in self.lengths.items():
@@ -109,42 +110,44 @@ class Report:
         if self.cut.count:
             yield "read in part", describe_finding(self.cut)
         if self.rare:
-            some = ", ".join(self.rare[:SHOWN]) + ", ..." * (len(self.rare) > SHOWN)
-            yield f"fewer than {RARE} to learn from", f"{quantity(len(self.rare), 'label')}: {some}"
+            some = ", ".join(self.rare[:MAX_LABEL_ROWS]) + ", ..." * (len(self.rare) > MAX_LABEL_ROWS)
+            yield f"fewer than {RARE_LABEL_COUNT} to learn from", f"{quantity(len(self.rare), 'label')}: {some}"
 
 
-def check(config: AnyConfig, tokenizer: ReadingConfig | None = None) -> Report:
+def check_examples(config: AnyConfig, tokenizer: TextTokenizerConfig | None = None) -> Report:
     """Look at every line of the files and at what training on them would make of it.
 
     With the settings of a tokenizer, one is trained and lengths are told in tokens too.
     """
     units = {TagsConfig: "sentence", ChoicesConfig: "question"}
     report = Report(units.get(type(config), "text"))
-    sets: dict[str, Found] = {}
+    sets: dict[str, LabelledExamples] = {}
     for name, of_set in (("train", config.train), ("valid", config.valid)):
         try:
-            found = sets[name] = files.read(of_set, config.names, reject=1.0) if of_set else Found((), [], [], False)
+            found = sets[name] = (
+                read_examples(of_set, config.names, reject=1.0) if of_set else LabelledExamples((), [], [], False)
+            )
         except ValueError as error:  # no file, nothing usable, columns the wrong way round
             report.problems.append(str(error))
             continue
         for path, tally, note in zip(found.files, found.tallies, found.notes, strict=True):
-            report.corpora.append(_described(name, path, tally, note))
+            report.corpora.append(_describe_file(name, path, tally, note))
             try:
                 tally.check(config.reject, [path], unit=report.unit)
             except ValueError as error:
                 report.problems.append(str(error))
     if len(sets) == 2:
-        _compare(report, sets)
-        _prepared(report, config, sets, tokenizer)
+        _compare_texts(report, sets)
+        _check_split(report, config, sets, tokenizer)
     return report
 
 
-def _described(name: str, path: str, tally: Any, note: str) -> dict[str, Any]:
+def _describe_file(name: str, path: str, tally: Any, note: str) -> dict[str, Any]:
     refused = {why: {"count": one.count, "places": places(one, [path])} for why, one in tally.refused.items()}
     return {"set": name, "file": path, "layout": note, "read": tally.read, "good": tally.kept, "refused": refused}
 
 
-def _compare(report: Report, sets: dict[str, Found]) -> None:
+def _compare_texts(report: Report, sets: dict[str, LabelledExamples]) -> None:
     """Labels, lengths and repeats of all good texts."""
     counts = {name: Counter(label for e in found.examples for label in e.labels) for name, found in sets.items()}
     named = {} if sets["train"].rated else {**counts["train"], **counts["valid"]}
@@ -154,7 +157,7 @@ def _compare(report: Report, sets: dict[str, Found]) -> None:
     train, known = sets["train"], dict[tuple[str, ...], set[Any]]()
     report.lengths = {"characters": Lengths(), "words": Lengths()}
     for example in train.examples:
-        report.lengths["characters"].counts[_length(example)] += 1
+        report.lengths["characters"].counts[_text_length(example)] += 1
         report.lengths["words"].counts[len(" ".join(example.words).split())] += 1
         before = known.setdefault(example.words, set())
         if before:
@@ -163,32 +166,34 @@ def _compare(report: Report, sets: dict[str, Found]) -> None:
     for example in sets["valid"].examples:
         if example.words in known:
             report.overlap.add(sets["valid"].place(example))
-    first = heapq.nlargest(LONGEST, train.examples, key=_length)
-    report.longest = [(_length(example), train.place(example)) for example in first]
+    first = heapq.nlargest(NUM_LONGEST, train.examples, key=_text_length)
+    report.longest = [(_text_length(example), train.place(example)) for example in first]
 
 
-def _prepared(report: Report, config: AnyConfig, sets: dict[str, Found], tokenizer: ReadingConfig | None) -> None:
+def _check_split(
+    report: Report, config: AnyConfig, sets: dict[str, LabelledExamples], tokenizer: TextTokenizerConfig | None
+) -> None:
     """What would be learnt from and measured on, and what would stop that."""
     try:
-        known = files.classes(sets["train"])
-        train, valid = (sets["train"], sets["valid"]) if config.valid else files.hold(sets["train"], config.held)
-        files.numbered(valid, known)
+        known = label_names(sets["train"])
+        train, valid = (sets["train"], sets["valid"]) if config.valid else split_examples(sets["train"], config.held)
+        label_numbers(valid, known)
         report.kept = {"train": len(train.examples), "valid": len(valid.examples)}
         if tokenizer is not None:
-            _tokens(report, train, known, tokenizer)
+            _measure_tokens(report, train, known, tokenizer)
     except ValueError as error:
         report.problems.append(str(error))
 
 
-def _tokens(report: Report, train: Found, known: Sequence[str], how: ReadingConfig) -> None:
+def _measure_tokens(report: Report, train: LabelledExamples, known: Sequence[str], how: TextTokenizerConfig) -> None:
     """Lengths in tokens, and which texts are longer than what is read of them."""
-    learnt = batches.learnt(train, replace(how, longest=UNBOUNDED))
-    whole = batches.index(train, formats.fitted(learnt, "plain", pairs=train.pairs), known)
+    learnt = learn_tokenizer(train, replace(how, longest=UNLIMITED_TOKENS))
+    whole = build_dataset(train, add_format_tokens(learnt, "plain", pairs=train.pairs), known)
     lengths = whole.sizes.max(1)  # of a question with its longest choice
     report.lengths["tokens"] = Lengths(Counter(lengths.tolist()))
     for number in np.flatnonzero(lengths > how.longest).tolist():
         report.cut.add(whole.place(number))
 
 
-def _length(example: Example) -> int:
+def _text_length(example: Example) -> int:
     return len(" ".join(example.words))

@@ -19,18 +19,29 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import QUESTION, InputKind, Inputs, check_files, list_inputs
-from regard.tasks.labels import choices, files, formats
-from regard.tasks.labels.batches import Labelled, index
-from regard.tasks.labels.choices import ChoiceFile, Columns, Question, readings
-from regard.tasks.labels.formats import Laid
-from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
-from regard.tasks.labels.scoring import calibration
-from regard.tasks.labels.task import Measured, measure
+from regard.tasks.labels.choice_file import (
+    QUESTION_REMEDY,
+    ChoiceColumns,
+    ChoiceFile,
+    Question,
+    pair_with_choices,
+    parse_question,
+    read_questions,
+    settings_for_file,
+)
+from regard.tasks.labels.dataset import LabelledDataset
+from regard.tasks.labels.evaluation import LabelResults, measure_labels
+from regard.tasks.labels.examples import label_names
+from regard.tasks.labels.files import read_examples
+from regard.tasks.labels.input_format import EncodedText, encode_texts
+from regard.tasks.labels.preparation import build_dataset
+from regard.tasks.labels.scoring import label_calibration
+from regard.tasks.labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.supervised.calibration import describe_calibration
 from regard.tasks.trained import chosen
 
-LONG = 300  # characters of a text that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ class AnswerOptions:
     """The number of the answer, from 1; null: the one that is chosen."""
 
 
-class Chooser(Labels):
+class Chooser(TextLabeller):
     """Says which of a few answers to a question is right."""
 
     file = ChoiceFile
@@ -102,10 +113,10 @@ class Chooser(Labels):
         return cls
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ChoiceColumns:
         """Where everything stood in the training files."""
         file = self.data["file"]
-        return Columns(tuple(file["given"]), tuple(file["choices"]), file["label"])
+        return ChoiceColumns(tuple(file["given"]), tuple(file["choices"]), file["label"])
 
     @property
     def inputs(self) -> Inputs:
@@ -114,11 +125,11 @@ class Chooser(Labels):
 
     def parse(self, text: str) -> Question:
         """A question as somebody types it."""
-        return choices.parse(text, self.columns)
+        return parse_question(text, self.columns)
 
     def read(self, path: Path) -> list[Question]:
         """The questions of a file."""
-        return choices.read(path, self.columns)
+        return read_questions(path, self.columns)
 
     def answer(self, inputs: Sequence[Question], **options: Any) -> list[Choice]:
         """The likeliest answer to each question."""
@@ -131,23 +142,25 @@ class Chooser(Labels):
         listed: list[Question] = [tuple(question) for question in list_inputs(given, QUESTION, verb=self.verb)]
         for question in listed:
             if len(question) < 3:
-                raise ValueError(f"{question!r} has fewer than two answers to choose from: {choices.REMEDY}")
+                raise ValueError(f"{question!r} has fewer than two answers to choose from: {QUESTION_REMEDY}")
         laid = [self._laid(question) for question in listed]
         lengths = [sum(len(one.tokens) for one in ways) for ways in laid]
-        answers = answer_by_length(lengths, lambda batch: self._told([laid[number] for number in batch]), budget=BUDGET)
+        answers = answer_by_length(
+            lengths, lambda batch: self._told([laid[number] for number in batch]), budget=BATCH_TOKENS
+        )
         return [Choice(question[0], question[1:], tuple(one)) for question, one in zip(listed, answers, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on files of questions with their right answers; `changes` are settings of the files."""
         check_files(self, paths, "questions with choices")
         own = self.data["file"]
-        settings = [{**choices.fitting(own, str(path)), **changes, "path": str(path)} for path in paths]
+        settings = [{**settings_for_file(own, str(path)), **changes, "path": str(path)} for path in paths]
         read = [config.build(self.file, each, where="file") for each in settings]
-        found = files.read(read, {}, reject=0.0)
-        classes = files.classes(found)
-        side = index(found, self.tokenizer, classes, self.style)
-        measured = measure(self.model, side, classes, tokens=BUDGET)
-        return scores(name or self.name, self.task, side, measured, self.temperature)
+        found = read_examples(read, {}, reject=0.0)
+        classes = label_names(found)
+        side = build_dataset(found, self.tokenizer, classes, self.style)
+        measured = measure_labels(self.model, side, classes, tokens=BATCH_TOKENS)
+        return score_choices(name or self.name, self.task, side, measured, self.temperature)
 
     def look(self, question: Question, *, number: int | None = None) -> Trace:
         """Choose, and keep where the model looked as it read the answer it chose, or that of a number from 1."""
@@ -157,7 +170,7 @@ class Chooser(Labels):
             raise ValueError(f"there is no answer {number}: choose 1 to {len(choice.choices)}")
         laid = self._laid(question)[number - 1]
         _, weights = self._watched(laid)
-        items = {"source": self._items(laid.tokens, []), LABEL: [Item(question[number], word=0)]}
+        items = {"source": self._items(laid.tokens, []), LABEL_ITEMS: [Item(question[number], word=0)]}
         facts = {
             "text": " | ".join(question),
             "answer": choice.answer,
@@ -168,33 +181,39 @@ class Chooser(Labels):
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Prediction]:
         """The answers that were chosen from; none where no attention looks from them."""
-        if not any(one.query == LABEL for one in trace.weights):
+        if not any(one.query == LABEL_ITEMS for one in trace.weights):
             return []
         top = [(str(text), float(chance)) for text, chance in trace.facts["ranked"]]
         return [Prediction(top, *top[0], rank=0)]
 
-    def _laid(self, question: Question) -> list[Laid]:
+    def _laid(self, question: Question) -> list[EncodedText]:
         """What is given with each answer, as the model reads them."""
-        return formats.lay(self.tokenizer, self.form, readings(question))
+        return encode_texts(self.tokenizer, self.form, pair_with_choices(question))
 
-    def _told(self, questions: Sequence[Sequence[Laid]]) -> list[list[float]]:
+    def _told(self, questions: Sequence[Sequence[EncodedText]]) -> list[list[float]]:
         """How probable the answers of each question are; they are read together."""
         found: Float[Tensor, "answer 1"] = self._scores([one for ways in questions for one in ways])
         each = found[:, 0].float().div(self.temperature).cpu().split([len(ways) for ways in questions])
         return [scores.softmax(0).tolist() for scores in each]
 
 
-def scores(name: str, task: str, side: Labelled, found: Measured, temperature: float) -> Scores:
+def score_choices(name: str, task: str, side: LabelledDataset, found: LabelResults, temperature: float) -> Scores:
     """Accuracy beside chance, what probabilities are worth, and whether some places are preferred."""
     answers = [int(answer[0]) for answer in found.answers]
     truth = [int(label) for label in side.labels]
     right = [float(one == other) for one, other in zip(answers, truth, strict=True)]
     examples = [
-        Judged(number + 1, words[0][:LONG], words[1 + truth[number]], words[1 + answers[number]], right[number])
+        Judged(
+            number + 1,
+            words[0][:MAX_SHOWN_CHARACTERS],
+            words[1 + truth[number]],
+            words[1 + answers[number]],
+            right[number],
+        )
         for number, words in enumerate(side.words)
     ]
     commonest = max(found.labels.labels, key=lambda label: label.count)
-    calibrated = calibration(side, found, temperature)
+    calibrated = label_calibration(side, found, temperature)
     measures = {
         "chance": f"{1 / side.ways:.2%}",
         "commonest place": f"{commonest.count / len(side):.2%} (answer {commonest.name})",

@@ -13,17 +13,21 @@ from regard.data.encodings import find_file
 from regard.data.glimpse import is_number
 from regard.data.labelled_columns import LabelledColumns
 from regard.data.tables import TableFormat, detect_format, is_json, read_sample
+from regard.tasks.labels.checkpoint_columns import read_column_names
 from regard.tasks.labels.files import AnyFile, LabelledFile, RatedFile
-from regard.tasks.labels.recorded import recorded_names
 
-FORM = ("heading", "delimiter")
-REPLACES = {"columns": ("text", "label", *FORM), "text": ("columns", *FORM), "label": ("columns", *FORM)}
+TABLE_SETTINGS = ("heading", "delimiter")
+REPLACED_SETTINGS = {
+    "columns": ("text", "label", *TABLE_SETTINGS),
+    "text": ("columns", *TABLE_SETTINGS),
+    "label": ("columns", *TABLE_SETTINGS),
+}
 """Settings of the files trained on that do not hold for one whose columns are named."""
-SAMPLE = 200  # records by which a layout is judged
-REMEDY = "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
+SAMPLE_ROWS = 200  # records by which a layout is judged
+COLUMNS_REMEDY = "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
 
 
-class Sample(NamedTuple):
+class TableSample(NamedTuple):
     """The first records of a table."""
 
     form: TableFormat
@@ -31,10 +35,10 @@ class Sample(NamedTuple):
     below: list[list[str]]
 
     @classmethod
-    def of(cls, file: LabelledFile) -> Sample:
+    def of(cls, file: LabelledFile) -> TableSample:
         """The first records of a file, cut as in training or as they look."""
         form = detect_format(file.path, file.delimiter)
-        rows = read_sample(file.path, form, SAMPLE)
+        rows = read_sample(file.path, form, SAMPLE_ROWS)
         return cls(form, tuple(cell.strip() for cell in rows[0]) if rows else (), rows[1:])
 
     def column(self, number: int) -> list[str]:
@@ -67,7 +71,7 @@ class TrainedLayout:
         """
         if not paths:
             raise ValueError("nothing to measure on: name a file like those that the model was trained on")
-        replaced = {setting for change in changes for setting in REPLACES.get(change, ())}
+        replaced = {setting for change in changes for setting in REPLACED_SETTINGS.get(change, ())}
         own = {name: value for name, value in self.data["file"].items() if name not in replaced}
         opened, notes = [], []
         for path in map(str, paths):
@@ -84,11 +88,11 @@ class TrainedLayout:
 
     def _fit(self, file: LabelledFile) -> tuple[LabelledFile, list[str]]:
         """The file with its columns by the names of training, else by its own heading and the labels in it."""
-        texts, label = recorded_names(self.data)
+        texts, label = read_column_names(self.data)
         trained = _trained_columns(file)
         if not texts and trained is None:
             return file, []  # nothing is known, so that its layout is recognised
-        sample = Sample.of(file)
+        sample = TableSample.of(file)
         named = _find_numbers(sample.first, texts), _find_numbers(sample.first, [label] if label else ())
         if named[0] and named[1] and len({*named[0], *named[1]}) == len(texts) + 1:
             return _with_columns(file, sample, (*named[0], *named[1]), heading=True), []
@@ -102,7 +106,7 @@ class TrainedLayout:
         others = [number for number in range(1, len(sample.first) + 1) if number != place and sample.has_words(number)]
         found = named[0] or (tuple(others) if len(others) == count else self._find_texts(sample, heading, trained))
         if not found or place in found or len(found) != count:
-            raise ValueError(_unclear(file.path, sample if heading else None, texts))
+            raise ValueError(_explain_unclear_columns(file.path, sample if heading else None, texts))
         columns = (*found, place)
         if columns == trained and (named[0] or not (texts or heading)):
             return _with_columns(file, sample, columns, heading=heading), []
@@ -113,18 +117,18 @@ class TrainedLayout:
         return _with_columns(file, sample, columns, heading=heading), [f"{file.path} {how}: {read}"]
 
     def _without_labels(
-        self, file: LabelledFile, sample: Sample, trained: tuple[int, ...] | None
+        self, file: LabelledFile, sample: TableSample, trained: tuple[int, ...] | None
     ) -> tuple[LabelledFile, list[str]]:
         """The file as in training, where no label is known in any column: reading it tells which are strange."""
-        texts, _ = recorded_names(self.data)
+        texts, _ = read_column_names(self.data)
         wide = trained is not None and sum(len(row) >= max(trained) for row in sample.below) > len(sample.below) / 2
         if not wide or trained is None:
-            raise ValueError(_unclear(file.path, None, texts))
+            raise ValueError(_explain_unclear_columns(file.path, None, texts))
         if texts and sample.starts_with_names(trained[-1]):
-            raise ValueError(_unclear(file.path, sample, texts))
+            raise ValueError(_explain_unclear_columns(file.path, sample, texts))
         return file, []
 
-    def _find_label(self, sample: Sample, trained: tuple[int, ...] | None) -> int | None:
+    def _find_label(self, sample: TableSample, trained: tuple[int, ...] | None) -> int | None:
         """The number of the column in which most cells are known labels; None where there is none, or several are."""
         numbers = range(1, len(sample.first) + 1)
         fitting = [number for number in numbers if self._holds_labels(sample, number)]
@@ -135,7 +139,7 @@ class TrainedLayout:
             return trained[-1]
         return fitting[0] if len(fitting) == 1 else None
 
-    def _holds_labels(self, sample: Sample, number: int) -> bool:
+    def _holds_labels(self, sample: TableSample, number: int) -> bool:
         column = sample.column(number) or [sample.first[number - 1]]
         return sum(map(self._is_label, column)) >= len(column) / 2
 
@@ -144,7 +148,7 @@ class TrainedLayout:
             return is_number(cell)
         return self.data.get("names", {}).get(cell, cell) in self.labels
 
-    def _find_texts(self, sample: Sample, heading: bool, trained: tuple[int, ...] | None) -> tuple[int, ...]:
+    def _find_texts(self, sample: TableSample, heading: bool, trained: tuple[int, ...] | None) -> tuple[int, ...]:
         """The columns of the texts by their usual names in a heading, or those of training; none if they had others."""
         before = trained[:-1] if trained is not None else ()
         if not heading:
@@ -152,7 +156,7 @@ class TrainedLayout:
         pair = find_pair(sample.first) if len(before) == 2 else None
         place = find_name(sample.first, TEXTS) if len(before) < 2 else None
         usual = tuple(at + 1 for at in (pair or (place,)) if at is not None)
-        if recorded_names(self.data)[0] or max(before, default=0) > len(sample.first):
+        if read_column_names(self.data)[0] or max(before, default=0) > len(sample.first):
             return usual  # the names of training are not there, and without them numbers say nothing
         return before if not usual or all(sample.first[number - 1].lower() in TEXTS for number in before) else usual
 
@@ -168,7 +172,7 @@ def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
     return numbers if len(numbers) == len(named) > 1 else None
 
 
-def _with_columns(file: LabelledFile, sample: Sample, columns: tuple[int, ...], *, heading: bool) -> LabelledFile:
+def _with_columns(file: LabelledFile, sample: TableSample, columns: tuple[int, ...], *, heading: bool) -> LabelledFile:
     return replace(
         file,
         columns=columns,
@@ -179,11 +183,11 @@ def _with_columns(file: LabelledFile, sample: Sample, columns: tuple[int, ...], 
     )
 
 
-def _unclear(path: str, sample: Sample | None, texts: Sequence[str]) -> str:
+def _explain_unclear_columns(path: str, sample: TableSample | None, texts: Sequence[str]) -> str:
     """What to say of a table whose columns of text and label cannot be told."""
     shown = f" (its first line is {', '.join(sample.first)[:100]})" if sample is not None else ""
     missing = f", without a column {' or '.join(texts)}" if texts and sample is not None else ""
     return (
         f"{path} is laid out otherwise than what was trained on{missing}{shown}: name its columns of text and label, "
-        f"{REMEDY}"
+        f"{COLUMNS_REMEDY}"
     )

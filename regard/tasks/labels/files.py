@@ -8,15 +8,13 @@ remembered by its place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import compress
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
 from regard.data.column_names import DEGREES, LABELS, VERDICTS
 from regard.data.glimpse import is_number
-from regard.data.holdout import count_to_hold_out, hold_out, text_keys
 from regard.data.labelled_columns import (
     ColumnRequest,
     LabelledColumns,
@@ -29,8 +27,9 @@ from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, clean_text, parse_json_line, records, text_at, value_at
 from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import is_json, read_rows
-from regard.tasks.labels.choices import ChoiceFile
-from regard.tasks.labels.tagged import Example, TaggedFile
+from regard.tasks.labels.choice_file import ChoiceFile
+from regard.tasks.labels.examples import Example, LabelledExamples
+from regard.tasks.labels.tagged_file import TaggedFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +139,7 @@ class LabelledFile(SourceFile):
                 tally.read -= 1  # it is not a text
             for line, record in found:
                 try:
-                    pair = _chosen(record, layout.columns)
+                    pair = _select_columns(record, layout.columns)
                 except Refusal as refusal:
                     tally.refuse(refusal.reason, refusal.file, line)
                 else:
@@ -161,19 +160,19 @@ class LabelledFile(SourceFile):
                 found = str(found).lower()  # true and false as JSON writes them
             if not isinstance(found, str) or not found.strip():
                 raise Refusal(f"without a label named {label}")
-            return (*_texts([text_at(record, text) for text in texts]), clean_text(found))
+            return (*_clean_texts([text_at(record, text) for text in texts]), clean_text(found))
 
         yield from records(self.path, tally, take)
 
 
-def _chosen(record: list[str], columns: tuple[int, ...]) -> tuple[str, ...]:
+def _select_columns(record: list[str], columns: tuple[int, ...]) -> tuple[str, ...]:
     if len(record) < max(columns):
         raise Refusal(f"fewer than {max(columns)} columns")
     *texts, label = (record[column - 1] for column in columns)
-    return (*_texts(texts), clean_text(label))
+    return (*_clean_texts(texts), clean_text(label))
 
 
-def _texts(given: Sequence[str]) -> list[str]:
+def _clean_texts(given: Sequence[str]) -> list[str]:
     """The text of a record, or both of a pair, neither of which may be empty."""
     if len(given) > 1 and sum(not text.strip() for text in given) == 1:
         raise Refusal(f"a pair without its {'first' if not given[0].strip() else 'second'} text")
@@ -269,45 +268,7 @@ class ChoicesConfig(ExamplesConfig):
 AnyFile = LabelledFile | TaggedFile | ChoiceFile
 
 
-@dataclass(frozen=True)
-class Found:
-    """The examples of some files, and what became of every line."""
-
-    files: tuple[str, ...]
-    examples: list[Example]
-    tallies: list[LineReport]
-    per_token: bool
-    """Whether each word has a label, not the text as a whole."""
-    notes: tuple[str, ...] = ()
-    """How each file is laid out, where that was recognised; an empty line where there is nothing to say."""
-    rated: bool = False
-    """Whether labels are numbers."""
-    choices: int = 0
-    """How many answers there are to choose from, where a label is the number of one of them."""
-    by_word: frozenset[str] = frozenset()
-    """Files in which a line is a word."""
-
-    @property
-    def pairs(self) -> bool:
-        """Whether its texts come in pairs; what is given and an answer are one."""
-        return not self.per_token and any(len(example.words) > 1 for example in self.examples)
-
-    def place(self, example: Example) -> str:
-        """Where an example stands, as file:line."""
-        number, line = example.place
-        return f"{self.files[number]}:{line}"
-
-    @property
-    def summary(self) -> list[str]:
-        """In words, one line a matter."""
-        lines: list[str] = []
-        for name, tally, note in zip(self.files, self.tallies, self.notes or [""] * len(self.files), strict=True):
-            lines += tally.lines([name], unit="sentence" if name in self.by_word else "line")
-            lines += [f"  {note}"] if note else []
-        return lines
-
-
-def read(files: Sequence[AnyFile], names: dict[str, str], reject: float) -> Found:
+def read_examples(files: Sequence[AnyFile], names: dict[str, str], reject: float) -> LabelledExamples:
     """All examples of these files, labels called by their names; too many bad lines are an error."""
     examples: list[Example] = []
     tallies, notes = [], []
@@ -319,17 +280,17 @@ def read(files: Sequence[AnyFile], names: dict[str, str], reject: float) -> Foun
             examples.append(example._replace(labels=called))
         tally.check(reject, [file.path], unit="text")
         tallies.append(tally)
-        notes.append(_looked_over(file, examples[first:]))
+        notes.append(_describe_layout(file, examples[first:]))
     paths = tuple(file.path for file in files)
     if not examples:
         raise ValueError(f"{' and '.join(paths)}: no text in them: give at least one")
     kind, choices = files[0], len(examples[0].words) - 1 if isinstance(files[0], ChoiceFile) else 0
     tagged, rated = isinstance(kind, TaggedFile), isinstance(kind, RatedFile)
     by_word = frozenset(file.path for file in files if isinstance(file, TaggedFile) and file.by_word)
-    return Found(paths, examples, tallies, tagged, tuple(notes), rated, choices, by_word)
+    return LabelledExamples(paths, examples, tallies, tagged, tuple(notes), rated, choices, by_word)
 
 
-def _looked_over(file: AnyFile, examples: Sequence[Example]) -> str:
+def _describe_layout(file: AnyFile, examples: Sequence[Example]) -> str:
     """How a file was read, in words; labels that cannot be any are an error that says which columns were read."""
     if isinstance(file, ChoiceFile):
         return file.note
@@ -342,50 +303,3 @@ def _looked_over(file: AnyFile, examples: Sequence[Example]) -> str:
         raise ValueError(f"{file.path}: {odd}, such as {such[:60]!r}: {file.remedy()}")
     layout = file.layout()
     return "" if layout is None else layout.note
-
-
-def hold(found: Found, share: float) -> tuple[Found, Found]:
-    """Examples to learn from and to measure on; their texts say which is which, of questions what is given."""
-    most, total = 1 if found.choices else None, len(found.examples)
-    keys = text_keys([" ".join(example.words[:most]) for example in found.examples])
-    held = hold_out(keys, count_to_hold_out(share, total))
-    if held.all():
-        raise ValueError(
-            f"{' and '.join(found.files)}: {total} texts are too few, or too much alike, to hold {share:.0%} of "
-            "them out: give more, or name a validation file (data.valid)"
-        )
-    train, valid = (list(compress(found.examples, mask)) for mask in (~held, held))
-    return replace(found, examples=train), replace(found, examples=valid)
-
-
-def classes(found: Found, told: list[str] | None = None) -> list[str]:
-    """The labels there are, sorted; or those that a model was `told` of, if there are no others; numbers are none."""
-    if found.rated:
-        return []
-    if found.choices:
-        return [str(number + 1) for number in range(found.choices)]
-    known = sorted({label for example in found.examples for label in example.labels if label is not None})
-    if told is not None and set(known) <= set(told):
-        return told
-    if len(known) < 2:
-        raise ValueError(
-            f"{' and '.join(found.files)}: all texts have the label {' '.join(known) or 'that is not judged'}: "
-            "there must be two labels at least to tell apart"
-        )
-    return known
-
-
-def numbered(found: Found, known: Sequence[str]) -> list[list[Any]]:
-    """The numbers of the labels of every example, or those that are its labels; one that is not known is an error."""
-    if found.rated:
-        return [[float(str(example.labels[0]))] for example in found.examples]
-    numbers = {label: number for number, label in enumerate(known)}
-    for example in found.examples:
-        if found.choices and len(example.words) - 1 != len(known):
-            said = f"{len(example.words) - 1} choices where others have {len(known)}"
-            raise ValueError(f"{found.place(example)}: {said}: give files whose questions have the same number")
-        for label in example.labels:
-            if label is not None and label not in numbers:
-                some = ", ".join(known[:8]) + ", ..." * (len(known) > 8)
-                raise ValueError(f"{found.place(example)}: the label {label!r} is none of the training labels ({some})")
-    return [[None if label is None else numbers[label] for label in example.labels] for example in found.examples]

@@ -17,18 +17,17 @@ from regard.metrics.correlation import pearson, spearman
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
-from regard.tasks.labels import files, formats, pairs
-from regard.tasks.labels.batches import index
 from regard.tasks.labels.evaluation_files import TrainedLayout
-from regard.tasks.labels.files import RatedFile
-from regard.tasks.labels.formats import Laid
-from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
-from regard.tasks.labels.pairs import Pair
-from regard.tasks.labels.similarity import graded, metrics, rate
+from regard.tasks.labels.files import RatedFile, read_examples
+from regard.tasks.labels.input_format import EncodedText, encode_texts
+from regard.tasks.labels.preparation import build_dataset
+from regard.tasks.labels.similarity import rate_pairs, rating_metrics, sum_readings
+from regard.tasks.labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller
+from regard.tasks.labels.text_pairs import Pair, both_orders, pair_column_names, parse_pair, read_pairs
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.trained import chosen
 
-LONG = 300  # characters of a pair that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a pair that are shown
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Rating:
         return {"texts": list(self.texts), "score": round(self.score, 6)}
 
 
-class Rater(Labels):
+class Rater(TextLabeller):
     """Says how alike two texts are."""
 
     file = RatedFile
@@ -77,12 +76,12 @@ class Rater(Labels):
 
     def parse(self, text: str) -> Pair:
         """Two texts with a tab between them, or an object of JSON."""
-        return pairs.parse(text, pairs.named(self.data))
+        return parse_pair(text, pair_column_names(self.data))
 
     def read(self, path: Path) -> list[Pair]:
         """The pairs of a file."""
         *columns, _ = self.data["file"].get("columns") or (None,)
-        return pairs.read(path, pairs.named(self.data), columns)
+        return read_pairs(path, pair_column_names(self.data), columns)
 
     def answer(self, inputs: Sequence[Pair], **options: Any) -> list[Rating]:
         """How alike the texts of each pair are."""
@@ -90,27 +89,27 @@ class Rater(Labels):
         return self.rate(inputs)
 
     @torch.no_grad()
-    def rate(self, given: Any) -> list[Rating]:
+    def rate_pairs(self, given: Any) -> list[Rating]:
         """How alike the texts of each pair are."""
         listed: list[Any] = [tuple(pair) for pair in list_inputs(given, PAIR, verb=self.verb)]
         laid = [self._laid(pair) for pair in listed]
 
         def answer(batch: list[int]) -> list[float]:
-            return graded(self._scores([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
+            return sum_readings(self._scores([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
 
-        scores = answer_by_length([sum(len(one.tokens) for one in ways) for ways in laid], answer, budget=BUDGET)
+        scores = answer_by_length([sum(len(one.tokens) for one in ways) for ways in laid], answer, budget=BATCH_TOKENS)
         return [Rating(pair, score * self.scale[1] + self.scale[0]) for pair, score in zip(listed, scores, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Correlations with the scores of files; `changes` are settings of the files, such as columns."""
         check_files(self, paths, "rated pairs of texts")
         read, notes = TrainedLayout(self.file, self.data).open_files(paths, changes)
-        side = index(files.read(read, self.data["names"], reject=0.0), self.tokenizer, [], self.style)
-        answers = rate(self.model, side, self.scale, tokens=BUDGET)
+        side = build_dataset(read_examples(read, self.data["names"], reject=0.0), self.tokenizer, [], self.style)
+        answers = rate_pairs(self.model, side, self.scale, tokens=BATCH_TOKENS)
         truth = np.asarray(side.labels, np.float64)
         off = np.abs(answers - truth)
         examples = [
-            Judged(number + 1, " | ".join(words)[:LONG], f"{right:g}", f"{told:.3g}", float(missed))
+            Judged(number + 1, " | ".join(words)[:MAX_SHOWN_CHARACTERS], f"{right:g}", f"{told:.3g}", float(missed))
             for number, (words, right, told, missed) in enumerate(zip(side.words, truth, answers, off, strict=True))
         ]
         return Scores(
@@ -122,7 +121,7 @@ class Rater(Labels):
                 "mean error": mean_statistics(off, lower=True),
             },
             examples,
-            details=metrics(answers, truth, self.scale),
+            details=rating_metrics(answers, truth, self.scale),
             notes=notes,
             unit="pair",
             counted="error",
@@ -134,13 +133,13 @@ class Rater(Labels):
         [laid, *_] = self._laid(given)
         _, weights = self._watched(laid)
         [rating] = self.rate(given)
-        items = {"source": self._items(laid.tokens, []), LABEL: [Item(str(rating), word=0)]}
+        items = {"source": self._items(laid.tokens, []), LABEL_ITEMS: [Item(str(rating), word=0)]}
         return self._traced(laid, weights, items, {"text": " | ".join(given), "answer": str(rating)})
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
         """There are no labels to choose from."""
         return []
 
-    def _laid(self, pair: Pair) -> list[Laid]:
+    def _laid(self, pair: Pair) -> list[EncodedText]:
         """A pair as the model reads it: in one order, or in both."""
-        return formats.lay(self.tokenizer, self.form, pairs.orders(pair) if self.style == "gpt" else [pair])
+        return encode_texts(self.tokenizer, self.form, both_orders(pair) if self.style == "gpt" else [pair])

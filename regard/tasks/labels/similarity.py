@@ -16,15 +16,16 @@ from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.tokenizers import Tokenizer
 from regard.metrics.correlation import pearson, spearman
 from regard.models.text_classifier import TransformerEncoderConfig
-from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared
+from regard.tasks.labels.dataset import LabelBatch, LabelledDataset, TextModel
 from regard.tasks.labels.files import RatingsConfig
-from regard.tasks.labels.recognition import rated
-from regard.tasks.labels.task import Encoder, Labelling, LabellingRecipe, Reader
+from regard.tasks.labels.preparation import PreparedTexts
+from regard.tasks.labels.recognition import recognise_rated_pairs
+from regard.tasks.labels.task import EncoderConfig, Labelling, LabellingRecipe
 from regard.tasks.supervised.batching import answer_by_length
 from regard.training import transfer
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, sample_evenly
 
-SHOWN = 300  # characters of a pair that a sample shows
+MAX_SHOWN_CHARACTERS = 300  # characters of a pair that a sample shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +36,12 @@ class SimilarityRecipe(LabellingRecipe):
     """What is learnt."""
     data: Fingerprinted[RatingsConfig]
     """Rated pairs of texts."""
-    model: Encoder = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    model: EncoderConfig = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
 
 
 @dataclass(frozen=True)
-class Rated(Prepared):
+class PreparedRatings(PreparedTexts):
     """Rated pairs, and how their scores become numbers around 0."""
 
     scale: tuple[float, float] = (0.0, 1.0)
@@ -56,13 +57,13 @@ class Similarity(Labelling):
     code: ClassVar[str] = 'rate([("a text", "another")])'
     per_token = False
     single = True
-    prepared: Rated
+    prepared: PreparedRatings
     goal: Goal = ("pearson", "max")
     has_temperature = False
-    recognise = staticmethod(rated)
+    recognise = staticmethod(recognise_rated_pairs)
 
     @staticmethod
-    def prepare(recipe: Any, known: Checkpoint | None = None) -> Rated:
+    def prepare(recipe: Any, known: Checkpoint | None = None) -> PreparedRatings:
         """Read and tokenise the pairs; scores are scaled as in training, or as in a model to start from."""
         found = Labelling.prepare(recipe, known)
         kept = known.config.get("scale") if known is not None else None
@@ -70,10 +71,10 @@ class Similarity(Labelling):
         if kept is None and not scores.std() > 0:
             raise ValueError(f"{found.train.files[0]}: all pairs have the score {scores[0]:g}: give others too")
         mean, deviation = kept or (float(scores.mean()), float(scores.std()))
-        return Rated(**vars(found), scale=(mean, deviation))
+        return PreparedRatings(**vars(found), scale=(mean, deviation))
 
     @staticmethod
-    def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
+    def adopt(model: TextModel, parent: Checkpoint, prepared: PreparedTexts) -> list[str]:
         """Weights of a model that rates pairs, or only the body of another under a new head."""
         return transfer.load_weights(model, parent, same_task=parent.config.get("task") == SimilarityRecipe.task)
 
@@ -97,22 +98,24 @@ class Similarity(Labelling):
         there = ~batch.labels.isnan()
         mean, deviation = self.prepared.scale
         wanted = (batch.labels.nan_to_num() - mean) / deviation
-        loss = (graded(batch.read(self.model), self.prepared.train.ways) - wanted).square().where(there, 0.0).sum()
+        loss = (
+            (sum_readings(batch.read(self.model), self.prepared.train.ways) - wanted).square().where(there, 0.0).sum()
+        )
         return Step(loss=loss, weight=there.sum(), counts={"tokens": batch.row.filled})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How well answers go together with the scores of held-out pairs, and a few to look at."""
         side = self.prepared.valid
-        answers = rate(self.model, side, self.prepared.scale, tokens=self.recipe.data.tokens, spread=spread)
+        answers = rate_pairs(self.model, side, self.prepared.scale, tokens=self.recipe.data.tokens, spread=spread)
         samples = [
             {
-                "read": " | ".join(side.words[number])[:SHOWN],
+                "read": " | ".join(side.words[number])[:MAX_SHOWN_CHARACTERS],
                 "score": f"{side.labels[number]:.3g}",
                 "answer": f"{answers[number]:.3g}",
             }
             for number in sample_evenly(range(len(side)), self.recipe.objective.samples)
         ]
-        return Evaluation(metrics(answers, side.labels, self.prepared.scale), samples)
+        return Evaluation(rating_metrics(answers, side.labels, self.prepared.scale), samples)
 
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
@@ -127,7 +130,7 @@ class Similarity(Labelling):
         return f"It gives a pair of texts a score; in training scores were {mean:.3g} ± {deviation:.2g}."
 
 
-def graded(logits: Float[Tensor, "sequence 1"], ways: int) -> Float[Tensor, "pair"]:
+def sum_readings(logits: Float[Tensor, "sequence 1"], ways: int) -> Float[Tensor, "pair"]:
     """One number for a pair; of both its orders, the sum.
 
     The output is linear, so adding up its answers is adding up what both orders were read as (Radford et al. 2018).
@@ -136,8 +139,8 @@ def graded(logits: Float[Tensor, "sequence 1"], ways: int) -> Float[Tensor, "pai
 
 
 @torch.no_grad()
-def rate(
-    model: Reader, side: Labelled, scale: Sequence[float], *, tokens: int, spread: Callable[..., Any] = alone
+def rate_pairs(
+    model: TextModel, side: LabelledDataset, scale: Sequence[float], *, tokens: int, spread: Callable[..., Any] = alone
 ) -> Float[np.ndarray, "pair"]:
     """The score of every pair of a set, in its order."""
     training = model.training
@@ -145,14 +148,14 @@ def rate(
 
     def told(chosen: list[int]) -> list[float]:
         batch = side.batch(np.array(chosen)).to(model.output.bias.device)
-        return graded(batch.read(model), side.ways).tolist()
+        return sum_readings(batch.read(model), side.ways).tolist()
 
     found = answer_by_length(side.lengths.tolist(), told, budget=tokens, spread=spread)
     model.train(training)
     return np.array(found) * scale[1] + scale[0]
 
 
-def metrics(
+def rating_metrics(
     answers: Float[np.ndarray, "pair"], truth: Float[np.ndarray, "pair"], scale: Sequence[float]
 ) -> dict[str, float]:
     """By name, as they are logged; the loss is that of training."""

@@ -8,10 +8,12 @@ from typing import Any, ClassVar, Literal
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.metrics.entities import are_entities
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.labels.batches import Labelled, Prepared
+from regard.tasks.labels.dataset import LabelledDataset
+from regard.tasks.labels.evaluation import LabelResults
 from regard.tasks.labels.files import TagsConfig
-from regard.tasks.labels.recognition import tagged
-from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
+from regard.tasks.labels.preparation import PreparedTexts
+from regard.tasks.labels.recognition import recognise_tagged_words
+from regard.tasks.labels.task import Labelling, LabellingRecipe
 from regard.training.task import sample_evenly
 
 
@@ -34,14 +36,14 @@ class Tagging(Labelling):
     code: ClassVar[str] = 'tag(["a sentence"])'
     per_token = True
     has_temperature = False
-    recognise = staticmethod(tagged)
+    recognise = staticmethod(recognise_tagged_words)
 
-    def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
+    def __init__(self, recipe: Any, prepared: PreparedTexts, model: Any, *, fixed: bool = False) -> None:
         super().__init__(recipe, prepared, model, fixed=fixed)
         if are_entities(prepared.classes):
             self.goal = ("entity_f1", "max")
 
-    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
+    def shown(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
         """A few sentences, and what is said of their judged words; where that is wrong, also the truth."""
         names, samples = self.prepared.classes, []
         for number in sample_evenly(range(len(side)), self.recipe.objective.samples):

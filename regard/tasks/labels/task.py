@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
@@ -20,13 +20,10 @@ from regard.config.resuming import Fixed, Free
 from regard.config.words import quantity
 from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.batching import by_length, in_order
-from regard.metrics import entities
+from regard.decoding.batching import by_length
 from regard.metrics.calibration import explain_missing_temperature, fit_temperature
-from regard.metrics.entities import EntityCounts as Entities
-from regard.metrics.labels import Labels, judge
+from regard.metrics.entities import EntityCounts as EntityCounts
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
-from regard.metrics.significance import Statistics
 from regard.models.linear import LinearConfig
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
@@ -35,13 +32,16 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.card import card
-from regard.tasks.labels import formats, starting
-from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
-from regard.tasks.labels.check import Report, check
+from regard.tasks.labels.check import Report, check_examples
+from regard.tasks.labels.checkpoint_columns import record_columns
+from regard.tasks.labels.dataset import LabelBatch, LabelledDataset, TextModel
+from regard.tasks.labels.evaluation import LabelResults, measure_labels
 from regard.tasks.labels.files import ExamplesConfig
-from regard.tasks.labels.importing import imported
-from regard.tasks.labels.reading import ReadingConfig
-from regard.tasks.labels.recorded import record_columns
+from regard.tasks.labels.imported_model import imported_checkpoint_files
+from regard.tasks.labels.input_format import added_token_ids
+from regard.tasks.labels.preparation import PreparedTexts, prepare
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
+from regard.tasks.labels.warm_start import load_word_vectors, parent_tokenizer_and_labels
 from regard.tasks.supervised.calibration import record_temperature
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
@@ -49,22 +49,21 @@ from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 from regard.training.tuning import TuningConfig
 
-Encoder = (
+EncoderConfig = (
     TransformerEncoderConfig | RecurrentEncoderConfig | ConvolutionEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
 )
-AnyReaderConfig = RecurrentEncoderConfig | Encoder | LinearConfig  # the first where no name is given
-Reader = Any  # a model that says of each text, or each token, one number for every label
+TextModelConfig = RecurrentEncoderConfig | EncoderConfig | LinearConfig  # the first where no name is given
 
 # What follows from the number of texts where nobody named it.
-ROWS = 100  # rows of an epoch, unless they would be very short or very long
-FEWEST = 1024  # tokens of a row
-EPOCHS = 5
-STEPS = 400  # of a training, however few texts there are
-TUNING = 100  # of one that goes on with a pre-trained body
-RARELY = 1000  # steps between evaluations at most
+ROWS_PER_EPOCH = 100  # rows of an epoch, unless they would be very short or very long
+MIN_ROW_TOKENS = 1024  # tokens of a row
+DEFAULT_EPOCHS = 5
+MIN_STEPS = 400  # of a training, however few texts there are
+MIN_TUNING_STEPS = 100  # of one that goes on with a pre-trained body
+MAX_STEPS_BETWEEN_EVALUATIONS = 1000  # steps between evaluations at most
 PATIENCE = 10
-MANY = 20_000  # texts from which on a model has its full size
-COUNTED = 1 << 17  # tokens counted at a time
+LARGE_DATASET = 20_000  # texts from which on a model has its full size
+WEIGHING_TOKENS = 1 << 17  # tokens counted at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +82,9 @@ class LabelObjective:
 class LabellingRecipe:
     """What a run that learns to label is made of, but for its data."""
 
-    tokenizer: Fixed[ReadingConfig] = field(default_factory=ReadingConfig)
+    tokenizer: Fixed[TextTokenizerConfig] = field(default_factory=TextTokenizerConfig)
     """What a token is, and how much of a text is read."""
-    model: Fixed[AnyReaderConfig] = field(default_factory=RecurrentEncoderConfig)
+    model: Fixed[TextModelConfig] = field(default_factory=RecurrentEncoderConfig)
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
     objective: LabelObjective = field(default_factory=LabelObjective)
     """The loss, and how checkpoints are scored."""
@@ -125,7 +124,7 @@ class Labelling(Task):
         self.recipe, self.prepared, self.model = recipe, prepared, model
         self.fixed = fixed
         self.temperature = 1.0
-        self.packing = packing(recipe, prepared.train, recipe.data.tokens)
+        self.packing = pack_examples(recipe, prepared.train, recipe.data.tokens)
         self.rows = self.packing.rows
         self.features = recipe.data.tokens * (getattr(recipe.model, "embedding", 0) or recipe.model.width)
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of at most {self.packing.tokens:,} tokens"]
@@ -134,17 +133,22 @@ class Labelling(Task):
         if prepared.fresh and getattr(recipe.model, "scaling", "none") != "none":
             model.weigh(self._counted())
         if (words := getattr(recipe.model, "vectors", None)) is not None and prepared.fresh:
-            self.notes.append(starting.start_from(model, prepared.tokenizer, words))
+            self.notes.append(load_word_vectors(model, prepared.tokenizer, words))
 
     @staticmethod
-    def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
+    def prepare(recipe: Any, known: Checkpoint | None = None) -> PreparedTexts:
         """Read and tokenise the texts, with the tokenizer and the labels of a model to start from."""
-        return prepare(recipe.data, _reading(recipe), *starting.known(known, recipe), style=recipe.model.FORMAT)
+        return prepare(
+            recipe.data,
+            _tokenizer_settings(recipe),
+            *parent_tokenizer_and_labels(known, recipe),
+            style=recipe.model.FORMAT,
+        )
 
     @staticmethod
-    def check(recipe: Any, *, tokens: bool = False) -> Report:
+    def check_examples(recipe: Any, *, tokens: bool = False) -> Report:
         """What there is to say of the data before anything is trained on it."""
-        return check(recipe.data, _reading(recipe) if tokens else None)
+        return check_examples(recipe.data, _tokenizer_settings(recipe) if tokens else None)
 
     @staticmethod
     def default_settings(recipe: Any, prepared: Any) -> dict[str, Any]:
@@ -152,35 +156,39 @@ class Labelling(Task):
         train, model = prepared.train, recipe.model
         tokens = recipe.data.tokens
         if tokens == ExamplesConfig.tokens:
-            tokens = min(max(len(train.tokens) // ROWS, FEWEST), tokens)
-        epoch = math.ceil(packing(recipe, train, tokens).rows / recipe.training.accumulate)
+            tokens = min(max(len(train.tokens) // ROWS_PER_EPOCH, MIN_ROW_TOKENS), tokens)
+        epoch = math.ceil(pack_examples(recipe, train, tokens).rows / recipe.training.accumulate)
         tuned = not prepared.fresh and hasattr(model, "TUNED")
         rate = model.TUNED * recipe.tuning.stronger if tuned else model.RATE
-        least = TUNING if tuned else STEPS
-        steps = _planned(recipe.training, epoch) or max(getattr(model, "EPOCHS", EPOCHS) * epoch, least)
+        least = MIN_TUNING_STEPS if tuned else MIN_STEPS
+        steps = _requested_steps(recipe.training, epoch) or max(getattr(model, "EPOCHS", DEFAULT_EPOCHS) * epoch, least)
         return {
             "data": {"tokens": tokens},
-            "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < MANY else {})},
+            "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < LARGE_DATASET else {})},
             "optim": {"rate": rate, "warmup": steps // 20, "schedule": "linear"},
-            "training": {"steps": steps, "evaluate": min(max(epoch, steps // 20, 1), RARELY), "patience": PATIENCE},
+            "training": {
+                "steps": steps,
+                "evaluate": min(max(epoch, steps // 20, 1), MAX_STEPS_BETWEEN_EVALUATIONS),
+                "patience": PATIENCE,
+            },
         }
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
         """What a model to start from decides before texts are read: their format, and a length that it can hold."""
         named = {"model": {"name": model["name"]}}
-        context = model.get("context", ReadingConfig.longest)
-        return {**named, "tokenizer": {"longest": context}} if context < ReadingConfig.longest else named
+        context = model.get("context", TextTokenizerConfig.longest)
+        return {**named, "tokenizer": {"longest": context}} if context < TextTokenizerConfig.longest else named
 
     @classmethod
-    def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:
+    def fill_sizes(cls, recipe: Any, prepared: PreparedTexts) -> Any:
         """The recipe with the numbers of tokens and labels that the data turned out to have."""
         classes = 1 if cls.single else len(prepared.classes)
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": classes, "per_token": cls.per_token}
         return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
-    def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
+    def adopt(model: TextModel, parent: Checkpoint, prepared: PreparedTexts) -> list[str]:
         """Weights of a model that knows the same labels, or only the body of another under a new head."""
         per_token = parent.config.get("model", {}).get("per_token")
         same = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
@@ -196,9 +204,9 @@ class Labelling(Task):
         cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **said: Any
     ) -> dict[str, Any]:
         """What the checkpoint of such a model holds beside its weights."""
-        return imported(cls, shape, tokenizer, notes, **said)
+        return imported_checkpoint_files(cls, shape, tokenizer, notes, **said)
 
-    added = staticmethod(formats.added)
+    added = staticmethod(added_token_ids)
 
     def batch(self, row: int) -> LabelBatch:
         """The texts of a row."""
@@ -232,19 +240,19 @@ class Labelling(Task):
     def _counted(self) -> Iterator[tuple[Tensor, Any, Tensor]]:
         """All texts to learn from, in rows, with their labels."""
         side = self.prepared.train
-        for chosen in by_length(side.lengths.tolist(), budget=COUNTED):
+        for chosen in by_length(side.lengths.tolist(), budget=WEIGHING_TOKENS):
             batch = side.batch(np.array(chosen)).to(self.model.output.bias.device)
             yield batch.tokens, batch.row, batch.labels
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How held-out texts are labelled, a few to look at; by their logits the temperature of answers is fitted."""
         side, classes = self.prepared.valid, self.prepared.classes
-        found = measure(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
+        found = measure_labels(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
         if found.logits is not None:
             self.temperature = fit_temperature(found.logits, np.asarray(side.labels))
         return Evaluation(found.metrics, self.shown(side, found))
 
-    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
+    def shown(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
         """A few texts with truth and answer."""
         raise NotImplementedError
 
@@ -287,85 +295,20 @@ class Labelling(Task):
         )
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Labels held against the truth, over all texts of a set in its order; for tags, over their tokens."""
-
-    labels: Labels
-    loss: float
-    answers: list[Int[np.ndarray, "_labels"]]
-    """Of every text: one answer, or one for each token."""
-    whole: float | None = None
-    """Share of sentences in which all words are told right, where words are judged."""
-    entities: tuple[Statistics, list[Entities]] | None = None
-    """How well entities are found, where tags are those of entities, and each type by itself."""
-    logits: Float[np.ndarray, "text label"] | None = None
-    """What labels of texts are told from."""
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """By name, as they are logged."""
-        found = {"loss": self.loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
-        found |= {} if self.whole is None else {"sentences": self.whole}
-        return found if self.entities is None else {**found, "entity_f1": self.entities[0].score / 100}
-
-
-@torch.no_grad()
-def measure(model: Reader, side: Labelled, classes: list[str], *, tokens: int, spread: Spread = alone) -> Measured:
-    """Label all texts of a set, batch by batch, each by one of the processes."""
-    training = model.training
-    model.eval()
-    device = model.output.bias.device
-
-    def labelled(chosen: list[int]) -> tuple[float, list[list[int]], list[list[float]]]:
-        batch = side.batch(np.array(chosen)).to(device)
-        scores = batch.read(model)
-        answers = scores.argmax(-1).split(side.lengths[chosen].tolist() if side.per_token else 1)
-        kept = [] if side.per_token else scores.float().tolist()
-        return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers], kept
-
-    batches = by_length(side.lengths.tolist(), budget=tokens)
-    found = spread(labelled, batches)
-    model.train(training)
-    answers = [np.array(line) for line in in_order(batches, (lines for _, lines, _ in found))]
-    truth = [side.truth(number) for number in range(len(side))]
-    whole = named = logits = None
-    if side.per_token:
-        right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
-        whole = sum(right) / len(right)
-        named = _entities(truth, answers, classes) if entities.are_entities(classes) else None
-    else:
-        logits = np.array(in_order(batches, (kept for _, _, kept in found)))
-    one, other = (np.concatenate(lines) for lines in (truth, answers))
-    judged = one != IGNORE
-    labels = judge(one[judged], other[judged], classes)
-    loss = sum(lost for lost, _, _ in found) / max(int(judged.sum()), 1)
-    return Measured(labels, loss, answers, whole, named, logits)
-
-
-def _entities(
-    truth: Sequence[Int[np.ndarray, "_labels"]], answers: Sequence[Int[np.ndarray, "_labels"]], classes: Sequence[str]
-) -> tuple[Statistics, list[Entities]]:
-    """How well the entities of sentences are found, by the words that are judged."""
-    kept = [(one[one != IGNORE], other[one != IGNORE]) for one, other in zip(truth, answers, strict=True)]
-    named = [[[classes[number] for number in side] for side in both] for both in kept]
-    return entities.compare([right for right, _ in named], [said for _, said in named])
-
-
-def packing(recipe: Any, train: Labelled, tokens: int) -> Packing:
+def pack_examples(recipe: Any, train: LabelledDataset, tokens: int) -> Packing:
     """Which texts are in which row; recurrent networks read each on a line of its own, whose padding counts."""
     padded = isinstance(recipe.model, RecurrentEncoderConfig)
     return train.packing(tokens, recipe.training.seed, padded=padded)
 
 
-def _planned(training: TrainingConfig, epoch: int) -> int | None:
+def _requested_steps(training: TrainingConfig, epoch: int) -> int | None:
     """The steps that a recipe asks for, if it does."""
     if training.epochs is not None:
         return max(1, math.ceil(training.epochs * epoch))
     return training.steps if training.steps != TrainingConfig.steps else None
 
 
-def _reading(recipe: Any) -> ReadingConfig:
+def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
     """How texts are read where no model to start from says it: as far as the model likes, if nobody named a length."""
     how, longest = recipe.tokenizer, getattr(recipe.model, "LONGEST", None)
-    return replace(how, longest=longest) if longest and how.longest == ReadingConfig.longest else how
+    return replace(how, longest=longest) if longest and how.longest == TextTokenizerConfig.longest else how

@@ -12,7 +12,7 @@ from regard import models, recipe
 from regard.cli import app
 from regard.interop.bert import Bert
 from regard.models.reader import BERTEncoderConfig
-from regard.tasks.answering.recognition import questions
+from regard.tasks.answering.recognition import recognise_questions
 from regard.tasks.recognition import understood
 from regard.training.task import Given
 from tests.models.families import packed, padded, shaken, texts
@@ -258,7 +258,7 @@ def test_files_of_questions_are_known_by_their_fields(file, tmp_path):
     assert understood(Given((str(tmp_path / "s.json"),)))[0] == "question-answering"
     rows = [{"question": f"q{n}", "context": f"c {n}", "label": "yes" if n % 2 else "no"} for n in range(30)]
     (tmp_path / "l.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert questions(Given((str(tmp_path / "l.jsonl"),))) is None
+    assert recognise_questions(Given((str(tmp_path / "l.jsonl"),))) is None
     assert understood(Given((str(tmp_path / "l.jsonl"),)))[0] == "classification"
 
 

@@ -8,12 +8,13 @@ import json
 import pytest
 
 from regard import config
-from regard.tasks.labels import files as labels
-from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
+from regard.tasks.labels.examples import label_names, label_numbers, split_examples
+from regard.tasks.labels.files import LabelledFile, LabelsConfig, TagsConfig, read_examples
+from regard.tasks.labels.tagged_file import TaggedFile
 
 
 def read(*files, names=None, reject=0.5):
-    return labels.read(files, names or {}, reject)
+    return read_examples(files, names or {}, reject)
 
 
 def pairs(found):
@@ -195,7 +196,7 @@ def test_what_is_held_out_depends_on_the_texts_alone_and_alike_ones_stay_togethe
     for name, order in (("one", lines + twins), ("two", (lines + twins)[::-1])):
         path = tmp_path / f"{name}.tsv"
         path.write_text("".join(order))
-        sides.append(labels.hold(read(LabelledFile(path=str(path))), 0.2))
+        sides.append(split_examples(read(LabelledFile(path=str(path))), 0.2))
     (train, valid), (again, other) = sides
     assert {example.words for example in valid.examples} == {example.words for example in other.examples}
     assert len(train.examples) + len(valid.examples) == 1000 == len(again.examples) + len(other.examples)
@@ -208,28 +209,28 @@ def test_what_is_held_out_depends_on_the_texts_alone_and_alike_ones_stay_togethe
 def test_too_few_texts_to_hold_some_out_are_told_in_one_line(tmp_path):
     (tmp_path / "a.tsv").write_text("x\ta\n")
     with pytest.raises(ValueError, match="1 texts are too few, or too much alike"):
-        labels.hold(read(LabelledFile(path=str(tmp_path / "a.tsv"))), 0.1)
+        split_examples(read(LabelledFile(path=str(tmp_path / "a.tsv"))), 0.1)
 
 
 def test_of_few_texts_one_is_held_out(tmp_path):
     (tmp_path / "a.tsv").write_text("x\ta\ny\tb\nz\ta\n")
-    train, valid = labels.hold(read(LabelledFile(path=str(tmp_path / "a.tsv"))), 0.01)
+    train, valid = split_examples(read(LabelledFile(path=str(tmp_path / "a.tsv"))), 0.01)
     assert (len(train.examples), len(valid.examples)) == (2, 1)
 
 
 def test_a_label_that_was_not_learnt_is_told_with_its_place(tmp_path):
     (tmp_path / "a.tsv").write_text("x\ta\ny\tb\n")
     (tmp_path / "b.tsv").write_text("x\ta\ny\tc\n")
-    known = labels.classes(read(LabelledFile(path=str(tmp_path / "a.tsv"))))
+    known = label_names(read(LabelledFile(path=str(tmp_path / "a.tsv"))))
     assert known == ["a", "b"]
     with pytest.raises(ValueError, match=r"b.tsv:2: the label 'c' is none of the training labels \(a, b\)"):
-        labels.numbered(read(LabelledFile(path=str(tmp_path / "b.tsv"))), known)
+        label_numbers(read(LabelledFile(path=str(tmp_path / "b.tsv"))), known)
 
 
 def test_one_label_is_not_enough(tmp_path):
     (tmp_path / "a.tsv").write_text("x\ta\ny\ta\n")
     with pytest.raises(ValueError, match="all texts have the label a"):
-        labels.classes(read(LabelledFile(path=str(tmp_path / "a.tsv"))))
+        label_names(read(LabelledFile(path=str(tmp_path / "a.tsv"))))
 
 
 @pytest.mark.parametrize(

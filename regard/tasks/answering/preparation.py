@@ -15,17 +15,25 @@ from regard.data import cache as caches
 from regard.data.examples import Splits
 from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
-from regard.tasks.answering import files
-from regard.tasks.answering.files import Found, Marked, Question, QuestionsConfig, Tally
-from regard.tasks.answering.windows import PassageConfig, Reader, Windows, index
-from regard.tasks.labels import formats, reading
+from regard.tasks.answering.files import (
+    QuestionReport,
+    QuestionsConfig,
+    QuestionSet,
+    read_questions,
+    split_questions,
+    warn_of_shared_contexts,
+)
+from regard.tasks.answering.questions import AnswerSpan, Question
+from regard.tasks.answering.windows import PassageConfig, PassageEncoder, WindowDataset, index_windows
+from regard.tasks.labels.input_format import add_format_tokens
+from regard.tasks.labels.text_tokenizer import resolve_token_kind, train_tokenizer
 
 ARRAYS = ("tokens", "starts", "labels", "seconds", "owner")
-SHOWN = 5  # places named of many
+MAX_PLACES = 5  # places named of many
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared(Splits[Windows, list[Question]]):
+class PreparedQuestions(Splits[WindowDataset, list[Question]]):
     """Questions in windows, and the tokenizer."""
 
     tokenizer: Tokenizer
@@ -40,7 +48,7 @@ def prepare(
     *,
     style: str = "plain",
     cache: str | Path | None = None,
-) -> Prepared:
+) -> PreparedQuestions:
     """The questions of these files, read and tokenised once and cached by content.
 
     Tokens that are `known` are used as they are; `style` is that of the model, which wants some tokens around texts.
@@ -57,12 +65,15 @@ def prepare(
         "style": style,
     }
     kept = caches.cached_arrays(
-        "answering", contents, lambda builder: _write(builder, config, how, known, style), cache=cache
+        "answering", contents, lambda builder: _write_cache(builder, config, how, known, style), cache=cache
     )
     facts = kept.facts
     own = Tokenizer.parse(facts["tokenizer"], settings.build(PassageConfig, facts["how"], where="tokenizer"))
-    train, valid = _train(kept, config, own, style), [_restored(line) for line in _lines(kept["valid"])]
-    tallies = {name: [Tally(**each) for each in some] for name, some in facts["tallies"].items()}
+    train, valid = (
+        _open_windows(kept, config, own, style),
+        [_restore_question(line) for line in _decode_json_lines(kept["valid"])],
+    )
+    tallies = {name: [QuestionReport(**each) for each in some] for name, some in facts["tallies"].items()}
     held = "named" if config.valid else config.held
     report: dict[str, Any] = {
         name: {
@@ -79,7 +90,7 @@ def prepare(
         f"{len(valid):,} held out; "
         f"answers of at most {quantity(facts['answer'], 'token')}, {own.vocab:,} tokens"
     )
-    return Prepared(
+    return PreparedQuestions(
         train=train,
         valid=valid,
         report=report,
@@ -90,25 +101,27 @@ def prepare(
     )
 
 
-def _write(
+def _write_cache(
     builder: caches.Builder, config: QuestionsConfig, how: PassageConfig, known: Tokenizer | None, style: str
 ) -> None:
     """Read and tokenise the files, and leave everything that training needs in the cache."""
-    found = files.read(config.train, config.reject, first_occurrence=config.first_occurrence)
+    found = read_questions(config.train, config.reject, first_occurrence=config.first_occurrence)
     if config.valid:
-        valid = files.read(config.valid, config.reject, first_occurrence=config.first_occurrence)
+        valid = read_questions(config.valid, config.reject, first_occurrence=config.first_occurrence)
         train = found
     else:
-        train, valid = files.hold(found, config.held)
-    own = formats.fitted(known or _learnt(train, how), style, pairs=True)
-    indexed = index(Reader(own, style, config.window, config.stride).passages(train.questions), own, style)
+        train, valid = split_questions(found, config.held)
+    own = add_format_tokens(known or _learn_tokenizer(train, how), style, pairs=True)
+    indexed = index_windows(
+        PassageEncoder(own, style, config.window, config.stride).passages(train.questions), own, style
+    )
     for name in ARRAYS:
         part = indexed[name]
         builder.add(f"train-{name}", np.zeros(0, np.int64) if part is None else part)
-    builder.add("train-named", _bytes(indexed["named"]))
-    builder.add("valid", _bytes(valid.questions))
+    builder.add("train-named", _encode_json_lines(indexed["named"]))
+    builder.add("valid", _encode_json_lines(valid.questions))
     lost = indexed["lost"]
-    some = ", ".join(lost[:SHOWN]) + ", ..." * (len(lost) > SHOWN)
+    some = ", ".join(lost[:MAX_PLACES]) + ", ..." * (len(lost) > MAX_PLACES)
     told = [f"{quantity(len(lost), 'answer')} without tokens not learnt ({some})"] if lost else []
     sets = {"train": found, **({"valid": valid} if config.valid else {})}
     builder.facts |= {
@@ -117,41 +130,41 @@ def _write(
         "answer": indexed["longest"],
         "questions": len(indexed["named"]),
         "tallies": {name: [asdict(tally) for tally in each.tallies] for name, each in sets.items()},
-        "notes": [*files.shared(train, valid), *told],
+        "notes": [*warn_of_shared_contexts(train, valid), *told],
     }
 
 
-def _learnt(train: Found, how: PassageConfig) -> Tokenizer:
+def _learn_tokenizer(train: QuestionSet, how: PassageConfig) -> Tokenizer:
     """The tokens of the contexts and questions to learn from."""
     contexts = dict.fromkeys(question.context for question in train.questions)
     texts = [*contexts, *(question.question for question in train.questions)]
-    how = reading.settled(how, texts)  # type: ignore[assignment]
-    return reading.learn(map(how.normal, texts), how)
+    how = resolve_token_kind(how, texts)  # type: ignore[assignment]
+    return train_tokenizer(map(how.normal, texts), how)
 
 
-def _train(kept: caches.Arrays, config: QuestionsConfig, own: Tokenizer, style: str) -> Windows:
+def _open_windows(kept: caches.Arrays, config: QuestionsConfig, own: Tokenizer, style: str) -> WindowDataset:
     arrays: dict[str, Any] = {name: kept[f"train-{name}"] for name in ARRAYS}
     arrays |= {} if style == "bert" else {"seconds": None}
-    return Windows(
+    return WindowDataset(
         **arrays,
         origins=np.zeros((0, 2), np.int64),
         files=tuple(file.path for file in config.train),
         per_token=True,
         written=[],
         filler=own.filler,
-        named=_lines(kept["train-named"]),
+        named=_decode_json_lines(kept["train-named"]),
     )
 
 
-def _bytes(things: Any) -> np.ndarray:
+def _encode_json_lines(things: Any) -> np.ndarray:
     """Anything JSON can write, a line each."""
     return np.frombuffer("".join(f"{json.dumps(each)}\n" for each in things).encode(), np.uint8)
 
 
-def _lines(kept: np.ndarray) -> list[Any]:
+def _decode_json_lines(kept: np.ndarray) -> list[Any]:
     return [json.loads(line) for line in kept.tobytes().splitlines()]
 
 
-def _restored(line: Any) -> Question:
+def _restore_question(line: Any) -> Question:
     question, context, answers, place = line
-    return Question(question, context, tuple(Marked(*answer) for answer in answers or ()), place)
+    return Question(question, context, tuple(AnswerSpan(*answer) for answer in answers or ()), place)

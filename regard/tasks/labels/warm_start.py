@@ -12,10 +12,10 @@ from regard.data import vectors
 from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.models.text_classifier import Labeller
-from regard.tasks.labels.reading import ReadingConfig
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 
 
-def start_from(model: Labeller, own: Tokenizer, name: str) -> str:
+def load_word_vectors(model: Labeller, own: Tokenizer, name: str) -> str:
     """Give known words the vectors of a file, scaled to the spread that others have; how many there were."""
     words, table = vectors.read(name)
     width = model.config.embedding
@@ -32,18 +32,20 @@ def start_from(model: Labeller, own: Tokenizer, name: str) -> str:
     return f"{name}: vectors of {len(places):,} of {own.vocab:,} tokens"
 
 
-def known(found: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list[str] | None]:
+def parent_tokenizer_and_labels(found: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list[str] | None]:
     """The tokens of a model to start from and, where it learnt the same task, its labels."""
     if found is None:
         return None, None
-    how = config.build(ReadingConfig, {**config.plain(recipe.tokenizer), **_kept(found)}, where="tokenizer")
+    how = config.build(
+        TextTokenizerConfig, {**config.plain(recipe.tokenizer), **_shared_tokenizer_settings(found)}, where="tokenizer"
+    )
     tokenizer = Tokenizer.parse(found.text("tokenizer.json"), how)
     return tokenizer, list(found.config["labels"]) if found.config.get("task") == recipe.task else None
 
 
-def _kept(found: Checkpoint) -> dict[str, Any]:
+def _shared_tokenizer_settings(found: Checkpoint) -> dict[str, Any]:
     """What of a model's tokenizer settings a text to be labelled is read with."""
-    names = ReadingConfig.__dataclass_fields__
+    names = TextTokenizerConfig.__dataclass_fields__
     return {
         name: value for name, value in read_text_settings(found.config.get("tokenizer", {})).items() if name in names
     }

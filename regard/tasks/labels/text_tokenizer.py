@@ -13,13 +13,13 @@ from regard.data.normalise import Level
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import Kind, UnitsConfig
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Thing")
 
 WORDS = r"\w+(?:['’]\w+)*|[^\w\s]"  # words and signs
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingConfig(UnitsConfig):
+class TextTokenizerConfig(UnitsConfig):
     """How a text becomes tokens."""
 
     normalise: Level = "full"
@@ -59,12 +59,12 @@ class ReadingConfig(UnitsConfig):
         return word.lower() if self.lowercase else word
 
 
-def read(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+def encode_truncated(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Tokens of each text, at most `longest`; a text without any is one unknown token."""
-    return [_kept(tokenizer, ids) or nothing(tokenizer) for ids in tokenizer.encode_many(texts)]
+    return [_truncate(tokenizer, ids) or empty_text_tokens(tokenizer) for ids in tokenizer.encode_many(texts)]
 
 
-def settled(how: ReadingConfig, texts: Iterable[str]) -> ReadingConfig:
+def resolve_token_kind(how: TextTokenizerConfig, texts: Iterable[str]) -> TextTokenizerConfig:
     """The same with a kind of token that suits these texts, if none was named."""
     if how.kind is not None:
         return how
@@ -74,55 +74,57 @@ def settled(how: ReadingConfig, texts: Iterable[str]) -> ReadingConfig:
     return replace(how, kind="words", pattern=how.pattern or WORDS)
 
 
-def read_words(
+def encode_words(
     tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], *, apart: bool = False, longest: int | None = None
 ) -> list[list[list[int]]]:
     """Tokens of each word of each sentence by itself; characters and pieces know where a word begins.
 
     Where they are read `apart`, a word has the tokens that it has within a text, and of a long one the first are kept.
     """
-    how = settings(tokenizer)
+    how = tokenizer_config(tokenizer)
     most = longest or how.longest
     words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
-    blank = " " if how.kind == "characters" or (apart and _blank_before(tokenizer)) else ""
+    blank = " " if how.kind == "characters" or (apart and _marks_leading_blank(tokenizer)) else ""
     texts = [blank + how.normal_word(word) for word in words]
-    tokens = ((ids[:most] if apart else ids[-most:]) or nothing(tokenizer) for ids in tokenizer.encode_normal(texts))
+    tokens = (
+        (ids[:most] if apart else ids[-most:]) or empty_text_tokens(tokenizer) for ids in tokenizer.encode_normal(texts)
+    )
     known = dict(zip(words, tokens, strict=True))
     return [[known[word] for word in sentence] for sentence in sentences]
 
 
-def shown(tokenizer: Tokenizer, text: str) -> list[str]:
+def readable_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
     """The tokens of a text that are read, in readable form; a word that is not known as it was written."""
-    if settings(tokenizer).kind == "words":
-        return _kept(tokenizer, tokenizer.how.normal(text).split()) or ["<unk>"]
-    return tokenizer.pieces(read(tokenizer, [text])[0])
+    if tokenizer_config(tokenizer).kind == "words":
+        return _truncate(tokenizer, tokenizer.how.normal(text).split()) or ["<unk>"]
+    return tokenizer.pieces(encode_truncated(tokenizer, [text])[0])
 
 
-def learn(texts: Iterable[str], how: ReadingConfig) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str], how: TextTokenizerConfig) -> Tokenizer:
     """The tokens of these texts, already normal."""
     kept = list(texts)
     how = how if how.kind is not None else replace(how, kind="words")
     return units.train(kept, how, characters=sum(map(len, kept)))
 
 
-def settings(tokenizer: Tokenizer) -> ReadingConfig:
+def tokenizer_config(tokenizer: Tokenizer) -> TextTokenizerConfig:
     """How a tokenizer of labelled texts reads them."""
-    assert isinstance(tokenizer.how, ReadingConfig)
+    assert isinstance(tokenizer.how, TextTokenizerConfig)
     return tokenizer.how
 
 
-def _kept(tokenizer: Tokenizer, things: list[Thing]) -> list[Thing]:
+def _truncate(tokenizer: Tokenizer, things: list[Item]) -> list[Item]:
     """What is read of a text that may be too long."""
-    how = settings(tokenizer)
+    how = tokenizer_config(tokenizer)
     return things[: how.longest] if how.keep == "begin" else things[-how.longest :]
 
 
-def _blank_before(tokenizer: Tokenizer) -> bool:
+def _marks_leading_blank(tokenizer: Tokenizer) -> bool:
     """Whether the blank before a word is part of its first token, as in the pieces of GPT-2 and RoBERTa."""
     alone, after, both = tokenizer.encode_normal(["a", " a", "a a"])
     return both != alone + alone and both == alone + after
 
 
-def nothing(tokenizer: Tokenizer) -> list[int]:
+def empty_text_tokens(tokenizer: Tokenizer) -> list[int]:
     """What stands for a text without tokens."""
     return [tokenizer.filler if tokenizer.unknown is None else tokenizer.unknown]

@@ -8,13 +8,13 @@ from typing import Any
 from regard import config
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.card import card
-from regard.tasks.labels import formats
-from regard.tasks.labels.reading import ReadingConfig
+from regard.tasks.labels.input_format import EXTRACT
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 
-PLAIN = "plain"
+PLAIN_STYLE = "plain"
 
 
-def imported(
+def imported_checkpoint_files(
     task: Any,
     shape: Any,
     tokenizer: Tokenizer,
@@ -29,11 +29,13 @@ def imported(
     named = list(labels or (f"LABEL_{number}" for number in range(shape.classes)))
     if len(set(named)) < len(named):
         raise ValueError(f"one of the labels {', '.join(named)} is named twice")
-    style = PLAIN if shape.FORMAT == "gpt" and tokenizer.find_special(formats.EXTRACT) is None else shape.FORMAT
-    if pairs and style == PLAIN:
+    style = PLAIN_STYLE if shape.FORMAT == "gpt" and tokenizer.find_special(EXTRACT) is None else shape.FORMAT
+    if pairs and style == PLAIN_STYLE:
         raise ValueError("a GPT of others reads one text, without a token between two: leave out --pairs")
-    known = {name: value for name, value in vars(tokenizer.how).items() if name in ReadingConfig.__dataclass_fields__}
-    how = config.build(ReadingConfig, {**known, "longest": shape.context}, where="tokenizer")
+    known = {
+        name: value for name, value in vars(tokenizer.how).items() if name in TextTokenizerConfig.__dataclass_fields__
+    }
+    how = config.build(TextTokenizerConfig, {**known, "longest": shape.context}, where="tokenizer")
     settings = {
         "format": 1,
         "task": {each.name: each.default for each in task.Recipe.__dataclass_fields__.values()}["task"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from regard.config.ranges import Column
 from regard.config.resuming import Free
@@ -13,19 +13,11 @@ from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, clean_text, records, suffix
 from regard.data.source_file import SourceFile, Unit
 from regard.metrics.entities import are_entities, is_orphan_tag
+from regard.tasks.labels.examples import Example
 
-Word = tuple[str, str, int]  # with its tag and its line
-BROKEN = "with an I- tag that continues no entity: begin it with B-, or set bio: false,"
-COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
-
-
-class Example(NamedTuple):
-    """A text with its label, as tuples of one; or the words of a sentence with a tag for each that is judged."""
-
-    words: tuple[str, ...]
-    labels: tuple[str | None, ...]
-    place: tuple[int, int]
-    """Number of its file, and line."""
+TaggedWord = tuple[str, str, int]  # with its tag and its line
+BROKEN_ENTITY = "with an I- tag that continues no entity: begin it with B-, or set bio: false,"
+WORD_FILE_SUFFIXES = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +53,7 @@ class TaggedFile(SourceFile):
     @property
     def by_word(self) -> bool:
         """Whether a line is a word, and a sentence what lies between blank ones."""
-        return self.form == "columns" or (self.form == "auto" and suffix(self.path) in COLUMNS)
+        return self.form == "columns" or (self.form == "auto" and suffix(self.path) in WORD_FILE_SUFFIXES)
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """What is in it; `number` is that of the file."""
@@ -73,7 +65,7 @@ class TaggedFile(SourceFile):
         judged = self.bio and are_entities(list({tag for words in found for _, tag, _ in words} - {self.blank}))
         for words in found:
             if judged and (line := self._broken(words)) is not None:
-                tally.refuse(BROKEN, 0, line)
+                tally.refuse(BROKEN_ENTITY, 0, line)
             else:
                 yield self._example(words, number)
 
@@ -86,9 +78,9 @@ class TaggedFile(SourceFile):
             pairs.append((word, tag))
         return pairs
 
-    def _by_word(self, tally: LineReport) -> Iterator[list[Word]]:
+    def _by_word(self, tally: LineReport) -> Iterator[list[TaggedWord]]:
         """A bad line spoils its sentence, which is left out."""
-        refused, words = 0, list[Word]()
+        refused, words = 0, list[TaggedWord]()
         for line, pair in records(self.path, tally, self._word):
             bad = sum(found.count for found in tally.refused.values())
             if pair is not None:
@@ -100,7 +92,7 @@ class TaggedFile(SourceFile):
         if words and sum(found.count for found in tally.refused.values()) == refused:
             yield words
 
-    def _broken(self, words: Sequence[Word]) -> int | None:
+    def _broken(self, words: Sequence[TaggedWord]) -> int | None:
         """The line of the first tag that continues an entity which did not begin."""
         before: str | None = None
         for _, tag, line in words:
@@ -119,6 +111,6 @@ class TaggedFile(SourceFile):
         word, tag = ("".join(clean_text(cells[column - 1]).split()) for column in self.columns)
         return word, tag
 
-    def _example(self, found: Sequence[Word], number: int) -> Example:
+    def _example(self, found: Sequence[TaggedWord], number: int) -> Example:
         words, tags, lines = zip(*found, strict=True)
         return Example(words, tuple(None if tag == self.blank else tag for tag in tags), (number, lines[0]))

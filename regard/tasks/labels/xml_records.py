@@ -9,7 +9,7 @@ from regard.data.line_report import LineReport
 from regard.data.readers import lines
 
 
-class _Collector:
+class _RecordParser:
     """The element being read: its attributes, and the text of every element in it."""
 
     def __init__(self, path: str) -> None:
@@ -42,9 +42,9 @@ class _Collector:
         raise ValueError(f"{self.path} declares the entity {name}, which is not read: write out what it stands for")
 
 
-def elements(path: str, tally: LineReport) -> Iterator[tuple[int, dict[str, str]]]:
+def read_xml_records(path: str, tally: LineReport) -> Iterator[tuple[int, dict[str, str]]]:
     """(line, attributes and texts by their names) of every element below the outermost one."""
-    found = _Collector(path)
+    found = _RecordParser(path)
     try:
         for number, line in enumerate(lines(path), start=1):
             if line is None:

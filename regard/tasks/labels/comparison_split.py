@@ -14,16 +14,15 @@ from regard.config.words import quantity
 from regard.data.holdout import sentence
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
-from regard.tasks.labels import files
-from regard.tasks.labels.files import Found, LabelsConfig
-from regard.tasks.labels.tagged import Example
+from regard.tasks.labels.examples import Example, LabelledExamples, label_names, label_numbers, split_examples
+from regard.tasks.labels.files import LabelsConfig, read_examples
 
-FIRST, SECOND, LABEL = "text", "second", "label"
-LONG = 300  # characters of a text that are shown
+TEXT_FIELD, SECOND_TEXT_FIELD, LABEL_FIELD = "text", "second", "label"
+MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
 
 
 @dataclass(frozen=True)
-class Division:
+class ComparisonSplit:
     """Texts to learn from and texts to be scored on, none of which is among the others."""
 
     train: list[Example]
@@ -50,21 +49,23 @@ class Division:
         """Labelled texts for learning, and the bare texts of either side, as files; how the labelled ones are read."""
         folder.mkdir(parents=True, exist_ok=True)
         pairs = any(len(example.words) > 1 for example in self.train)
-        names = (FIRST, SECOND) if pairs else (FIRST,)
+        names = (TEXT_FIELD, SECOND_TEXT_FIELD) if pairs else (TEXT_FIELD,)
         labelled = (
-            {**dict(zip(names, example.words, strict=True)), LABEL: example.labels[0]} for example in self.train
+            {**dict(zip(names, example.words, strict=True)), LABEL_FIELD: example.labels[0]} for example in self.train
         )
-        _write(folder / "train.jsonl", labelled)
+        _write_json_lines(folder / "train.jsonl", labelled)
         for name, side in (("text", self.train), ("held-out", self.held)):
-            _write(folder / f"{name}.jsonl", ({FIRST: words} for example in side for words in example.words))
-        text: Any = list(names) if pairs else FIRST
-        return {"train": [{"path": str(folder / "train.jsonl"), "text": text, "label": LABEL}]}
+            _write_json_lines(
+                folder / f"{name}.jsonl", ({TEXT_FIELD: words} for example in side for words in example.words)
+            )
+        text: Any = list(names) if pairs else TEXT_FIELD
+        return {"train": [{"path": str(folder / "train.jsonl"), "text": text, "label": LABEL_FIELD}]}
 
     def judged(self, name: str, task: str, answers: Sequence[str]) -> Scores:
         """The scores of these answers to all held-out texts, in their order."""
         right = [str(example.labels[0]) for example in self.held]
         worth = [float(one == other) for one, other in zip(right, answers, strict=True)]
-        given = (" | ".join(example.words)[:LONG] for example in self.held)
+        given = (" | ".join(example.words)[:MAX_SHOWN_CHARACTERS] for example in self.held)
         told = zip(given, right, answers, worth, strict=True)
         examples = [Judged(number, *each) for number, each in enumerate(told, start=1)]
         return Scores(
@@ -77,13 +78,13 @@ class Division:
         )
 
 
-def divide(data: LabelsConfig, tested: float) -> Division:
+def split_for_comparison(data: LabelsConfig, tested: float) -> ComparisonSplit:
     """Hold out a share by content, or what is in the validation files; what would be on both sides is left out."""
-    found = files.read(data.train, data.names, data.reject)
+    found = read_examples(data.train, data.names, data.reject)
     if data.valid:
-        train, held = found, files.read(data.valid, data.names, data.reject)
+        train, held = found, read_examples(data.valid, data.names, data.reject)
     else:
-        train, held = files.hold(found, tested)
+        train, held = split_examples(found, tested)
     known = {sentence(words) for example in held.examples for words in example.words}
     kept = [example for example in train.examples if not any(sentence(words) in known for words in example.words)]
     both = len(train.examples) - len(kept)
@@ -95,15 +96,15 @@ def divide(data: LabelsConfig, tested: float) -> Division:
         summary.append(f"{'1 text is' if both == 1 else f'{both:,} texts are'} on both sides and not learnt from")
     if not kept:
         raise ValueError(f"{' and '.join(found.files)}: all texts are also held out: give other ones to learn from")
-    files.numbered(held, files.classes(_of(train, kept)))
-    return Division(kept, held.examples, summary)
+    label_numbers(held, label_names(_with_examples(train, kept)))
+    return ComparisonSplit(kept, held.examples, summary)
 
 
-def _of(found: Found, examples: list[Example]) -> Found:
+def _with_examples(found: LabelledExamples, examples: list[Example]) -> LabelledExamples:
     return replace(found, examples=examples)
 
 
-def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
+def _write_json_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """A file of JSON lines, whole or not at all."""
     fresh = path.with_suffix(".new")
     with fresh.open("w", encoding="utf-8") as file:

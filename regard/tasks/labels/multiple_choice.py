@@ -8,14 +8,16 @@ from typing import Any, ClassVar, Literal
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.models.text_classifier import TransformerEncoderConfig
-from regard.tasks.labels.batches import Labelled, Prepared
+from regard.tasks.labels.dataset import LabelledDataset, TextModel
+from regard.tasks.labels.evaluation import LabelResults
 from regard.tasks.labels.files import ChoicesConfig
-from regard.tasks.labels.recognition import questions
-from regard.tasks.labels.task import Encoder, Labelling, LabellingRecipe, Measured, Reader
+from regard.tasks.labels.preparation import PreparedTexts
+from regard.tasks.labels.recognition import recognise_choice_questions
+from regard.tasks.labels.task import EncoderConfig, Labelling, LabellingRecipe
 from regard.training import transfer
 from regard.training.task import Evaluation, Spread, alone, sample_evenly
 
-SHOWN = 300  # characters of what is given that a sample shows
+MAX_SHOWN_CHARACTERS = 300  # characters of what is given that a sample shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class ChoiceRecipe(LabellingRecipe):
     """What is learnt."""
     data: Fingerprinted[ChoicesConfig]
     """Questions with answers to choose from."""
-    model: Encoder = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    model: EncoderConfig = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of questions."""
 
 
@@ -43,7 +45,7 @@ class MultipleChoice(Labelling):
     code: ClassVar[str] = 'choose([("what is given", "one answer", "another")])'
     per_token = False
     single = True
-    recognise = staticmethod(questions)
+    recognise = staticmethod(recognise_choice_questions)
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
@@ -51,7 +53,7 @@ class MultipleChoice(Labelling):
         return False
 
     @staticmethod
-    def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
+    def adopt(model: TextModel, parent: Checkpoint, prepared: PreparedTexts) -> list[str]:
         """Weights of a model that chooses, among however many; or only the body of another under a new head."""
         return transfer.load_weights(model, parent, same_task=parent.config.get("task") == ChoiceRecipe.task)
 
@@ -60,11 +62,11 @@ class MultipleChoice(Labelling):
         found = super().evaluate(spread)
         return replace(found, metrics={name: value for name, value in found.metrics.items() if name != "f1"})
 
-    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
+    def shown(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
         """A few questions with the right answer and the one that was chosen."""
         return [
             {
-                "read": side.words[number][0][:SHOWN],
+                "read": side.words[number][0][:MAX_SHOWN_CHARACTERS],
                 "label": side.words[number][1 + int(side.labels[number])],
                 "answer": side.words[number][1 + int(found.answers[number][0])],
             }

@@ -24,44 +24,54 @@ from regard.data.normalise import remove_invisible
 from regard.data.readers import SURROGATES, Refusal, clean_text, parse_json_line, records, suffix, value_at
 from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import detect_format, is_json, parse_object, read_objects, read_rows
-from regard.tasks.labels.elements import elements
-from regard.tasks.labels.tagged import Example
+from regard.tasks.labels.examples import Example
+from regard.tasks.labels.xml_records import read_xml_records
 
-REMEDY = 'write "what is given | one answer | another", with tabs or bars, or {"premise": "...", "choices": [...]}'
-GIVEN = (
+QUESTION_REMEDY = (
+    'write "what is given | one answer | another", with tabs or bars, or {"premise": "...", "choices": [...]}'
+)
+GIVEN_COLUMNS = (
     *("article", "passage", "context", "ctx", "story", "premise", "p", "startphrase", "sentence", "goal", "prompt"),
     *("question", "question_stem", "stem", "asks-for"),
 )
 """What columns are called that hold what is given, in the order in which they are joined."""
-STORY = re.compile(r"inputsentence\d+", re.IGNORECASE)  # Story Cloze has a column for each sentence
-LISTS = ("choices", "endings", "options", "answers", "alternatives", "candidates")
-NUMBERED = re.compile(
+STORY_COLUMN = re.compile(r"inputsentence\d+", re.IGNORECASE)  # Story Cloze has a column for each sentence
+LIST_COLUMNS = ("choices", "endings", "options", "answers", "alternatives", "candidates")
+NUMBERED_COLUMN = re.compile(
     r"(choice|ending|option|answer|alternative|candidate|solution|sol|randomfifthsentencequiz)[ _-]?(\d+|[a-h])"
     r"|(a)(\d+)|()([a-h])",
     re.IGNORECASE,
 )
-RIGHT = ("label", "answer", "answerkey", "answerrightending", "most-plausible-alternative", "gold", "gold_label")
+LABEL_COLUMNS = (
+    "label",
+    "answer",
+    "answerkey",
+    "answerrightending",
+    "most-plausible-alternative",
+    "gold",
+    "gold_label",
+)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Numbering = Literal["zero", "one", "letters", "texts"]
-Name = str | int
+ColumnName = str | int
 Record = Mapping[Any, Any]
 Question = tuple[str, ...]  # what is given, then the choices
 
 
-class Columns(NamedTuple):
+class ChoiceColumns(NamedTuple):
     """Where everything stands in a record: a name, or of a table the number of a column."""
 
-    given: tuple[Name, ...]
-    choices: tuple[Name, ...]
-    label: Name | None
+    given: tuple[ColumnName, ...]
+    choices: tuple[ColumnName, ...]
+    label: ColumnName | None
 
     @property
     def note(self) -> str:
         """In words."""
         choices = (
-            f"choices are {_joined(self.choices)}" if len(self.choices) > 1 else f"choices are in {self.choices[0]}"
+            f"choices are {_join_names(self.choices)}" if len(self.choices) > 1 else f"choices are in {self.choices[0]}"
         )
-        return f"given is {_joined(self.given)}, {choices}, label is {self.label}"
+        return f"given is {_join_names(self.given)}, {choices}, label is {self.label}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +115,10 @@ class ChoiceFile(SourceFile):
         size, numbering = self.size, self.told
         for line, record in self.records(tally):
             try:
-                given, *choices = taken(record, self.columns)
+                given, *choices = extract_question(record, self.columns)
                 if len(choices) != size:
                     raise Refusal(f"with {len(choices)} choices where others have {size}")
-                right = which(_label(record, self.columns.label), choices, numbering)
+                right = choice_index(_label_in(record, self.columns.label), choices, numbering)
                 if right is None:
                     raise Refusal("with a label that is none of its choices")
             except Refusal as refusal:
@@ -121,9 +131,9 @@ class ChoiceFile(SourceFile):
         tally, columns = LineReport(), self._found(labelled=False)
         for line, record in self.records(tally):
             try:
-                yield taken(record, columns)
+                yield extract_question(record, columns)
             except Refusal as refusal:
-                raise ValueError(f"{self.path}:{line}: a question {refusal.reason}: {REMEDY}") from None
+                raise ValueError(f"{self.path}:{line}: a question {refusal.reason}: {QUESTION_REMEDY}") from None
         tally.check(0.0, [self.path], unit="question")
 
     def records(self, tally: LineReport) -> Iterator[tuple[int, Record]]:
@@ -131,7 +141,7 @@ class ChoiceFile(SourceFile):
         if is_json(self.path):
             yield from read_objects(self.path, tally)
         elif suffix(self.path) == ".xml":
-            yield from elements(self.path, tally)
+            yield from read_xml_records(self.path, tally)
         else:
             rows = read_rows(self.path, tally, detect_format(self.path, self.delimiter))
             head: list[str] = []
@@ -149,7 +159,7 @@ class ChoiceFile(SourceFile):
         return not numbers if self.heading is None else self.heading
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> ChoiceColumns:
         """Where everything stands: as named, or as it is usually called; what is not there is an error."""
         return self._found(labelled=True)
 
@@ -159,7 +169,7 @@ class ChoiceFile(SourceFile):
         if self.numbering is not None or not self._sample:
             return self.numbering
         kinds: tuple[Numbering, ...] = ("texts", "letters", "zero", "one")
-        fits = {kind: [which(label, choices, kind) for choices, label in self._sample] for kind in kinds}
+        fits = {kind: [choice_index(label, choices, kind) for choices, label in self._sample] for kind in kinds}
         counts = {kind: sum(each is not None for each in found) for kind, found in fits.items()}
         best = max(kinds, key=counts.__getitem__)  # of equal ones the first
         if best == "zero" and counts["one"] == counts["zero"] and fits["one"] != fits["zero"]:
@@ -193,21 +203,21 @@ class ChoiceFile(SourceFile):
         found = []
         for _, record in islice(self.records(LineReport()), SAMPLE):
             try:
-                _, *choices = taken(record, self.columns)
-                found.append((choices, _label(record, self.columns.label)))
+                _, *choices = extract_question(record, self.columns)
+                found.append((choices, _label_in(record, self.columns.label)))
             except Refusal:
                 continue
         return found
 
-    def _found(self, *, labelled: bool) -> Columns:
+    def _found(self, *, labelled: bool) -> ChoiceColumns:
         there = self.fields
         known = [name for name in there if isinstance(name, str)]
         for each in (*self.given, *self.choices, *((self.label,) if labelled and self.label is not None else ())):
-            if there and _at(there, each) is None:
+            if there and _lookup(there, each) is None:
                 remedy = "name others in given, choices and label"
                 raise ValueError(f"{self.path} has no column {each!r}{suggest_name(str(each), known)}: {remedy}")
         usual = usual_columns(there)
-        found = Columns(self.given or usual.given, self.choices or usual.choices, self.label or usual.label)
+        found = ChoiceColumns(self.given or usual.given, self.choices or usual.choices, self.label or usual.label)
         wanted = found._asdict() if labelled else {"given": found.given, "choices": found.choices}
         lacking = [name for name, value in wanted.items() if not value]
         if there and lacking:
@@ -219,26 +229,26 @@ class ChoiceFile(SourceFile):
         return found
 
 
-def usual_columns(record: Record) -> Columns:
+def usual_columns(record: Record) -> ChoiceColumns:
     """Columns that are called as usual; none where there are no such."""
     names = [name for name in record if isinstance(name, str)]
     lower = {name.lower(): name for name in names}
-    story = tuple(name for name in names if STORY.fullmatch(name))
-    given = tuple(lower[name] for name in GIVEN if name in lower and isinstance(record[lower[name]], str))
-    right = next((lower[name] for name in RIGHT if name in lower), None)
-    return Columns(story or given, _options(record, [name for name in names if name != right]), right)
+    story = tuple(name for name in names if STORY_COLUMN.fullmatch(name))
+    given = tuple(lower[name] for name in GIVEN_COLUMNS if name in lower and isinstance(record[lower[name]], str))
+    right = next((lower[name] for name in LABEL_COLUMNS if name in lower), None)
+    return ChoiceColumns(story or given, _find_choice_columns(record, [name for name in names if name != right]), right)
 
 
-def _options(record: Record, names: Sequence[str]) -> tuple[str, ...]:
+def _find_choice_columns(record: Record, names: Sequence[str]) -> tuple[str, ...]:
     """Columns of choices, by their names: a list, or some that are numbered, in the order of their numbers."""
-    for name in (each for each in names if each.lower() in LISTS):
+    for name in (each for each in names if each.lower() in LIST_COLUMNS):
         if isinstance(record[name], list) or str(record[name]).startswith("["):
             return (name,)
         if isinstance(value_at(record, f"{name}.text"), list):
             return (f"{name}.text",)
     groups: dict[str, list[tuple[int, str]]] = {}
     for name in names:
-        if match := NUMBERED.fullmatch(name):
+        if match := NUMBERED_COLUMN.fullmatch(name):
             stem, number = (part for part in match.groups() if part is not None)
             rank = int(number) if number.isdigit() else LETTERS.index(number.upper())
             groups.setdefault(stem.lower(), []).append((rank, name))
@@ -246,21 +256,21 @@ def _options(record: Record, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for _, name in sorted(several)) if len(several) > 1 else ()
 
 
-def taken(record: Record, columns: Columns) -> Question:
+def extract_question(record: Record, columns: ChoiceColumns) -> Question:
     """What is given, and the choices, none of them empty."""
-    texts = [_text(record, name).strip() for name in columns.given]
-    listed = _listed(_at(record, columns.choices[0])) if len(columns.choices) == 1 else None
+    texts = [_text_in(record, name).strip() for name in columns.given]
+    listed = _parse_list(_lookup(record, columns.choices[0])) if len(columns.choices) == 1 else None
     if listed is None:
-        found = [_text(record, name) for name in columns.choices]
+        found = [_text_in(record, name) for name in columns.choices]
     else:
-        written = [_written(each) for each in listed] if isinstance(listed, list) else [None]
+        written = [_as_text(each) for each in listed] if isinstance(listed, list) else [None]
         found = [each for each in written if each is not None]
         if len(found) < len(written):
             raise Refusal(f"without a list of texts named {columns.choices[0]}")
-    return asked(" ".join(text for text in texts if text), found)
+    return clean_question(" ".join(text for text in texts if text), found)
 
 
-def asked(given: str, choices: Sequence[str]) -> Question:
+def clean_question(given: str, choices: Sequence[str]) -> Question:
     """A question without blanks around its texts; one that has nothing to choose from, or an empty text, is refused."""
     if not remove_invisible(given).strip():
         raise Refusal("with nothing given")
@@ -271,19 +281,19 @@ def asked(given: str, choices: Sequence[str]) -> Question:
     return clean_text(given), *map(clean_text, choices)
 
 
-def readings(question: Question) -> list[Question]:
+def pair_with_choices(question: Question) -> list[Question]:
     """What is read of a question: what is given, with each of its choices."""
     given, *choices = question
     return [(given, choice) for choice in choices]
 
 
-def unordered(question: Question) -> Question:
+def sort_choices(question: Question) -> Question:
     """What makes it the same question, in whatever order its choices stand."""
     given, *choices = question
     return given, *sorted(choices)
 
 
-def which(label: str, choices: Sequence[str], numbering: Numbering | None) -> int | None:
+def choice_index(label: str, choices: Sequence[str], numbering: Numbering | None) -> int | None:
     """Which choice a label means, counted from 0; None where it means none of them."""
     if numbering == "texts":
         return choices.index(label) if label in choices else None
@@ -294,82 +304,83 @@ def which(label: str, choices: Sequence[str], numbering: Numbering | None) -> in
     return number if 0 <= number < len(choices) else None
 
 
-def parse(text: str, known: Columns, *, where: str = "") -> Question:
+def parse_question(text: str, known: ChoiceColumns, *, where: str = "") -> Question:
     """A question as somebody types it: with tabs or bars between, or an object of JSON named as in training."""
     try:
         if text.lstrip().startswith("{"):
             record = parse_object(text)
-            found = _either(record, known)
+            found = _known_or_usual_columns(record, known)
             if not found.given or not found.choices:
                 raise Refusal("without a premise and choices")
-            return taken(record, found)
+            return extract_question(record, found)
         given, *choices = text.split("\t" if "\t" in text else " | ")
-        return asked(given, choices)
+        return clean_question(given, choices)
     except Refusal as refusal:
         place = where or repr(text.strip()[:60])
-        raise ValueError(f"{place}: a question {refusal.reason}: {REMEDY}") from None
+        raise ValueError(f"{place}: a question {refusal.reason}: {QUESTION_REMEDY}") from None
 
 
-def read(path: Path, known: Columns) -> list[Question]:
+def read_questions(path: Path, known: ChoiceColumns) -> list[Question]:
     """The questions of a file: its columns named as in training or as usual, or lines as somebody types them."""
     name = str(path)
-    columns = _either(ChoiceFile(path=name).fields, known)
+    columns = _known_or_usual_columns(ChoiceFile(path=name).fields, known)
     if is_json(name) or suffix(name) == ".xml" or (columns.given and columns.choices):
         return list(ChoiceFile(path=name, given=columns.given, choices=columns.choices).questions())
     tally = LineReport()
     lined = [(line, text) for line, text in records(name, tally, str) if text.strip()]
     tally.check(0.0, [name], unit="question")
-    return [parse(text, known, where=f"{name}:{line}") for line, text in lined]
+    return [parse_question(text, known, where=f"{name}:{line}") for line, text in lined]
 
 
-def fitting(settings: Mapping[str, Any], path: str) -> dict[str, Any]:
+def settings_for_file(settings: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Settings by which training files were read, without the names of columns where this file has others."""
     names = ("given", "choices", "label", "numbering")
     kept = {name: value for name, value in settings.items() if name not in names}
     there = ChoiceFile(path=path, **kept).fields
     known = (*settings["given"], *settings["choices"], settings["label"])
-    return dict(settings) if all(_at(there, each) is not None for each in known) else kept
+    return dict(settings) if all(_lookup(there, each) is not None for each in known) else kept
 
 
-def _either(record: Record, known: Columns) -> Columns:
+def _known_or_usual_columns(record: Record, known: ChoiceColumns) -> ChoiceColumns:
     """Columns called as in training where a record has them, or as usual."""
     usual = usual_columns(record)
     own, other = (
-        names if all(_at(record, each) is not None for each in names) else () for names in (known.given, known.choices)
+        names if all(_lookup(record, each) is not None for each in names) else ()
+        for names in (known.given, known.choices)
     )
-    return Columns(own or usual.given, other or usual.choices, None)
+    return ChoiceColumns(own or usual.given, other or usual.choices, None)
 
 
-def _joined(names: Sequence[Name]) -> str:
+def _join_names(names: Sequence[ColumnName]) -> str:
     *others, last = map(str, names)
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _at(record: Record, name: Name) -> Any:
+def _lookup(record: Record, name: ColumnName) -> Any:
     """What is called so in a record, or stands in the column of that number; None where nothing does."""
     return record.get(name) if isinstance(name, int) else value_at(record, name)
 
 
-def _listed(value: Any) -> Any:
+def _parse_list(value: Any) -> Any:
     """What is in a cell: a list may be written there as JSON."""
     return parse_json_line(value) if isinstance(value, str) and value.startswith("[") else value
 
 
-def _text(record: Record, name: Name) -> str:
-    found = _written(_at(record, name))
+def _text_in(record: Record, name: ColumnName) -> str:
+    found = _as_text(_lookup(record, name))
     if found is None:
         raise Refusal(f"without a text named {name}")
     return found
 
 
-def _label(record: Record, name: Name | None) -> str:
-    found = None if name is None else _written(_at(record, name))
+def _label_in(record: Record, name: ColumnName | None) -> str:
+    found = None if name is None else _as_text(_lookup(record, name))
     if found is None or not found.strip():
         raise Refusal(f"without a label named {name}")
     return clean_text(found).removesuffix(".0")
 
 
-def _written(value: Any) -> str | None:
+def _as_text(value: Any) -> str | None:
     """A text, or a number as it is written; None of anything else."""
     if isinstance(value, str):
         if SURROGATES.search(value):

@@ -23,7 +23,7 @@ def record_columns(file: AnyFile) -> dict[str, Any]:
     return {"text_columns": texts, "label_column": label}
 
 
-def recorded_names(data: Mapping[str, Any]) -> tuple[tuple[str, ...], str | None]:
+def read_column_names(data: Mapping[str, Any]) -> tuple[tuple[str, ...], str | None]:
     """Return what the columns of texts and the column of labels were called, as far as a checkpoint says it."""
     file = data.get("file", {})
     named = file.get("text")
@@ -33,13 +33,13 @@ def recorded_names(data: Mapping[str, Any]) -> tuple[tuple[str, ...], str | None
     return texts, label if isinstance(label, str) else None
 
 
-def recorded_column(data: Mapping[str, Any], labels: Sequence[str]) -> TextColumn:
+def read_text_column(data: Mapping[str, Any], labels: Sequence[str]) -> TextColumn:
     """Return what the data section of a checkpoint says of the column of the texts."""
     file = data.get("file", {})
     columns: Sequence[int] = file.get("columns") or ()
     number = columns[0] if columns else file.get("text")
     return TextColumn(
-        names=recorded_names(data)[0],
+        names=read_column_names(data)[0],
         number=number if isinstance(number, int) else None,
         label_number=columns[-1] if len(columns) > 1 else None,
         labels=frozenset(labels) | frozenset(map(str, data.get("names", {}))),

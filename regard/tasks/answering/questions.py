@@ -1,0 +1,179 @@
+"""A question about a text, and the answers to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from regard.data.readers import SURROGATES, Refusal
+
+MAX_SHOWN_CHARACTERS = 60  # characters of a text in a message
+FORMATS = (
+    'an object with "question", "context" and "answers": {"text": [...], "answer_start": [...]} in each line, or the '
+    'JSON of SQuAD, {"data": [{"paragraphs": [...]}]}'
+)
+
+
+class AnswerSpan(NamedTuple):
+    """An answer, and where it begins in its context; an empty one says that there is none."""
+
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The character after its last one."""
+        return self.start + len(self.text)
+
+
+class Question(NamedTuple):
+    """A question about a text, with what people answered; None where nobody said."""
+
+    question: str
+    context: str
+    answers: tuple[AnswerSpan, ...] | None
+    place: str
+    """Where it stands: `file.jsonl:7`, or `squad.json, article 1, paragraph 2, question 3`."""
+
+    @property
+    def right(self) -> list[str]:
+        """All answers that count as right; one without any has the empty one."""
+        return [answer.text for answer in self.answers or ()] or [""]
+
+    @property
+    def wanted(self) -> AnswerSpan:
+        """The answer that is learnt: the first."""
+        return (self.answers or (AnswerSpan("", 0),))[0]
+
+
+def parse_question(record: Any, place: str) -> Question:
+    """A question that somebody asks, answered or not."""
+    try:
+        return parse_record(record, place, told=False)
+    except Refusal as refusal:
+        raise ValueError(f"{place}: {refusal.reason}") from None
+
+
+class AmbiguousAnswer(Refusal):
+    """An answer without a place that its context has several times."""
+
+
+def place_first_occurrences(record: Any) -> tuple[Any, bool]:
+    """A question whose answers without a place stand where they first occur, and whether that was a guess."""
+    if not isinstance(record, Mapping) or not isinstance(context := record.get("context"), str):
+        return record, False
+    answers = _list_answers(record)
+    if not isinstance(answers, list):
+        return record, False
+    placed, guessed = [], False
+    for answer in answers:
+        text = answer.get("text") if isinstance(answer, Mapping) else None
+        if isinstance(text, str) and answer.get("answer_start") is None and context.count(text) > 1 and text.strip():
+            answer, guessed = {**answer, "answer_start": context.index(text)}, True
+        placed.append(answer)
+    return {**record, "answers": placed}, guessed
+
+
+def parse_record(record: Any, place: str, *, told: bool) -> Question:
+    if not isinstance(record, Mapping):
+        raise Refusal(f"no question but {json.dumps(record)[:MAX_SHOWN_CHARACTERS]}: give {FORMATS}")
+    question, context = (_text_in(record, name) for name in ("question", "context"))
+    if not question.strip():
+        raise Refusal("an empty question: ask something")
+    if not context.strip():
+        raise Refusal("an empty context: give the text that the question is about")
+    return Question(question, context, _parse_answers(record, context) if told else None, place)
+
+
+def _text_in(record: Mapping[str, Any], name: str) -> str:
+    value = record.get(name)
+    if not isinstance(value, str):
+        there = (
+            f"it is {json.dumps(value)[:MAX_SHOWN_CHARACTERS]}"
+            if name in record
+            else f"there is {', '.join(record) or 'nothing'}"
+        )
+        raise Refusal(f"without a text named {name} ({there})")
+    if SURROGATES.search(value):
+        raise Refusal(f"with a lone surrogate in its {name}")
+    return value
+
+
+def _parse_answers(record: Mapping[str, Any], context: str) -> tuple[AnswerSpan, ...]:
+    """The answers to a question, each where it stands; none where it is said that there is none."""
+    impossible, given = record.get("is_impossible") is True, record.get("answers", record.get("answer"))
+    if "answers" not in record and "answer" not in record and not impossible:
+        raise Refusal("without answers: name them in answers, an empty list where there are none")
+    given = _list_answers(record)
+    if given is not None and not isinstance(given, list):
+        raise Refusal(
+            f"answers that are {json.dumps(given)[:MAX_SHOWN_CHARACTERS]}: give a list of text and answer_start"
+        )
+    found = tuple(_locate_answer(answer, context) for answer in given or ())
+    if impossible and any(answer.text for answer in found):
+        raise Refusal(
+            f"is_impossible, and yet the answer {found[0].text[:MAX_SHOWN_CHARACTERS]!r}: leave out one of them"
+        )
+    return found
+
+
+def _list_answers(record: Mapping[str, Any]) -> Any:
+    """The answers of a question as a list, whether they are a list, one alone or lists of texts and of starts."""
+    given = record.get("answers", record.get("answer"))
+    if "answers" not in record and given is not None:
+        return [{"text": given, "answer_start": record.get("start", record.get("answer_start"))}]
+    if isinstance(given, Mapping):  # as tables of columns have it
+        texts = given.get("text")
+        starts = given.get("answer_start", [None] * len(texts) if isinstance(texts, list) else None)
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            raise Refusal("answers with other numbers of text and answer_start: give a list of each, equally long")
+        return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    return given
+
+
+def _locate_answer(answer: Any, context: str) -> AnswerSpan:
+    """One answer, which must stand where it is said to."""
+    text = answer.get("text") if isinstance(answer, Mapping) else None
+    if not isinstance(text, str):
+        raise Refusal(f"an answer without a text: {json.dumps(answer)[:MAX_SHOWN_CHARACTERS]}")
+    if not text:
+        return AnswerSpan("", 0)
+    if not text.strip():
+        raise Refusal("an answer of blanks alone: leave it out, or give an empty one for no answer")
+    start = answer.get("answer_start")
+    if start is None:
+        if text not in context:
+            raise Refusal(
+                f"the answer {text[:MAX_SHOWN_CHARACTERS]!r} is not in its context: give one that is, word for word"
+            )
+        if (times := context.count(text)) > 1:
+            raise AmbiguousAnswer(
+                f"the answer {text[:MAX_SHOWN_CHARACTERS]!r} stands {times} times in its context: say where, in answer_start"
+            )
+        start = context.index(text)
+    if not isinstance(start, int) or isinstance(start, bool):
+        raise Refusal(
+            f"the answer {text[:MAX_SHOWN_CHARACTERS]!r} begins at {json.dumps(start)[:MAX_SHOWN_CHARACTERS]}: give a whole number"
+        )
+    if start < 0 or context[start : start + len(text)] != text:
+        raise Refusal(_explain_misplaced(text, start, context))
+    return AnswerSpan(text, start)
+
+
+def _explain_misplaced(text: str, start: int, context: str) -> str:
+    """What stands where an answer should, and where that stands instead."""
+    there = context[start : start + len(text)] if start >= 0 else ""
+    instead = (
+        f"where {there[:MAX_SHOWN_CHARACTERS]!r} stands"
+        if there
+        else f"outside its context of {len(context):,} characters"
+    )
+    problem = f"the answer {text[:MAX_SHOWN_CHARACTERS]!r} does not stand at character {start}, {instead}"
+    places = [place for place in range(len(context)) if context.startswith(text, place)]
+    if not places:
+        return f"{problem}: it is nowhere in the context"
+    nearest = min(places, key=lambda place: abs(place - start))
+    bytewise = len(context[:nearest].encode()) == start != nearest
+    counted = ", offsets are counted in characters, not in bytes" if bytewise else ""
+    return f"{problem}: it stands at {nearest}{counted}"

@@ -1,0 +1,95 @@
+"""A trained tagger: labels the words of a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from regard.interpret.items import Item
+from regard.interpret.trace import Trace
+from regard.tasks.inputs import SENTENCE, TEXT, InputKind, Inputs, check_input, list_inputs
+from regard.tasks.labels.input_format import EncodedText
+from regard.tasks.labels.sentence_chunks import encode_sentences
+from regard.tasks.labels.tagged_file import WORD_FILE_SUFFIXES, TaggedFile
+from regard.tasks.labels.text_labeller import LABEL_ITEMS, TextLabeller
+from regard.tasks.labels.text_tokenizer import tokenizer_config
+from regard.tasks.trained import chosen
+
+
+@dataclass(frozen=True)
+class TaggedSentence:
+    """The words of a sentence, what each was found to be, and how probable that is."""
+
+    words: list[str]
+    tags: list[str]
+    probabilities: list[float]
+
+    def __str__(self) -> str:
+        return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        chances = [round(chance, 6) for chance in self.probabilities]
+        return {"words": self.words, "tags": self.tags, "probabilities": chances}
+
+
+class Tagger(TextLabeller):
+    """Says what each word of a sentence is."""
+
+    file = TaggedFile
+    task: ClassVar[str] = "tagging"
+    verb: ClassVar[str] = "tag"
+    kind: ClassVar[str] = "a tagger"
+    input_kind: ClassVar[InputKind] = SENTENCE
+
+    @property
+    def inputs(self) -> Inputs:
+        """Sentences; a file with a word in each line holds none to tag."""
+        return Inputs(kind=self.input_kind, parse=self.parse, word_files=WORD_FILE_SUFFIXES)
+
+    def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[TaggedSentence]:
+        """What each word of each sentence is."""
+        chosen(self, options)
+        return self.tag(inputs)
+
+    def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[TaggedSentence]:
+        """What each word is; a sentence is a text, whose words stand between blanks, or a list of words."""
+        listed = list_inputs(sentences, SENTENCE, verb=self.verb)
+        split = [self.words(each) if isinstance(each, str) else list(each) for each in listed]
+        pieces = encode_sentences(self.tokenizer, split, self.form)
+        found = iter(self._probabilities([EncodedText(tokens, len(tokens)) for some in pieces for _, tokens in some]))
+        return [
+            self._tagged(words, [(told, next(found)) for told, _ in some])
+            for words, some in zip(split, pieces, strict=True)
+        ]
+
+    def words(self, sentence: str) -> list[str]:
+        """The words of a sentence: what the recipe's pattern finds, or whatever is between spaces."""
+        pattern = tokenizer_config(self.tokenizer).pattern
+        return re.findall(pattern, sentence) if pattern else sentence.split()
+
+    def look(self, sentence: str) -> Trace:
+        """Tag a sentence and keep where the model looked."""
+        words = self.words(check_input(sentence, TEXT, verb="look"))
+        if not words:
+            raise ValueError("an empty sentence has no words to tag: give at least one")
+        [[(told, tokens), *_]] = encode_sentences(self.tokenizer, [words], self.form)
+        probabilities, weights = self._watched(EncodedText(tokens, len(tokens)))
+        tagged = self._tagged(words[: len(told)], [(told, probabilities)])
+        by_word = tokenizer_config(self.tokenizer).kind == "words" and self.style == "plain"
+        known = tagged.words if by_word else self.tokenizer.pieces(tokens)
+        labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
+        items = {"source": self._items(tokens, known if self.style == "plain" else []), LABEL_ITEMS: labels}
+        facts = {"text": " ".join(tagged.words), "answer": str(tagged)}
+        return self._traced(EncodedText(tokens, len(tokens)), weights, items, facts)
+
+    def _tagged(self, words: list[str], pieces: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> TaggedSentence:
+        rows = [probabilities[last] for told, probabilities in pieces for _, last in told]
+        best = [int(row.argmax()) for row in rows]
+        return TaggedSentence(
+            words, [self.classes[n] for n in best], [float(row[n]) for row, n in zip(rows, best, strict=True)]
+        )
