@@ -61,7 +61,7 @@ def read(name: str) -> list[tuple[str, str]]:
     """Texts with their labels."""
     file = config.build(LabelledFile, {"path": name}, where="file")
     examples = read_examples([file], {}, reject=0.01).examples
-    return [(example.words[0], str(example.labels[0])) for example in examples]
+    return [(example.texts[0], str(example.labels[0])) for example in examples]
 
 
 def drawn(train: list[tuple[str, str]], classes: list[str], each: int, seed: int) -> list[tuple[str, str]]:

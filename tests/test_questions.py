@@ -45,7 +45,7 @@ def test_all_answers_to_a_question_are_in_one_line_where_they_stand(tmp_path, mo
     one, other, _ = read_questions([QuestionFile(path=str(tmp_path / "out" / "food.test.jsonl.gz"))], 0.0).questions
     assert one.answers == (AnswerSpan("spice is nice", 4), AnswerSpan("", 0))
     assert one.context == REVIEW.removesuffix("ANSWERNOTFOUND").rstrip()
-    assert other.right == [""]
+    assert other.accepted_answers == [""]
     with pytest.raises(SystemExit, match="no tables there"):
         run("subjqa_lines.py", monkeypatch, tmp_path / "out", tmp_path / "more")
 

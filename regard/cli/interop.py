@@ -206,7 +206,7 @@ def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None
     from regard.tasks import TASKS
 
     task = TASKS[found.config["task"]].task
-    added = task.added(tokenizer) if isinstance(task, AddsTokens) else ()
+    added = task.added_token_ids(tokenizer) if isinstance(task, AddsTokens) else ()
     kept = {name: value for name, value in found.config.items() if name not in ("format", "model")}
     tensors = found.finite_tensors()
     try:

@@ -31,7 +31,7 @@ class AddsTokens(Protocol):
     """A task that gives a pre-trained model tokens of its own."""
 
     @staticmethod
-    def added(own: Any) -> Sequence[int]:
+    def added_token_ids(own: Any) -> Sequence[int]:
         """Return the tokens that the task added to a tokenizer."""
 
 

@@ -82,7 +82,7 @@ def hold_choices(place: Path) -> list[int]:
 def divide_labels(place: Path) -> list[int]:
     path = write(place / "divided.tsv", [f"{sentence(n)}\t{'good' if n % 2 else 'bad'}" for n in range(COUNT)])
     return [
-        example.place[1] for example in split_for_comparison(LabelsConfig(train=(LabelledFile(path=path),)), 0.3).held
+        example.place[1] for example in split_for_comparison(LabelsConfig(train=(LabelledFile(path=path),)), 0.3).test
     ]
 
 

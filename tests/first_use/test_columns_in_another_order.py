@@ -103,7 +103,7 @@ def test_a_validation_file_is_read_by_the_names_of_the_training_file(folder, tmp
     for files, valid in [((whole,), by_name), ((whole,), other), ((whole,), bare), ((first, second), by_name)]:
         _, claim = understood(Given(files, valid=(valid,)))
         data = config.build(LabelsConfig, claim.data, where="data")
-        assert [one.words[0] for one in read_examples(data.valid, {}, reject=0.0).examples] == RIGHT
-        assert [one.words[0] for one in read_examples(data.train, {}, reject=0.0).examples] == [
+        assert [one.texts[0] for one in read_examples(data.valid, {}, reject=0.0).examples] == RIGHT
+        assert [one.texts[0] for one in read_examples(data.train, {}, reject=0.0).examples] == [
             row[2] for row in REVIEWS
         ]

@@ -69,7 +69,7 @@ class Reply:
     start: int | None
     end: int | None
     probability: float
-    none: float
+    no_answer: float
     """The probability that there is no answer."""
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Reply:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        chances = {"probability": round(self.probability, 6), "no_answer": round(self.none, 6)}
+        chances = {"probability": round(self.probability, 6), "no_answer": round(self.no_answer, 6)}
         where = {"answer": self.answer, "start": self.start, "end": self.end}
         return {"question": self.question, **where, **chances}
 
@@ -95,7 +95,7 @@ class Answerer(TextLabeller):
 
     def __init__(self, model: Any, tokenizer: Tokenizer, data: dict[str, Any], name: str = "answerer") -> None:
         super().__init__(model, tokenizer, [], data, name)
-        self.reader = PassageEncoder(tokenizer, self.style, data["window"], data["stride"])
+        self.encoder = PassageEncoder(tokenizer, self.style, data["window"], data["stride"])
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Answerer:
@@ -143,21 +143,25 @@ class Answerer(TextLabeller):
             one if isinstance(one, Question) else _question_of_pair(one, f"question {n}")
             for n, one in enumerate(listed, 1)
         ]
-        passages = list(self.reader.passages(every))
+        passages = list(self.encoder.encode(every))
         return [
-            make_reply(passage, found) for passage, found in zip(passages, self.best(passages, **options), strict=True)
+            make_reply(passage, found)
+            for passage, found in zip(passages, self.best_spans(passages, **options), strict=True)
         ]
 
-    def best_span(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[BestSpan]:
+    def best_spans(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[BestSpan]:
         """The likeliest answers, those to some questions by each of the processes."""
         how = chosen(self, options)
         most, always = how.answer or self.data["answer"], how.always
 
         def answered(group: list[int]) -> list[Any]:
             some = [passages[number] for number in group]
-            return [best_span(told, one, most, always=always) for told, one in zip(self._told(some), some, strict=True)]
+            return [
+                best_span(told, one, most, always=always)
+                for told, one in zip(self._window_logits(some), some, strict=True)
+            ]
 
-        sizes = [sum(len(window.laid.tokens) for window in one.windows) for one in passages]
+        sizes = [sum(len(window.encoded.tokens) for window in one.windows) for one in passages]
         found = answer_by_length(sizes, answered, budget=GROUP_TOKENS, spread=spread)
         return [BestSpan(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
 
@@ -177,59 +181,59 @@ class Answerer(TextLabeller):
         named, setting = [QuestionFile(path=str(path)) for path in paths], "-s first_occurrence"
         read = read_questions(named, 0.0, first_occurrence=first_occurrence, setting=setting)
         found = read.questions
-        passages = list(self.reader.passages(found))
-        every = self.best(passages, answer=answer, always=always)
+        passages = list(self.encoder.encode(found))
+        every = self.best_spans(passages, answer=answer, always=always)
         answers = [make_reply(*each).answer or "" for each in zip(passages, every, strict=True)]
         scored = score_replies(name or self.name, self.task, found, answers, [one.loss for one in every])
-        return replace(scored, notes=[*scored.notes, *(note for tally in read.tallies for note in tally.notes)])
+        return replace(scored, notes=[*scored.notes, *(note for tally in read.reports for note in tally.notes)])
 
     def look(self, given: Question) -> Trace:
         """Answer a question and keep where the model looked, in the window that has the answer."""
-        [passage] = self.reader.passages([given])
-        [found] = self.best([passage])
+        [passage] = self.encoder.encode([given])
+        [found] = self.best_spans([passage])
         replied = make_reply(passage, found)
-        window = passage.windows[self._telling(passage, found)]
-        laid = window.laid
-        _, weights = self._watched(laid)
+        window = passage.windows[self._find_answer_window(passage, found)]
+        laid = window.encoded
+        _, weights = self._watch_attention(laid)
         items = {"source": self._items(laid.tokens, []), LABEL_ITEMS: [Item(replied.answer or NO_ANSWER, word=0)]}
         facts = {
             "text": given.question,
             "answer": replied.answer or NO_ANSWER,
             "probability": round(replied.probability, 6),
-            "no_answer": round(replied.none, 6),
+            "no_answer": round(replied.no_answer, 6),
             "characters": [replied.start, replied.end],
         }
-        return self._traced(laid, weights, items, facts)
+        return self._build_trace(laid, weights, items, facts)
 
-    def _telling(self, passage: Passage, found: BestSpan) -> int:
+    def _find_answer_window(self, passage: Passage, found: BestSpan) -> int:
         """The window that is surest of an answer; without one, the first."""
         if found.span is None:
             return 0
         first, last = found.span
-        [told] = self._told([passage])
+        [told] = self._window_logits([passage])
         odds = list[float]()
         for window, said in zip(passage.windows, told, strict=True):
-            one, other, inside = first - window.first, last - window.first, window.holds((first, last))
-            odds.append(said.first[one] + said.last[other] - said.none if inside else -math.inf)
+            one, other, inside = first - window.first_token, last - window.first_token, window.contains((first, last))
+            odds.append(said.first[one] + said.last[other] - said.no_answer if inside else -math.inf)
         return max(range(len(odds)), key=odds.__getitem__)
 
     @torch.no_grad()
-    def _told(self, passages: Sequence[Passage]) -> list[list[WindowLogits]]:
+    def _window_logits(self, passages: Sequence[Passage]) -> list[list[WindowLogits]]:
         """What the model says of all windows; those of a length are read together, whichever questions they are of."""
         windows = [window for passage in passages for window in passage.windows]
 
         def answer(batch: list[int]) -> list[WindowLogits]:
             some = [windows[number] for number in batch]
-            logits = self._probabilities([window.laid for window in some])
+            logits = self._probabilities([window.encoded for window in some])
             return [_context_logits(window, scores) for window, scores in zip(some, logits, strict=True)]
 
-        every = iter(answer_by_length([len(window.laid.tokens) for window in windows], answer, budget=BATCH_TOKENS))
+        every = iter(answer_by_length([len(window.encoded.tokens) for window in windows], answer, budget=BATCH_TOKENS))
         return [[next(every) for _ in passage.windows] for passage in passages]
 
     @torch.no_grad()
     def _probabilities(self, texts: Sequence[EncodedText]) -> list[Float[Tensor, "..."]]:
         """Logits of first and last at every token; a softmax is over tokens here."""
-        return list(self._scores(texts).float().cpu().split([len(one.tokens) for one in texts]))
+        return list(self._logits(texts).float().cpu().split([len(one.tokens) for one in texts]))
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
         """There are no labels to choose from."""
@@ -240,14 +244,14 @@ def make_reply(passage: Passage, found: BestSpan) -> Reply:
     """An answer in the characters of its context."""
     question, context = passage.question.question, passage.question.context
     if found.span is None:
-        return Reply(question, None, None, None, found.probability, found.none)
+        return Reply(question, None, None, None, found.probability, found.no_answer)
     start, end = passage.located.characters(*found.span)
-    return Reply(question, context[start:end], start, end, found.probability, found.none)
+    return Reply(question, context[start:end], start, end, found.probability, found.no_answer)
 
 
 def _context_logits(window: Window, scores: Float[Tensor, "token 2"]) -> WindowLogits:
-    part = scores[window.begin : window.begin + window.size]
-    return WindowLogits(part[:, 0].tolist(), part[:, 1].tolist(), float(scores[window.none].sum()))
+    part = scores[window.context_start : window.context_start + window.size]
+    return WindowLogits(part[:, 0].tolist(), part[:, 1].tolist(), float(scores[window.no_answer_position].sum()))
 
 
 def _parse_question(text: str, place: str) -> Question:

@@ -103,12 +103,12 @@ class QuestionReport:
             remedies += [f"set {first} to take answers where they first stand"] if self.ambiguous else []
             remedies += ["raise data.reject"] if share else []
             raise ValueError(
-                f"{self.refused:,} of {self.read:,} questions of {self.file} are refused{allowed}: {self.told}; "
+                f"{self.refused:,} of {self.read:,} questions of {self.file} are refused{allowed}: {self.refusals}; "
                 f"{', '.join(remedies[:-1])}{' or ' * (len(remedies) > 1)}{remedies[-1]}"
             )
 
     @property
-    def told(self) -> str:
+    def refusals(self) -> str:
         """What was refused, in words."""
         return "; ".join(self.first) + "; ..." * (self.refused > len(self.first))
 
@@ -116,7 +116,7 @@ class QuestionReport:
     def lines(self) -> list[str]:
         """In words, one line a matter."""
         kept = f"{self.file}: {self.read - self.refused:,} of {quantity(self.read, 'question')} kept"
-        return [kept, *([f"  refused: {self.told}"] if self.refused else []), *(f"  {note}" for note in self.notes)]
+        return [kept, *([f"  refused: {self.refusals}"] if self.refused else []), *(f"  {note}" for note in self.notes)]
 
     @property
     def notes(self) -> list[str]:
@@ -132,12 +132,12 @@ class QuestionSet:
 
     files: tuple[str, ...]
     questions: list[Question]
-    tallies: list[QuestionReport]
+    reports: list[QuestionReport]
 
     @property
     def summary(self) -> list[str]:
         """In words, one line a matter."""
-        return [line for tally in self.tallies for line in tally.lines]
+        return [line for tally in self.reports for line in tally.lines]
 
 
 def read_questions(

@@ -1,8 +1,9 @@
-"""Questions to learn from as windows in the cache, and questions to measure on."""
+"""Files of questions to windows of tokens, which are cached by content."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from regard import config as settings
 from regard.config.words import quantity
 from regard.data import cache as caches
 from regard.data.examples import Splits
-from regard.data.readers import digest, suffix
+from regard.data.readers import suffix
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.answering.files import (
     QuestionReport,
@@ -27,14 +28,21 @@ from regard.tasks.answering.questions import AnswerSpan, Question
 from regard.tasks.answering.windows import PassageConfig, PassageEncoder, WindowDataset, index_windows
 from regard.tasks.labels.input_format import add_format_tokens
 from regard.tasks.labels.text_tokenizer import resolve_token_kind, train_tokenizer
+from regard.tasks.supervised.token_cache import (
+    SIDES,
+    describe_tokenizer,
+    digest_files,
+    report_files,
+    restore_tokenizer,
+)
 
-ARRAYS = ("tokens", "starts", "labels", "seconds", "owner")
+ARRAYS = ("tokens", "starts", "labels", "second_starts", "question_numbers")
 MAX_PLACES = 5  # places named of many
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedQuestions(Splits[WindowDataset, list[Question]]):
-    """Questions in windows, and the tokenizer."""
+    """Windows of questions to learn from, questions to measure on, and their tokenizer."""
 
     tokenizer: Tokenizer
     answer: int
@@ -42,129 +50,142 @@ class PreparedQuestions(Splits[WindowDataset, list[Question]]):
 
 
 def prepare(
-    config: QuestionsConfig,
-    how: PassageConfig,
-    known: Tokenizer | None = None,
+    data_config: QuestionsConfig,
+    tokenizer_config: PassageConfig,
+    parent_tokenizer: Tokenizer | None = None,
     *,
     style: str = "plain",
     cache: str | Path | None = None,
 ) -> PreparedQuestions:
-    """The questions of these files, read and tokenised once and cached by content.
+    """Read and tokenise the questions of these files, once: they are cached by content.
 
-    Tokens that are `known` are used as they are; `style` is that of the model, which wants some tokens around texts.
+    A model to start from gives its tokenizer; `style` is the input format of the model.
     """
-    sides = {"train": config.train, "valid": config.valid}
-    digests = {name: [digest(file.path) for file in some] for name, some in sides.items()}
+    files = {side: getattr(data_config, side) for side in SIDES}
+    digests = digest_files(data_config)
     contents = {
-        "answering": 1,
-        "files": {name: [[suffix(file.path) for file in sides[name]], one] for name, one in digests.items()},
-        "named": {name: [file.path for file in some] for name, some in sides.items()},  # places are told by name
-        "rules": [config.held, config.reject, config.window, config.stride, config.first_occurrence],
-        "how": settings.plain(how),
-        "known": None if known is None else [settings.plain(known.how), known.json()],
+        "answering": 2,
+        "files": {side: [[suffix(file.path) for file in files[side]], digests[side]] for side in SIDES},
+        "named": {side: [file.path for file in files[side]] for side in SIDES},  # places are told by name
+        "rules": [
+            data_config.held,
+            data_config.reject,
+            data_config.window,
+            data_config.stride,
+            data_config.first_occurrence,
+        ],
+        **describe_tokenizer(tokenizer_config, parent_tokenizer),
         "style": style,
     }
-    kept = caches.cached_arrays(
-        "answering", contents, lambda builder: _write_cache(builder, config, how, known, style), cache=cache
-    )
-    facts = kept.facts
-    own = Tokenizer.parse(facts["tokenizer"], settings.build(PassageConfig, facts["how"], where="tokenizer"))
-    train, valid = (
-        _open_windows(kept, config, own, style),
-        [_restore_question(line) for line in _decode_json_lines(kept["valid"])],
-    )
-    tallies = {name: [QuestionReport(**each) for each in some] for name, some in facts["tallies"].items()}
-    held = "named" if config.valid else config.held
-    report: dict[str, Any] = {
-        name: {
-            "fingerprint": caches.key(answering=1, files=digests[name], held=held, stride=config.stride),
-            "corpora": [{**asdict(each), "sha256": [one]} for each, one in zip(some, digests[name], strict=True)],
-        }
-        for name, some in tallies.items()
+
+    def write(builder: caches.Builder) -> None:
+        _write_cache(builder, data_config, tokenizer_config, parent_tokenizer, style)
+
+    arrays = caches.cached_arrays("answering", contents, write, cache=cache)
+    facts = arrays.facts
+    tokenizer = restore_tokenizer(facts, PassageConfig)
+    train = _open_windows(arrays, data_config, tokenizer, style)
+    valid = [_restore_question(record) for record in _decode_json_lines(arrays["valid"])]
+    file_reports = {
+        side: [QuestionReport(**report) for report in reports] for side, reports in facts["tallies"].items()
     }
-    report |= {"vocab": own.vocab, "questions": {"train": facts["questions"], "valid": len(valid)}}
-    summary = [*kept.notes, *(line for some in tallies.values() for each in some for line in each.lines)]
-    summary += facts["notes"]
-    summary.append(
+    report: dict[str, Any] = {
+        side: report_files(
+            [asdict(file_report) for file_report in reports],
+            digests[side],
+            data_config,
+            answering=1,
+            stride=data_config.stride,
+        )
+        for side, reports in file_reports.items()
+    }
+    report |= {"vocab": tokenizer.vocab, "questions": {"train": facts["questions"], "valid": len(valid)}}
+    file_lines = [line for reports in file_reports.values() for file_report in reports for line in file_report.lines]
+    counts = (
         f"{quantity(facts['questions'], 'question')} to train on, in {quantity(len(train), 'window')}; "
         f"{len(valid):,} held out; "
-        f"answers of at most {quantity(facts['answer'], 'token')}, {own.vocab:,} tokens"
+        f"answers of at most {quantity(facts['answer'], 'token')}, {tokenizer.vocab:,} tokens"
     )
     return PreparedQuestions(
         train=train,
         valid=valid,
         report=report,
-        summary=summary,
-        fresh=known is None,
-        tokenizer=own,
+        summary=[*arrays.notes, *file_lines, *facts["notes"], counts],
+        fresh=parent_tokenizer is None,
+        tokenizer=tokenizer,
         answer=facts["answer"],
     )
 
 
 def _write_cache(
-    builder: caches.Builder, config: QuestionsConfig, how: PassageConfig, known: Tokenizer | None, style: str
+    builder: caches.Builder,
+    data_config: QuestionsConfig,
+    tokenizer_config: PassageConfig,
+    parent_tokenizer: Tokenizer | None,
+    style: str,
 ) -> None:
     """Read and tokenise the files, and leave everything that training needs in the cache."""
-    found = read_questions(config.train, config.reject, first_occurrence=config.first_occurrence)
-    if config.valid:
-        valid = read_questions(config.valid, config.reject, first_occurrence=config.first_occurrence)
-        train = found
+    reject, first_occurrence = data_config.reject, data_config.first_occurrence
+    questions = read_questions(data_config.train, reject, first_occurrence=first_occurrence)
+    if data_config.valid:
+        train, valid = questions, read_questions(data_config.valid, reject, first_occurrence=first_occurrence)
     else:
-        train, valid = split_questions(found, config.held)
-    own = add_format_tokens(known or _learn_tokenizer(train, how), style, pairs=True)
-    indexed = index_windows(
-        PassageEncoder(own, style, config.window, config.stride).passages(train.questions), own, style
-    )
+        train, valid = split_questions(questions, data_config.held)
+    tokenizer = parent_tokenizer or _learn_tokenizer(train, tokenizer_config)
+    tokenizer = add_format_tokens(tokenizer, style, pairs=True)
+    encoder = PassageEncoder(tokenizer, style, data_config.window, data_config.stride)
+    windows = index_windows(encoder.encode(train.questions), style)
     for name in ARRAYS:
-        part = indexed[name]
-        builder.add(f"train-{name}", np.zeros(0, np.int64) if part is None else part)
-    builder.add("train-named", _encode_json_lines(indexed["named"]))
+        array = windows[name]
+        builder.add(f"train-{name}", np.zeros(0, np.int64) if array is None else array)
+    builder.add("train-question_places", _encode_json_lines(windows["question_places"]))
     builder.add("valid", _encode_json_lines(valid.questions))
-    lost = indexed["lost"]
-    some = ", ".join(lost[:MAX_PLACES]) + ", ..." * (len(lost) > MAX_PLACES)
-    told = [f"{quantity(len(lost), 'answer')} without tokens not learnt ({some})"] if lost else []
-    sets = {"train": found, **({"valid": valid} if config.valid else {})}
+    lost = windows["lost"]
+    places = ", ".join(lost[:MAX_PLACES]) + ", ..." * (len(lost) > MAX_PLACES)
+    notes = [f"{quantity(len(lost), 'answer')} without tokens not learnt ({places})"] if lost else []
+    files = {"train": questions, **({"valid": valid} if data_config.valid else {})}
     builder.facts |= {
-        "how": settings.plain(own.how),
-        "tokenizer": own.json(),
-        "answer": indexed["longest"],
-        "questions": len(indexed["named"]),
-        "tallies": {name: [asdict(tally) for tally in each.tallies] for name, each in sets.items()},
-        "notes": [*warn_of_shared_contexts(train, valid), *told],
+        "how": settings.plain(tokenizer.how),
+        "tokenizer": tokenizer.json(),
+        "answer": windows["longest"],
+        "questions": len(windows["question_places"]),
+        "tallies": {side: [asdict(report) for report in read.reports] for side, read in files.items()},
+        "notes": [*warn_of_shared_contexts(train, valid), *notes],
     }
 
 
-def _learn_tokenizer(train: QuestionSet, how: PassageConfig) -> Tokenizer:
-    """The tokens of the contexts and questions to learn from."""
+def _learn_tokenizer(train: QuestionSet, tokenizer_config: PassageConfig) -> Tokenizer:
+    """Learn the tokens of the contexts and questions to train on."""
     contexts = dict.fromkeys(question.context for question in train.questions)
     texts = [*contexts, *(question.question for question in train.questions)]
-    how = resolve_token_kind(how, texts)  # type: ignore[assignment]
-    return train_tokenizer(map(how.normal, texts), how)
+    tokenizer_config = resolve_token_kind(tokenizer_config, texts)  # type: ignore[assignment]
+    return train_tokenizer(map(tokenizer_config.normal, texts), tokenizer_config)
 
 
-def _open_windows(kept: caches.Arrays, config: QuestionsConfig, own: Tokenizer, style: str) -> WindowDataset:
-    arrays: dict[str, Any] = {name: kept[f"train-{name}"] for name in ARRAYS}
-    arrays |= {} if style == "bert" else {"seconds": None}
+def _open_windows(
+    cached: caches.Arrays, data_config: QuestionsConfig, tokenizer: Tokenizer, style: str
+) -> WindowDataset:
+    arrays: dict[str, Any] = {name: cached[f"train-{name}"] for name in ARRAYS}
+    arrays |= {} if style == "bert" else {"second_starts": None}
     return WindowDataset(
         **arrays,
         origins=np.zeros((0, 2), np.int64),
-        files=tuple(file.path for file in config.train),
-        per_token=True,
-        written=[],
-        filler=own.filler,
-        named=_decode_json_lines(kept["train-named"]),
+        files=tuple(file.path for file in data_config.train),
+        texts_source=[],
+        filler=tokenizer.filler,
+        question_places=_decode_json_lines(cached["train-question_places"]),
     )
 
 
-def _encode_json_lines(things: Any) -> np.ndarray:
-    """Anything JSON can write, a line each."""
-    return np.frombuffer("".join(f"{json.dumps(each)}\n" for each in things).encode(), np.uint8)
+def _encode_json_lines(records: Iterable[Any]) -> np.ndarray:
+    """Return the bytes of anything JSON can write, a line each."""
+    return np.frombuffer("".join(f"{json.dumps(record)}\n" for record in records).encode(), np.uint8)
 
 
-def _decode_json_lines(kept: np.ndarray) -> list[Any]:
-    return [json.loads(line) for line in kept.tobytes().splitlines()]
+def _decode_json_lines(encoded: np.ndarray) -> list[Any]:
+    return [json.loads(line) for line in encoded.tobytes().splitlines()]
 
 
-def _restore_question(line: Any) -> Question:
-    question, context, answers, place = line
+def _restore_question(record: Any) -> Question:
+    question, context, answers, place = record
     return Question(question, context, tuple(AnswerSpan(*answer) for answer in answers or ()), place)

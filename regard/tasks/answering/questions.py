@@ -37,12 +37,12 @@ class Question(NamedTuple):
     """Where it stands: `file.jsonl:7`, or `squad.json, article 1, paragraph 2, question 3`."""
 
     @property
-    def right(self) -> list[str]:
+    def accepted_answers(self) -> list[str]:
         """All answers that count as right; one without any has the empty one."""
         return [answer.text for answer in self.answers or ()] or [""]
 
     @property
-    def wanted(self) -> AnswerSpan:
+    def training_answer(self) -> AnswerSpan:
         """The answer that is learnt: the first."""
         return (self.answers or (AnswerSpan("", 0),))[0]
 

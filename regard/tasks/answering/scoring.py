@@ -18,7 +18,7 @@ NOTE = "EM and F1 as SQuAD counts them: no case, no punctuation, no articles"
 
 def answer_metrics(questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]) -> dict[str, float]:
     """By name, as they are logged; the loss is the surprise at the first answer."""
-    both = list(zip(answers, (question.right for question in questions), strict=True))
+    both = list(zip(answers, (question.accepted_answers for question in questions), strict=True))
     return {
         "loss": float(np.mean(losses)),
         "exact": float(np.mean([exact_match(*each) for each in both])),
@@ -31,12 +31,12 @@ def score_replies(
 ) -> Scores:
     """Exact match and F1 with what they are worth, and whether answers are given where there are some."""
     rows = list(zip(questions, answers, strict=True))
-    shared = [token_f1(answer, question.right) for question, answer in rows]
+    shared = [token_f1(answer, question.accepted_answers) for question, answer in rows]
     examples = [
         Judged(
             number,
             f"{question.question} ({question.place})"[:MAX_SHOWN_CHARACTERS],
-            " | ".join(dict.fromkeys(each or "(none)" for each in question.right))[:MAX_SHOWN_CHARACTERS],
+            " | ".join(dict.fromkeys(each or "(none)" for each in question.accepted_answers))[:MAX_SHOWN_CHARACTERS],
             (answer or "(none)")[:MAX_SHOWN_CHARACTERS],
             worth,
         )
@@ -46,7 +46,9 @@ def score_replies(
         name,
         task,
         {
-            "EM, %": mean_statistics([100 * exact_match(answer, question.right) for question, answer in rows]),
+            "EM, %": mean_statistics(
+                [100 * exact_match(answer, question.accepted_answers) for question, answer in rows]
+            ),
             "F1, %": mean_statistics([100 * each for each in shared]),
         },
         examples,
@@ -62,7 +64,11 @@ def _table_by_kind(rows: Sequence[tuple[Question, str]]) -> Table:
     """Questions with an answer, without one, and those on which people disagree: how many, and how good answers are."""
     found = list[tuple[str, ...]]()
     for name, kind in KINDS.items():
-        own = [(answer, question.right) for question, answer in rows if {bool(each) for each in question.right} == kind]
+        own = [
+            (answer, question.accepted_answers)
+            for question, answer in rows
+            if {bool(each) for each in question.accepted_answers} == kind
+        ]
         if own:
             answered = [float(bool(answer)) for answer, _ in own]
             each = (answered, *([score(*one) for one in own] for score in (exact_match, token_f1)))

@@ -42,7 +42,7 @@ class WindowLogits(NamedTuple):
 
     first: list[float]
     last: list[float]
-    none: float
+    no_answer: float
 
 
 class BestSpan(NamedTuple):
@@ -51,7 +51,7 @@ class BestSpan(NamedTuple):
     span: tuple[int, int] | None
     probability: float
     """That of the span, or of no answer if that is the answer."""
-    none: float
+    no_answer: float
     """The probability of no answer."""
     loss: float
     """The surprise at the answer that was wanted."""
@@ -65,12 +65,14 @@ def span_log_odds(told: Sequence[WindowLogits], passage: Passage, most: int) -> 
     for window, said in zip(passage.windows, told, strict=True):
         if not window.size:
             continue
-        blank = hidden[window.first : window.first + window.size]  # where characters are tokens, blanks are too
+        blank = hidden[
+            window.first_token : window.first_token + window.size
+        ]  # where characters are tokens, blanks are too
         starts, ends = (np.where(blank, -np.inf, each) for each in (said.first, said.last))
         ends = np.concatenate([ends, np.full(found.shape[1] - 1, -np.inf)])
         spans = np.lib.stride_tricks.sliding_window_view(ends, found.shape[1])
-        odds = starts[:, None] + spans - said.none
-        part = found[window.first : window.first + window.size]
+        odds = starts[:, None] + spans - said.no_answer
+        part = found[window.first_token : window.first_token + window.size]
         np.maximum(part, odds, out=part)
     return found
 

@@ -81,7 +81,7 @@ class Answering(Labelling):
     per_token = True
     prepared: PreparedQuestions  # type: ignore[assignment]
     goal: Goal = ("f1", "max")
-    knows: ClassVar[str] = "It finds the answer to a question in a text, or says that there is none."  # type: ignore[misc]
+    ability: ClassVar[str] = "It finds the answer to a question in a text, or says that there is none."  # type: ignore[misc]
     recognise = staticmethod(recognise_questions)
 
     @staticmethod
@@ -123,25 +123,25 @@ class Answering(Labelling):
     def step(self, batch: LabelBatch, part: str) -> Step:
         """The surprise at where every answer begins and ends, summed."""
         batch = batch.to(self.model.output.bias.device)
-        loss = span_loss(batch.read(self.model), batch.labels, batch.row)
+        loss = span_loss(batch.forward(self.model), batch.labels, batch.row)
         return Step(loss=loss, weight=batch.row.count, counts={"tokens": batch.row.filled})
 
     @cached_property
     def passages(self) -> list[Passage]:
         """The held-out questions as tokens."""
-        return list(self._face().reader.passages(self.prepared.valid))
+        return list(self._face().encoder.encode(self.prepared.valid))
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How the held-out questions are answered, and a few of them to look at."""
         training = self.model.training
         self.model.eval()
-        found = self._face().best(self.passages, spread=spread)
+        found = self._face().best_spans(self.passages, spread=spread)
         self.model.train(training)
         asked, replies = self.prepared.valid, [make_reply(*each) for each in zip(self.passages, found, strict=True)]
         samples = [
             {
                 "question": asked[number].question,
-                "right": " | ".join(dict.fromkeys(each or NO_ANSWER for each in asked[number].right)),
+                "right": " | ".join(dict.fromkeys(each or NO_ANSWER for each in asked[number].accepted_answers)),
                 "answer": replies[number].answer or NO_ANSWER,
             }
             for number in sample_evenly(range(len(asked)), self.recipe.objective.samples)

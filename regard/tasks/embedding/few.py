@@ -155,7 +155,7 @@ def suits(files: Sequence[Mapping[str, Any]], parent: Checkpoint) -> bool:
     for number, file in enumerate(config.build(LabelledFile, section, where="file") for section in files):
         for example in file.examples(number, LineReport()):
             counts[str(example.labels[0])] += 1
-            if len(example.words) > 1 or counts[str(example.labels[0])] > FEW:
+            if len(example.texts) > 1 or counts[str(example.labels[0])] > FEW:
                 return False
     return len(counts) > 1
 
@@ -256,7 +256,7 @@ def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _texts(labelled: LabelledExamples) -> list[str]:
-    return [" ".join(example.words) for example in labelled.examples]
+    return [" ".join(example.texts) for example in labelled.examples]
 
 
 def _label_numbers(labelled: LabelledExamples, classes: Sequence[str]) -> Int[np.ndarray, "text"]:

@@ -130,7 +130,7 @@ def check_examples(config: AnyConfig, tokenizer: TextTokenizerConfig | None = No
         except ValueError as error:  # no file, nothing usable, columns the wrong way round
             report.problems.append(str(error))
             continue
-        for path, tally, note in zip(found.files, found.tallies, found.notes, strict=True):
+        for path, tally, note in zip(found.files, found.reports, found.notes, strict=True):
             report.corpora.append(_describe_file(name, path, tally, note))
             try:
                 tally.check(config.reject, [path], unit=report.unit)
@@ -150,7 +150,7 @@ def _describe_file(name: str, path: str, tally: Any, note: str) -> dict[str, Any
 def _compare_texts(report: Report, sets: dict[str, LabelledExamples]) -> None:
     """Labels, lengths and repeats of all good texts."""
     counts = {name: Counter(label for e in found.examples for label in e.labels) for name, found in sets.items()}
-    named = {} if sets["train"].rated else {**counts["train"], **counts["valid"]}
+    named = {} if sets["train"].has_ratings else {**counts["train"], **counts["valid"]}
     met = [label for label in named if label is not None]
     ranked = sorted(met, key=lambda label: (-counts["train"][label], label))
     report.labels = {label: {name: of_set[label] for name, of_set in counts.items()} for label in ranked}
@@ -158,13 +158,13 @@ def _compare_texts(report: Report, sets: dict[str, LabelledExamples]) -> None:
     report.lengths = {"characters": Lengths(), "words": Lengths()}
     for example in train.examples:
         report.lengths["characters"].counts[_text_length(example)] += 1
-        report.lengths["words"].counts[len(" ".join(example.words).split())] += 1
-        before = known.setdefault(example.words, set())
+        report.lengths["words"].counts[len(" ".join(example.texts).split())] += 1
+        before = known.setdefault(example.texts, set())
         if before:
             (report.repeated if example.labels in before else report.several).add(train.place(example))
         before.add(example.labels)
     for example in sets["valid"].examples:
-        if example.words in known:
+        if example.texts in known:
             report.overlap.add(sets["valid"].place(example))
     first = heapq.nlargest(NUM_LONGEST, train.examples, key=_text_length)
     report.longest = [(_text_length(example), train.place(example)) for example in first]
@@ -189,11 +189,11 @@ def _measure_tokens(report: Report, train: LabelledExamples, known: Sequence[str
     """Lengths in tokens, and which texts are longer than what is read of them."""
     learnt = learn_tokenizer(train, replace(how, longest=UNLIMITED_TOKENS))
     whole = build_dataset(train, add_format_tokens(learnt, "plain", pairs=train.pairs), known)
-    lengths = whole.sizes.max(1)  # of a question with its longest choice
+    lengths = whole.sequence_lengths.max(1)  # of a question with its longest choice
     report.lengths["tokens"] = Lengths(Counter(lengths.tolist()))
     for number in np.flatnonzero(lengths > how.longest).tolist():
         report.cut.add(whole.place(number))
 
 
 def _text_length(example: Example) -> int:
-    return len(" ".join(example.words))
+    return len(" ".join(example.texts))

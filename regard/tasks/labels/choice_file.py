@@ -108,11 +108,11 @@ class ChoiceFile(SourceFile):
         """The settings by which another file of the same kind is read."""
         kept = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "path"}
         given, choices, label = self.columns
-        return {**kept, "given": given, "choices": choices, "label": label, "numbering": self.told}
+        return {**kept, "given": given, "choices": choices, "label": label, "numbering": self.resolved_numbering}
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """What is in it; `number` is that of the file."""
-        size, numbering = self.size, self.told
+        size, numbering = self.choice_count, self.resolved_numbering
         for line, record in self.records(tally):
             try:
                 given, *choices = extract_question(record, self.columns)
@@ -128,7 +128,7 @@ class ChoiceFile(SourceFile):
 
     def questions(self) -> Iterator[Question]:
         """Every question, whether or not something says which answer is right; a bad one is an error."""
-        tally, columns = LineReport(), self._found(labelled=False)
+        tally, columns = LineReport(), self._find_columns(labelled=False)
         for line, record in self.records(tally):
             try:
                 yield extract_question(record, columns)
@@ -145,14 +145,14 @@ class ChoiceFile(SourceFile):
         else:
             rows = read_rows(self.path, tally, detect_format(self.path, self.delimiter))
             head: list[str] = []
-            if self.headed and (first := next(rows, None)) is not None:
+            if self.has_heading and (first := next(rows, None)) is not None:
                 head = [cell.strip() for cell in first[1]]
                 tally.read -= 1  # it is no question
             for line, row in rows:
                 yield line, {**dict(enumerate(row, start=1)), **dict(zip(head, row, strict=False))}
 
     @property
-    def headed(self) -> bool:
+    def has_heading(self) -> bool:
         """Whether the first line names columns."""
         named = (*self.given, *self.choices, *(() if self.label is None else (self.label,)))
         numbers = bool(self.given and self.choices) and all(isinstance(each, int) for each in named)
@@ -161,15 +161,17 @@ class ChoiceFile(SourceFile):
     @cached_property
     def columns(self) -> ChoiceColumns:
         """Where everything stands: as named, or as it is usually called; what is not there is an error."""
-        return self._found(labelled=True)
+        return self._find_columns(labelled=True)
 
     @cached_property
-    def told(self) -> Numbering | None:
+    def resolved_numbering(self) -> Numbering | None:
         """What labels are: as named, or what most of the first ones can be."""
-        if self.numbering is not None or not self._sample:
+        if self.numbering is not None or not self._labelled_sample:
             return self.numbering
         kinds: tuple[Numbering, ...] = ("texts", "letters", "zero", "one")
-        fits = {kind: [choice_index(label, choices, kind) for choices, label in self._sample] for kind in kinds}
+        fits = {
+            kind: [choice_index(label, choices, kind) for choices, label in self._labelled_sample] for kind in kinds
+        }
         counts = {kind: sum(each is not None for each in found) for kind, found in fits.items()}
         best = max(kinds, key=counts.__getitem__)  # of equal ones the first
         if best == "zero" and counts["one"] == counts["zero"] and fits["one"] != fits["zero"]:
@@ -179,18 +181,22 @@ class ChoiceFile(SourceFile):
         return best
 
     @cached_property
-    def size(self) -> int:
+    def choice_count(self) -> int:
         """How many choices most questions have."""
-        return Counter(len(choices) for choices, _ in self._sample).most_common(1)[0][0] if self._sample else 0
+        return (
+            Counter(len(choices) for choices, _ in self._labelled_sample).most_common(1)[0][0]
+            if self._labelled_sample
+            else 0
+        )
 
     @property
     def note(self) -> str:
         """How it is read, in words."""
         words = {"zero": ", counted from 0", "one": ", counted from 1", "letters": ", a letter", "texts": ", a text"}
-        return f"{self.columns.note}{words[self.told] if self.told else ''}"
+        return f"{self.columns.note}{words[self.resolved_numbering] if self.resolved_numbering else ''}"
 
     @cached_property
-    def fields(self) -> Record:
+    def first_values(self) -> Record:
         """What there is in the first records, by its names."""
         found: dict[Any, Any] = {}
         for _, record in islice(self.records(LineReport()), SAMPLE):
@@ -198,7 +204,7 @@ class ChoiceFile(SourceFile):
         return found
 
     @cached_property
-    def _sample(self) -> list[tuple[list[str], str]]:
+    def _labelled_sample(self) -> list[tuple[list[str], str]]:
         """(choices, label) of the first good records."""
         found = []
         for _, record in islice(self.records(LineReport()), SAMPLE):
@@ -209,8 +215,8 @@ class ChoiceFile(SourceFile):
                 continue
         return found
 
-    def _found(self, *, labelled: bool) -> ChoiceColumns:
-        there = self.fields
+    def _find_columns(self, *, labelled: bool) -> ChoiceColumns:
+        there = self.first_values
         known = [name for name in there if isinstance(name, str)]
         for each in (*self.given, *self.choices, *((self.label,) if labelled and self.label is not None else ())):
             if there and _lookup(there, each) is None:
@@ -323,7 +329,7 @@ def parse_question(text: str, known: ChoiceColumns, *, where: str = "") -> Quest
 def read_questions(path: Path, known: ChoiceColumns) -> list[Question]:
     """The questions of a file: its columns named as in training or as usual, or lines as somebody types them."""
     name = str(path)
-    columns = _known_or_usual_columns(ChoiceFile(path=name).fields, known)
+    columns = _known_or_usual_columns(ChoiceFile(path=name).first_values, known)
     if is_json(name) or suffix(name) == ".xml" or (columns.given and columns.choices):
         return list(ChoiceFile(path=name, given=columns.given, choices=columns.choices).questions())
     tally = LineReport()
@@ -336,7 +342,7 @@ def settings_for_file(settings: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Settings by which training files were read, without the names of columns where this file has others."""
     names = ("given", "choices", "label", "numbering")
     kept = {name: value for name, value in settings.items() if name not in names}
-    there = ChoiceFile(path=path, **kept).fields
+    there = ChoiceFile(path=path, **kept).first_values
     known = (*settings["given"], *settings["choices"], settings["label"])
     return dict(settings) if all(_lookup(there, each) is not None for each in known) else kept
 

@@ -69,7 +69,7 @@ class Choice:
         return max(self.probabilities)
 
     @property
-    def ranked(self) -> list[tuple[str, float]]:
+    def ranking(self) -> list[tuple[str, float]]:
         """All answers, the likeliest first."""
         return sorted(zip(self.choices, self.probabilities, strict=True), key=lambda each: -each[1])
 
@@ -108,7 +108,7 @@ class Chooser(TextLabeller):
     pairs: ClassVar[bool] = True
 
     @classmethod
-    def of_pairs(cls) -> Any:
+    def pair_class(cls) -> Any:
         """It reads nothing else."""
         return cls
 
@@ -143,10 +143,10 @@ class Chooser(TextLabeller):
         for question in listed:
             if len(question) < 3:
                 raise ValueError(f"{question!r} has fewer than two answers to choose from: {QUESTION_REMEDY}")
-        laid = [self._laid(question) for question in listed]
+        laid = [self._encode(question) for question in listed]
         lengths = [sum(len(one.tokens) for one in ways) for ways in laid]
         answers = answer_by_length(
-            lengths, lambda batch: self._told([laid[number] for number in batch]), budget=BATCH_TOKENS
+            lengths, lambda batch: self._choice_probabilities([laid[number] for number in batch]), budget=BATCH_TOKENS
         )
         return [Choice(question[0], question[1:], tuple(one)) for question, one in zip(listed, answers, strict=True)]
 
@@ -168,16 +168,16 @@ class Chooser(TextLabeller):
         number = choice.number if number is None else number
         if not 0 < number < len(question):
             raise ValueError(f"there is no answer {number}: choose 1 to {len(choice.choices)}")
-        laid = self._laid(question)[number - 1]
-        _, weights = self._watched(laid)
+        laid = self._encode(question)[number - 1]
+        _, weights = self._watch_attention(laid)
         items = {"source": self._items(laid.tokens, []), LABEL_ITEMS: [Item(question[number], word=0)]}
         facts = {
             "text": " | ".join(question),
             "answer": choice.answer,
             "probability": round(choice.probability, 6),
-            "ranked": [[text, round(chance, 6)] for text, chance in choice.ranked],
+            "ranked": [[text, round(chance, 6)] for text, chance in choice.ranking],
         }
-        return self._traced(laid, weights, items, facts)
+        return self._build_trace(laid, weights, items, facts)
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Prediction]:
         """The answers that were chosen from; none where no attention looks from them."""
@@ -186,13 +186,13 @@ class Chooser(TextLabeller):
         top = [(str(text), float(chance)) for text, chance in trace.facts["ranked"]]
         return [Prediction(top, *top[0], rank=0)]
 
-    def _laid(self, question: Question) -> list[EncodedText]:
+    def _encode(self, question: Question) -> list[EncodedText]:
         """What is given with each answer, as the model reads them."""
-        return encode_texts(self.tokenizer, self.form, pair_with_choices(question))
+        return encode_texts(self.tokenizer, self.format, pair_with_choices(question))
 
-    def _told(self, questions: Sequence[Sequence[EncodedText]]) -> list[list[float]]:
+    def _choice_probabilities(self, questions: Sequence[Sequence[EncodedText]]) -> list[list[float]]:
         """How probable the answers of each question are; they are read together."""
-        found: Float[Tensor, "answer 1"] = self._scores([one for ways in questions for one in ways])
+        found: Float[Tensor, "answer 1"] = self._logits([one for ways in questions for one in ways])
         each = found[:, 0].float().div(self.temperature).cpu().split([len(ways) for ways in questions])
         return [scores.softmax(0).tolist() for scores in each]
 
@@ -210,12 +210,12 @@ def score_choices(name: str, task: str, side: LabelledDataset, found: LabelResul
             words[1 + answers[number]],
             right[number],
         )
-        for number, words in enumerate(side.words)
+        for number, words in enumerate(side.texts)
     ]
     commonest = max(found.labels.labels, key=lambda label: label.count)
     calibrated = label_calibration(side, found, temperature)
     measures = {
-        "chance": f"{1 / side.ways:.2%}",
+        "chance": f"{1 / side.sequences_per_example:.2%}",
         "commonest place": f"{commonest.count / len(side):.2%} (answer {commonest.name})",
         "loss": f"{found.loss:.4f}",
         **describe_calibration(calibrated),
@@ -234,7 +234,7 @@ def score_choices(name: str, task: str, side: LabelledDataset, found: LabelResul
         details={
             "loss": found.loss,
             "accuracy": found.labels.accuracy,
-            "chance": 1 / side.ways,
+            "chance": 1 / side.sequences_per_example,
             "calibration": calibrated,
         },
         unit="question",

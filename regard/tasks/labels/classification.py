@@ -55,12 +55,12 @@ class Classification(Labelling):
     divides: ClassVar[bool] = True
     divide = staticmethod(split_for_comparison)
 
-    def shown(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
+    def sample_answers(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
         """A few texts with label and answer."""
         names = self.prepared.classes
         return [
             {
-                "read": " | ".join(side.words[number])[:MAX_SHOWN_CHARACTERS],
+                "read": " | ".join(side.texts[number])[:MAX_SHOWN_CHARACTERS],
                 "label": names[int(side.labels[number])],
                 "answer": names[int(found.answers[number][0])],
             }

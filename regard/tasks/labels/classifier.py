@@ -47,7 +47,7 @@ class Classifier(TextLabeller):
     kind: ClassVar[str] = "a classifier"
 
     @classmethod
-    def of_pairs(cls) -> Any:
+    def pair_class(cls) -> Any:
         """What reads pairs instead of texts."""
         return PairClassifier
 
@@ -65,15 +65,15 @@ class Classifier(TextLabeller):
     def classify(self, texts: Any) -> list[TextPrediction]:
         """What each text is, or each pair."""
         listed = list_inputs(texts, self.input_kind, verb=self.verb)
-        found = self._probabilities(self._laid(listed))
-        return [self._verdict(text, probabilities) for text, probabilities in zip(listed, found, strict=True)]
+        found = self._probabilities(self._encode(listed))
+        return [self._predict(text, probabilities) for text, probabilities in zip(listed, found, strict=True)]
 
     def look(self, text: Any) -> Trace:
         """Classify a text and keep where the model looked."""
         check_input(text, self.input_kind, verb="look")
-        [laid] = self._laid([text])
-        probabilities, weights = self._watched(laid)
-        verdict = self._verdict(text, probabilities)
+        [laid] = self._encode([text])
+        probabilities, weights = self._watch_attention(laid)
+        verdict = self._predict(text, probabilities)
         written = readable_tokens(self.tokenizer, text) if self.style == "plain" and isinstance(text, str) else []
         items = self._items(laid.tokens, written)
         if self.style == "plain" and config.plain(self.config).get("pool") == "class":
@@ -85,12 +85,12 @@ class Classifier(TextLabeller):
             "answer": verdict.label,
             "probability": round(verdict.probability, 6),
         }
-        return self._traced(laid, weights, both, facts)
+        return self._build_trace(laid, weights, both, facts)
 
-    def _laid(self, texts: Sequence[Any]) -> list[EncodedText]:
-        return encode_texts(self.tokenizer, self.form, [(one,) if isinstance(one, str) else one for one in texts])
+    def _encode(self, texts: Sequence[Any]) -> list[EncodedText]:
+        return encode_texts(self.tokenizer, self.format, [(one,) if isinstance(one, str) else one for one in texts])
 
-    def _verdict(self, text: Any, probabilities: Float[Tensor, "classes"]) -> TextPrediction:
+    def _predict(self, text: Any, probabilities: Float[Tensor, "classes"]) -> TextPrediction:
         return TextPrediction.rank(self.classes, probabilities.tolist(), text=text)
 
 

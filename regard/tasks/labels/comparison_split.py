@@ -26,46 +26,46 @@ class ComparisonSplit:
     """Texts to learn from and texts to be scored on, none of which is among the others."""
 
     train: list[Example]
-    held: list[Example]
+    test: list[Example]
     summary: list[str]
 
     @property
-    def commonest(self) -> str:
+    def majority_label(self) -> str:
         """The label that most of the training texts have."""
         return Counter(str(example.labels[0]) for example in self.train).most_common(1)[0][0]
 
     @property
     def inputs(self) -> list[Any]:
         """What is to be labelled: texts, or pairs of texts."""
-        return [example.words if len(example.words) > 1 else example.words[0] for example in self.held]
+        return [example.texts if len(example.texts) > 1 else example.texts[0] for example in self.test]
 
     @property
-    def mark(self) -> str:
+    def fingerprint(self) -> str:
         """What tells this division from any other."""
-        sides = [[(example.words, example.labels) for example in side] for side in (self.train, self.held)]
+        sides = [[(example.texts, example.labels) for example in side] for side in (self.train, self.test)]
         return hashlib.sha256(json.dumps(sides).encode()).hexdigest()
 
-    def write(self, folder: Path) -> dict[str, Any]:
+    def write_files(self, folder: Path) -> dict[str, Any]:
         """Labelled texts for learning, and the bare texts of either side, as files; how the labelled ones are read."""
         folder.mkdir(parents=True, exist_ok=True)
-        pairs = any(len(example.words) > 1 for example in self.train)
+        pairs = any(len(example.texts) > 1 for example in self.train)
         names = (TEXT_FIELD, SECOND_TEXT_FIELD) if pairs else (TEXT_FIELD,)
         labelled = (
-            {**dict(zip(names, example.words, strict=True)), LABEL_FIELD: example.labels[0]} for example in self.train
+            {**dict(zip(names, example.texts, strict=True)), LABEL_FIELD: example.labels[0]} for example in self.train
         )
         _write_json_lines(folder / "train.jsonl", labelled)
-        for name, side in (("text", self.train), ("held-out", self.held)):
+        for name, side in (("text", self.train), ("held-out", self.test)):
             _write_json_lines(
-                folder / f"{name}.jsonl", ({TEXT_FIELD: words} for example in side for words in example.words)
+                folder / f"{name}.jsonl", ({TEXT_FIELD: words} for example in side for words in example.texts)
             )
         text: Any = list(names) if pairs else TEXT_FIELD
         return {"train": [{"path": str(folder / "train.jsonl"), "text": text, "label": LABEL_FIELD}]}
 
-    def judged(self, name: str, task: str, answers: Sequence[str]) -> Scores:
+    def score(self, name: str, task: str, answers: Sequence[str]) -> Scores:
         """The scores of these answers to all held-out texts, in their order."""
-        right = [str(example.labels[0]) for example in self.held]
+        right = [str(example.labels[0]) for example in self.test]
         worth = [float(one == other) for one, other in zip(right, answers, strict=True)]
-        given = (" | ".join(example.words)[:MAX_SHOWN_CHARACTERS] for example in self.held)
+        given = (" | ".join(example.texts)[:MAX_SHOWN_CHARACTERS] for example in self.test)
         told = zip(given, right, answers, worth, strict=True)
         examples = [Judged(number, *each) for number, each in enumerate(told, start=1)]
         return Scores(
@@ -85,8 +85,8 @@ def split_for_comparison(data: LabelsConfig, tested: float) -> ComparisonSplit:
         train, held = found, read_examples(data.valid, data.names, data.reject)
     else:
         train, held = split_examples(found, tested)
-    known = {sentence(words) for example in held.examples for words in example.words}
-    kept = [example for example in train.examples if not any(sentence(words) in known for words in example.words)]
+    known = {sentence(words) for example in held.examples for words in example.texts}
+    kept = [example for example in train.examples if not any(sentence(words) in known for words in example.texts)]
     both = len(train.examples) - len(kept)
     summary = [
         *found.summary,

@@ -1,11 +1,11 @@
-"""Tokenised texts with their labels, and batches of them."""
+"""Tokenised texts with their labels, and the packed batches that are made of them."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from regard.data.packing import Cell, Packing, buckets, pack
 from regard.metrics.likelihood import IGNORE
 
 TextModel = Any  # a network whose forward returns logits of every text, or of every token
-ROW_SIZE_STEP = 256  # what the size of a row that is fuller than planned is rounded up to
+ROW_SIZE_STEP = 256  # the size of a row that is fuller than planned is rounded up to a multiple of this
 
 
 @dataclass(frozen=True)
@@ -29,149 +29,217 @@ class LabelBatch:
     tokens: Int[Tensor, "token"]
     row: Row
     labels: Num[Tensor, "label"]
-    """Of every text or of every token; -100, or no number, on the tail and for texts that a fixed row has room for."""
+    """Labels of texts or tokens; -100, or NaN for ratings, in the padding of a row of fixed shape."""
     segments: Int[Tensor, "token"] | None = None
-    """Of which text of a pair each token is, where the model is told."""
-    choices: int = 0
-    """How many sequences after one another are answers to choose from; 0 where each has labels of its own."""
+    """0 for tokens of the first text of a pair and 1 for those of the second, for models that read segments."""
+    num_choices: int = 0
+    """Consecutive sequences that are the answers to one question; 0 where sequences are scored by themselves."""
 
     def to(self, device: torch.device | str) -> LabelBatch:
-        """The same on a device; the numbers of the texts stay."""
-        tokens, labels = (each.to(device, non_blocking=True) for each in (self.tokens, self.labels))
+        """Return the same batch on a device; the numbers of the texts stay on the CPU."""
+        tokens, labels = (tensor.to(device, non_blocking=True) for tensor in (self.tokens, self.labels))
         segments = None if self.segments is None else self.segments.to(device, non_blocking=True)
-        return LabelBatch(self.examples, tokens, self.row.to(device), labels, segments, self.choices)
+        return LabelBatch(self.examples, tokens, self.row.to(device), labels, segments, self.num_choices)
 
-    def read(self, model: Any) -> Tensor:
-        """What a model says of it: logits for every sequence, for every token, or for the choices of every question."""
-        found = model(self.tokens, self.row, *(() if self.segments is None else (self.segments,)))
-        return found.reshape(-1, self.choices) if self.choices else found
+    def forward(self, model: TextModel) -> Tensor:
+        """Return a model's logits per sequence, per token, or per answer to a question."""
+        logits = model(self.tokens, self.row, *(() if self.segments is None else (self.segments,)))
+        return logits.reshape(-1, self.num_choices) if self.num_choices else logits
 
 
 @dataclass(frozen=True)
 class LabelledDataset:
-    """Texts as tokens, the shortest first, with a label for each text or for each token."""
+    """Tokenised texts with a label each, the shortest first.
+
+    An example may be read as several sequences, one after the other: a pair in both its orders, a question with each of
+    its answers.
+    """
 
     tokens: Int[np.ndarray, "token"]
     starts: Int[np.ndarray, "bound"]
     labels: Num[np.ndarray, "label"]
     origins: Int[np.ndarray, "text 2"]
-    """File and line of each text; one that was too long for one row stands here several times."""
+    """File and line of each text; a sentence that is read in several chunks stands here several times."""
     files: tuple[str, ...]
-    per_token: bool
-    """Whether each token has a label, if only that it is not judged."""
-    written: np.ndarray | list[tuple[str, ...]]
+    texts_source: np.ndarray | list[tuple[str, ...]]
     """The texts as they were written, or the bytes of a line of JSON for each."""
     filler: int = 0
     """The token that fills up a row."""
-    seconds: Int[np.ndarray, "sequence"] | None = None
-    """Where the second text of each pair begins, if the model is told which text a token is of."""
-    ways: int = 1
-    """Sequences that are read of each example, one after the other."""
-    chosen: bool = False
-    """Whether these are answers to choose from, of which the label is one."""
+    second_starts: Int[np.ndarray, "sequence"] | None = None
+    """Where the second text of each pair begins, for models that read segments."""
+    sequences_per_example: int = 1
+
+    per_token: ClassVar[bool] = False
+    """True if each token has a label, not the text as a whole."""
 
     def __len__(self) -> int:
-        return (len(self.starts) - 1) // self.ways
+        return (len(self.starts) - 1) // self.sequences_per_example
 
     @cached_property
     def bounds(self) -> Int[np.ndarray, "bound"]:
         """Where the tokens of each example begin, and where the last one ends."""
-        return self.starts[:: self.ways]
+        return self.starts[:: self.sequences_per_example]
 
     @cached_property
     def lengths(self) -> Int[np.ndarray, "text"]:
-        """Tokens of each text, of all that is read of it."""
+        """Tokens of each example, in all its sequences."""
         return np.diff(self.bounds)
 
     @cached_property
-    def sizes(self) -> Int[np.ndarray, "text way"]:
-        """Tokens of each sequence that is read of a text."""
-        return np.diff(self.starts).reshape(-1, self.ways)
+    def sequence_lengths(self) -> Int[np.ndarray, "text sequence"]:
+        """Tokens of each sequence of each example."""
+        return np.diff(self.starts).reshape(-1, self.sequences_per_example)
 
     @cached_property
     def longest(self) -> int:
         """Tokens of the longest sequence."""
-        return int(self.sizes.max())
+        return int(self.sequence_lengths.max())
+
+    @property
+    def num_choices(self) -> int:
+        """Answers to each question, where the label is the number of the right one; else 0."""
+        return 0
 
     @cached_property
-    def words(self) -> list[tuple[str, ...]]:
-        """Each text as it was written: as a whole, or word by word."""
-        if isinstance(self.written, list):
-            return self.written
-        return [tuple(json.loads(line)) for line in self.written.tobytes().splitlines()]
+    def texts(self) -> list[tuple[str, ...]]:
+        """The texts of each example as they were written; of a tagged sentence its words."""
+        if isinstance(self.texts_source, list):
+            return self.texts_source
+        return [tuple(json.loads(line)) for line in self.texts_source.tobytes().splitlines()]
 
     def packing(self, tokens: int, seed: int, *, padded: bool = False) -> Packing:
-        """Which texts are in which row of at most so many tokens; `padded` counts each as its bucket's longest."""
+        """Return which texts are in which row of at most so many tokens; `padded` counts each at its bucket's bound."""
         bounds = buckets(int(self.lengths[-1]))
         ends = np.searchsorted(self.lengths, bounds, side="right")
         sums = [np.concatenate([[0], np.cumsum(self.lengths.astype(float) ** power)]) for power in (1, 2)]
         cells: list[list[Cell | int]] = []
         for first, last in zip([0, *ends[:-1]], ends, strict=True):
-            total, squares = ((float(of[last] - of[first]),) for of in sums)
+            total, squares = ((float(cumulative[last] - cumulative[first]),) for cumulative in sums)
             cells.append([int(last - first) if padded else Cell(int(last - first), total, squares)])
         return pack(cells, bounds, weights=[1.0], tokens=max(tokens, bounds[-1]), seed=seed)
 
     def batch(
-        self, chosen: Int[np.ndarray, "text"], longest: int | None = None, *, fixed: Packing | None = None
+        self, numbers: Int[np.ndarray, "text"], longest: int | None = None, *, fixed: Packing | None = None
     ) -> LabelBatch:
-        """These texts in a row, none of them over `longest` tokens; `fixed` fills it up to the shape of all rows.
+        """Collate examples, none of them over `longest` tokens, into a row; `fixed` pads it to the shape of all rows.
 
-        Where several sequences are read of a text, the bound of each is that of the longest one there is: no token, not
-        even of the tail, stands beyond the places that a model knows.
+        The bound of a sequence is that of the longest one there is: no token, not even of the padding, has a position
+        beyond those that a model knows.
         """
-        lengths = self.lengths[chosen]
-        ends = np.cumsum(lengths)
-        places = np.arange(int(ends[-1])) + np.repeat(self.bounds[chosen] - ends + lengths, lengths)
-        tokens = self.tokens[places].astype(np.int64)
-        marks = self.labels[places] if self.per_token else self.labels[chosen]
-        marks = marks.astype(np.float32 if marks.dtype.kind == "f" else np.int64)
-        sizes = self.sizes[chosen].ravel()
-        segments = self._segments(chosen, sizes)
+        token_indices = self._token_indices(numbers)
+        tokens = self.tokens[token_indices].astype(np.int64)
+        labels = self._gather_labels(numbers, token_indices)
+        sequence_lengths = self.sequence_lengths[numbers].ravel()
+        segments = self._segment_ids(numbers, sequence_lengths)
         shape: dict[str, int] = {}
-        bound = None if longest is None else min(longest, self.longest)
         if fixed is not None:
             assert longest is not None, "a row of fixed shape needs a bound"
-            over = len(tokens) > fixed.tokens  # so rare that it may have a shape of its own
-            size = -(-len(tokens) // ROW_SIZE_STEP) * ROW_SIZE_STEP if over else fixed.tokens
-            most = fixed.most[longest]
-            more = (self.ways - 1) * (max(fixed.most.values()) + -(-size // self.longest))
-            shape = {"size": size, "segments": fixed.segments + more, "most": most * self.ways}
-            room = (size if self.per_token else most) - len(marks)
-            tokens = np.concatenate([tokens, np.full(size - len(tokens), self.filler)])
-            nothing = IGNORE if marks.dtype.kind == "i" else np.nan
-            marks = np.concatenate([marks, np.full(room, nothing, marks.dtype)])
-            segments = None if segments is None else np.pad(segments, (0, size - len(segments)))
-        row = Row.of(torch.from_numpy(sizes), longest=bound, **shape)
-        numbers, ids, labels = (torch.from_numpy(part) for part in (np.asarray(chosen, np.int64), tokens, marks))
-        parts = None if segments is None else torch.from_numpy(segments)
-        return LabelBatch(numbers, ids, row, labels, parts, self.ways if self.chosen else 0)
+            shape = self._fixed_shape(len(tokens), fixed.most[longest], fixed)
+            num_labels = self._num_labels(shape["size"], fixed.most[longest])
+            tokens = _pad(tokens, shape["size"], self.filler)
+            labels = _pad(labels, num_labels, IGNORE if labels.dtype.kind == "i" else np.nan)
+            segments = None if segments is None else _pad(segments, shape["size"], 0)
+        bound = None if longest is None else min(longest, self.longest)
+        return LabelBatch(
+            torch.from_numpy(np.asarray(numbers, np.int64)),
+            torch.from_numpy(tokens),
+            Row.of(torch.from_numpy(sequence_lengths), longest=bound, **shape),
+            torch.from_numpy(labels),
+            None if segments is None else torch.from_numpy(segments),
+            self.num_choices,
+        )
 
-    def _segments(
-        self, chosen: Int[np.ndarray, "text"], sizes: Int[np.ndarray, "sequence"]
+    def _token_indices(self, numbers: Int[np.ndarray, "text"]) -> Int[np.ndarray, "token"]:
+        """Return where the tokens of these examples lie, in their order."""
+        lengths = self.lengths[numbers]
+        ends = np.cumsum(lengths)
+        return np.arange(int(ends[-1])) + np.repeat(self.bounds[numbers] - ends + lengths, lengths)
+
+    def _gather_labels(
+        self, numbers: Int[np.ndarray, "text"], token_indices: Int[np.ndarray, "token"]
+    ) -> Num[np.ndarray, "label"]:
+        return _widen_labels(self.labels[numbers])
+
+    def _num_labels(self, row_size: int, num_examples: int) -> int:
+        """Return how many labels a row of fixed shape has room for."""
+        return num_examples
+
+    def _segment_ids(
+        self, numbers: Int[np.ndarray, "text"], sequence_lengths: Int[np.ndarray, "sequence"]
     ) -> Int[np.ndarray, "token"] | None:
-        """Of which text of its pair each token of these examples is."""
-        if self.seconds is None:
+        """Return for each token whether it belongs to the second text of its pair."""
+        if self.second_starts is None:
             return None
-        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        seconds = self.seconds.reshape(-1, self.ways)[chosen].ravel()
-        return (within >= np.repeat(seconds, sizes)).astype(np.int64)
+        sequence_starts = np.cumsum(sequence_lengths) - sequence_lengths
+        positions = np.arange(int(sequence_lengths.sum())) - np.repeat(sequence_starts, sequence_lengths)
+        second_starts = self.second_starts.reshape(-1, self.sequences_per_example)[numbers].ravel()
+        return (positions >= np.repeat(second_starts, sequence_lengths)).astype(np.int64)
 
-    def halves(self, batch: LabelBatch) -> list[LabelBatch]:
-        """The same texts as two batches; the batch itself when it has only one."""
-        chosen, longest = batch.examples.numpy(), batch.row.longest
-        half = len(chosen) // 2
-        return [self.batch(some, longest) for some in (chosen[:half], chosen[half:])] if half else [batch]
+    def _fixed_shape(self, num_tokens: int, num_examples: int, packing: Packing) -> dict[str, int]:
+        """Return the shape of a row: that of all rows, unless it is fuller than planned, which is rare."""
+        overfull = num_tokens > packing.tokens
+        size = -(-num_tokens // ROW_SIZE_STEP) * ROW_SIZE_STEP if overfull else packing.tokens
+        additional_per_example = max(packing.most.values()) + -(-size // self.longest)
+        additional = (self.sequences_per_example - 1) * additional_per_example
+        return {
+            "size": size,
+            "segments": packing.segments + additional,
+            "most": num_examples * self.sequences_per_example,
+        }
 
-    def truth(self, number: int) -> Num[np.ndarray, "label"]:
-        """The label of a text, or those of its tokens."""
-        first, last = (self.starts[number], self.starts[number + 1]) if self.per_token else (number, number + 1)
-        return self.labels[first:last]
+    def split_batch(self, batch: LabelBatch) -> list[LabelBatch]:
+        """Split a batch into halves; one with a single text is returned alone."""
+        numbers, longest = batch.examples.numpy(), batch.row.longest
+        half = len(numbers) // 2
+        return [self.batch(part, longest) for part in (numbers[:half], numbers[half:])] if half else [batch]
 
-    def counts(self, classes: int) -> Int[np.ndarray, "class"]:
-        """How often each label occurs."""
-        return np.bincount(self.labels[self.labels != IGNORE], minlength=classes)
+    def labels_of(self, number: int) -> Num[np.ndarray, "label"]:
+        """Return the label of a text, or those of its tokens."""
+        return self.labels[number : number + 1]
+
+    def count_labels(self, num_classes: int) -> Int[np.ndarray, "class"]:
+        """Return how often each label occurs."""
+        return np.bincount(self.labels[self.labels != IGNORE], minlength=num_classes)
 
     def place(self, number: int) -> str:
-        """Where a text stands, as file:line."""
+        """Return where a text was read, as file:line."""
         file, line = self.origins[number].tolist()
         return f"{self.files[file]}:{line}"
+
+
+@dataclass(frozen=True)
+class TokenLabelledDataset(LabelledDataset):
+    """Tokenised texts with a label for each token, which may be that it is not judged."""
+
+    per_token: ClassVar[bool] = True
+
+    def _gather_labels(
+        self, numbers: Int[np.ndarray, "text"], token_indices: Int[np.ndarray, "token"]
+    ) -> Num[np.ndarray, "label"]:
+        return _widen_labels(self.labels[token_indices])
+
+    def _num_labels(self, row_size: int, num_examples: int) -> int:
+        return row_size
+
+    def labels_of(self, number: int) -> Num[np.ndarray, "label"]:
+        """Return the labels of the tokens of a text."""
+        return self.labels[self.starts[number] : self.starts[number + 1]]
+
+
+@dataclass(frozen=True)
+class ChoiceDataset(LabelledDataset):
+    """Tokenised questions, each read once with every one of its answers; the label is the number of the right one."""
+
+    @property
+    def num_choices(self) -> int:
+        """Answers to each question."""
+        return self.sequences_per_example
+
+
+def _widen_labels(labels: Num[np.ndarray, "label"]) -> Num[np.ndarray, "label"]:
+    """Return labels in the precision that losses are computed with."""
+    return labels.astype(np.float32 if labels.dtype.kind == "f" else np.int64)
+
+
+def _pad(values: Num[np.ndarray, "value"], length: int, fill: int | float) -> Num[np.ndarray, "length"]:
+    return np.concatenate([values, np.full(length - len(values), fill, values.dtype)])

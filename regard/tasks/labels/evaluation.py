@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from regard.decoding.batching import by_length, in_order
 from regard.metrics import entities
-from regard.metrics.entities import EntityCounts as EntityCounts
+from regard.metrics.entities import EntityCounts
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, cross_entropy
 from regard.metrics.significance import Statistics
@@ -27,9 +27,9 @@ class LabelResults:
     loss: float
     answers: list[Int[np.ndarray, "_labels"]]
     """Of every text: one answer, or one for each token."""
-    whole: float | None = None
+    sentence_accuracy: float | None = None
     """Share of sentences in which all words are told right, where words are judged."""
-    entities: tuple[Statistics, list[EntityCounts]] | None = None
+    entity_scores: tuple[Statistics, list[EntityCounts]] | None = None
     """How well entities are found, where tags are those of entities, and each type by itself."""
     logits: Float[np.ndarray, "text label"] | None = None
     """What labels of texts are told from."""
@@ -38,8 +38,8 @@ class LabelResults:
     def metrics(self) -> dict[str, float]:
         """By name, as they are logged."""
         found = {"loss": self.loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
-        found |= {} if self.whole is None else {"sentences": self.whole}
-        return found if self.entities is None else {**found, "entity_f1": self.entities[0].score / 100}
+        found |= {} if self.sentence_accuracy is None else {"sentences": self.sentence_accuracy}
+        return found if self.entity_scores is None else {**found, "entity_f1": self.entity_scores[0].score / 100}
 
 
 @torch.no_grad()
@@ -53,7 +53,7 @@ def measure_labels(
 
     def labelled(chosen: list[int]) -> tuple[float, list[list[int]], list[list[float]]]:
         batch = side.batch(np.array(chosen)).to(device)
-        scores = batch.read(model)
+        scores = batch.forward(model)
         answers = scores.argmax(-1).split(side.lengths[chosen].tolist() if side.per_token else 1)
         kept = [] if side.per_token else scores.float().tolist()
         return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers], kept
@@ -62,7 +62,7 @@ def measure_labels(
     found = spread(labelled, batches)
     model.train(training)
     answers = [np.array(line) for line in in_order(batches, (lines for _, lines, _ in found))]
-    truth = [side.truth(number) for number in range(len(side))]
+    truth = [side.labels_of(number) for number in range(len(side))]
     whole = named = logits = None
     if side.per_token:
         right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]

@@ -81,12 +81,12 @@ class TrainedLayout:
                 continue
             file = config.build(self.kind, {**own, "path": path}, where="file")
             assert isinstance(file, LabelledFile)
-            file, note = (file, []) if file.whole is not None else self._fit(file)
+            file, note = (file, []) if file.constant_label is not None else self._match_columns(file)
             opened.append(file)
             notes += note
         return opened, notes
 
-    def _fit(self, file: LabelledFile) -> tuple[LabelledFile, list[str]]:
+    def _match_columns(self, file: LabelledFile) -> tuple[LabelledFile, list[str]]:
         """The file with its columns by the names of training, else by its own heading and the labels in it."""
         texts, label = read_column_names(self.data)
         trained = _trained_columns(file)
@@ -98,7 +98,7 @@ class TrainedLayout:
             return _with_columns(file, sample, (*named[0], *named[1]), heading=True), []
         place = named[1][0] if named[1] else self._find_label(sample, trained)
         if place is None:
-            return self._without_labels(file, sample, trained)
+            return self._keep_trained_columns(file, sample, trained)
         heading = bool(named[0] or named[1]) or (
             not self._is_label(sample.first[place - 1]) and sample.starts_with_names(place)
         )
@@ -116,7 +116,7 @@ class TrainedLayout:
         )
         return _with_columns(file, sample, columns, heading=heading), [f"{file.path} {how}: {read}"]
 
-    def _without_labels(
+    def _keep_trained_columns(
         self, file: LabelledFile, sample: TableSample, trained: tuple[int, ...] | None
     ) -> tuple[LabelledFile, list[str]]:
         """The file as in training, where no label is known in any column: reading it tells which are strange."""
@@ -132,7 +132,7 @@ class TrainedLayout:
         """The number of the column in which most cells are known labels; None where there is none, or several are."""
         numbers = range(1, len(sample.first) + 1)
         fitting = [number for number in numbers if self._holds_labels(sample, number)]
-        usual = find_name(sample.first, self.kind.USUAL) if issubclass(self.kind, LabelledFile) else None
+        usual = find_name(sample.first, self.kind.USUAL_LABELS) if issubclass(self.kind, LabelledFile) else None
         if usual is not None and usual + 1 in fitting:
             return usual + 1
         if trained is not None and trained[-1] in fitting:
@@ -167,7 +167,7 @@ def _find_numbers(heading: Sequence[str], names: Sequence[str]) -> tuple[int, ..
 
 def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
     """The numbers of texts and label as in training; None if they have names only, or nobody knows."""
-    named: tuple[str | int | None, ...] = file.columns or (*file.texts, file.label)
+    named: tuple[str | int | None, ...] = file.columns or (*file.text_columns, file.label)
     numbers = tuple(each for each in named if isinstance(each, int))
     return numbers if len(numbers) == len(named) > 1 else None
 

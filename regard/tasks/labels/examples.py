@@ -14,7 +14,7 @@ from regard.data.line_report import LineReport
 class Example(NamedTuple):
     """A text with its label, as tuples of one; or the words of a sentence with a tag for each that is judged."""
 
-    words: tuple[str, ...]
+    texts: tuple[str, ...]
     labels: tuple[str | None, ...]
     place: tuple[int, int]
     """Number of its file, and line."""
@@ -26,22 +26,22 @@ class LabelledExamples:
 
     files: tuple[str, ...]
     examples: list[Example]
-    tallies: list[LineReport]
+    reports: list[LineReport]
     per_token: bool
     """Whether each word has a label, not the text as a whole."""
     notes: tuple[str, ...] = ()
     """How each file is laid out, where that was recognised; an empty line where there is nothing to say."""
-    rated: bool = False
+    has_ratings: bool = False
     """Whether labels are numbers."""
-    choices: int = 0
+    num_choices: int = 0
     """How many answers there are to choose from, where a label is the number of one of them."""
-    by_word: frozenset[str] = frozenset()
+    word_files: frozenset[str] = frozenset()
     """Files in which a line is a word."""
 
     @property
     def pairs(self) -> bool:
         """Whether its texts come in pairs; what is given and an answer are one."""
-        return not self.per_token and any(len(example.words) > 1 for example in self.examples)
+        return not self.per_token and any(len(example.texts) > 1 for example in self.examples)
 
     def place(self, example: Example) -> str:
         """Where an example stands, as file:line."""
@@ -52,16 +52,16 @@ class LabelledExamples:
     def summary(self) -> list[str]:
         """In words, one line a matter."""
         lines: list[str] = []
-        for name, tally, note in zip(self.files, self.tallies, self.notes or [""] * len(self.files), strict=True):
-            lines += tally.lines([name], unit="sentence" if name in self.by_word else "line")
+        for name, tally, note in zip(self.files, self.reports, self.notes or [""] * len(self.files), strict=True):
+            lines += tally.lines([name], unit="sentence" if name in self.word_files else "line")
             lines += [f"  {note}"] if note else []
         return lines
 
 
 def split_examples(found: LabelledExamples, share: float) -> tuple[LabelledExamples, LabelledExamples]:
     """Examples to learn from and to measure on; their texts say which is which, of questions what is given."""
-    most, total = 1 if found.choices else None, len(found.examples)
-    keys = text_keys([" ".join(example.words[:most]) for example in found.examples])
+    most, total = 1 if found.num_choices else None, len(found.examples)
+    keys = text_keys([" ".join(example.texts[:most]) for example in found.examples])
     held = hold_out(keys, count_to_hold_out(share, total))
     if held.all():
         raise ValueError(
@@ -74,10 +74,10 @@ def split_examples(found: LabelledExamples, share: float) -> tuple[LabelledExamp
 
 def label_names(found: LabelledExamples, told: list[str] | None = None) -> list[str]:
     """The labels there are, sorted; or those that a model was `told` of, if there are no others; numbers are none."""
-    if found.rated:
+    if found.has_ratings:
         return []
-    if found.choices:
-        return [str(number + 1) for number in range(found.choices)]
+    if found.num_choices:
+        return [str(number + 1) for number in range(found.num_choices)]
     known = sorted({label for example in found.examples for label in example.labels if label is not None})
     if told is not None and set(known) <= set(told):
         return told
@@ -91,12 +91,12 @@ def label_names(found: LabelledExamples, told: list[str] | None = None) -> list[
 
 def label_numbers(found: LabelledExamples, known: Sequence[str]) -> list[list[Any]]:
     """The numbers of the labels of every example, or those that are its labels; one that is not known is an error."""
-    if found.rated:
+    if found.has_ratings:
         return [[float(str(example.labels[0]))] for example in found.examples]
     numbers = {label: number for number, label in enumerate(known)}
     for example in found.examples:
-        if found.choices and len(example.words) - 1 != len(known):
-            said = f"{len(example.words) - 1} choices where others have {len(known)}"
+        if found.num_choices and len(example.texts) - 1 != len(known):
+            said = f"{len(example.texts) - 1} choices where others have {len(known)}"
             raise ValueError(f"{found.place(example)}: {said}: give files whose questions have the same number")
         for label in example.labels:
             if label is not None and label not in numbers:

@@ -38,7 +38,7 @@ class LabelledFile(SourceFile):
 
     KIND: ClassVar[str] = "labels"
     example_unit: ClassVar[Unit] = "lines"
-    USUAL: ClassVar[tuple[str, ...]] = (*VERDICTS, *LABELS)
+    USUAL_LABELS: ClassVar[tuple[str, ...]] = (*VERDICTS, *LABELS)
     """What the label of a pair is usually called."""
 
     path: Free[str]
@@ -67,25 +67,25 @@ class LabelledFile(SourceFile):
             raise ValueError(f"fields must be two different names, or three for pairs, not {list(self.fields)}")
         if self.columns is not None and (self.text is not None or isinstance(self.label, int)):
             raise ValueError("columns and text or label name the same columns: leave one of them out")
-        named = [("text", each) for each in self.texts] + [("label", self.label)]
+        named = [("text", each) for each in self.text_columns] + [("label", self.label)]
         for name, number in named:
             if isinstance(number, int) and number < 1:
                 raise ValueError(f"{name} is counted from 1, not {number}")
-        for each in self.texts:
+        for each in self.text_columns:
             if each == self.label:
                 raise ValueError(f"text and label are both {each!r}: name two different columns")
-        if len(set(self.texts)) < len(self.texts):
-            raise ValueError(f"both texts of a pair are {self.texts[0]!r}: name two different columns")
+        if len(set(self.text_columns)) < len(self.text_columns):
+            raise ValueError(f"both texts of a pair are {self.text_columns[0]!r}: name two different columns")
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {self.delimiter!r}")
 
     @property
-    def texts(self) -> tuple[str | int, ...]:
+    def text_columns(self) -> tuple[str | int, ...]:
         """The columns of the text, or of both texts of a pair, as far as they are named."""
         return () if self.text is None else self.text if isinstance(self.text, tuple) else (self.text,)
 
     @property
-    def whole(self) -> str | None:
+    def constant_label(self) -> str | None:
         """The label of every line, for a file that holds the texts of one class and nothing else."""
         return self.label if isinstance(self.label, str) and self.text is None else None
 
@@ -96,42 +96,48 @@ class LabelledFile(SourceFile):
 
     def layout(self) -> LabelledColumns | None:
         """Where text and label stand, if it is a table."""
-        if is_json(self.path) or self.whole is not None:
+        if is_json(self.path) or self.constant_label is not None:
             return None
-        named: tuple[Any, ...] = self.columns or (*self.texts, self.label)
+        named: tuple[Any, ...] = self.columns or (*self.text_columns, self.label)
         *texts, label = named
         return find_labelled_columns(
-            self.path, ColumnRequest(tuple(texts), label, self.heading, self.delimiter, self.USUAL)
+            self.path, ColumnRequest(tuple(texts), label, self.heading, self.delimiter, self.USUAL_LABELS)
         )
 
     def like(self) -> dict[str, Any]:
         """The settings by which another file of the same kind is read."""
-        kept = {name: value for name, value in vars(self).items() if name not in ("path", "label" * bool(self.whole))}
+        kept = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("path", "label" * bool(self.constant_label))
+        }
         layout = self.layout() if self.text is None and self.label is None else None
         return kept if layout is None else {**kept, "columns": layout.columns}
 
-    def remedy(self) -> str:
+    def suggest_columns(self) -> str:
         """What to do when that which was read for labels cannot be labels."""
         layout = self.layout()
         if layout is None:
-            return f"{self.names()[-1]} does not look like a label: name other fields, as text: ... and label: ..."
+            return (
+                f"{self.field_names()[-1]} does not look like a label: name other fields, as text: ... and label: ..."
+            )
         *texts, label = layout.columns
         called = f" ({layout.heading[label - 1]})" if layout.heading else ""
         remedy = f"set columns=[{label}, {texts[0]}] if it holds the texts"
         return f"column {label}{called} does not look like labels: {remedy}"
 
-    def names(self) -> tuple[str, ...]:
+    def field_names(self) -> tuple[str, ...]:
         """What texts and label are called in JSON lines."""
-        if self.whole is not None:
+        if self.constant_label is not None:
             return self.fields
-        texts = tuple(map(str, self.texts)) or self.fields[:-1]
-        return find_labelled_fields(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL)
+        texts = tuple(map(str, self.text_columns)) or self.fields[:-1]
+        return find_labelled_fields(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL_LABELS)
 
     def _records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
         """(line, (text, label)) of every good record, or (line, (text, text, label)) of pairs."""
         if is_json(self.path):
             yield from self._from_json(tally)
-        elif self.whole is not None:
+        elif self.constant_label is not None:
             yield from records(self.path, tally, lambda line: (clean_text(line), str(self.label)))
         elif layout := self.layout():
             found = read_rows(self.path, tally, layout.form)
@@ -146,16 +152,16 @@ class LabelledFile(SourceFile):
                     yield line, pair
 
     def _from_json(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
-        *texts, label = self.names()
-        if self.whole is not None and self.whole in (first_record(self.path) or ()):
+        *texts, label = self.field_names()
+        if self.constant_label is not None and self.constant_label in (first_record(self.path) or ()):
             raise ValueError(
-                f"{self.path}: label: {self.whole} would be the label of every line, and there is such a field: "
+                f"{self.path}: label: {self.constant_label} would be the label of every line, and there is such a field: "
                 "name the field of the text too, as text: ..."
             )
 
         def take(line: str) -> tuple[str, ...]:
             record = parse_json_line(line)
-            found = self.whole if self.whole is not None else value_at(record, label)
+            found = self.constant_label if self.constant_label is not None else value_at(record, label)
             if isinstance(found, bool | int | float):
                 found = str(found).lower()  # true and false as JSON writes them
             if not isinstance(found, str) or not found.strip():
@@ -184,12 +190,12 @@ class RatedFile(LabelledFile):
     """A file of pairs of texts with a number that says how alike they are, maybe gzipped."""
 
     KIND: ClassVar[str] = "rated"
-    USUAL: ClassVar[tuple[str, ...]] = (*DEGREES, *LABELS)
+    USUAL_LABELS: ClassVar[tuple[str, ...]] = (*DEGREES, *LABELS)
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """The pairs of it; one without a number is refused."""
         for example in super().examples(number, tally):
-            if len(example.words) != 2:
+            if len(example.texts) != 2:
                 raise ValueError(
                     f"{self.path} has one text in each line, and two are compared: "
                     "name their columns, as text: [first, second]"
@@ -284,7 +290,7 @@ def read_examples(files: Sequence[AnyFile], names: dict[str, str], reject: float
     paths = tuple(file.path for file in files)
     if not examples:
         raise ValueError(f"{' and '.join(paths)}: no text in them: give at least one")
-    kind, choices = files[0], len(examples[0].words) - 1 if isinstance(files[0], ChoiceFile) else 0
+    kind, choices = files[0], len(examples[0].texts) - 1 if isinstance(files[0], ChoiceFile) else 0
     tagged, rated = isinstance(kind, TaggedFile), isinstance(kind, RatedFile)
     by_word = frozenset(file.path for file in files if isinstance(file, TaggedFile) and file.by_word)
     return LabelledExamples(paths, examples, tallies, tagged, tuple(notes), rated, choices, by_word)
@@ -294,12 +300,12 @@ def _describe_layout(file: AnyFile, examples: Sequence[Example]) -> str:
     """How a file was read, in words; labels that cannot be any are an error that says which columns were read."""
     if isinstance(file, ChoiceFile):
         return file.note
-    if isinstance(file, TaggedFile) or file.whole is not None:
+    if isinstance(file, TaggedFile) or file.constant_label is not None:
         return ""
     labels = [] if isinstance(file, RatedFile) else [str(example.labels[0]) for example in examples]
     odd = suspicion(labels)
     if odd is not None:
         such = str(examples[0].labels[0])
-        raise ValueError(f"{file.path}: {odd}, such as {such[:60]!r}: {file.remedy()}")
+        raise ValueError(f"{file.path}: {odd}, such as {such[:60]!r}: {file.suggest_columns()}")
     layout = file.layout()
     return "" if layout is None else layout.note

@@ -44,7 +44,7 @@ class MultipleChoice(Labelling):
     title: ClassVar[str] = "A model that chooses among answers"
     code: ClassVar[str] = 'choose([("what is given", "one answer", "another")])'
     per_token = False
-    single = True
+    single_output = True
     recognise = staticmethod(recognise_choice_questions)
 
     @classmethod
@@ -62,18 +62,18 @@ class MultipleChoice(Labelling):
         found = super().evaluate(spread)
         return replace(found, metrics={name: value for name, value in found.metrics.items() if name != "f1"})
 
-    def shown(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
+    def sample_answers(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
         """A few questions with the right answer and the one that was chosen."""
         return [
             {
-                "read": side.words[number][0][:MAX_SHOWN_CHARACTERS],
-                "label": side.words[number][1 + int(side.labels[number])],
-                "answer": side.words[number][1 + int(found.answers[number][0])],
+                "read": side.texts[number][0][:MAX_SHOWN_CHARACTERS],
+                "label": side.texts[number][1 + int(side.labels[number])],
+                "answer": side.texts[number][1 + int(found.answers[number][0])],
             }
             for number in sample_evenly(range(len(side)), self.recipe.objective.samples)
         ]
 
     @property
-    def knows(self) -> str:
+    def ability(self) -> str:
         """What the model can say, in a sentence."""
         return f"It chooses the right one of several answers; in training there were {len(self.prepared.classes)}."

@@ -57,7 +57,7 @@ class Rater(TextLabeller):
     scale: tuple[float, float]
 
     @classmethod
-    def of_pairs(cls) -> Any:
+    def pair_class(cls) -> Any:
         """It reads nothing else."""
         return cls
 
@@ -89,13 +89,13 @@ class Rater(TextLabeller):
         return self.rate(inputs)
 
     @torch.no_grad()
-    def rate_pairs(self, given: Any) -> list[Rating]:
+    def rate(self, given: Any) -> list[Rating]:
         """How alike the texts of each pair are."""
         listed: list[Any] = [tuple(pair) for pair in list_inputs(given, PAIR, verb=self.verb)]
-        laid = [self._laid(pair) for pair in listed]
+        laid = [self._encode(pair) for pair in listed]
 
         def answer(batch: list[int]) -> list[float]:
-            return sum_readings(self._scores([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
+            return sum_readings(self._logits([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
 
         scores = answer_by_length([sum(len(one.tokens) for one in ways) for ways in laid], answer, budget=BATCH_TOKENS)
         return [Rating(pair, score * self.scale[1] + self.scale[0]) for pair, score in zip(listed, scores, strict=True)]
@@ -110,7 +110,7 @@ class Rater(TextLabeller):
         off = np.abs(answers - truth)
         examples = [
             Judged(number + 1, " | ".join(words)[:MAX_SHOWN_CHARACTERS], f"{right:g}", f"{told:.3g}", float(missed))
-            for number, (words, right, told, missed) in enumerate(zip(side.words, truth, answers, off, strict=True))
+            for number, (words, right, told, missed) in enumerate(zip(side.texts, truth, answers, off, strict=True))
         ]
         return Scores(
             name or self.name,
@@ -130,16 +130,16 @@ class Rater(TextLabeller):
 
     def look(self, given: Pair) -> Trace:
         """Rate a pair and keep where the model looked, in the order in which it is given."""
-        [laid, *_] = self._laid(given)
-        _, weights = self._watched(laid)
+        [laid, *_] = self._encode(given)
+        _, weights = self._watch_attention(laid)
         [rating] = self.rate(given)
         items = {"source": self._items(laid.tokens, []), LABEL_ITEMS: [Item(str(rating), word=0)]}
-        return self._traced(laid, weights, items, {"text": " | ".join(given), "answer": str(rating)})
+        return self._build_trace(laid, weights, items, {"text": " | ".join(given), "answer": str(rating)})
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
         """There are no labels to choose from."""
         return []
 
-    def _laid(self, pair: Pair) -> list[EncodedText]:
+    def _encode(self, pair: Pair) -> list[EncodedText]:
         """A pair as the model reads it: in one order, or in both."""
-        return encode_texts(self.tokenizer, self.form, both_orders(pair) if self.style == "gpt" else [pair])
+        return encode_texts(self.tokenizer, self.format, both_orders(pair) if self.style == "gpt" else [pair])

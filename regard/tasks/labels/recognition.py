@@ -97,7 +97,7 @@ def _file_stem(name: str) -> str:
 def _guess_questions(look: Glimpse) -> LayoutGuess | None:
     """What is given, the choices and which of them is right, by their names."""
     try:
-        there = ChoiceFile(path=look.name).fields if look.suffix == ".xml" else _first_record(look)
+        there = ChoiceFile(path=look.name).first_values if look.suffix == ".xml" else _first_record(look)
     except ValueError:  # no XML
         return None
     found = usual_columns(there)

@@ -25,17 +25,17 @@ def score_labels(
     """Accuracy by example, every label by itself, what is taken for what, and what probabilities are worth."""
     right, judged, examples = [], [], []
     for number in range(len(side)):
-        truth = side.truth(number)
+        truth = side.labels_of(number)
         pairs = [(int(t), int(a)) for t, a in zip(truth, found.answers[number], strict=False) if int(t) != IGNORE]
         right.append(sum(t == a for t, a in pairs))
         judged.append(len(pairs))
         truths, answers = (" ".join(classes[pair[side_of]] for pair in pairs) for side_of in (0, 1))
-        text = " ".join(side.words[number])[:MAX_SHOWN_CHARACTERS]
+        text = " ".join(side.texts[number])[:MAX_SHOWN_CHARACTERS]
         examples.append(Judged(number + 1, text, truths, answers, right[-1] / max(len(pairs), 1)))
-    unit = "text" if found.whole is None else "sentence"
+    unit = "text" if found.sentence_accuracy is None else "sentence"
     measures = {"macro F1": f"{found.labels.f1:.2%}", "loss": f"{found.loss:.4f}"}
-    if found.whole is not None:
-        measures["sentences all right"] = f"{found.whole:.2%}"
+    if found.sentence_accuracy is not None:
+        measures["sentences all right"] = f"{found.sentence_accuracy:.2%}"
     calibrated = label_calibration(side, found, temperature)
     measures |= describe_calibration(calibrated)
     return Scores(
@@ -49,7 +49,7 @@ def score_labels(
         measures=measures,
         tables=[
             *_entity_tables(found),
-            *label_tables.tables(found.labels, "texts" if found.whole is None else "words"),
+            *label_tables.tables(found.labels, "texts" if found.sentence_accuracy is None else "words"),
         ],
         details={
             **found.metrics,
@@ -64,8 +64,8 @@ def score_labels(
 
 def _further_scores(side: LabelledDataset, found: LabelResults, classes: Sequence[str]) -> dict[str, Statistics]:
     """F1 over entities of tags; Matthews' correlation of a few labels."""
-    if found.entities is not None:
-        return {"entity F1, %": found.entities[0]}
+    if found.entity_scores is not None:
+        return {"entity F1, %": found.entity_scores[0]}
     if side.per_token or len(classes) > MAX_MATTHEWS_LABELS:
         return {}
     cells = side.labels.astype(np.int64) * len(classes) + np.array([int(answer[0]) for answer in found.answers])
@@ -79,10 +79,10 @@ def label_calibration(side: LabelledDataset, found: LabelResults, temperature: f
 
 def _entity_tables(found: LabelResults) -> list[Table]:
     """Entities of every type."""
-    if found.entities is None:
+    if found.entity_scores is None:
         return []
     rows = [
         (one.type, f"{one.there:,}", f"{one.said:,}", f"{one.precision:.1%}", f"{one.recall:.1%}", f"{one.f1:.1%}")
-        for one in found.entities[1][:MAX_ENTITY_TYPES]
+        for one in found.entity_scores[1][:MAX_ENTITY_TYPES]
     ]
     return [Table("By type", ("entities", "there", "said", "precision", "recall", "F1"), rows)]

@@ -1,4 +1,4 @@
-"""Sentences whose words have labels, as tokens in pieces that a model can hold."""
+"""Sentences whose words have labels, encoded in chunks that a model can read at once."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ PLAIN_FORMAT = InputFormat()
 
 
 def encode_sentences(
-    own: Tokenizer, sentences: Sequence[Sequence[str]], form: InputFormat = PLAIN_FORMAT
+    tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], input_format: InputFormat = PLAIN_FORMAT
 ) -> list[list[Chunk]]:
-    """The tokens of each sentence in pieces that are not too long, each with its words.
+    """Encode each sentence in chunks that are not too long, each with the positions of its words.
 
-    What a word is, is told at its last token, when all of it has been read, or early at its first.
+    A word is labelled at its last token, when all of it has been read, or at its first where the format says so.
     """
-    before, after = list(form.before), list(form.after)
-    room = tokenizer_config(own).longest - form.around(1)
-    found = []
-    for sentence in encode_words(own, sentences, apart=bool(before), longest=room):
-        pieces: list[Chunk] = [([], [*before])] if sentence else []
-        for number, tokens in enumerate(sentence):
-            if len(pieces[-1][1]) - len(before) + len(tokens) > room:
-                pieces.append(([], [*before]))
-            words, ids = pieces[-1]
-            words.append((number, len(ids) if form.early else len(ids) + len(tokens) - 1))
-            ids.extend(tokens)
-        for _, ids in pieces:
+    before, after = list(input_format.before), list(input_format.after)
+    room = tokenizer_config(tokenizer).longest - input_format.num_special_tokens(1)
+    encoded = []
+    for sentence in encode_words(tokenizer, sentences, as_in_text=bool(before), longest=room):
+        chunks: list[Chunk] = [([], [*before])] if sentence else []
+        for number, word_tokens in enumerate(sentence):
+            if len(chunks[-1][1]) - len(before) + len(word_tokens) > room:
+                chunks.append(([], [*before]))
+            word_positions, ids = chunks[-1]
+            word_positions.append(
+                (number, len(ids) if input_format.labels_first_token else len(ids) + len(word_tokens) - 1)
+            )
+            ids.extend(word_tokens)
+        for _, ids in chunks:
             ids.extend(after)
-        found.append(pieces)
-    return found
+        encoded.append(chunks)
+    return encoded

@@ -56,7 +56,7 @@ class Similarity(Labelling):
     title: ClassVar[str] = "A model of similarity"
     code: ClassVar[str] = 'rate([("a text", "another")])'
     per_token = False
-    single = True
+    single_output = True
     prepared: PreparedRatings
     goal: Goal = ("pearson", "max")
     has_temperature = False
@@ -99,7 +99,10 @@ class Similarity(Labelling):
         mean, deviation = self.prepared.scale
         wanted = (batch.labels.nan_to_num() - mean) / deviation
         loss = (
-            (sum_readings(batch.read(self.model), self.prepared.train.ways) - wanted).square().where(there, 0.0).sum()
+            (sum_readings(batch.forward(self.model), self.prepared.train.sequences_per_example) - wanted)
+            .square()
+            .where(there, 0.0)
+            .sum()
         )
         return Step(loss=loss, weight=there.sum(), counts={"tokens": batch.row.filled})
 
@@ -109,7 +112,7 @@ class Similarity(Labelling):
         answers = rate_pairs(self.model, side, self.prepared.scale, tokens=self.recipe.data.tokens, spread=spread)
         samples = [
             {
-                "read": " | ".join(side.words[number])[:MAX_SHOWN_CHARACTERS],
+                "read": " | ".join(side.texts[number])[:MAX_SHOWN_CHARACTERS],
                 "score": f"{side.labels[number]:.3g}",
                 "answer": f"{answers[number]:.3g}",
             }
@@ -124,7 +127,7 @@ class Similarity(Labelling):
         return found
 
     @property
-    def knows(self) -> str:
+    def ability(self) -> str:
         """What the model can say, in a sentence."""
         mean, deviation = self.prepared.scale
         return f"It gives a pair of texts a score; in training scores were {mean:.3g} ± {deviation:.2g}."
@@ -148,7 +151,7 @@ def rate_pairs(
 
     def told(chosen: list[int]) -> list[float]:
         batch = side.batch(np.array(chosen)).to(model.output.bias.device)
-        return sum_readings(batch.read(model), side.ways).tolist()
+        return sum_readings(batch.forward(model), side.sequences_per_example).tolist()
 
     found = answer_by_length(side.lengths.tolist(), told, budget=tokens, spread=spread)
     model.train(training)

@@ -59,35 +59,35 @@ class Tagger(TextLabeller):
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[TaggedSentence]:
         """What each word is; a sentence is a text, whose words stand between blanks, or a list of words."""
         listed = list_inputs(sentences, SENTENCE, verb=self.verb)
-        split = [self.words(each) if isinstance(each, str) else list(each) for each in listed]
-        pieces = encode_sentences(self.tokenizer, split, self.form)
+        split = [self.split_words(each) if isinstance(each, str) else list(each) for each in listed]
+        pieces = encode_sentences(self.tokenizer, split, self.format)
         found = iter(self._probabilities([EncodedText(tokens, len(tokens)) for some in pieces for _, tokens in some]))
         return [
-            self._tagged(words, [(told, next(found)) for told, _ in some])
+            self._read_tags(words, [(told, next(found)) for told, _ in some])
             for words, some in zip(split, pieces, strict=True)
         ]
 
-    def words(self, sentence: str) -> list[str]:
+    def split_words(self, sentence: str) -> list[str]:
         """The words of a sentence: what the recipe's pattern finds, or whatever is between spaces."""
         pattern = tokenizer_config(self.tokenizer).pattern
         return re.findall(pattern, sentence) if pattern else sentence.split()
 
     def look(self, sentence: str) -> Trace:
         """Tag a sentence and keep where the model looked."""
-        words = self.words(check_input(sentence, TEXT, verb="look"))
+        words = self.split_words(check_input(sentence, TEXT, verb="look"))
         if not words:
             raise ValueError("an empty sentence has no words to tag: give at least one")
-        [[(told, tokens), *_]] = encode_sentences(self.tokenizer, [words], self.form)
-        probabilities, weights = self._watched(EncodedText(tokens, len(tokens)))
-        tagged = self._tagged(words[: len(told)], [(told, probabilities)])
+        [[(told, tokens), *_]] = encode_sentences(self.tokenizer, [words], self.format)
+        probabilities, weights = self._watch_attention(EncodedText(tokens, len(tokens)))
+        tagged = self._read_tags(words[: len(told)], [(told, probabilities)])
         by_word = tokenizer_config(self.tokenizer).kind == "words" and self.style == "plain"
         known = tagged.words if by_word else self.tokenizer.pieces(tokens)
         labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
         items = {"source": self._items(tokens, known if self.style == "plain" else []), LABEL_ITEMS: labels}
         facts = {"text": " ".join(tagged.words), "answer": str(tagged)}
-        return self._traced(EncodedText(tokens, len(tokens)), weights, items, facts)
+        return self._build_trace(EncodedText(tokens, len(tokens)), weights, items, facts)
 
-    def _tagged(self, words: list[str], pieces: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> TaggedSentence:
+    def _read_tags(self, words: list[str], pieces: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> TaggedSentence:
         rows = [probabilities[last] for told, probabilities in pieces for _, last in told]
         best = [int(row.argmax()) for row in rows]
         return TaggedSentence(

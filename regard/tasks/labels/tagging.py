@@ -43,16 +43,16 @@ class Tagging(Labelling):
         if are_entities(prepared.classes):
             self.goal = ("entity_f1", "max")
 
-    def shown(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
+    def sample_answers(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
         """A few sentences, and what is said of their judged words; where that is wrong, also the truth."""
         names, samples = self.prepared.classes, []
         for number in sample_evenly(range(len(side)), self.recipe.objective.samples):
-            both = zip(side.truth(number), found.answers[number], strict=True)
+            both = zip(side.labels_of(number), found.answers[number], strict=True)
             pairs = [(int(right), int(said)) for right, said in both]
             said = [
                 names[answer] if answer == right else f"{names[answer]} (not {names[right]})"
                 for right, answer in pairs
                 if right != IGNORE
             ]
-            samples.append({"sentence": " ".join(side.words[number]), "answer": " ".join(said)})
+            samples.append({"sentence": " ".join(side.texts[number]), "answer": " ".join(said)})
         return samples

@@ -22,7 +22,6 @@ from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length
 from regard.metrics.calibration import explain_missing_temperature, fit_temperature
-from regard.metrics.entities import EntityCounts as EntityCounts
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
 from regard.models.linear import LinearConfig
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
@@ -38,7 +37,7 @@ from regard.tasks.labels.dataset import LabelBatch, LabelledDataset, TextModel
 from regard.tasks.labels.evaluation import LabelResults, measure_labels
 from regard.tasks.labels.files import ExamplesConfig
 from regard.tasks.labels.imported_model import imported_checkpoint_files
-from regard.tasks.labels.input_format import added_token_ids
+from regard.tasks.labels.input_format import format_token_ids
 from regard.tasks.labels.preparation import PreparedTexts, prepare
 from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 from regard.tasks.labels.warm_start import load_word_vectors, parent_tokenizer_and_labels
@@ -111,7 +110,7 @@ class Labelling(Task):
     title: ClassVar[str]
     code: ClassVar[str]
     per_token: ClassVar[bool]
-    single: ClassVar[bool] = False
+    single_output: ClassVar[bool] = False
     """Whether a head has one output, whatever the labels."""
     has_temperature: ClassVar[bool] = True
     """True if a temperature is fitted to the probabilities of answers."""
@@ -131,7 +130,7 @@ class Labelling(Task):
         if self.has_temperature:
             self.notes += explain_missing_temperature(len(prepared.valid), "texts")
         if prepared.fresh and getattr(recipe.model, "scaling", "none") != "none":
-            model.weigh(self._counted())
+            model.weigh(self._weighing_batches())
         if (words := getattr(recipe.model, "vectors", None)) is not None and prepared.fresh:
             self.notes.append(load_word_vectors(model, prepared.tokenizer, words))
 
@@ -146,7 +145,7 @@ class Labelling(Task):
         )
 
     @staticmethod
-    def check_examples(recipe: Any, *, tokens: bool = False) -> Report:
+    def check(recipe: Any, *, tokens: bool = False) -> Report:
         """What there is to say of the data before anything is trained on it."""
         return check_examples(recipe.data, _tokenizer_settings(recipe) if tokens else None)
 
@@ -183,7 +182,7 @@ class Labelling(Task):
     @classmethod
     def fill_sizes(cls, recipe: Any, prepared: PreparedTexts) -> Any:
         """The recipe with the numbers of tokens and labels that the data turned out to have."""
-        classes = 1 if cls.single else len(prepared.classes)
+        classes = 1 if cls.single_output else len(prepared.classes)
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": classes, "per_token": cls.per_token}
         return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
@@ -206,7 +205,7 @@ class Labelling(Task):
         """What the checkpoint of such a model holds beside its weights."""
         return imported_checkpoint_files(cls, shape, tokenizer, notes, **said)
 
-    added = staticmethod(added_token_ids)
+    added_token_ids = staticmethod(format_token_ids)
 
     def batch(self, row: int) -> LabelBatch:
         """The texts of a row."""
@@ -214,7 +213,7 @@ class Labelling(Task):
 
     def split(self, batch: LabelBatch) -> list[LabelBatch]:
         """A row that does not fit the memory, in halves."""
-        return self.prepared.train.halves(batch)
+        return self.prepared.train.split_batch(batch)
 
     def origins(self, batch: LabelBatch) -> list[str]:
         """Where the texts of a row come from, the longest first."""
@@ -224,20 +223,20 @@ class Labelling(Task):
         """The surprise at every label, summed."""
         self.temperature = 1.0  # one that was fitted was that of other weights
         batch = batch.to(self.model.output.bias.device)
-        logits, labels = batch.read(self.model), batch.labels
-        weights = self._weights.to(logits.device) if self.recipe.objective.balanced else None
+        logits, labels = batch.forward(self.model), batch.labels
+        weights = self._class_weights.to(logits.device) if self.recipe.objective.balanced else None
         loss = cross_entropy(logits, labels, smoothing=self.recipe.objective.smoothing, weights=weights)
         judged = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
         return Step(loss=loss, weight=judged, counts={"tokens": batch.row.filled})
 
     @cached_property
-    def _weights(self) -> Float[Tensor, "classes"]:
+    def _class_weights(self) -> Float[Tensor, "classes"]:
         """What each label counts: the rarer, the more, and 1 in the mean over all examples."""
-        counts = self.prepared.train.counts(len(self.prepared.classes))
+        counts = self.prepared.train.count_labels(len(self.prepared.classes))
         met = np.maximum(counts, 1)
         return torch.tensor(counts.sum() / ((counts > 0).sum() * met), dtype=torch.float32)
 
-    def _counted(self) -> Iterator[tuple[Tensor, Any, Tensor]]:
+    def _weighing_batches(self) -> Iterator[tuple[Tensor, Any, Tensor]]:
         """All texts to learn from, in rows, with their labels."""
         side = self.prepared.train
         for chosen in by_length(side.lengths.tolist(), budget=WEIGHING_TOKENS):
@@ -250,9 +249,9 @@ class Labelling(Task):
         found = measure_labels(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
         if found.logits is not None:
             self.temperature = fit_temperature(found.logits, np.asarray(side.labels))
-        return Evaluation(found.metrics, self.shown(side, found))
+        return Evaluation(found.metrics, self.sample_answers(side, found))
 
-    def shown(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
+    def sample_answers(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
         """A few texts with truth and answer."""
         raise NotImplementedError
 
@@ -277,7 +276,7 @@ class Labelling(Task):
         }
 
     @property
-    def knows(self) -> str:
+    def ability(self) -> str:
         """What the model can say, in a sentence."""
         classes = self.prepared.classes
         return f"It knows the labels {', '.join(classes[:20]) + ', ...' * (len(classes) > 20)}."
@@ -288,7 +287,7 @@ class Labelling(Task):
         learnt = f"trained with Regard on {len(self.prepared.train):,} texts"
         return card(
             self.title,
-            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {learnt}.\n\n{self.knows}",
+            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {learnt}.\n\n{self.ability}",
             command=self.usage.format(folder="DIRECTORY"),
             code=self.code,
             files=[file.path for file in recipe.data.train],

@@ -67,13 +67,13 @@ class TextLabeller(DirectAnswers):
         self.model, self.tokenizer, self.classes, self.data, self.name = model, tokenizer, classes, data, name
         self.temperature = temperature
         self.style: str = style or model.config.FORMAT
-        self.form = build_format(tokenizer, self.style, pairs=self.pairs)
+        self.format = build_format(tokenizer, self.style, pairs=self.pairs)
 
     @classmethod
     def load(cls: type[Self], checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Self:
         """The one a checkpoint directory holds."""
         known = checkpoint.config
-        kind = cls.of_pairs() if known.get("pairs", False) else cls
+        kind = cls.pair_class() if known.get("pairs", False) else cls
         how = config.build(TextTokenizerConfig, read_text_settings(known["tokenizer"]), where="tokenizer")
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         classes = [str(label) for label in known["labels"]]
@@ -82,7 +82,7 @@ class TextLabeller(DirectAnswers):
         return kind(model, tokenizer, classes, known["data"], name, temperature, style=known.get("style"))
 
     @classmethod
-    def of_pairs(cls) -> Any:
+    def pair_class(cls) -> Any:
         """What reads pairs instead of texts."""
         raise ValueError(f"{cls.kind} of pairs is unknown to this version")
 
@@ -92,17 +92,17 @@ class TextLabeller(DirectAnswers):
             raise ValueError("one of the texts is empty: there is nothing to label in it")
         return text
 
-    def measure_labels(self, *paths: str, **changes: Any) -> tuple[LabelledDataset, LabelResults]:
+    def compare_files(self, *paths: str, **changes: Any) -> tuple[LabelledDataset, LabelResults]:
         """How files are labelled, read as those it was trained on; `changes` are settings of the files."""
         check_files(self, paths, "labelled texts")
-        return self._measure(self._open_files(paths, changes)[0])
+        return self._compare_files(self._open_files(paths, changes)[0])
 
     def _open_files(self, paths: Sequence[str], changes: Mapping[str, Any]) -> tuple[list[AnyFile], list[str]]:
         """Files to measure on, and what to say of those laid out otherwise than what it was trained on."""
         layout = TrainedLayout(self.file, self.data, self.classes)
         return layout.open_files(paths, changes)
 
-    def _measure(self, read: Sequence[AnyFile]) -> tuple[LabelledDataset, LabelResults]:
+    def _compare_files(self, read: Sequence[AnyFile]) -> tuple[LabelledDataset, LabelResults]:
         found = read_examples(read, self.data["names"], reject=0.0)
         if found.pairs != self.pairs:
             raise ValueError(
@@ -115,7 +115,7 @@ class TextLabeller(DirectAnswers):
         """Scores on labelled files; `changes` are settings of the files, such as columns."""
         check_files(self, paths, "labelled texts")
         read, notes = self._open_files([str(path) for path in paths], changes)
-        side, found = self._measure(read)
+        side, found = self._compare_files(read)
         measured = score_labels(name or self.name, self.task, side, found, self.classes, self.temperature)
         return replace(measured, notes=[*measured.notes, *notes])
 
@@ -135,23 +135,23 @@ class TextLabeller(DirectAnswers):
         lengths = [len(one.tokens) for one in texts]
 
         def answer(batch: list[int]) -> Sequence[Tensor]:
-            chances = self._scores([texts[number] for number in batch]).float()
+            chances = self._logits([texts[number] for number in batch]).float()
             chances = chances.div(self.temperature).softmax(-1).cpu()
             return chances.split([lengths[number] for number in batch]) if self.config.per_token else chances.unbind()
 
         return answer_by_length(lengths, answer, budget=BATCH_TOKENS)
 
-    def _scores(self, texts: Sequence[EncodedText]) -> Float[Tensor, "*label classes"]:
+    def _logits(self, texts: Sequence[EncodedText]) -> Float[Tensor, "*label classes"]:
         """Logits of texts that are read together."""
         tokens = torch.tensor([token for one in texts for token in one.tokens], device=self.device)
         row = Row.of([len(one.tokens) for one in texts]).to(self.device)
         if not (self.pairs and self.style == "bert"):
             return self.runner(tokens, row)
-        seconds = torch.tensor([one.second for one in texts], device=self.device)
+        seconds = torch.tensor([one.second_start for one in texts], device=self.device)
         return self.runner(tokens, row, (row.place >= seconds[row.segment]).long())
 
     @torch.no_grad()
-    def _watched(self, laid: EncodedText) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
+    def _watch_attention(self, laid: EncodedText) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
         """Probabilities of one list of tokens, and the weights of every attention by name."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             pool = "" if self.config.per_token else " or model.pool=attention"
@@ -160,7 +160,7 @@ class TextLabeller(DirectAnswers):
             [probabilities] = self._probabilities([laid])
         return probabilities, {name.removeprefix(READER_PREFIX): seen[name][0].cpu() for name in seen}
 
-    def _traced(
+    def _build_trace(
         self, laid: EncodedText, weights: Mapping[str, Tensor], items: dict[str, list[Item]], facts: dict[str, Any]
     ) -> Trace:
         """Return an answer with the weights of every attention; that of pooling looks from the label."""
@@ -168,7 +168,7 @@ class TextLabeller(DirectAnswers):
             Weights(name, LABEL_ITEMS if name == "pool" else "source", "source", values)
             for name, values in weights.items()
         ]
-        facts = {**facts, "read": laid.tokens, "second": laid.second}
+        facts = {**facts, "read": laid.tokens, "second": laid.second_start}
         return Trace(self.name, self.task, items, looks, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:

@@ -1,4 +1,4 @@
-"""How a text to be judged is read: what is cleaned away, what its tokens are, and how many of them are kept."""
+"""The tokenizer of texts to label: what is cleaned away, what its tokens are, and how many of them are kept."""
 
 from __future__ import annotations
 
@@ -47,84 +47,86 @@ class TextTokenizerConfig(UnitsConfig):
         expressions(self, "pattern", "ignore")
 
     def normal(self, text: str, *, written: bool = False) -> str:
-        """A text without what is ignored, its words and signs between single blanks."""
+        """Return a text without what is ignored, its words and signs between single spaces."""
         text = super().normal(text, written=written)
         text = re.sub(self.ignore, " ", text) if self.ignore else text
         text = text.lower() if self.lowercase else text
         return " ".join(re.findall(self.pattern, text) if self.pattern else text.split())
 
     def normal_word(self, word: str) -> str:
-        """A word that was told apart by others."""
+        """Return a word of a sentence that comes in words, normalised."""
         word = super().normal(word)
         return word.lower() if self.lowercase else word
 
 
 def encode_truncated(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Tokens of each text, at most `longest`; a text without any is one unknown token."""
+    """Encode texts, at most `longest` tokens each; a text without any is one unknown token."""
     return [_truncate(tokenizer, ids) or empty_text_tokens(tokenizer) for ids in tokenizer.encode_many(texts)]
 
 
-def resolve_token_kind(how: TextTokenizerConfig, texts: Iterable[str]) -> TextTokenizerConfig:
-    """The same with a kind of token that suits these texts, if none was named."""
-    if how.kind is not None:
-        return how
-    words = [len(text.split()) for text in texts]
-    if sum(count == 1 for count in words) > len(words) / 2:
-        return replace(how, kind="characters")
-    return replace(how, kind="words", pattern=how.pattern or WORDS)
+def resolve_token_kind(config: TextTokenizerConfig, texts: Iterable[str]) -> TextTokenizerConfig:
+    """Choose words or characters as tokens, whichever suits these texts, if no kind is named."""
+    if config.kind is not None:
+        return config
+    word_counts = [len(text.split()) for text in texts]
+    if sum(count == 1 for count in word_counts) > len(word_counts) / 2:
+        return replace(config, kind="characters")
+    return replace(config, kind="words", pattern=config.pattern or WORDS)
 
 
 def encode_words(
-    tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], *, apart: bool = False, longest: int | None = None
+    tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], *, as_in_text: bool = False, longest: int | None = None
 ) -> list[list[list[int]]]:
-    """Tokens of each word of each sentence by itself; characters and pieces know where a word begins.
+    """Encode each word of each sentence by itself; characters and subwords know where a word begins.
 
-    Where they are read `apart`, a word has the tokens that it has within a text, and of a long one the first are kept.
+    With `as_in_text`, a word has the tokens that it has within a text, and the first tokens of a long word are kept,
+    else the last.
     """
-    how = tokenizer_config(tokenizer)
-    most = longest or how.longest
+    config = tokenizer_config(tokenizer)
+    limit = longest or config.longest
     words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
-    blank = " " if how.kind == "characters" or (apart and _marks_leading_blank(tokenizer)) else ""
-    texts = [blank + how.normal_word(word) for word in words]
+    prefix = " " if config.kind == "characters" or (as_in_text and _marks_leading_blank(tokenizer)) else ""
+    texts = [prefix + config.normal_word(word) for word in words]
     tokens = (
-        (ids[:most] if apart else ids[-most:]) or empty_text_tokens(tokenizer) for ids in tokenizer.encode_normal(texts)
+        (ids[:limit] if as_in_text else ids[-limit:]) or empty_text_tokens(tokenizer)
+        for ids in tokenizer.encode_normal(texts)
     )
-    known = dict(zip(words, tokens, strict=True))
-    return [[known[word] for word in sentence] for sentence in sentences]
+    word_tokens = dict(zip(words, tokens, strict=True))
+    return [[word_tokens[word] for word in sentence] for sentence in sentences]
 
 
 def readable_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
-    """The tokens of a text that are read, in readable form; a word that is not known as it was written."""
+    """Return the tokens of a text that are read, in readable form; an unknown word is shown as written."""
     if tokenizer_config(tokenizer).kind == "words":
         return _truncate(tokenizer, tokenizer.how.normal(text).split()) or ["<unk>"]
     return tokenizer.pieces(encode_truncated(tokenizer, [text])[0])
 
 
-def train_tokenizer(texts: Iterable[str], how: TextTokenizerConfig) -> Tokenizer:
-    """The tokens of these texts, already normal."""
-    kept = list(texts)
-    how = how if how.kind is not None else replace(how, kind="words")
-    return units.train(kept, how, characters=sum(map(len, kept)))
+def train_tokenizer(texts: Iterable[str], config: TextTokenizerConfig) -> Tokenizer:
+    """Train a tokenizer on texts that are normalised already."""
+    normal_texts = list(texts)
+    config = config if config.kind is not None else replace(config, kind="words")
+    return units.train(normal_texts, config, characters=sum(map(len, normal_texts)))
 
 
 def tokenizer_config(tokenizer: Tokenizer) -> TextTokenizerConfig:
-    """How a tokenizer of labelled texts reads them."""
+    """Return the settings of a tokenizer of labelled texts."""
     assert isinstance(tokenizer.how, TextTokenizerConfig)
     return tokenizer.how
 
 
-def _truncate(tokenizer: Tokenizer, things: list[Item]) -> list[Item]:
-    """What is read of a text that may be too long."""
-    how = tokenizer_config(tokenizer)
-    return things[: how.longest] if how.keep == "begin" else things[-how.longest :]
+def _truncate(tokenizer: Tokenizer, items: list[Item]) -> list[Item]:
+    """Return the part that is read of a text that may be too long."""
+    config = tokenizer_config(tokenizer)
+    return items[: config.longest] if config.keep == "begin" else items[-config.longest :]
 
 
 def _marks_leading_blank(tokenizer: Tokenizer) -> bool:
-    """Whether the blank before a word is part of its first token, as in the pieces of GPT-2 and RoBERTa."""
-    alone, after, both = tokenizer.encode_normal(["a", " a", "a a"])
-    return both != alone + alone and both == alone + after
+    """True if the space before a word is part of its first token, as in the tokens of GPT-2 and RoBERTa."""
+    word, word_after_space, two_words = tokenizer.encode_normal(["a", " a", "a a"])
+    return two_words != word + word and two_words == word + word_after_space
 
 
 def empty_text_tokens(tokenizer: Tokenizer) -> list[int]:
-    """What stands for a text without tokens."""
+    """Return the tokens that stand for a text without any."""
     return [tokenizer.filler if tokenizer.unknown is None else tokenizer.unknown]

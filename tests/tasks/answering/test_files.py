@@ -39,9 +39,9 @@ def test_squad_in_one_line_or_many_gzipped_or_not(tmp_path, name, indent):
     text = json.dumps(squad(one, {"context": "Lyon.", "qas": [asked(("Lyon", 0))]}), indent=indent).encode()
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
     found = read_questions([QuestionFile(path=str(tmp_path / name))], 0.0)
-    assert [one.right for one in found.questions] == [["Rome", "in Rome"], [""], ["Lyon"]]
+    assert [question.accepted_answers for question in found.questions] == [["Rome", "in Rome"], [""], ["Lyon"]]
     assert [one.context for one in found.questions] == [CONTEXT, CONTEXT, "Lyon."]
-    assert found.questions[0].wanted == AnswerSpan("Rome", rome)
+    assert found.questions[0].training_answer == AnswerSpan("Rome", rome)
     assert found.questions[2].place == f"{tmp_path / name}, article 1, paragraph 2, question 1"
 
 

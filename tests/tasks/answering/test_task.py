@@ -157,7 +157,7 @@ def test_questions_learnt_by_heart_are_all_answered_in_the_characters_of_the_ori
             assert found.start == row["answers"][0]["answer_start"]
         else:
             assert (found.answer, found.start, found.end) == (None, None, None)
-            assert found.probability == found.none > 0.5
+            assert found.probability == found.no_answer > 0.5
 
 
 def test_what_is_read_beside_a_question_never_changes_its_answer(learnt):
@@ -169,7 +169,7 @@ def test_what_is_read_beside_a_question_never_changes_its_answer(learnt):
         [alone] = model.ask(pair)
         assert (alone.answer, alone.start) == (found.answer, found.start)
         assert alone.probability == pytest.approx(found.probability, abs=1e-5)
-        assert alone.none == pytest.approx(found.none, abs=1e-5)
+        assert alone.no_answer == pytest.approx(found.no_answer, abs=1e-5)
 
 
 def test_options_bound_the_answer_and_demand_one(learnt):
@@ -178,7 +178,7 @@ def test_options_bound_the_answer_and_demand_one(learnt):
     assert len(short.answer.split()) == 1
     [forced] = model.ask((rows[4]["question"], rows[4]["context"]), always=True)
     assert forced.answer is not None
-    assert forced.probability < forced.none
+    assert forced.probability < forced.no_answer
     with pytest.raises(ValueError, match=r"unknown setting options\.alway, did you mean always"):
         model.ask(("a", "b"), alway=True)
 

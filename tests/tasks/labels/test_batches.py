@@ -53,7 +53,7 @@ def test_an_epoch_shows_every_text_once_with_its_label_and_rows_are_known_by_the
         assert (batch.tokens[int(batch.row.filled) :] == found.tokenizer.pad).all()
         assert (batch.labels[len(batch.examples) :] == IGNORE).all()
         for number, tokens, label in zip(batch.examples.tolist(), lined(batch), batch.labels.tolist(), strict=False):
-            [text] = found.train.words[number]
+            [text] = found.train.texts[number]
             assert found.tokenizer.decode(tokens.tolist()) == text
             assert found.classes[label] == text[0]
             seen.append(number)
@@ -71,10 +71,10 @@ def test_halves_of_a_row_are_the_row(texts):
     train = prepare(texts, TextTokenizerConfig()).train
     packing = train.packing(128, seed=0)
     batch = train.batch(np.arange(5), packing.row(0)[1])
-    halves = train.halves(batch)
+    halves = train.split_batch(batch)
     assert torch.equal(torch.cat([half.tokens for half in halves]), batch.tokens)
     assert [len(half.labels) for half in halves] == [2, 3]
-    assert len(train.halves(train.halves(halves[0])[0])) == 1
+    assert len(train.split_batch(train.split_batch(halves[0])[0])) == 1
 
 
 def test_words_have_a_label_and_those_that_are_not_judged_none(sentences):
@@ -85,7 +85,7 @@ def test_words_have_a_label_and_those_that_are_not_judged_none(sentences):
     labels = batch.labels.reshape(-1, 5)
     assert (labels[:, :4] == torch.tensor([0, 1, 2, 0])).all()
     assert set(labels[:, 4].tolist()) == {1, IGNORE}
-    assert found.train.counts(3).sum() == (batch.labels != IGNORE).sum()
+    assert found.train.count_labels(3).sum() == (batch.labels != IGNORE).sum()
 
 
 def test_what_was_read_once_is_found_by_content_wherever_it_lies(texts, tmp_path, monkeypatch):
@@ -102,7 +102,7 @@ def test_what_was_read_once_is_found_by_content_wherever_it_lies(texts, tmp_path
             prepare(other, TextTokenizerConfig(lowercase=True), cache=home)
     for side in ("train", "valid"):
         one, two = getattr(first, side), getattr(again, side)
-        for name in ("tokens", "starts", "labels", "origins", "words"):
+        for name in ("tokens", "starts", "labels", "origins", "texts"):
             assert np.array_equal(getattr(one, name), getattr(two, name))
         assert two.place(3) == one.place(3).replace(str(tmp_path / "a.tsv"), str(moved))
     assert (again.classes, again.tokenizer.how) == (first.classes, first.tokenizer.how)
@@ -124,7 +124,7 @@ def test_a_word_of_several_tokens_is_told_at_its_last(sentences, kind):
 def test_long_sentences_are_cut_between_words_and_no_label_is_lost(sentences):
     whole, short = prepare(sentences, TextTokenizerConfig()), prepare(sentences, TextTokenizerConfig(longest=2))
     assert short.train.lengths.max() == 2
-    assert short.train.counts(3).tolist() == whole.train.counts(3).tolist()
+    assert short.train.count_labels(3).tolist() == whole.train.count_labels(3).tolist()
     assert len(short.train) == 3 * len(whole.train)
 
 

@@ -137,10 +137,10 @@ def test_probabilities_have_the_temperature_of_the_held_out_texts(folder, tmp_pa
     trained = regard.load(out, device="cpu")
     assert trained.temperature != 1.0
     assert "too few to fit a temperature" not in (out / "train.log").read_text()
-    side, found = trained.measure(str(tmp_path / "a.tsv"))
+    side, found = trained.compare_files(str(tmp_path / "a.tsv"))
     wanted = probabilities(found.logits, trained.temperature)
     for number in (0, 50, 100):
-        [verdict] = trained.classify(side.words[number][0])
+        [verdict] = trained.classify(side.texts[number][0])
         assert verdict.probability == pytest.approx(wanted[number].max(), abs=1e-5)
     told = trained.evaluate(str(tmp_path / "a.tsv")).details["calibration"]
     assert told["temperature"] == trained.temperature

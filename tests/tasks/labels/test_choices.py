@@ -69,7 +69,7 @@ def made(path, model, **how):
 def seen(path, **how):
     """What a file holds: questions, and the numbers of their right answers from 1."""
     found = read_examples([ChoiceFile(path=str(path), **how)], {}, 0.0)
-    return [(example.words[0], example.words[1:], int(example.labels[0]) - 1) for example in found.examples]
+    return [(example.texts[0], example.texts[1:], int(example.labels[0]) - 1) for example in found.examples]
 
 
 def lines(*rows):
@@ -219,7 +219,7 @@ def test_a_question_is_on_one_side_and_counted_where_it_is_on_both(tmp_path):
     )
     train, valid = (ChoiceFile(path=str(tmp_path / name)) for name in ("a.tsv", "b.tsv"))
     found = prepare(ChoicesConfig(train=(train,), held=0.3), TextTokenizerConfig(kind="words"))
-    sides = [{words[0] for words in side.words} for side in (found.train, found.valid)]
+    sides = [{words[0] for words in side.texts} for side in (found.train, found.valid)]
     assert all(sides)
     assert not sides[0] & sides[1]
     summary = prepare(ChoicesConfig(train=(train,), valid=(valid,)), TextTokenizerConfig(kind="words")).summary
@@ -242,7 +242,7 @@ def test_a_row_holds_every_question_with_its_own_choices_and_label(table, model)
             batch = task.batch(number)
             wanted = 0.0
             for example in batch.examples.tolist():
-                words = task.prepared.train.words[example]
+                words = task.prepared.train.texts[example]
                 scores = [alone(task.model, tokenizer, style, words[0], choice) for choice in words[1:]]
                 wanted += np.log(np.exp(scores).sum()) - scores[rows[words]]
             step = task.step(batch, "model")
@@ -252,10 +252,10 @@ def test_a_row_holds_every_question_with_its_own_choices_and_label(table, model)
 
 def alone(model, tokenizer, style, given, choice) -> float:
     """The score of one answer that nothing lies beside."""
-    found = LabelledExamples(("a",), [Example((given, choice, choice), ("1",), (0, 1))], [], False, choices=2)
+    found = LabelledExamples(("a",), [Example((given, choice, choice), ("1",), (0, 1))], [], False, num_choices=2)
     side = build_dataset(found, tokenizer, ["1", "2"], style)
     with torch.no_grad():
-        first, second = side.batch(np.array([0])).read(model)[0].double().tolist()
+        first, second = side.batch(np.array([0])).forward(model)[0].double().tolist()
     assert first == pytest.approx(second, abs=1e-5)
     return first
 
@@ -263,7 +263,7 @@ def alone(model, tokenizer, style, given, choice) -> float:
 @named
 def test_one_row_is_learnt_by_heart_and_its_halves_add_up(table, model):
     task = made(table, model)
-    assert task.prepared.train.ways == 3
+    assert task.prepared.train.sequences_per_example == 3
     halves_add_up(task)
     assert by_heart(task, steps=60, rate=0.02) < 0.5
 

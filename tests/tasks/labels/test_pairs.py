@@ -72,7 +72,7 @@ def words(special: bool, *names: str) -> Tokenizer:
 def spelled(own: Tokenizer, style: str, *texts: str) -> tuple[str, int]:
     own = add_format_tokens(own, style, pairs=len(texts) > 1)
     [laid] = encode_texts(own, build_format(own, style, pairs=len(texts) > 1), [texts])
-    return " ".join(piece.strip() for piece in own.pieces(laid.tokens)), laid.second
+    return " ".join(piece.strip() for piece in own.pieces(laid.tokens)), laid.second_start
 
 
 def test_every_kind_of_model_has_its_format():
@@ -104,7 +104,7 @@ def test_a_context_too_short_for_the_format_is_named():
     own = words(False, "[CLS]", "[SEP]").with_text_config(TextTokenizerConfig(kind="words", longest=4))
     with pytest.raises(ValueError, match="longest is 4 tokens, and 3 stand around two texts: raise it to 5"):
         build_format(own, "bert", pairs=True)
-    assert build_format(own, "bert", pairs=False).around(1) == 2
+    assert build_format(own, "bert", pairs=False).num_special_tokens(1) == 2
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_pairs_are_recognised_by_their_names(tmp_path, name, text):
     path.write_text(text)
     found = read_examples([LabelledFile(path=str(path))], {}, 0.0)
     assert found.pairs
-    assert [(example.words, example.labels) for example in found.examples] == [
+    assert [(example.texts, example.labels) for example in found.examples] == [
         (("a b", "c"), ("yes",)),
         (("d", "e"), ("no",)),
     ]
@@ -139,7 +139,7 @@ def test_pairs_are_named_by_settings_and_known_again(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("n,left,right,verdict\n1,a b,c,yes\n2,d,e,no\n")
     file = LabelledFile(path=str(path), text=("left", "right"), label="verdict")
-    assert [example.words for example in read_examples([file], {}, 0.0).examples] == [("a b", "c"), ("d", "e")]
+    assert [example.texts for example in read_examples([file], {}, 0.0).examples] == [("a b", "c"), ("d", "e")]
     numbered = LabelledFile(path=str(path), columns=(2, 3, 4), heading=True)
     assert [example.labels for example in read_examples([numbered], {}, 0.0).examples] == [("yes",), ("no",)]
     with pytest.raises(ValueError, match="both texts of a pair are 'left'"):
@@ -175,7 +175,7 @@ def test_segments_and_labels_go_with_their_tokens_in_every_row(table, model):
             batch.row.offsets,
             strict=False,
         ):
-            first, second = data.train.words[number]
+            first, second = data.train.texts[number]
             text = data.tokenizer.decode(tokens.tolist())
             assert text == f"{first} {second}"
             assert data.classes[label] == told(first.split()[1], second.split()[1])

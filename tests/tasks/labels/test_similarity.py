@@ -52,7 +52,7 @@ def made(path, model, **how):
 def test_one_row_is_learnt_by_heart_and_its_halves_add_up(table, model):
     task = made(table, model)
     halves_add_up(task)
-    assert task.prepared.train.ways == (2 if model["name"] == "gpt-encoder" else 1)
+    assert task.prepared.train.sequences_per_example == (2 if model["name"] == "gpt-encoder" else 1)
     assert by_heart(task, steps=120, rate=0.01) < 0.2
 
 
@@ -110,7 +110,7 @@ def test_files_of_ratings_are_known_by_their_names_and_labels_are_not_taken_for_
     assert recognise_labelled_texts(given) is None
     assert recognise_rated_pairs(given).data["train"]["label"] == "similarity"
     found = read_examples([RatedFile(path=str(table))], {}, 0.0)
-    assert found.rated
+    assert found.has_ratings
     assert found.pairs
 
 

@@ -137,7 +137,7 @@ def test_a_tagger_is_trained_loaded_and_used(sentences, model, tmp_path):
     assert all(0.25 < chance <= 1 for chance in tagged.probabilities)
     assert (none.words, none.tags) == ([], [])
     assert listed.tags == ["D", "N"]
-    assert tagger.measure(str(tmp_path / "train.txt"))[1].whole > 0.9
+    assert tagger.compare_files(str(tmp_path / "train.txt"))[1].sentence_accuracy > 0.9
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
