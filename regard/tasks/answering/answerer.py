@@ -1,4 +1,4 @@
-"""A trained model of question answering in use: the answer in a context, its place and its chances; where it looked."""
+"""A trained model of question answering in use: it finds answers in texts."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ QUESTION_IN_CONTEXT = InputKind(
     "question-in-context",
     "a pair of a question and its context",
     "such pairs",
-    lambda given: isinstance(given, Question) or PAIR.is_one(given),
-    lambda given: True,  # one that is none is named with its number
+    lambda value: isinstance(value, Question) or PAIR.is_one(value),
+    lambda value: True,  # one that is none is named with its number
     example="Where does Ann live?\tAnn lives in Rome.",
     schema=PAIR.schema,
 )
@@ -52,7 +52,7 @@ GROUP_TOKENS = 8 * BATCH_TOKENS  # tokens of questions that are answered togethe
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringOptions:
-    """What may be set when questions are answered."""
+    """Options of answering questions."""
 
     answer: Length | None = None
     """Most tokens of an answer; null: as many as the longest one in training."""
@@ -62,7 +62,7 @@ class AnsweringOptions:
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer to a question: a part of its context, from one character to the one before another; or none."""
+    """The answer to a question: a part of its context, from its first character to the one after its last; or none."""
 
     question: str
     answer: str | None
@@ -76,10 +76,10 @@ class Reply:
         return f"{NO_ANSWER if self.answer is None else self.answer}\t{self.probability:.3f}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        chances = {"probability": round(self.probability, 6), "no_answer": round(self.no_answer, 6)}
-        where = {"answer": self.answer, "start": self.start, "end": self.end}
-        return {"question": self.question, **where, **chances}
+        """Return the reply as JSON."""
+        probabilities = {"probability": round(self.probability, 6), "no_answer": round(self.no_answer, 6)}
+        span = {"answer": self.answer, "start": self.start, "end": self.end}
+        return {"question": self.question, **span, **probabilities}
 
 
 class Answerer(TextLabeller):
@@ -99,71 +99,74 @@ class Answerer(TextLabeller):
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Answerer:
-        """The one a checkpoint directory holds."""
-        known = checkpoint.config
-        how = config.build(PassageConfig, read_text_settings(known["tokenizer"]), where="tokenizer")
-        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
+        """Load the model of a checkpoint directory."""
+        settings = checkpoint.config
+        tokenizer_config = config.build(PassageConfig, read_text_settings(settings["tokenizer"]), where="tokenizer")
+        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), tokenizer_config)
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), tokenizer, known["data"], name)
+        return cls(revived(checkpoint, device), tokenizer, settings["data"], name)
 
     @property
     def inputs(self) -> Inputs:
-        """Questions and their contexts, of a file all that it holds."""
+        """Questions and their contexts; of a file all that it has."""
         return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Question:
-        """A question and its context with a tab between them, or an object of JSON."""
+        """Parse a question and its context with a tab between them, or a JSON object."""
         return _parse_question(text, "the input")
 
     def read(self, path: Path) -> list[Question]:
-        """The questions of a file: SQuAD's JSON, JSON lines, or a question and its context in each line."""
+        """Read the questions of a file: SQuAD's JSON, JSON lines, or a question and its context in each line."""
         name = str(path)
         if is_json(name) or suffix(name) == ".json":
-            return read_questions([QuestionFile(path=name)], 0.0, told=False).questions
+            return read_questions([QuestionFile(path=name)], 0.0, with_answers=False).questions
         if suffix(name) == ".csv" or (suffix(name) == ".tsv" and _has_heading(name)):
             return _read_table(name)
-        every = enumerate(lines(name, longest=MAX_LINE_BYTES), start=1)
-        found = [
+        numbered_lines = enumerate(lines(name, longest=MAX_LINE_BYTES), start=1)
+        questions = [
             _parse_question(_decode_line(line, f"{name}:{n}"), f"{name}:{n}")
-            for n, line in every
+            for n, line in numbered_lines
             if (line or b"").strip()
         ]
-        if not found:
+        if not questions:
             raise ValueError(f"{name} is empty: give a file with at least one question")
-        return found
+        return questions
 
     def answer(self, inputs: Sequence[Question], **options: Any) -> list[Reply]:
-        """The answer to each question."""
+        """Answer questions."""
         return self.ask(inputs, **options)
 
     def ask(self, questions: Any, **options: Any) -> list[Reply]:
-        """The answer to each question, given as pairs of a question and its context."""
-        listed = list_inputs(questions, QUESTION_IN_CONTEXT, verb=self.verb)
-        every = [
-            one if isinstance(one, Question) else _question_of_pair(one, f"question {n}")
-            for n, one in enumerate(listed, 1)
+        """Answer questions, given as pairs of a question and its context."""
+        question_list = list_inputs(questions, QUESTION_IN_CONTEXT, verb=self.verb)
+        parsed_questions = [
+            pair if isinstance(pair, Question) else _question_of_pair(pair, f"question {number}")
+            for number, pair in enumerate(question_list, 1)
         ]
-        passages = list(self.encoder.encode(every))
+        passages = list(self.encoder.encode(parsed_questions))
         return [
-            make_reply(passage, found)
-            for passage, found in zip(passages, self.best_spans(passages, **options), strict=True)
+            make_reply(passage, span)
+            for passage, span in zip(passages, self.best_spans(passages, **options), strict=True)
         ]
 
     def best_spans(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[BestSpan]:
-        """The likeliest answers, those to some questions by each of the processes."""
-        how = chosen(self, options)
-        most, always = how.answer or self.data["answer"], how.always
+        """Find the likeliest answers; questions are shared among processes."""
+        answer_options = chosen(self, options)
+        max_length, always = answer_options.answer or self.data["answer"], answer_options.always
 
-        def answered(group: list[int]) -> list[Any]:
-            some = [passages[number] for number in group]
+        def answer_group(group: list[int]) -> list[Any]:
+            group_passages = [passages[number] for number in group]
             return [
-                best_span(told, one, most, always=always)
-                for told, one in zip(self._window_logits(some), some, strict=True)
+                best_span(window_logits, passage, max_length, always=always)
+                for window_logits, passage in zip(self._window_logits(group_passages), group_passages, strict=True)
             ]
 
-        sizes = [sum(len(window.encoded.tokens) for window in one.windows) for one in passages]
-        found = answer_by_length(sizes, answered, budget=GROUP_TOKENS, spread=spread)
-        return [BestSpan(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
+        sizes = [sum(len(window.encoded.tokens) for window in passage.windows) for passage in passages]
+        best_answers = answer_by_length(sizes, answer_group, budget=GROUP_TOKENS, spread=spread)
+        return [
+            BestSpan(None if tokens is None else (tokens[0], tokens[1]), *probabilities)
+            for tokens, *probabilities in best_answers
+        ]
 
     def evaluate(  # type: ignore[override]
         self,
@@ -173,89 +176,106 @@ class Answerer(TextLabeller):
         always: bool = False,
         first_occurrence: bool = False,
     ) -> Scores:
-        """Exact match and F1 on files of questions; `always` for files in which every question has an answer.
+        """Return exact match and F1 on files of questions; `always` for files in which every question has an answer.
 
-        With `first_occurrence`, answers without answer_start that stand several times in their context are accepted.
+        With `first_occurrence`, answers without answer_start that occur several times in their context are accepted.
         """
         check_files(self, paths, "questions about texts")
-        named, setting = [QuestionFile(path=str(path)) for path in paths], "-s first_occurrence"
-        read = read_questions(named, 0.0, first_occurrence=first_occurrence, setting=setting)
-        found = read.questions
-        passages = list(self.encoder.encode(found))
-        every = self.best_spans(passages, answer=answer, always=always)
-        answers = [make_reply(*each).answer or "" for each in zip(passages, every, strict=True)]
-        scored = score_replies(name or self.name, self.task, found, answers, [one.loss for one in every])
-        return replace(scored, notes=[*scored.notes, *(note for tally in read.reports for note in tally.notes)])
+        question_files, setting = [QuestionFile(path=str(path)) for path in paths], "-s first_occurrence"
+        question_set = read_questions(question_files, 0.0, first_occurrence=first_occurrence, setting=setting)
+        questions = question_set.questions
+        passages = list(self.encoder.encode(questions))
+        spans = self.best_spans(passages, answer=answer, always=always)
+        answers = [make_reply(*passage_and_span).answer or "" for passage_and_span in zip(passages, spans, strict=True)]
+        scores = score_replies(name or self.name, self.task, questions, answers, [span.loss for span in spans])
+        return replace(
+            scores, notes=[*scores.notes, *(note for report in question_set.reports for note in report.notes)]
+        )
 
-    def look(self, given: Question) -> Trace:
-        """Answer a question and keep where the model looked, in the window that has the answer."""
-        [passage] = self.encoder.encode([given])
-        [found] = self.best_spans([passage])
-        replied = make_reply(passage, found)
-        window = passage.windows[self._find_answer_window(passage, found)]
-        laid = window.encoded
-        _, weights = self._watch_attention(laid)
-        items = {"source": self._items(laid.tokens, []), LABEL_ITEMS: [Item(replied.answer or NO_ANSWER, word=0)]}
+    def look(self, question: Question) -> Trace:
+        """Answer a question and keep the weights of all attentions, in the window that has the answer."""
+        [passage] = self.encoder.encode([question])
+        [best_answer] = self.best_spans([passage])
+        reply = make_reply(passage, best_answer)
+        window = passage.windows[self._find_answer_window(passage, best_answer)]
+        encoded = window.encoded
+        _, weights = self._watch_attention(encoded)
+        items = {"source": self._items(encoded.tokens, []), LABEL_ITEMS: [Item(reply.answer or NO_ANSWER, word=0)]}
         facts = {
-            "text": given.question,
-            "answer": replied.answer or NO_ANSWER,
-            "probability": round(replied.probability, 6),
-            "no_answer": round(replied.no_answer, 6),
-            "characters": [replied.start, replied.end],
+            "text": question.question,
+            "answer": reply.answer or NO_ANSWER,
+            "probability": round(reply.probability, 6),
+            "no_answer": round(reply.no_answer, 6),
+            "characters": [reply.start, reply.end],
         }
-        return self._build_trace(laid, weights, items, facts)
+        return self._build_trace(encoded, weights, items, facts)
 
-    def _find_answer_window(self, passage: Passage, found: BestSpan) -> int:
-        """The window that is surest of an answer; without one, the first."""
-        if found.span is None:
+    def _find_answer_window(self, passage: Passage, best_answer: BestSpan) -> int:
+        """Return the number of the window that is surest of an answer; without one, of the first."""
+        if best_answer.span is None:
             return 0
-        first, last = found.span
-        [told] = self._window_logits([passage])
+        first, last = best_answer.span
+        [logits_of_windows] = self._window_logits([passage])
         odds = list[float]()
-        for window, said in zip(passage.windows, told, strict=True):
-            one, other, inside = first - window.first_token, last - window.first_token, window.contains((first, last))
-            odds.append(said.first[one] + said.last[other] - said.no_answer if inside else -math.inf)
+        for window, logits in zip(passage.windows, logits_of_windows, strict=True):
+            first_in_window, last_in_window, is_inside = (
+                first - window.first_token,
+                last - window.first_token,
+                window.contains((first, last)),
+            )
+            odds.append(
+                logits.first[first_in_window] + logits.last[last_in_window] - logits.no_answer
+                if is_inside
+                else -math.inf
+            )
         return max(range(len(odds)), key=odds.__getitem__)
 
     @torch.no_grad()
     def _window_logits(self, passages: Sequence[Passage]) -> list[list[WindowLogits]]:
-        """What the model says of all windows; those of a length are read together, whichever questions they are of."""
+        """Return the logits of all windows; those of a length share a batch, whichever questions they are of."""
         windows = [window for passage in passages for window in passage.windows]
 
         def answer(batch: list[int]) -> list[WindowLogits]:
-            some = [windows[number] for number in batch]
-            logits = self._probabilities([window.encoded for window in some])
-            return [_context_logits(window, scores) for window, scores in zip(some, logits, strict=True)]
+            batch_windows = [windows[number] for number in batch]
+            logits = self._probabilities([window.encoded for window in batch_windows])
+            return [
+                _context_logits(window, token_logits)
+                for window, token_logits in zip(batch_windows, logits, strict=True)
+            ]
 
-        every = iter(answer_by_length([len(window.encoded.tokens) for window in windows], answer, budget=BATCH_TOKENS))
-        return [[next(every) for _ in passage.windows] for passage in passages]
+        logits_of_windows = iter(
+            answer_by_length([len(window.encoded.tokens) for window in windows], answer, budget=BATCH_TOKENS)
+        )
+        return [[next(logits_of_windows) for _ in passage.windows] for passage in passages]
 
     @torch.no_grad()
     def _probabilities(self, texts: Sequence[EncodedText]) -> list[Float[Tensor, "..."]]:
-        """Logits of first and last at every token; a softmax is over tokens here."""
-        return list(self._logits(texts).float().cpu().split([len(one.tokens) for one in texts]))
+        """Return logits of first and last at every token; the softmax is over tokens here."""
+        return list(self._logits(texts).float().cpu().split([len(text.tokens) for text in texts]))
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
-        """There are no labels to choose from."""
+        """Return nothing: there are no labels to choose from."""
         return []
 
 
-def make_reply(passage: Passage, found: BestSpan) -> Reply:
-    """An answer in the characters of its context."""
+def make_reply(passage: Passage, best_answer: BestSpan) -> Reply:
+    """Return an answer in the characters of its context."""
     question, context = passage.question.question, passage.question.context
-    if found.span is None:
-        return Reply(question, None, None, None, found.probability, found.no_answer)
-    start, end = passage.located.characters(*found.span)
-    return Reply(question, context[start:end], start, end, found.probability, found.no_answer)
+    if best_answer.span is None:
+        return Reply(question, None, None, None, best_answer.probability, best_answer.no_answer)
+    start, end = passage.located.characters(*best_answer.span)
+    return Reply(question, context[start:end], start, end, best_answer.probability, best_answer.no_answer)
 
 
-def _context_logits(window: Window, scores: Float[Tensor, "token 2"]) -> WindowLogits:
-    part = scores[window.context_start : window.context_start + window.size]
-    return WindowLogits(part[:, 0].tolist(), part[:, 1].tolist(), float(scores[window.no_answer_position].sum()))
+def _context_logits(window: Window, logits: Float[Tensor, "token 2"]) -> WindowLogits:
+    context_part = logits[window.context_start : window.context_start + window.size]
+    return WindowLogits(
+        context_part[:, 0].tolist(), context_part[:, 1].tolist(), float(logits[window.no_answer_position].sum())
+    )
 
 
 def _parse_question(text: str, place: str) -> Question:
-    """A question and its context as somebody types them."""
+    """Parse a question and its context as users type them."""
     if text.lstrip().startswith("{"):
         try:
             record = json.loads(text)
@@ -275,30 +295,30 @@ def _has_heading(name: str) -> bool:
 
 
 def _read_table(name: str) -> list[Question]:
-    """The questions and contexts of a table, by the names of its columns or the only two that it has."""
-    tally = LineReport()
-    rows = list(read_rows(name, tally))
-    tally.check(0.0, [name], unit="question")
-    first = [cell.strip().lower() for cell in rows[0][1]] if rows else []
-    headed = "question" in first and "context" in first
-    if not headed and len(first) != 2:
-        raise ValueError(f"{name} is a table of {len(first)} columns: call two of them question and context")
-    places = (first.index("question"), first.index("context")) if headed else (0, 1)
-    found = []
-    for line, row in rows[headed:]:
-        if not max(places) < len(row) <= len(first):
-            raise ValueError(f"{name}:{line}: {describe_width(row, first)}")
-        found.append(parse_question({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
-    if not found:
+    """Read the questions and contexts of a table, by the names of its columns or the only two that it has."""
+    report = LineReport()
+    rows = list(read_rows(name, report))
+    report.check(0.0, [name], unit="question")
+    heading = [cell.strip().lower() for cell in rows[0][1]] if rows else []
+    has_heading = "question" in heading and "context" in heading
+    if not has_heading and len(heading) != 2:
+        raise ValueError(f"{name} is a table of {len(heading)} columns: call two of them question and context")
+    places = (heading.index("question"), heading.index("context")) if has_heading else (0, 1)
+    questions = []
+    for line, row in rows[has_heading:]:
+        if not max(places) < len(row) <= len(heading):
+            raise ValueError(f"{name}:{line}: {describe_width(row, heading)}")
+        questions.append(parse_question({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
+    if not questions:
         raise ValueError(f"{name} holds no question below its heading: give a file with at least one")
-    return found
+    return questions
 
 
-def _question_of_pair(given: Any, place: str) -> Question:
+def _question_of_pair(pair: Any, place: str) -> Question:
     try:
-        question, context = given
+        question, context = pair
     except (TypeError, ValueError):
-        raise ValueError(f"{place}: give a pair of a question and its context, not {str(given)[:60]!r}") from None
+        raise ValueError(f"{place}: give a pair of a question and its context, not {str(pair)[:60]!r}") from None
     return parse_question({"question": question, "context": context}, place)
 
 

@@ -1,8 +1,8 @@
-"""Questions about texts, with answers that stand in them, as they stand in files.
+"""Files of questions about texts, with answers that are parts of these texts.
 
-SQuAD's JSON (articles, paragraphs, questions; the second version says which have no answer), or a question in each line
-of JSON lines. A text is kept character by character, since answers are told by their places in it. What cannot be used
-is refused, counted and remembered by its place.
+SQuAD's JSON (articles, paragraphs, questions; the second version says which have no answer), or a question in each
+line of JSON lines. A text is kept character by character, since answers are given by their positions in it. What
+cannot be used is refused, counted and reported with its place.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from regard.config.ranges import Length, Whole
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
-from regard.data.holdout import count_to_hold_out, hold_out, sentence, text_keys
+from regard.data.holdout import sentence, split_by_keys, text_keys
 from regard.data.line_report import file_list
 from regard.data.readers import Refusal, lines, suffix
 from regard.data.source_file import SourceFile, Unit
@@ -42,7 +41,7 @@ class QuestionFile(SourceFile):
     """SQuAD's JSON, or JSON lines with a question, its context and its answers in each."""
 
     def like(self) -> dict[str, Any]:
-        """The settings by which another file of the same kind is read."""
+        """Return the settings by which another file of the same kind is read."""
         return {}
 
 
@@ -75,7 +74,7 @@ class QuestionsConfig(ExamplesConfig):
 
 @dataclass
 class QuestionReport:
-    """The fate of every question of a file."""
+    """How many questions of a file were read, refused and guessed at."""
 
     file: str
     read: int = 0
@@ -88,19 +87,21 @@ class QuestionReport:
     """What is wrong with the first ones, and where."""
 
     def refuse(self, place: str, reason: str) -> None:
-        """A question that cannot be used."""
+        """Count a question that cannot be used."""
         self.refused += 1
         if len(self.first) < MAX_PLACES:
             self.first.append(f"{place}: {reason}")
 
-    def check(self, share: float, first: str) -> None:
-        """Stop when nothing can be used or more than this share of the questions is bad; `first` takes first places."""
+    def check(self, share: float, first_occurrence_setting: str) -> None:
+        """Raise an error if nothing can be used or more than this share is bad, with the setting that may help."""
         if not self.read:
             raise ValueError(f"{self.file} has no question in it: give {FORMATS}")
         if self.refused > share * self.read or self.refused == self.read:
             allowed = f", more than the allowed {share:.2%}" if share else ""
             remedies = ["mend them"]
-            remedies += [f"set {first} to take answers where they first stand"] if self.ambiguous else []
+            remedies += (
+                [f"set {first_occurrence_setting} to take answers where they first stand"] if self.ambiguous else []
+            )
             remedies += ["raise data.reject"] if share else []
             raise ValueError(
                 f"{self.refused:,} of {self.read:,} questions of {self.file} are refused{allowed}: {self.refusals}; "
@@ -114,13 +115,17 @@ class QuestionReport:
 
     @property
     def lines(self) -> list[str]:
-        """In words, one line a matter."""
-        kept = f"{self.file}: {self.read - self.refused:,} of {quantity(self.read, 'question')} kept"
-        return [kept, *([f"  refused: {self.refusals}"] if self.refused else []), *(f"  {note}" for note in self.notes)]
+        """The report, in lines for a person."""
+        counts = f"{self.file}: {self.read - self.refused:,} of {quantity(self.read, 'question')} kept"
+        return [
+            counts,
+            *([f"  refused: {self.refusals}"] if self.refused else []),
+            *(f"  {note}" for note in self.notes),
+        ]
 
     @property
     def notes(self) -> list[str]:
-        """What was decided without being told."""
+        """What was decided without being named."""
         if not self.guessed:
             return []
         return [f"{self.guessed:,} with an answer that its context has several times: the first of them is taken"]
@@ -128,7 +133,7 @@ class QuestionReport:
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """The questions of some files, and what became of them."""
+    """The questions of some files, and a report on each."""
 
     files: tuple[str, ...]
     questions: list[Question]
@@ -136,65 +141,66 @@ class QuestionSet:
 
     @property
     def summary(self) -> list[str]:
-        """In words, one line a matter."""
-        return [line for tally in self.reports for line in tally.lines]
+        """What was read and refused, in lines for a person."""
+        return [line for report in self.reports for line in report.lines]
 
 
 def read_questions(
     files: Sequence[QuestionFile],
     reject: float,
     *,
-    told: bool = True,
+    with_answers: bool = True,
     first_occurrence: bool = False,
     setting: str = "data.first_occurrence",
 ) -> QuestionSet:
-    """All questions of these files, with what people `told` as answers; too many bad ones are an error.
+    """Read all questions of these files; too many bad ones are an error.
 
-    With `first_occurrence`, an answer that has no place is taken where it first stands; `setting` is what asks for it.
+    With `first_occurrence`, an answer without a position is taken where it first occurs; `setting` is what asks for it.
+    Without `with_answers`, answers are not read.
     """
     questions, tallies = list[Question](), list[QuestionReport]()
     for file in files:
-        tally = QuestionReport(file.path)
-        for place, record in _read_records(file.path, tally):
-            tally.read += 1
+        report = QuestionReport(file.path)
+        for place, record in _read_records(file.path, report):
+            report.read += 1
             try:
-                record, guessed = place_first_occurrences(record) if told and first_occurrence else (record, False)
-                questions.append(parse_record(record, place, told=told))
-                tally.guessed += guessed
+                record, is_guess = (
+                    place_first_occurrences(record) if with_answers and first_occurrence else (record, False)
+                )
+                questions.append(parse_record(record, place, with_answers=with_answers))
+                report.guessed += is_guess
             except Refusal as refusal:
-                tally.refuse(place, refusal.reason)
-                tally.ambiguous += isinstance(refusal, AmbiguousAnswer)
-        tally.check(reject, f"{setting}=true")
-        tallies.append(tally)
+                report.refuse(place, refusal.reason)
+                report.ambiguous += isinstance(refusal, AmbiguousAnswer)
+        report.check(reject, f"{setting}=true")
+        tallies.append(report)
     return QuestionSet(tuple(file.path for file in files), questions, tallies)
 
 
-def split_questions(found: QuestionSet, share: float) -> tuple[QuestionSet, QuestionSet]:
-    """Questions to learn from and to measure on: which is which depends on their contexts alone, none is on both."""
-    keys = text_keys([question.context for question in found.questions])
-    contexts = len(np.unique(keys))
-    held = hold_out(keys, count_to_hold_out(share, contexts), by_group=True)
-    if held.all():
+def split_questions(questions: QuestionSet, share: float) -> tuple[QuestionSet, QuestionSet]:
+    """Split questions by their contexts: those to train on and those to measure on have none in common."""
+    keys = text_keys([question.context for question in questions.questions])
+    train, valid = split_by_keys(questions.questions, keys, share, by_group=True)
+    if not train:
         raise ValueError(
-            f"{file_list(found.files)}: {quantity(contexts, 'context')} cannot be divided into some "
+            f"{file_list(questions.files)}: {quantity(len(np.unique(keys)), 'context')} cannot be divided into some "
             "to learn from and some to measure on: give more, or name a validation file (data.valid)"
         )
-    train, valid = (list(compress(found.questions, mask)) for mask in (~held, held))
-    return replace(found, questions=train), replace(found, questions=valid)
+    return replace(questions, questions=train), replace(questions, questions=valid)
 
 
 def warn_of_shared_contexts(train: QuestionSet, valid: QuestionSet) -> list[str]:
-    """A warning where questions that are measured on are about contexts that are also learnt from."""
-    met = {sentence(question.context) for question in train.questions}
-    both = [question.place for question in valid.questions if sentence(question.context) in met]
-    what = "questions measured on are about contexts that are also trained on"
-    return warn_of_shared(len(both), both[:MAX_PLACES], what)
+    """Return a warning where questions to measure on are about contexts that are also trained on."""
+    train_contexts = {sentence(question.context) for question in train.questions}
+    shared_places = [question.place for question in valid.questions if sentence(question.context) in train_contexts]
+    warning = "questions measured on are about contexts that are also trained on"
+    return warn_of_shared(len(shared_places), shared_places[:MAX_PLACES], warning)
 
 
-def _read_records(name: str, tally: QuestionReport) -> Iterator[tuple[str, Any]]:
-    """(place, question) of all questions of a file; what is not even JSON is refused."""
-    if suffix(name) == ".json" and (whole := _parse_whole_file(name)) is not None:
-        yield from _flatten_record(name, whole)
+def _read_records(name: str, report: QuestionReport) -> Iterator[tuple[str, Any]]:
+    """Yield (place, record) of all questions of a file; what is not JSON is refused."""
+    if suffix(name) == ".json" and (content := _parse_whole_file(name)) is not None:
+        yield from _flatten_record(name, content)
         return
     for number, line in enumerate(lines(name, longest=MAX_LINE_BYTES), start=1):
         if not (line or b"").strip():
@@ -203,17 +209,17 @@ def _read_records(name: str, tally: QuestionReport) -> Iterator[tuple[str, Any]]
         try:
             record = json.loads((line or b"").decode("utf-8"))
         except UnicodeDecodeError:
-            tally.read += 1
-            tally.refuse(place, "invalid UTF-8")
+            report.read += 1
+            report.refuse(place, "invalid UTF-8")
         except (ValueError, RecursionError):
-            tally.read += 1
-            tally.refuse(place, "invalid JSON")
+            report.read += 1
+            report.refuse(place, "invalid JSON")
         else:
             yield from _flatten_record(place, record)
 
 
 def _parse_whole_file(name: str) -> Any:
-    """What a file of JSON holds as a whole; None for one of several objects, a line each."""
+    """Return what a JSON file holds; None if it has several objects, a line each."""
     text = b"\n".join(line or b"" for line in lines(name, longest=MAX_LINE_BYTES))
     try:
         return json.loads(text)
@@ -228,19 +234,19 @@ def _parse_whole_file(name: str) -> Any:
 
 
 def _flatten_record(place: str, record: Any, context: Any = None) -> Iterator[tuple[str, Any]]:
-    """The questions below a record: itself, or those of its articles and paragraphs, with the text they are about."""
+    """Yield the questions in a record: itself, or those of its articles and paragraphs, with their contexts."""
     if isinstance(record, list):
-        for number, each in enumerate(record, start=1):
-            yield from _flatten_record(f"{place}, record {number}", each)
+        for number, part in enumerate(record, start=1):
+            yield from _flatten_record(f"{place}, record {number}", part)
         return
-    inner = next(((key, kind) for key, kind in LEVELS if isinstance(record, Mapping) and key in record), None)
-    if inner is None:
+    level = next(((key, kind) for key, kind in LEVELS if isinstance(record, Mapping) and key in record), None)
+    if level is None:
         yield place, record if context is None or not isinstance(record, Mapping) else {**record, "context": context}
         return
-    key, kind = inner
-    below = record[key]
-    if not isinstance(below, list):
+    key, kind = level
+    parts = record[key]
+    if not isinstance(parts, list):
         raise ValueError(f"{place}: {key} is no list: give {FORMATS}")
-    for number, each in enumerate(below, start=1):
-        own = record.get("context", "") if key == "qas" else None
-        yield from _flatten_record(f"{place}, {kind} {number}", each, own)
+    for number, part in enumerate(parts, start=1):
+        paragraph_context = record.get("context", "") if key == "qas" else None
+        yield from _flatten_record(f"{place}, {kind} {number}", part, paragraph_context)

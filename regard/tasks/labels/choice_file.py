@@ -1,6 +1,6 @@
-"""Questions with a few answers to choose from, as they stand in files and as somebody asks them.
+"""Questions with a few answers to choose from: their files, and how users write one.
 
-What is given (a premise, a story, a question) stands in one column or in several, which are joined; the answers in one
+What is given (a premise, a story, a question) is in one column or in several, which are joined; the answers in one
 column each, or in a list of JSON. The label names the right one by its number, its letter or its text.
 """
 
@@ -59,7 +59,7 @@ Question = tuple[str, ...]  # what is given, then the choices
 
 
 class ChoiceColumns(NamedTuple):
-    """Where everything stands in a record: a name, or of a table the number of a column."""
+    """The columns of a record that hold what is given, the choices and the label: by name, or by number in a table."""
 
     given: tuple[ColumnName, ...]
     choices: tuple[ColumnName, ...]
@@ -67,7 +67,7 @@ class ChoiceColumns(NamedTuple):
 
     @property
     def note(self) -> str:
-        """In words."""
+        """The columns, in words."""
         choices = (
             f"choices are {_join_names(self.choices)}" if len(self.choices) > 1 else f"choices are in {self.choices[0]}"
         )
@@ -98,36 +98,36 @@ class ChoiceFile(SourceFile):
     """Separator of columns, such as ';'; null: recognised among commas, semicolons, tabs and bars."""
 
     def __post_init__(self) -> None:
-        named = [each for each in (*self.given, *self.choices, self.label) if each is not None]
-        if twice := next((each for each, count in Counter(named).items() if count > 1), None):
-            raise ValueError(f"{twice!r} is named twice among given, choices and label: name different columns")
+        named_columns = [name for name in (*self.given, *self.choices, self.label) if name is not None]
+        if repeated := next((name for name, count in Counter(named_columns).items() if count > 1), None):
+            raise ValueError(f"{repeated!r} is named twice among given, choices and label: name different columns")
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {self.delimiter!r}")
 
     def like(self) -> dict[str, Any]:
-        """The settings by which another file of the same kind is read."""
-        kept = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "path"}
+        """Return the settings by which another file of the same kind is read."""
+        settings = {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name != "path"}
         given, choices, label = self.columns
-        return {**kept, "given": given, "choices": choices, "label": label, "numbering": self.resolved_numbering}
+        return {**settings, "given": given, "choices": choices, "label": label, "numbering": self.resolved_numbering}
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """What is in it; `number` is that of the file."""
-        size, numbering = self.choice_count, self.resolved_numbering
+        """Yield the examples of the file, whose number is `number`."""
+        choice_count, numbering = self.choice_count, self.resolved_numbering
         for line, record in self.records(tally):
             try:
-                given, *choices = extract_question(record, self.columns)
-                if len(choices) != size:
-                    raise Refusal(f"with {len(choices)} choices where others have {size}")
-                right = choice_index(_label_in(record, self.columns.label), choices, numbering)
-                if right is None:
+                premise, *choices = extract_question(record, self.columns)
+                if len(choices) != choice_count:
+                    raise Refusal(f"with {len(choices)} choices where others have {choice_count}")
+                index = choice_index(_label_in(record, self.columns.label), choices, numbering)
+                if index is None:
                     raise Refusal("with a label that is none of its choices")
             except Refusal as refusal:
                 tally.refuse(refusal.reason, 0, line)
             else:
-                yield Example((given, *choices), (str(right + 1),), (number, line))
+                yield Example((premise, *choices), (str(index + 1),), (number, line))
 
     def questions(self) -> Iterator[Question]:
-        """Every question, whether or not something says which answer is right; a bad one is an error."""
+        """Yield every question, whether or not it has a label; a bad one is an error."""
         tally, columns = LineReport(), self._find_columns(labelled=False)
         for line, record in self.records(tally):
             try:
@@ -137,44 +137,44 @@ class ChoiceFile(SourceFile):
         tally.check(0.0, [self.path], unit="question")
 
     def records(self, tally: LineReport) -> Iterator[tuple[int, Record]]:
-        """(line, cells by their names and numbers) of every record."""
+        """Yield (line, cells by their names and numbers) of every record."""
         if is_json(self.path):
             yield from read_objects(self.path, tally)
         elif suffix(self.path) == ".xml":
             yield from read_xml_records(self.path, tally)
         else:
             rows = read_rows(self.path, tally, detect_format(self.path, self.delimiter))
-            head: list[str] = []
+            heading: list[str] = []
             if self.has_heading and (first := next(rows, None)) is not None:
-                head = [cell.strip() for cell in first[1]]
+                heading = [cell.strip() for cell in first[1]]
                 tally.read -= 1  # it is no question
             for line, row in rows:
-                yield line, {**dict(enumerate(row, start=1)), **dict(zip(head, row, strict=False))}
+                yield line, {**dict(enumerate(row, start=1)), **dict(zip(heading, row, strict=False))}
 
     @property
     def has_heading(self) -> bool:
-        """Whether the first line names columns."""
-        named = (*self.given, *self.choices, *(() if self.label is None else (self.label,)))
-        numbers = bool(self.given and self.choices) and all(isinstance(each, int) for each in named)
-        return not numbers if self.heading is None else self.heading
+        """True if the first line names columns."""
+        named_columns = (*self.given, *self.choices, *(() if self.label is None else (self.label,)))
+        only_numbers = bool(self.given and self.choices) and all(isinstance(column, int) for column in named_columns)
+        return not only_numbers if self.heading is None else self.heading
 
     @cached_property
     def columns(self) -> ChoiceColumns:
-        """Where everything stands: as named, or as it is usually called; what is not there is an error."""
+        """The columns that are named, or called as usual; a missing one is an error."""
         return self._find_columns(labelled=True)
 
     @cached_property
     def resolved_numbering(self) -> Numbering | None:
-        """What labels are: as named, or what most of the first ones can be."""
+        """The kind of numbering that is named, or that most of the first labels fit."""
         if self.numbering is not None or not self._labelled_sample:
             return self.numbering
         kinds: tuple[Numbering, ...] = ("texts", "letters", "zero", "one")
-        fits = {
+        indices_by_kind = {
             kind: [choice_index(label, choices, kind) for choices, label in self._labelled_sample] for kind in kinds
         }
-        counts = {kind: sum(each is not None for each in found) for kind, found in fits.items()}
+        counts = {kind: sum(index is not None for index in indices) for kind, indices in indices_by_kind.items()}
         best = max(kinds, key=counts.__getitem__)  # of equal ones the first
-        if best == "zero" and counts["one"] == counts["zero"] and fits["one"] != fits["zero"]:
+        if best == "zero" and counts["one"] == counts["zero"] and indices_by_kind["one"] != indices_by_kind["zero"]:
             raise ValueError(
                 f"{self.path}: labels may count from zero or from one: say which with numbering: zero or numbering: one"
             )
@@ -191,63 +191,78 @@ class ChoiceFile(SourceFile):
 
     @property
     def note(self) -> str:
-        """How it is read, in words."""
-        words = {"zero": ", counted from 0", "one": ", counted from 1", "letters": ", a letter", "texts": ", a text"}
-        return f"{self.columns.note}{words[self.resolved_numbering] if self.resolved_numbering else ''}"
+        """How the file is read, in words."""
+        numbering_notes = {
+            "zero": ", counted from 0",
+            "one": ", counted from 1",
+            "letters": ", a letter",
+            "texts": ", a text",
+        }
+        return f"{self.columns.note}{numbering_notes[self.resolved_numbering] if self.resolved_numbering else ''}"
 
     @cached_property
     def first_values(self) -> Record:
-        """What there is in the first records, by its names."""
-        found: dict[Any, Any] = {}
+        """The values of the first records, by column."""
+        values: dict[Any, Any] = {}
         for _, record in islice(self.records(LineReport()), SAMPLE):
-            found |= {name: value for name, value in record.items() if found.get(name) is None}
-        return found
+            values |= {name: value for name, value in record.items() if values.get(name) is None}
+        return values
 
     @cached_property
     def _labelled_sample(self) -> list[tuple[list[str], str]]:
         """(choices, label) of the first good records."""
-        found = []
+        sample = []
         for _, record in islice(self.records(LineReport()), SAMPLE):
             try:
                 _, *choices = extract_question(record, self.columns)
-                found.append((choices, _label_in(record, self.columns.label)))
+                sample.append((choices, _label_in(record, self.columns.label)))
             except Refusal:
                 continue
-        return found
+        return sample
 
     def _find_columns(self, *, labelled: bool) -> ChoiceColumns:
-        there = self.first_values
-        known = [name for name in there if isinstance(name, str)]
-        for each in (*self.given, *self.choices, *((self.label,) if labelled and self.label is not None else ())):
-            if there and _lookup(there, each) is None:
+        record = self.first_values
+        record_names = [name for name in record if isinstance(name, str)]
+        for column in (*self.given, *self.choices, *((self.label,) if labelled and self.label is not None else ())):
+            if record and _lookup(record, column) is None:
                 remedy = "name others in given, choices and label"
-                raise ValueError(f"{self.path} has no column {each!r}{suggest_name(str(each), known)}: {remedy}")
-        usual = usual_columns(there)
-        found = ChoiceColumns(self.given or usual.given, self.choices or usual.choices, self.label or usual.label)
-        wanted = found._asdict() if labelled else {"given": found.given, "choices": found.choices}
-        lacking = [name for name, value in wanted.items() if not value]
-        if there and lacking:
-            shown = f"there are {', '.join(known)[:100]}" if known else "they have no names"
+                raise ValueError(
+                    f"{self.path} has no column {column!r}{suggest_name(str(column), record_names)}: {remedy}"
+                )
+        usual = usual_columns(record)
+        columns = ChoiceColumns(self.given or usual.given, self.choices or usual.choices, self.label or usual.label)
+        required = columns._asdict() if labelled else {"given": columns.given, "choices": columns.choices}
+        missing = [name for name, value in required.items() if not value]
+        if record and missing:
+            shown = f"there are {', '.join(record_names)[:100]}" if record_names else "they have no names"
             raise ValueError(
-                f"{self.path}: no column is called as {lacking[0]} usually is ({shown}): "
-                f"name it, as {lacking[0]}={'[...]' if lacking[0] != 'label' else '...'}"
+                f"{self.path}: no column is called as {missing[0]} usually is ({shown}): "
+                f"name it, as {missing[0]}={'[...]' if missing[0] != 'label' else '...'}"
             )
-        return found
+        return columns
 
 
 def usual_columns(record: Record) -> ChoiceColumns:
-    """Columns that are called as usual; none where there are no such."""
+    """Return the columns of a record that are called as usual; none where there are no such."""
     names = [name for name in record if isinstance(name, str)]
-    lower = {name.lower(): name for name in names}
-    story = tuple(name for name in names if STORY_COLUMN.fullmatch(name))
-    given = tuple(lower[name] for name in GIVEN_COLUMNS if name in lower and isinstance(record[lower[name]], str))
-    right = next((lower[name] for name in LABEL_COLUMNS if name in lower), None)
-    return ChoiceColumns(story or given, _find_choice_columns(record, [name for name in names if name != right]), right)
+    by_lower_name = {name.lower(): name for name in names}
+    story_columns = tuple(name for name in names if STORY_COLUMN.fullmatch(name))
+    given_columns = tuple(
+        by_lower_name[name]
+        for name in GIVEN_COLUMNS
+        if name in by_lower_name and isinstance(record[by_lower_name[name]], str)
+    )
+    label_column = next((by_lower_name[name] for name in LABEL_COLUMNS if name in by_lower_name), None)
+    return ChoiceColumns(
+        story_columns or given_columns,
+        _find_choice_columns(record, [name for name in names if name != label_column]),
+        label_column,
+    )
 
 
 def _find_choice_columns(record: Record, names: Sequence[str]) -> tuple[str, ...]:
-    """Columns of choices, by their names: a list, or some that are numbered, in the order of their numbers."""
-    for name in (each for each in names if each.lower() in LIST_COLUMNS):
+    """Return the columns of choices: a list, or numbered columns in the order of their numbers."""
+    for name in (candidate for candidate in names if candidate.lower() in LIST_COLUMNS):
         if isinstance(record[name], list) or str(record[name]).startswith("["):
             return (name,)
         if isinstance(value_at(record, f"{name}.text"), list):
@@ -258,49 +273,49 @@ def _find_choice_columns(record: Record, names: Sequence[str]) -> tuple[str, ...
             stem, number = (part for part in match.groups() if part is not None)
             rank = int(number) if number.isdigit() else LETTERS.index(number.upper())
             groups.setdefault(stem.lower(), []).append((rank, name))
-    several = max(groups.values(), key=len, default=[])
-    return tuple(name for _, name in sorted(several)) if len(several) > 1 else ()
+    largest_group = max(groups.values(), key=len, default=[])
+    return tuple(name for _, name in sorted(largest_group)) if len(largest_group) > 1 else ()
 
 
 def extract_question(record: Record, columns: ChoiceColumns) -> Question:
-    """What is given, and the choices, none of them empty."""
+    """Return what is given in a record, and its choices, none of them empty."""
     texts = [_text_in(record, name).strip() for name in columns.given]
-    listed = _parse_list(_lookup(record, columns.choices[0])) if len(columns.choices) == 1 else None
-    if listed is None:
-        found = [_text_in(record, name) for name in columns.choices]
+    choice_list = _parse_list(_lookup(record, columns.choices[0])) if len(columns.choices) == 1 else None
+    if choice_list is None:
+        choices = [_text_in(record, name) for name in columns.choices]
     else:
-        written = [_as_text(each) for each in listed] if isinstance(listed, list) else [None]
-        found = [each for each in written if each is not None]
-        if len(found) < len(written):
+        items = [_as_text(item) for item in choice_list] if isinstance(choice_list, list) else [None]
+        choices = [item for item in items if item is not None]
+        if len(choices) < len(items):
             raise Refusal(f"without a list of texts named {columns.choices[0]}")
-    return clean_question(" ".join(text for text in texts if text), found)
+    return clean_question(" ".join(text for text in texts if text), choices)
 
 
-def clean_question(given: str, choices: Sequence[str]) -> Question:
-    """A question without blanks around its texts; one that has nothing to choose from, or an empty text, is refused."""
-    if not remove_invisible(given).strip():
+def clean_question(premise: str, choices: Sequence[str]) -> Question:
+    """Return a question without surrounding spaces; one with an empty text or fewer than two choices is refused."""
+    if not remove_invisible(premise).strip():
         raise Refusal("with nothing given")
     if len(choices) < 2:
         raise Refusal("with fewer than two choices")
-    if not all(remove_invisible(each).strip() for each in choices):
+    if not all(remove_invisible(choice).strip() for choice in choices):
         raise Refusal("with an empty choice")
-    return clean_text(given), *map(clean_text, choices)
+    return clean_text(premise), *map(clean_text, choices)
 
 
 def pair_with_choices(question: Question) -> list[Question]:
-    """What is read of a question: what is given, with each of its choices."""
-    given, *choices = question
-    return [(given, choice) for choice in choices]
+    """Return what is given paired with each choice."""
+    premise, *choices = question
+    return [(premise, choice) for choice in choices]
 
 
 def sort_choices(question: Question) -> Question:
-    """What makes it the same question, in whatever order its choices stand."""
-    given, *choices = question
-    return given, *sorted(choices)
+    """Return a question with its choices in alphabetical order, by which it is compared with others."""
+    premise, *choices = question
+    return premise, *sorted(choices)
 
 
 def choice_index(label: str, choices: Sequence[str], numbering: Numbering | None) -> int | None:
-    """Which choice a label means, counted from 0; None where it means none of them."""
+    """Return which choice a label means, counted from 0; None where it means none of them."""
     if numbering == "texts":
         return choices.index(label) if label in choices else None
     if numbering == "letters":
@@ -310,51 +325,51 @@ def choice_index(label: str, choices: Sequence[str], numbering: Numbering | None
     return number if 0 <= number < len(choices) else None
 
 
-def parse_question(text: str, known: ChoiceColumns, *, where: str = "") -> Question:
-    """A question as somebody types it: with tabs or bars between, or an object of JSON named as in training."""
+def parse_question(text: str, trained_columns: ChoiceColumns, *, where: str = "") -> Question:
+    """Parse a question as users type it: with tabs or bars between, or a JSON object with names as in training."""
     try:
         if text.lstrip().startswith("{"):
             record = parse_object(text)
-            found = _known_or_usual_columns(record, known)
-            if not found.given or not found.choices:
+            columns = _known_or_usual_columns(record, trained_columns)
+            if not columns.given or not columns.choices:
                 raise Refusal("without a premise and choices")
-            return extract_question(record, found)
-        given, *choices = text.split("\t" if "\t" in text else " | ")
-        return clean_question(given, choices)
+            return extract_question(record, columns)
+        premise, *choices = text.split("\t" if "\t" in text else " | ")
+        return clean_question(premise, choices)
     except Refusal as refusal:
         place = where or repr(text.strip()[:60])
         raise ValueError(f"{place}: a question {refusal.reason}: {QUESTION_REMEDY}") from None
 
 
-def read_questions(path: Path, known: ChoiceColumns) -> list[Question]:
-    """The questions of a file: its columns named as in training or as usual, or lines as somebody types them."""
+def read_questions(path: Path, trained_columns: ChoiceColumns) -> list[Question]:
+    """Read the questions of a file: with columns as in training or as usual, or in lines as users type them."""
     name = str(path)
-    columns = _known_or_usual_columns(ChoiceFile(path=name).first_values, known)
+    columns = _known_or_usual_columns(ChoiceFile(path=name).first_values, trained_columns)
     if is_json(name) or suffix(name) == ".xml" or (columns.given and columns.choices):
         return list(ChoiceFile(path=name, given=columns.given, choices=columns.choices).questions())
     tally = LineReport()
-    lined = [(line, text) for line, text in records(name, tally, str) if text.strip()]
+    numbered_lines = [(line, text) for line, text in records(name, tally, str) if text.strip()]
     tally.check(0.0, [name], unit="question")
-    return [parse_question(text, known, where=f"{name}:{line}") for line, text in lined]
+    return [parse_question(text, trained_columns, where=f"{name}:{line}") for line, text in numbered_lines]
 
 
 def settings_for_file(settings: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Settings by which training files were read, without the names of columns where this file has others."""
+    """Return the settings of training files, without names of columns that this file does not have."""
     names = ("given", "choices", "label", "numbering")
-    kept = {name: value for name, value in settings.items() if name not in names}
-    there = ChoiceFile(path=path, **kept).first_values
-    known = (*settings["given"], *settings["choices"], settings["label"])
-    return dict(settings) if all(_lookup(there, each) is not None for each in known) else kept
+    other_settings = {name: value for name, value in settings.items() if name not in names}
+    record = ChoiceFile(path=path, **other_settings).first_values
+    trained_columns = (*settings["given"], *settings["choices"], settings["label"])
+    return dict(settings) if all(_lookup(record, column) is not None for column in trained_columns) else other_settings
 
 
-def _known_or_usual_columns(record: Record, known: ChoiceColumns) -> ChoiceColumns:
-    """Columns called as in training where a record has them, or as usual."""
+def _known_or_usual_columns(record: Record, trained_columns: ChoiceColumns) -> ChoiceColumns:
+    """Return the columns named as in training where a record has them, or else as usual."""
     usual = usual_columns(record)
-    own, other = (
-        names if all(_lookup(record, each) is not None for each in names) else ()
-        for names in (known.given, known.choices)
+    given_columns, choice_columns = (
+        names if all(_lookup(record, name) is not None for name in names) else ()
+        for names in (trained_columns.given, trained_columns.choices)
     )
-    return ChoiceColumns(own or usual.given, other or usual.choices, None)
+    return ChoiceColumns(given_columns or usual.given, choice_columns or usual.choices, None)
 
 
 def _join_names(names: Sequence[ColumnName]) -> str:
@@ -363,31 +378,31 @@ def _join_names(names: Sequence[ColumnName]) -> str:
 
 
 def _lookup(record: Record, name: ColumnName) -> Any:
-    """What is called so in a record, or stands in the column of that number; None where nothing does."""
+    """Return the value of a column, by its name or number; None where there is none."""
     return record.get(name) if isinstance(name, int) else value_at(record, name)
 
 
 def _parse_list(value: Any) -> Any:
-    """What is in a cell: a list may be written there as JSON."""
+    """Return the value of a cell, in which a list may be written as JSON."""
     return parse_json_line(value) if isinstance(value, str) and value.startswith("[") else value
 
 
 def _text_in(record: Record, name: ColumnName) -> str:
-    found = _as_text(_lookup(record, name))
-    if found is None:
+    text = _as_text(_lookup(record, name))
+    if text is None:
         raise Refusal(f"without a text named {name}")
-    return found
+    return text
 
 
 def _label_in(record: Record, name: ColumnName | None) -> str:
-    found = None if name is None else _as_text(_lookup(record, name))
-    if found is None or not found.strip():
+    label = None if name is None else _as_text(_lookup(record, name))
+    if label is None or not label.strip():
         raise Refusal(f"without a label named {name}")
-    return clean_text(found).removesuffix(".0")
+    return clean_text(label).removesuffix(".0")
 
 
 def _as_text(value: Any) -> str | None:
-    """A text, or a number as it is written; None of anything else."""
+    """Return a text, or a number as it is written; None for anything else."""
     if isinstance(value, str):
         if SURROGATES.search(value):
             raise Refusal("with a lone surrogate")

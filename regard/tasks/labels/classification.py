@@ -1,4 +1,4 @@
-"""Learning to classify: what a text is."""
+"""Training of classifiers of texts."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class Classification(Labelling):
     divides: ClassVar[bool] = True
     divide = staticmethod(split_for_comparison)
 
-    def sample_answers(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
-        """A few texts with label and answer."""
-        names = self.prepared.classes
+    def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
+        """Return a few texts with label and answer."""
+        classes = self.prepared.classes
         return [
             {
-                "read": " | ".join(side.texts[number])[:MAX_SHOWN_CHARACTERS],
-                "label": names[int(side.labels[number])],
-                "answer": names[int(found.answers[number][0])],
+                "read": " | ".join(dataset.texts[number])[:MAX_SHOWN_CHARACTERS],
+                "label": classes[int(dataset.labels[number])],
+                "answer": classes[int(results.answers[number][0])],
             }
-            for number in spread_over_classes(side.labels.tolist(), self.recipe.objective.samples)
+            for number in spread_over_classes(dataset.labels.tolist(), self.recipe.objective.samples)
         ]

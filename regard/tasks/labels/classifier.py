@@ -28,18 +28,18 @@ CLASS_TOKEN = "<class>"
 
 @dataclass(frozen=True, kw_only=True)
 class TextPrediction(Prediction):
-    """What a text is, or a pair of texts."""
+    """The label of a text or of a pair of texts."""
 
     text: str | tuple[str, ...]
 
     @property
     def subject(self) -> dict[str, Any]:
-        """The text, or both of a pair."""
+        """The text, or both texts of a pair."""
         return {"text": self.text} if isinstance(self.text, str) else {"texts": list(self.text)}
 
 
 class Classifier(TextLabeller):
-    """Says what a text is."""
+    """Classifies texts."""
 
     file = LabelledFile
     task: ClassVar[str] = "classification"
@@ -48,54 +48,57 @@ class Classifier(TextLabeller):
 
     @classmethod
     def pair_class(cls) -> Any:
-        """What reads pairs instead of texts."""
+        """Return the class for models that read pairs instead of texts."""
         return PairClassifier
 
     @property
     def inputs(self) -> Inputs:
-        """Texts, of a table those in the column of the training files."""
+        """Texts; of a table those in the column of the training files."""
         column = read_text_column(self.data, self.classes)
         return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
     def answer(self, inputs: Sequence[Any], **options: Any) -> list[TextPrediction]:
-        """What each text is."""
+        """Classify texts."""
         chosen(self, options)
         return self.classify(inputs)
 
     def classify(self, texts: Any) -> list[TextPrediction]:
-        """What each text is, or each pair."""
-        listed = list_inputs(texts, self.input_kind, verb=self.verb)
-        found = self._probabilities(self._encode(listed))
-        return [self._predict(text, probabilities) for text, probabilities in zip(listed, found, strict=True)]
+        """Return the label of each text, or of each pair."""
+        text_list = list_inputs(texts, self.input_kind, verb=self.verb)
+        probabilities_of_texts = self._probabilities(self._encode(text_list))
+        return [
+            self._predict(text, probabilities)
+            for text, probabilities in zip(text_list, probabilities_of_texts, strict=True)
+        ]
 
     def look(self, text: Any) -> Trace:
-        """Classify a text and keep where the model looked."""
+        """Classify a text and keep the weights of all attentions."""
         check_input(text, self.input_kind, verb="look")
-        [laid] = self._encode([text])
-        probabilities, weights = self._watch_attention(laid)
-        verdict = self._predict(text, probabilities)
-        written = readable_tokens(self.tokenizer, text) if self.style == "plain" and isinstance(text, str) else []
-        items = self._items(laid.tokens, written)
+        [encoded] = self._encode([text])
+        probabilities, weights = self._watch_attention(encoded)
+        prediction = self._predict(text, probabilities)
+        token_texts = readable_tokens(self.tokenizer, text) if self.style == "plain" and isinstance(text, str) else []
+        items = self._items(encoded.tokens, token_texts)
         if self.style == "plain" and config.plain(self.config).get("pool") == "class":
-            after = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
-            items = [Item(CLASS_TOKEN, word=0), *after]
-        both = {"source": items, LABEL_ITEMS: [Item(verdict.label, word=0)]}
+            shifted = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
+            items = [Item(CLASS_TOKEN, word=0), *shifted]
+        items_by_axis = {"source": items, LABEL_ITEMS: [Item(prediction.label, word=0)]}
         facts = {
             "text": text if isinstance(text, str) else " | ".join(text),
-            "answer": verdict.label,
-            "probability": round(verdict.probability, 6),
+            "answer": prediction.label,
+            "probability": round(prediction.probability, 6),
         }
-        return self._build_trace(laid, weights, both, facts)
+        return self._build_trace(encoded, weights, items_by_axis, facts)
 
     def _encode(self, texts: Sequence[Any]) -> list[EncodedText]:
-        return encode_texts(self.tokenizer, self.format, [(one,) if isinstance(one, str) else one for one in texts])
+        return encode_texts(self.tokenizer, self.format, [(text,) if isinstance(text, str) else text for text in texts])
 
     def _predict(self, text: Any, probabilities: Float[Tensor, "classes"]) -> TextPrediction:
         return TextPrediction.rank(self.classes, probabilities.tolist(), text=text)
 
 
 class PairClassifier(Classifier):
-    """Says what a pair of texts is, such as whether the second follows from the first."""
+    """Classifies pairs of texts, such as whether the second follows from the first."""
 
     kind: ClassVar[str] = "a classifier of pairs"
     input_kind: ClassVar[InputKind] = PAIR
@@ -103,18 +106,18 @@ class PairClassifier(Classifier):
 
     @property
     def inputs(self) -> Inputs:
-        """Pairs of texts, of a file those in its columns."""
+        """Pairs of texts; of a file those in its columns."""
         return replace(super().inputs, read=self.read)
 
     def parse(self, text: str) -> Pair:
-        """Two texts with a tab between them, or an object of JSON."""
+        """Parse two texts with a tab between them, or a JSON object."""
         return parse_pair(text, pair_column_names(self.data))
 
     def read(self, path: Path) -> list[Pair]:
-        """The pairs of a file."""
+        """Read the pairs of a file."""
         *columns, _ = self.data["file"].get("columns") or (None,)
         return read_pairs(path, pair_column_names(self.data), columns)
 
     def classify(self, texts: Any) -> list[TextPrediction]:
-        """What each pair of texts is."""
+        """Return the label of each pair of texts."""
         return super().classify([tuple(pair) for pair in list_inputs(texts, PAIR, verb=self.verb)])

@@ -1,4 +1,4 @@
-"""Labelled texts divided once for models that are compared: what all learn from, and what all are scored on."""
+"""Labelled texts split once for models that are compared: the same texts to train on, the same ones to be scored on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
 
 @dataclass(frozen=True)
 class ComparisonSplit:
-    """Texts to learn from and texts to be scored on, none of which is among the others."""
+    """Texts to train on and texts to be scored on, without texts in common."""
 
     train: list[Example]
     test: list[Example]
@@ -36,77 +36,81 @@ class ComparisonSplit:
 
     @property
     def inputs(self) -> list[Any]:
-        """What is to be labelled: texts, or pairs of texts."""
+        """The test texts, or pairs of texts."""
         return [example.texts if len(example.texts) > 1 else example.texts[0] for example in self.test]
 
     @property
     def fingerprint(self) -> str:
-        """What tells this division from any other."""
+        """A digest of all examples of both sides."""
         sides = [[(example.texts, example.labels) for example in side] for side in (self.train, self.test)]
         return hashlib.sha256(json.dumps(sides).encode()).hexdigest()
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """Labelled texts for learning, and the bare texts of either side, as files; how the labelled ones are read."""
+        """Write the labelled training texts and the bare texts of either side; return how the former are read."""
         folder.mkdir(parents=True, exist_ok=True)
         pairs = any(len(example.texts) > 1 for example in self.train)
         names = (TEXT_FIELD, SECOND_TEXT_FIELD) if pairs else (TEXT_FIELD,)
-        labelled = (
+        records = (
             {**dict(zip(names, example.texts, strict=True)), LABEL_FIELD: example.labels[0]} for example in self.train
         )
-        _write_json_lines(folder / "train.jsonl", labelled)
+        _write_json_lines(folder / "train.jsonl", records)
         for name, side in (("text", self.train), ("held-out", self.test)):
             _write_json_lines(
-                folder / f"{name}.jsonl", ({TEXT_FIELD: words} for example in side for words in example.texts)
+                folder / f"{name}.jsonl", ({TEXT_FIELD: text} for example in side for text in example.texts)
             )
-        text: Any = list(names) if pairs else TEXT_FIELD
-        return {"train": [{"path": str(folder / "train.jsonl"), "text": text, "label": LABEL_FIELD}]}
+        text_setting: Any = list(names) if pairs else TEXT_FIELD
+        return {"train": [{"path": str(folder / "train.jsonl"), "text": text_setting, "label": LABEL_FIELD}]}
 
     def score(self, name: str, task: str, answers: Sequence[str]) -> Scores:
-        """The scores of these answers to all held-out texts, in their order."""
-        right = [str(example.labels[0]) for example in self.test]
-        worth = [float(one == other) for one, other in zip(right, answers, strict=True)]
-        given = (" | ".join(example.texts)[:MAX_SHOWN_CHARACTERS] for example in self.test)
-        told = zip(given, right, answers, worth, strict=True)
-        examples = [Judged(number, *each) for number, each in enumerate(told, start=1)]
+        """Return the scores of answers to the test texts, given in their order."""
+        true_labels = [str(example.labels[0]) for example in self.test]
+        correct = [float(truth == answer) for truth, answer in zip(true_labels, answers, strict=True)]
+        shown_texts = (" | ".join(example.texts)[:MAX_SHOWN_CHARACTERS] for example in self.test)
+        rows = zip(shown_texts, true_labels, answers, correct, strict=True)
+        examples = [Judged(number, *row) for number, row in enumerate(rows, start=1)]
         return Scores(
             name,
             task,
-            {"accuracy, %": mean_statistics([100 * one for one in worth])},
+            {"accuracy, %": mean_statistics([100 * truth for truth in correct])},
             examples,
             unit="text",
             counted="accuracy",
         )
 
 
-def split_for_comparison(data: LabelsConfig, tested: float) -> ComparisonSplit:
-    """Hold out a share by content, or what is in the validation files; what would be on both sides is left out."""
-    found = read_examples(data.train, data.names, data.reject)
+def split_for_comparison(data: LabelsConfig, test_share: float) -> ComparisonSplit:
+    """Hold out a share of the examples by content, or the validation files; texts of both sides are not trained on."""
+    examples = read_examples(data.train, data.names, data.reject)
     if data.valid:
-        train, held = found, read_examples(data.valid, data.names, data.reject)
+        train, test = examples, read_examples(data.valid, data.names, data.reject)
     else:
-        train, held = split_examples(found, tested)
-    known = {sentence(words) for example in held.examples for words in example.texts}
-    kept = [example for example in train.examples if not any(sentence(words) in known for words in example.texts)]
-    both = len(train.examples) - len(kept)
-    summary = [
-        *found.summary,
-        f"{quantity(len(kept), 'text')} to learn from, {len(held.examples):,} held out for the scores",
+        train, test = split_examples(examples, test_share)
+    test_texts = {sentence(text) for example in test.examples for text in example.texts}
+    train_examples = [
+        example for example in train.examples if not any(sentence(text) in test_texts for text in example.texts)
     ]
-    if both:
-        summary.append(f"{'1 text is' if both == 1 else f'{both:,} texts are'} on both sides and not learnt from")
-    if not kept:
-        raise ValueError(f"{' and '.join(found.files)}: all texts are also held out: give other ones to learn from")
-    label_numbers(held, label_names(_with_examples(train, kept)))
-    return ComparisonSplit(kept, held.examples, summary)
+    num_shared = len(train.examples) - len(train_examples)
+    summary = [
+        *examples.summary,
+        f"{quantity(len(train_examples), 'text')} to learn from, {len(test.examples):,} held out for the scores",
+    ]
+    if num_shared:
+        summary.append(
+            f"{'1 text is' if num_shared == 1 else f'{num_shared:,} texts are'} on both sides and not learnt from"
+        )
+    if not train_examples:
+        raise ValueError(f"{' and '.join(examples.files)}: all texts are also held out: give other ones to learn from")
+    label_numbers(test, label_names(_with_examples(train, train_examples)))
+    return ComparisonSplit(train_examples, test.examples, summary)
 
 
-def _with_examples(found: LabelledExamples, examples: list[Example]) -> LabelledExamples:
-    return replace(found, examples=examples)
+def _with_examples(labelled_examples: LabelledExamples, selection: list[Example]) -> LabelledExamples:
+    return replace(labelled_examples, examples=selection)
 
 
 def _write_json_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
-    """A file of JSON lines, whole or not at all."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("w", encoding="utf-8") as file:
+    """Write a file of JSON lines, whole or not at all."""
+    temporary = path.with_suffix(".new")
+    with temporary.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    fresh.replace(path)
+    temporary.replace(path)

@@ -1,4 +1,4 @@
-"""Answers of a model that labels texts, compared with the true labels."""
+"""Answers of a model that labels texts or tokens, compared with the true labels."""
 
 from __future__ import annotations
 
@@ -18,69 +18,79 @@ from regard.metrics.significance import Statistics
 from regard.tasks.labels.dataset import LabelledDataset, TextModel
 from regard.training.task import Spread, alone
 
+TagNumbers = Int[np.ndarray, "_labels"]
+
 
 @dataclass(frozen=True)
 class LabelResults:
-    """Labels held against the truth, over all texts of a set in its order; for tags, over their tokens."""
+    """Labels and answers of all texts of a dataset in its order; of tags, over their tokens."""
 
     labels: Labels
     loss: float
-    answers: list[Int[np.ndarray, "_labels"]]
-    """Of every text: one answer, or one for each token."""
+    answers: list[TagNumbers]
+    """Of every text: one label, or one for each token."""
     sentence_accuracy: float | None = None
-    """Share of sentences in which all words are told right, where words are judged."""
+    """Share of sentences in which all judged words have the right tag, where words are labelled."""
     entity_scores: tuple[Statistics, list[EntityCounts]] | None = None
-    """How well entities are found, where tags are those of entities, and each type by itself."""
+    """F1 of entities, where tags are those of entities, and the counts of each type."""
     logits: Float[np.ndarray, "text label"] | None = None
-    """What labels of texts are told from."""
+    """Of texts that have one label."""
 
     @property
     def metrics(self) -> dict[str, float]:
-        """By name, as they are logged."""
-        found = {"loss": self.loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
-        found |= {} if self.sentence_accuracy is None else {"sentences": self.sentence_accuracy}
-        return found if self.entity_scores is None else {**found, "entity_f1": self.entity_scores[0].score / 100}
+        """Loss, accuracy and F1, by the names under which they are logged."""
+        metrics = {"loss": self.loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
+        metrics |= {} if self.sentence_accuracy is None else {"sentences": self.sentence_accuracy}
+        return metrics if self.entity_scores is None else {**metrics, "entity_f1": self.entity_scores[0].score / 100}
 
 
 @torch.no_grad()
 def measure_labels(
-    model: TextModel, side: LabelledDataset, classes: list[str], *, tokens: int, spread: Spread = alone
+    model: TextModel, dataset: LabelledDataset, classes: list[str], *, tokens: int, spread: Spread = alone
 ) -> LabelResults:
-    """Label all texts of a set, batch by batch, each by one of the processes."""
+    """Label all texts of a dataset, batch by batch, each batch on one of the processes."""
     training = model.training
     model.eval()
     device = model.output.bias.device
 
-    def labelled(chosen: list[int]) -> tuple[float, list[list[int]], list[list[float]]]:
-        batch = side.batch(np.array(chosen)).to(device)
-        scores = batch.forward(model)
-        answers = scores.argmax(-1).split(side.lengths[chosen].tolist() if side.per_token else 1)
-        kept = [] if side.per_token else scores.float().tolist()
-        return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers], kept
+    def label_batch(numbers: list[int]) -> tuple[float, list[list[int]], list[list[float]]]:
+        batch = dataset.batch(np.array(numbers)).to(device)
+        logits = batch.forward(model)
+        answers = logits.argmax(-1).split(dataset.lengths[numbers].tolist() if dataset.per_token else 1)
+        text_logits = [] if dataset.per_token else logits.float().tolist()
+        return float(cross_entropy(logits, batch.labels)), [answer.tolist() for answer in answers], text_logits
 
-    batches = by_length(side.lengths.tolist(), budget=tokens)
-    found = spread(labelled, batches)
+    batches = by_length(dataset.lengths.tolist(), budget=tokens)
+    losses, batch_answers, batch_logits = zip(*spread(label_batch, batches), strict=True)
     model.train(training)
-    answers = [np.array(line) for line in in_order(batches, (lines for _, lines, _ in found))]
-    truth = [side.labels_of(number) for number in range(len(side))]
-    whole = named = logits = None
-    if side.per_token:
-        right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
-        whole = sum(right) / len(right)
-        named = _compare_entities(truth, answers, classes) if entities.are_entities(classes) else None
-    else:
-        logits = np.array(in_order(batches, (kept for _, _, kept in found)))
-    one, other = (np.concatenate(lines) for lines in (truth, answers))
-    judged = one != IGNORE
-    labels = judge(one[judged], other[judged], classes)
-    loss = sum(lost for lost, _, _ in found) / max(int(judged.sum()), 1)
-    return LabelResults(labels, loss, answers, whole, named, logits)
+    answers = [np.array(answer) for answer in in_order(batches, batch_answers)]
+    truth = [dataset.labels_of(number) for number in range(len(dataset))]
+    all_truth, all_answers = np.concatenate(truth), np.concatenate(answers)
+    is_judged = all_truth != IGNORE
+    labels = judge(all_truth[is_judged], all_answers[is_judged], classes)
+    loss = sum(losses) / max(int(is_judged.sum()), 1)
+    if not dataset.per_token:
+        return LabelResults(labels, loss, answers, logits=np.array(in_order(batches, batch_logits)))
+    return LabelResults(
+        labels, loss, answers, _sentence_accuracy(truth, answers), _compare_entities(truth, answers, classes)
+    )
+
+
+def _sentence_accuracy(truth: Sequence[TagNumbers], answers: Sequence[TagNumbers]) -> float:
+    """Return the share of sentences in which all judged words have the right tag."""
+    is_right = [((answer == tags) | (tags == IGNORE)).all() for tags, answer in zip(truth, answers, strict=True)]
+    return sum(map(bool, is_right)) / len(is_right)
 
 
 def _compare_entities(
-    truth: Sequence[Int[np.ndarray, "_labels"]], answers: Sequence[Int[np.ndarray, "_labels"]], classes: Sequence[str]
-) -> tuple[Statistics, list[EntityCounts]]:
-    """How well the entities of sentences are found, by the words that are judged."""
-    kept = [(one[one != IGNORE], other[one != IGNORE]) for one, other in zip(truth, answers, strict=True)]
-    named = [[[classes[number] for number in side] for side in both] for both in kept]
-    return entities.compare([right for right, _ in named], [said for _, said in named])
+    truth: Sequence[TagNumbers], answers: Sequence[TagNumbers], classes: Sequence[str]
+) -> tuple[Statistics, list[EntityCounts]] | None:
+    """Compare the entities of sentences, by the words that are judged; None if the tags are not those of entities."""
+    if not entities.are_entities(classes):
+        return None
+    judged = [tags != IGNORE for tags in truth]
+
+    def name_tags(sentences: Sequence[TagNumbers]) -> list[list[str]]:
+        return [[classes[number] for number in tags[mask]] for tags, mask in zip(sentences, judged, strict=True)]
+
+    return entities.compare(name_tags(truth), name_tags(answers))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from typing import Any, NamedTuple
 
-from regard.data.holdout import count_to_hold_out, hold_out, text_keys
+from regard.data.holdout import split_by_keys, text_keys
 from regard.data.line_report import LineReport
 
 
 class Example(NamedTuple):
-    """A text with its label, as tuples of one; or the words of a sentence with a tag for each that is judged."""
+    """A text or a pair with its label, a question and its choices, or the words of a sentence with their tags."""
 
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
@@ -40,66 +39,67 @@ class LabelledExamples:
 
     @property
     def pairs(self) -> bool:
-        """Whether its texts come in pairs; what is given and an answer are one."""
+        """True if its texts come in pairs; a question and an answer are one."""
         return not self.per_token and any(len(example.texts) > 1 for example in self.examples)
 
     def place(self, example: Example) -> str:
-        """Where an example stands, as file:line."""
+        """Return where an example was read, as file:line."""
         number, line = example.place
         return f"{self.files[number]}:{line}"
 
     @property
     def summary(self) -> list[str]:
-        """In words, one line a matter."""
+        """What was read and refused, in lines for a person."""
         lines: list[str] = []
-        for name, tally, note in zip(self.files, self.reports, self.notes or [""] * len(self.files), strict=True):
-            lines += tally.lines([name], unit="sentence" if name in self.word_files else "line")
+        for name, report, note in zip(self.files, self.reports, self.notes or [""] * len(self.files), strict=True):
+            lines += report.lines([name], unit="sentence" if name in self.word_files else "line")
             lines += [f"  {note}"] if note else []
         return lines
 
 
-def split_examples(found: LabelledExamples, share: float) -> tuple[LabelledExamples, LabelledExamples]:
-    """Examples to learn from and to measure on; their texts say which is which, of questions what is given."""
-    most, total = 1 if found.num_choices else None, len(found.examples)
-    keys = text_keys([" ".join(example.texts[:most]) for example in found.examples])
-    held = hold_out(keys, count_to_hold_out(share, total))
-    if held.all():
+def split_examples(examples: LabelledExamples, share: float) -> tuple[LabelledExamples, LabelledExamples]:
+    """Split examples into those to train on and those to measure on, by their texts; of questions by what is given."""
+    num_key_texts, total = 1 if examples.num_choices else None, len(examples.examples)
+    keys = text_keys([" ".join(example.texts[:num_key_texts]) for example in examples.examples])
+    train, valid = split_by_keys(examples.examples, keys, share)
+    if not train:
         raise ValueError(
-            f"{' and '.join(found.files)}: {total} texts are too few, or too much alike, to hold {share:.0%} of "
+            f"{' and '.join(examples.files)}: {total} texts are too few, or too much alike, to hold {share:.0%} of "
             "them out: give more, or name a validation file (data.valid)"
         )
-    train, valid = (list(compress(found.examples, mask)) for mask in (~held, held))
-    return replace(found, examples=train), replace(found, examples=valid)
+    return replace(examples, examples=train), replace(examples, examples=valid)
 
 
-def label_names(found: LabelledExamples, told: list[str] | None = None) -> list[str]:
-    """The labels there are, sorted; or those that a model was `told` of, if there are no others; numbers are none."""
-    if found.has_ratings:
+def label_names(examples: LabelledExamples, parent_labels: list[str] | None = None) -> list[str]:
+    """Return the labels in order: those of a model to start from, if there are no others; none for ratings."""
+    if examples.has_ratings:
         return []
-    if found.num_choices:
-        return [str(number + 1) for number in range(found.num_choices)]
-    known = sorted({label for example in found.examples for label in example.labels if label is not None})
-    if told is not None and set(known) <= set(told):
-        return told
-    if len(known) < 2:
+    if examples.num_choices:
+        return [str(number + 1) for number in range(examples.num_choices)]
+    labels = sorted({label for example in examples.examples for label in example.labels if label is not None})
+    if parent_labels is not None and set(labels) <= set(parent_labels):
+        return parent_labels
+    if len(labels) < 2:
         raise ValueError(
-            f"{' and '.join(found.files)}: all texts have the label {' '.join(known) or 'that is not judged'}: "
+            f"{' and '.join(examples.files)}: all texts have the label {' '.join(labels) or 'that is not judged'}: "
             "there must be two labels at least to tell apart"
         )
-    return known
+    return labels
 
 
-def label_numbers(found: LabelledExamples, known: Sequence[str]) -> list[list[Any]]:
-    """The numbers of the labels of every example, or those that are its labels; one that is not known is an error."""
-    if found.has_ratings:
-        return [[float(str(example.labels[0]))] for example in found.examples]
-    numbers = {label: number for number, label in enumerate(known)}
-    for example in found.examples:
-        if found.num_choices and len(example.texts) - 1 != len(known):
-            said = f"{len(example.texts) - 1} choices where others have {len(known)}"
-            raise ValueError(f"{found.place(example)}: {said}: give files whose questions have the same number")
+def label_numbers(examples: LabelledExamples, classes: Sequence[str]) -> list[list[Any]]:
+    """Return the numbers of the labels of every example, or its rating; an unknown label is an error."""
+    if examples.has_ratings:
+        return [[float(str(example.labels[0]))] for example in examples.examples]
+    numbers = {label: number for number, label in enumerate(classes)}
+    for example in examples.examples:
+        if examples.num_choices and len(example.texts) - 1 != len(classes):
+            problem = f"{len(example.texts) - 1} choices where others have {len(classes)}"
+            raise ValueError(f"{examples.place(example)}: {problem}: give files whose questions have the same number")
         for label in example.labels:
             if label is not None and label not in numbers:
-                some = ", ".join(known[:8]) + ", ..." * (len(known) > 8)
-                raise ValueError(f"{found.place(example)}: the label {label!r} is none of the training labels ({some})")
-    return [[None if label is None else numbers[label] for label in example.labels] for example in found.examples]
+                known_labels = ", ".join(classes[:8]) + ", ..." * (len(classes) > 8)
+                raise ValueError(
+                    f"{examples.place(example)}: the label {label!r} is none of the training labels ({known_labels})"
+                )
+    return [[None if label is None else numbers[label] for label in example.labels] for example in examples.examples]

@@ -1,4 +1,4 @@
-"""A labeller that somebody else trained: what its checkpoint holds beside the weights."""
+"""The checkpoint of a labelling model that another library trained."""
 
 from __future__ import annotations
 
@@ -16,36 +16,40 @@ PLAIN_STYLE = "plain"
 
 def imported_checkpoint_files(
     task: Any,
-    shape: Any,
+    model_config: Any,
     tokenizer: Tokenizer,
     notes: Sequence[str] = (),
     *,
     labels: Sequence[str] | None = None,
     pairs: bool = False,
 ) -> dict[str, Any]:
-    """The files of a checkpoint; labels that nobody names are numbered, as `transformers` does."""
-    if labels is not None and len(labels) != shape.classes:
-        raise ValueError(f"{len(labels)} labels were named, and the head has {shape.classes}: name as many")
-    named = list(labels or (f"LABEL_{number}" for number in range(shape.classes)))
-    if len(set(named)) < len(named):
-        raise ValueError(f"one of the labels {', '.join(named)} is named twice")
-    style = PLAIN_STYLE if shape.FORMAT == "gpt" and tokenizer.find_special(EXTRACT) is None else shape.FORMAT
+    """Return the files of a checkpoint but for the weights; labels without names are numbered, as in `transformers`."""
+    if labels is not None and len(labels) != model_config.classes:
+        raise ValueError(f"{len(labels)} labels were named, and the head has {model_config.classes}: name as many")
+    label_names = list(labels or (f"LABEL_{number}" for number in range(model_config.classes)))
+    if len(set(label_names)) < len(label_names):
+        raise ValueError(f"one of the labels {', '.join(label_names)} is named twice")
+    style = (
+        PLAIN_STYLE if model_config.FORMAT == "gpt" and tokenizer.find_special(EXTRACT) is None else model_config.FORMAT
+    )
     if pairs and style == PLAIN_STYLE:
         raise ValueError("a GPT of others reads one text, without a token between two: leave out --pairs")
-    known = {
+    tokenizer_settings = {
         name: value for name, value in vars(tokenizer.how).items() if name in TextTokenizerConfig.__dataclass_fields__
     }
-    how = config.build(TextTokenizerConfig, {**known, "longest": shape.context}, where="tokenizer")
+    tokenizer_config = config.build(
+        TextTokenizerConfig, {**tokenizer_settings, "longest": model_config.context}, where="tokenizer"
+    )
     settings = {
         "format": 1,
-        "task": {each.name: each.default for each in task.Recipe.__dataclass_fields__.values()}["task"],
-        "model": config.plain(shape),
-        "tokenizer": config.plain(how),
-        "labels": named,
+        "task": {field.name: field.default for field in task.Recipe.__dataclass_fields__.values()}["task"],
+        "model": config.plain(model_config),
+        "tokenizer": config.plain(tokenizer_config),
+        "labels": label_names,
         **({"pairs": True} if pairs else {}),
-        **({"style": style} if style != shape.FORMAT else {}),
+        **({"style": style} if style != model_config.FORMAT else {}),
         "data": {"file": {}, "names": {}},
     }
-    facts = " ".join([f"{shape.phrase}, {shape.vocab:,} tokens.", *notes])
+    facts = " ".join([f"{model_config.phrase}, {model_config.vocab:,} tokens.", *notes])
     readme = card(task.title, facts, command=task.usage.format(folder="DIRECTORY"), code=task.code)
     return {"config.yaml": settings, "tokenizer.json": tokenizer.json(), "README.md": readme}

@@ -46,7 +46,7 @@ class InputFormat:
     def combine(
         self, first: Sequence[int], second: Sequence[int] | None, *, longest: int, keep: str = "begin"
     ) -> EncodedText:
-        """Combine the tokens of one text or two into at most `longest` tokens; of two the longer is truncated first."""
+        """Combine the tokens of one text or two into at most `longest`; of two the longer is truncated first."""
         room = longest - self.num_special_tokens(1 if second is None else 2)
         if second is None:
             tokens = [*self.before, *truncate(first, room, keep), *self.after]
@@ -90,13 +90,14 @@ def format_token_ids(tokenizer: Tokenizer) -> list[int]:
 
 
 def build_format(tokenizer: Tokenizer, style: str, *, pairs: bool) -> InputFormat:
-    """Return the format of this style for a tokenizer that has its tokens; one that leaves no room for text is an error."""
+    """Return the format of this style for a tokenizer that has its tokens; one without room for text is an error."""
     input_format = _format_of_style(tokenizer, style, pairs=pairs)
     longest, text_count = tokenizer_config(tokenizer).longest, 2 if pairs else 1
-    if longest < input_format.num_special_tokens(text_count) + text_count:
+    special_tokens = input_format.num_special_tokens(text_count)
+    if longest < special_tokens + text_count:
         raise ValueError(
-            f"tokenizer.longest is {longest} tokens, and {input_format.num_special_tokens(text_count)} stand around "
-            f"{'two text_count' if pairs else 'a text'}: raise it to {input_format.num_special_tokens(text_count) + text_count} at least"
+            f"tokenizer.longest is {longest} tokens, and {special_tokens} stand around "
+            f"{'two texts' if pairs else 'a text'}: raise it to {special_tokens + text_count} at least"
         )
     return input_format
 

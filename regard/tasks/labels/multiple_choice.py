@@ -1,4 +1,4 @@
-"""Learning to choose: one score for each answer to a question, and a softmax over them (Radford et al. 2018)."""
+"""Training of models that choose among answers: one score for each, and a softmax over them (Radford et al. 2018)."""
 
 from __future__ import annotations
 
@@ -49,31 +49,31 @@ class MultipleChoice(Labelling):
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
-        """No model that somebody else trained says of itself that it is one for choices."""
+        """False: no model of another library says of itself that it chooses among answers."""
         return False
 
     @staticmethod
     def adopt(model: TextModel, parent: Checkpoint, prepared: PreparedTexts) -> list[str]:
-        """Weights of a model that chooses, among however many; or only the body of another under a new head."""
+        """Load the weights of a model that chooses, or only the backbone of another under a new head."""
         return transfer.load_weights(model, parent, same_task=parent.config.get("task") == ChoiceRecipe.task)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How often the right answer to held-out questions is chosen; F1 by the place of answers would say nothing."""
-        found = super().evaluate(spread)
-        return replace(found, metrics={name: value for name, value in found.metrics.items() if name != "f1"})
+        """Answer the held-out questions; F1 by the position of answers would say nothing."""
+        evaluation = super().evaluate(spread)
+        return replace(evaluation, metrics={name: value for name, value in evaluation.metrics.items() if name != "f1"})
 
-    def sample_answers(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
-        """A few questions with the right answer and the one that was chosen."""
+    def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
+        """Return a few questions with the right answer and the chosen one."""
         return [
             {
-                "read": side.texts[number][0][:MAX_SHOWN_CHARACTERS],
-                "label": side.texts[number][1 + int(side.labels[number])],
-                "answer": side.texts[number][1 + int(found.answers[number][0])],
+                "read": dataset.texts[number][0][:MAX_SHOWN_CHARACTERS],
+                "label": dataset.texts[number][1 + int(dataset.labels[number])],
+                "answer": dataset.texts[number][1 + int(results.answers[number][0])],
             }
-            for number in sample_evenly(range(len(side)), self.recipe.objective.samples)
+            for number in sample_evenly(range(len(dataset)), self.recipe.objective.samples)
         ]
 
     @property
     def ability(self) -> str:
-        """What the model can say, in a sentence."""
+        """What the model can do, in a sentence for its card."""
         return f"It chooses the right one of several answers; in training there were {len(self.prepared.classes)}."

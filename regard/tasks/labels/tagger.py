@@ -22,7 +22,7 @@ from regard.tasks.trained import chosen
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """The words of a sentence, what each was found to be, and how probable that is."""
+    """The words of a sentence, with the likeliest tag of each and its probability."""
 
     words: list[str]
     tags: list[str]
@@ -32,13 +32,13 @@ class TaggedSentence:
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        chances = [round(chance, 6) for chance in self.probabilities]
-        return {"words": self.words, "tags": self.tags, "probabilities": chances}
+        """Return the sentence as JSON."""
+        rounded = [round(chance, 6) for chance in self.probabilities]
+        return {"words": self.words, "tags": self.tags, "probabilities": rounded}
 
 
 class Tagger(TextLabeller):
-    """Says what each word of a sentence is."""
+    """Tags the words of sentences."""
 
     file = TaggedFile
     task: ClassVar[str] = "tagging"
@@ -48,47 +48,53 @@ class Tagger(TextLabeller):
 
     @property
     def inputs(self) -> Inputs:
-        """Sentences; a file with a word in each line holds none to tag."""
+        """Sentences; a file with a word in each line has none to tag."""
         return Inputs(kind=self.input_kind, parse=self.parse, word_files=WORD_FILE_SUFFIXES)
 
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[TaggedSentence]:
-        """What each word of each sentence is."""
+        """Tag the words of sentences."""
         chosen(self, options)
         return self.tag(inputs)
 
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[TaggedSentence]:
-        """What each word is; a sentence is a text, whose words stand between blanks, or a list of words."""
-        listed = list_inputs(sentences, SENTENCE, verb=self.verb)
-        split = [self.split_words(each) if isinstance(each, str) else list(each) for each in listed]
-        pieces = encode_sentences(self.tokenizer, split, self.format)
-        found = iter(self._probabilities([EncodedText(tokens, len(tokens)) for some in pieces for _, tokens in some]))
+        """Tag sentences: texts, whose words are separated by spaces, or lists of words."""
+        sentence_list = list_inputs(sentences, SENTENCE, verb=self.verb)
+        words_of_sentences = [
+            self.split_words(sentence) if isinstance(sentence, str) else list(sentence) for sentence in sentence_list
+        ]
+        chunks_of_sentences = encode_sentences(self.tokenizer, words_of_sentences, self.format)
+        probabilities = iter(
+            self._probabilities(
+                [EncodedText(tokens, len(tokens)) for chunks in chunks_of_sentences for _, tokens in chunks]
+            )
+        )
         return [
-            self._read_tags(words, [(told, next(found)) for told, _ in some])
-            for words, some in zip(split, pieces, strict=True)
+            self._read_tags(words, [(positions, next(probabilities)) for positions, _ in chunks])
+            for words, chunks in zip(words_of_sentences, chunks_of_sentences, strict=True)
         ]
 
     def split_words(self, sentence: str) -> list[str]:
-        """The words of a sentence: what the recipe's pattern finds, or whatever is between spaces."""
+        """Split a sentence into words: by the pattern in the tokenizer's settings, or at spaces."""
         pattern = tokenizer_config(self.tokenizer).pattern
         return re.findall(pattern, sentence) if pattern else sentence.split()
 
     def look(self, sentence: str) -> Trace:
-        """Tag a sentence and keep where the model looked."""
+        """Tag a sentence and keep the weights of all attentions."""
         words = self.split_words(check_input(sentence, TEXT, verb="look"))
         if not words:
             raise ValueError("an empty sentence has no words to tag: give at least one")
-        [[(told, tokens), *_]] = encode_sentences(self.tokenizer, [words], self.format)
+        [[(positions, tokens), *_]] = encode_sentences(self.tokenizer, [words], self.format)
         probabilities, weights = self._watch_attention(EncodedText(tokens, len(tokens)))
-        tagged = self._read_tags(words[: len(told)], [(told, probabilities)])
+        tagged = self._read_tags(words[: len(positions)], [(positions, probabilities)])
         by_word = tokenizer_config(self.tokenizer).kind == "words" and self.style == "plain"
-        known = tagged.words if by_word else self.tokenizer.pieces(tokens)
+        shown_tokens = tagged.words if by_word else self.tokenizer.pieces(tokens)
         labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
-        items = {"source": self._items(tokens, known if self.style == "plain" else []), LABEL_ITEMS: labels}
+        items = {"source": self._items(tokens, shown_tokens if self.style == "plain" else []), LABEL_ITEMS: labels}
         facts = {"text": " ".join(tagged.words), "answer": str(tagged)}
         return self._build_trace(EncodedText(tokens, len(tokens)), weights, items, facts)
 
-    def _read_tags(self, words: list[str], pieces: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> TaggedSentence:
-        rows = [probabilities[last] for told, probabilities in pieces for _, last in told]
+    def _read_tags(self, words: list[str], chunks: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> TaggedSentence:
+        rows = [probabilities[last] for positions, probabilities in chunks for _, last in positions]
         best = [int(row.argmax()) for row in rows]
         return TaggedSentence(
             words, [self.classes[n] for n in best], [float(row[n]) for row, n in zip(rows, best, strict=True)]

@@ -1,4 +1,4 @@
-"""Learning to label: what classification and tagging share."""
+"""Training of models that label texts: what all such tasks share."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ WEIGHING_TOKENS = 1 << 17  # tokens counted at a time
 
 @dataclass(frozen=True, kw_only=True)
 class LabelObjective:
-    """What is minimised, and what is shown."""
+    """The loss, and what is shown of the answers."""
 
     smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all labels instead of the right one."""
@@ -79,7 +79,7 @@ class LabelObjective:
 
 @dataclass(frozen=True, kw_only=True)
 class LabellingRecipe:
-    """What a run that learns to label is made of, but for its data."""
+    """Settings of a run that learns to label, all but its data."""
 
     tokenizer: Fixed[TextTokenizerConfig] = field(default_factory=TextTokenizerConfig)
     """What a token is, and how much of a text is read."""
@@ -104,7 +104,7 @@ class LabellingRecipe:
 
 
 class Labelling(Task):
-    """The task of learning labels; what has one, a text or a word, is for the tasks below to say."""
+    """Learns labels of texts or of words; subclasses say which."""
 
     usage: ClassVar[str]
     title: ClassVar[str]
@@ -135,137 +135,139 @@ class Labelling(Task):
             self.notes.append(load_word_vectors(model, prepared.tokenizer, words))
 
     @staticmethod
-    def prepare(recipe: Any, known: Checkpoint | None = None) -> PreparedTexts:
+    def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedTexts:
         """Read and tokenise the texts, with the tokenizer and the labels of a model to start from."""
         return prepare(
             recipe.data,
             _tokenizer_settings(recipe),
-            *parent_tokenizer_and_labels(known, recipe),
+            *parent_tokenizer_and_labels(parent, recipe),
             style=recipe.model.FORMAT,
         )
 
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> Report:
-        """What there is to say of the data before anything is trained on it."""
+        """Check the data before anything is trained on it."""
         return check_examples(recipe.data, _tokenizer_settings(recipe) if tokens else None)
 
     @staticmethod
     def default_settings(recipe: Any, prepared: Any) -> dict[str, Any]:
-        """Rows, sizes, rate, warm-up and length that so many texts ask for, and an end once nothing more is learnt."""
+        """Choose batch size, model size, learning rate, warm-up, training length and patience for a dataset."""
         train, model = prepared.train, recipe.model
         tokens = recipe.data.tokens
         if tokens == ExamplesConfig.tokens:
             tokens = min(max(len(train.tokens) // ROWS_PER_EPOCH, MIN_ROW_TOKENS), tokens)
-        epoch = math.ceil(pack_examples(recipe, train, tokens).rows / recipe.training.accumulate)
-        tuned = not prepared.fresh and hasattr(model, "TUNED")
-        rate = model.TUNED * recipe.tuning.stronger if tuned else model.RATE
-        least = MIN_TUNING_STEPS if tuned else MIN_STEPS
-        steps = _requested_steps(recipe.training, epoch) or max(getattr(model, "EPOCHS", DEFAULT_EPOCHS) * epoch, least)
+        steps_per_epoch = math.ceil(pack_examples(recipe, train, tokens).rows / recipe.training.accumulate)
+        is_fine_tuning = not prepared.fresh and hasattr(model, "TUNED")
+        rate = model.TUNED * recipe.tuning.stronger if is_fine_tuning else model.RATE
+        min_steps = MIN_TUNING_STEPS if is_fine_tuning else MIN_STEPS
+        steps = _requested_steps(recipe.training, steps_per_epoch) or max(
+            getattr(model, "EPOCHS", DEFAULT_EPOCHS) * steps_per_epoch, min_steps
+        )
         return {
             "data": {"tokens": tokens},
             "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < LARGE_DATASET else {})},
             "optim": {"rate": rate, "warmup": steps // 20, "schedule": "linear"},
             "training": {
                 "steps": steps,
-                "evaluate": min(max(epoch, steps // 20, 1), MAX_STEPS_BETWEEN_EVALUATIONS),
+                "evaluate": min(max(steps_per_epoch, steps // 20, 1), MAX_STEPS_BETWEEN_EVALUATIONS),
                 "patience": PATIENCE,
             },
         }
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
-        """What a model to start from decides before texts are read: their format, and a length that it can hold."""
-        named = {"model": {"name": model["name"]}}
+        """Return the settings that a model to start from decides before texts are read: input format and length."""
+        settings = {"model": {"name": model["name"]}}
         context = model.get("context", TextTokenizerConfig.longest)
-        return {**named, "tokenizer": {"longest": context}} if context < TextTokenizerConfig.longest else named
+        return {**settings, "tokenizer": {"longest": context}} if context < TextTokenizerConfig.longest else settings
 
     @classmethod
     def fill_sizes(cls, recipe: Any, prepared: PreparedTexts) -> Any:
-        """The recipe with the numbers of tokens and labels that the data turned out to have."""
+        """Return the recipe with the numbers of tokens and labels in the data."""
         classes = 1 if cls.single_output else len(prepared.classes)
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": classes, "per_token": cls.per_token}
         return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
     def adopt(model: TextModel, parent: Checkpoint, prepared: PreparedTexts) -> list[str]:
-        """Weights of a model that knows the same labels, or only the body of another under a new head."""
+        """Load the weights of a model with the same labels, or only the backbone of another under a new head."""
         per_token = parent.config.get("model", {}).get("per_token")
-        same = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
-        return transfer.load_weights(model, parent, same_task=same)
+        is_same_task = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
+        return transfer.load_weights(model, parent, same_task=is_same_task)
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
-        """Whether a model that somebody else trained is one for this task."""
+        """True if a model that another library trained is one for this task."""
         return shape.per_token == cls.per_token and shape.classes > 1
 
     @classmethod
     def checkpoint_files(
-        cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **said: Any
+        cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **settings: Any
     ) -> dict[str, Any]:
-        """What the checkpoint of such a model holds beside its weights."""
-        return imported_checkpoint_files(cls, shape, tokenizer, notes, **said)
+        """Return the files of a checkpoint with such a model, but for the weights."""
+        return imported_checkpoint_files(cls, shape, tokenizer, notes, **settings)
 
     added_token_ids = staticmethod(format_token_ids)
 
     def batch(self, row: int) -> LabelBatch:
-        """The texts of a row."""
+        """Collate the texts of a row."""
         return self.prepared.train.batch(*self.packing.row(row), fixed=self.packing if self.fixed else None)
 
     def split(self, batch: LabelBatch) -> list[LabelBatch]:
-        """A row that does not fit the memory, in halves."""
+        """Split a batch that does not fit the memory."""
         return self.prepared.train.split_batch(batch)
 
     def origins(self, batch: LabelBatch) -> list[str]:
-        """Where the texts of a row come from, the longest first."""
+        """Return where the texts of a batch come from, the longest first."""
         return [self.prepared.train.place(number) for number in batch.examples.tolist()[::-1]]
 
     def step(self, batch: LabelBatch, part: str) -> Step:
-        """The surprise at every label, summed."""
+        """Return the summed cross-entropy over labels."""
         self.temperature = 1.0  # one that was fitted was that of other weights
         batch = batch.to(self.model.output.bias.device)
         logits, labels = batch.forward(self.model), batch.labels
         weights = self._class_weights.to(logits.device) if self.recipe.objective.balanced else None
         loss = cross_entropy(logits, labels, smoothing=self.recipe.objective.smoothing, weights=weights)
-        judged = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
-        return Step(loss=loss, weight=judged, counts={"tokens": batch.row.filled})
+        weight = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
+        return Step(loss=loss, weight=weight, counts={"tokens": batch.row.filled})
 
     @cached_property
     def _class_weights(self) -> Float[Tensor, "classes"]:
-        """What each label counts: the rarer, the more, and 1 in the mean over all examples."""
+        """Weights of labels: the rarer, the greater, and 1 in the mean over all examples."""
         counts = self.prepared.train.count_labels(len(self.prepared.classes))
-        met = np.maximum(counts, 1)
-        return torch.tensor(counts.sum() / ((counts > 0).sum() * met), dtype=torch.float32)
+        clamped_counts = np.maximum(counts, 1)
+        return torch.tensor(counts.sum() / ((counts > 0).sum() * clamped_counts), dtype=torch.float32)
 
     def _weighing_batches(self) -> Iterator[tuple[Tensor, Any, Tensor]]:
-        """All texts to learn from, in rows, with their labels."""
-        side = self.prepared.train
-        for chosen in by_length(side.lengths.tolist(), budget=WEIGHING_TOKENS):
-            batch = side.batch(np.array(chosen)).to(self.model.output.bias.device)
+        """Yield all training texts in batches, with their labels."""
+        dataset = self.prepared.train
+        for numbers in by_length(dataset.lengths.tolist(), budget=WEIGHING_TOKENS):
+            batch = dataset.batch(np.array(numbers)).to(self.model.output.bias.device)
             yield batch.tokens, batch.row, batch.labels
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How held-out texts are labelled, a few to look at; by their logits the temperature of answers is fitted."""
-        side, classes = self.prepared.valid, self.prepared.classes
-        found = measure_labels(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
-        if found.logits is not None:
-            self.temperature = fit_temperature(found.logits, np.asarray(side.labels))
-        return Evaluation(found.metrics, self.sample_answers(side, found))
+        """Label the held-out texts and fit the temperature of answers to their logits."""
+        dataset, classes = self.prepared.valid, self.prepared.classes
+        results = measure_labels(self.model, dataset, classes, tokens=self.recipe.data.tokens, spread=spread)
+        if results.logits is not None:
+            self.temperature = fit_temperature(results.logits, np.asarray(dataset.labels))
+        return Evaluation(results.metrics, self.sample_answers(dataset, results))
 
-    def sample_answers(self, side: LabelledDataset, found: LabelResults) -> list[dict[str, Any]]:
-        """A few texts with truth and answer."""
+    def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
+        """Return a few texts with their labels and answers."""
         raise NotImplementedError
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the settings, the tokenizer and the card of a checkpoint."""
         recipe = config.plain(self.recipe)
         recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
-        kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
-        first = self.recipe.data.train[0]
-        data = {"file": config.plain(first.like()), "names": recipe["data"]["names"], **record_columns(first)}
+        sections = {name: recipe[name] for name in ("task", "model", "tokenizer")}
+        first_file = self.recipe.data.train[0]
+        data = {"file": config.plain(first_file.like()), "names": recipe["data"]["names"], **record_columns(first_file)}
         return {
             "config.yaml": {
                 "format": 1,
-                **kept,
+                **sections,
                 "labels": self.prepared.classes,
                 **({"pairs": True} if self.prepared.pairs else {}),
                 **record_temperature(self.temperature),
@@ -277,17 +279,17 @@ class Labelling(Task):
 
     @property
     def ability(self) -> str:
-        """What the model can say, in a sentence."""
+        """What the model can do, in a sentence for its card."""
         classes = self.prepared.classes
         return f"It knows the labels {', '.join(classes[:20]) + ', ...' * (len(classes) > 20)}."
 
     def card(self) -> str:
-        """What a stranger should know about the model, in a few lines."""
+        """Return the README of a checkpoint."""
         recipe = self.recipe
-        learnt = f"trained with Regard on {len(self.prepared.train):,} texts"
+        origin = f"trained with Regard on {len(self.prepared.train):,} texts"
         return card(
             self.title,
-            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {learnt}.\n\n{self.ability}",
+            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {origin}.\n\n{self.ability}",
             command=self.usage.format(folder="DIRECTORY"),
             code=self.code,
             files=[file.path for file in recipe.data.train],
@@ -295,19 +297,23 @@ class Labelling(Task):
 
 
 def pack_examples(recipe: Any, train: LabelledDataset, tokens: int) -> Packing:
-    """Which texts are in which row; recurrent networks read each on a line of its own, whose padding counts."""
+    """Pack texts into rows; recurrent networks read each on a line of its own, whose padding counts."""
     padded = isinstance(recipe.model, RecurrentEncoderConfig)
     return train.packing(tokens, recipe.training.seed, padded=padded)
 
 
 def _requested_steps(training: TrainingConfig, epoch: int) -> int | None:
-    """The steps that a recipe asks for, if it does."""
+    """Return the number of steps that a recipe names, if it does."""
     if training.epochs is not None:
         return max(1, math.ceil(training.epochs * epoch))
     return training.steps if training.steps != TrainingConfig.steps else None
 
 
 def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
-    """How texts are read where no model to start from says it: as far as the model likes, if nobody named a length."""
-    how, longest = recipe.tokenizer, getattr(recipe.model, "LONGEST", None)
-    return replace(how, longest=longest) if longest and how.longest == TextTokenizerConfig.longest else how
+    """Return how texts are read: up to the length that suits the model, if no length is named."""
+    tokenizer_config, longest = recipe.tokenizer, getattr(recipe.model, "LONGEST", None)
+    return (
+        replace(tokenizer_config, longest=longest)
+        if longest and tokenizer_config.longest == TextTokenizerConfig.longest
+        else tokenizer_config
+    )

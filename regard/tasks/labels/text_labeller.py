@@ -1,4 +1,4 @@
-"""A trained classifier or tagger in use: labels with their probabilities, scores on a file, where it looked."""
+"""Trained models that label texts or words: what all of them share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Self = TypeVar("Self", bound="TextLabeller")
 
 
 class TextLabeller(DirectAnswers):
-    """What a classifier and a tagger in use share."""
+    """Base of trained models that label texts, pairs or words."""
 
     file: ClassVar[type[AnyFile]]
     task: ClassVar[str]
@@ -71,132 +71,146 @@ class TextLabeller(DirectAnswers):
 
     @classmethod
     def load(cls: type[Self], checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Self:
-        """The one a checkpoint directory holds."""
-        known = checkpoint.config
-        kind = cls.pair_class() if known.get("pairs", False) else cls
-        how = config.build(TextTokenizerConfig, read_text_settings(known["tokenizer"]), where="tokenizer")
-        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
-        classes = [str(label) for label in known["labels"]]
+        """Load the model of a checkpoint directory."""
+        settings = checkpoint.config
+        labeller_class = cls.pair_class() if settings.get("pairs", False) else cls
+        tokenizer_config = config.build(
+            TextTokenizerConfig, read_text_settings(settings["tokenizer"]), where="tokenizer"
+        )
+        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), tokenizer_config)
+        classes = [str(label) for label in settings["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        model, temperature = revived(checkpoint, device), read_temperature(known)
-        return kind(model, tokenizer, classes, known["data"], name, temperature, style=known.get("style"))
+        model, temperature = revived(checkpoint, device), read_temperature(settings)
+        return labeller_class(
+            model, tokenizer, classes, settings["data"], name, temperature, style=settings.get("style")
+        )
 
     @classmethod
     def pair_class(cls) -> Any:
-        """What reads pairs instead of texts."""
+        """Return the class for models that read pairs instead of texts."""
         raise ValueError(f"{cls.kind} of pairs is unknown to this version")
 
     def parse(self, text: str) -> Any:
-        """An input is a text, which must not be empty."""
+        """Check that a text is not empty."""
         if not text.strip():
             raise ValueError("one of the texts is empty: there is nothing to label in it")
         return text
 
     def compare_files(self, *paths: str, **changes: Any) -> tuple[LabelledDataset, LabelResults]:
-        """How files are labelled, read as those it was trained on; `changes` are settings of the files."""
+        """Label files, read as those it was trained on, and compare; `changes` are settings of files."""
         check_files(self, paths, "labelled texts")
         return self._compare_files(self._open_files(paths, changes)[0])
 
     def _open_files(self, paths: Sequence[str], changes: Mapping[str, Any]) -> tuple[list[AnyFile], list[str]]:
-        """Files to measure on, and what to say of those laid out otherwise than what it was trained on."""
+        """Return files to measure on, and notes on those with another layout than those it was trained on."""
         layout = TrainedLayout(self.file, self.data, self.classes)
         return layout.open_files(paths, changes)
 
-    def _compare_files(self, read: Sequence[AnyFile]) -> tuple[LabelledDataset, LabelResults]:
-        found = read_examples(read, self.data["names"], reject=0.0)
-        if found.pairs != self.pairs:
+    def _compare_files(self, labelled_files: Sequence[AnyFile]) -> tuple[LabelledDataset, LabelResults]:
+        examples = read_examples(labelled_files, self.data["names"], reject=0.0)
+        if examples.pairs != self.pairs:
             raise ValueError(
-                f"{read[0].path} holds {_describe_inputs(found.pairs)}, and this model reads {_describe_inputs(self.pairs)}"
+                f"{labelled_files[0].path} holds {_describe_inputs(examples.pairs)}, "
+                f"and this model reads {_describe_inputs(self.pairs)}"
             )
-        side = build_dataset(found, self.tokenizer, self.classes, self.style)
-        return side, measure_labels(self.model, side, self.classes, tokens=BATCH_TOKENS)
+        dataset = build_dataset(examples, self.tokenizer, self.classes, self.style)
+        return dataset, measure_labels(self.model, dataset, self.classes, tokens=BATCH_TOKENS)
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
-        """Scores on labelled files; `changes` are settings of the files, such as columns."""
+        """Return scores on labelled files; `changes` are settings of the files, such as columns."""
         check_files(self, paths, "labelled texts")
-        read, notes = self._open_files([str(path) for path in paths], changes)
-        side, found = self._compare_files(read)
-        measured = score_labels(name or self.name, self.task, side, found, self.classes, self.temperature)
-        return replace(measured, notes=[*measured.notes, *notes])
+        labelled_files, notes = self._open_files([str(path) for path in paths], changes)
+        dataset, results = self._compare_files(labelled_files)
+        scores = score_labels(name or self.name, self.task, dataset, results, self.classes, self.temperature)
+        return replace(scores, notes=[*scores.notes, *notes])
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """The device it runs on."""
         return self.runner.device
 
     @property
     def config(self) -> TextModelConfig:
-        """The shape of its model."""
+        """The config of its model."""
         return self.model.config
 
     @torch.no_grad()
     def _probabilities(self, texts: Sequence[EncodedText]) -> list[Float[Tensor, "..."]]:
-        """Of the labels of each list of tokens, or of each of its tokens; texts of a length are read together."""
-        lengths = [len(one.tokens) for one in texts]
+        """Return the probabilities of labels for each text or each of its tokens; texts of a length share a batch."""
+        lengths = [len(text.tokens) for text in texts]
 
         def answer(batch: list[int]) -> Sequence[Tensor]:
-            chances = self._logits([texts[number] for number in batch]).float()
-            chances = chances.div(self.temperature).softmax(-1).cpu()
-            return chances.split([lengths[number] for number in batch]) if self.config.per_token else chances.unbind()
+            probabilities = self._logits([texts[number] for number in batch]).float()
+            probabilities = probabilities.div(self.temperature).softmax(-1).cpu()
+            return (
+                probabilities.split([lengths[number] for number in batch])
+                if self.config.per_token
+                else probabilities.unbind()
+            )
 
         return answer_by_length(lengths, answer, budget=BATCH_TOKENS)
 
     def _logits(self, texts: Sequence[EncodedText]) -> Float[Tensor, "*label classes"]:
-        """Logits of texts that are read together."""
-        tokens = torch.tensor([token for one in texts for token in one.tokens], device=self.device)
-        row = Row.of([len(one.tokens) for one in texts]).to(self.device)
+        """Return the logits of texts that are read in one batch."""
+        tokens = torch.tensor([token for text in texts for token in text.tokens], device=self.device)
+        row = Row.of([len(text.tokens) for text in texts]).to(self.device)
         if not (self.pairs and self.style == "bert"):
             return self.runner(tokens, row)
-        seconds = torch.tensor([one.second_start for one in texts], device=self.device)
-        return self.runner(tokens, row, (row.place >= seconds[row.segment]).long())
+        second_starts = torch.tensor([text.second_start for text in texts], device=self.device)
+        return self.runner(tokens, row, (row.place >= second_starts[row.segment]).long())
 
     @torch.no_grad()
-    def _watch_attention(self, laid: EncodedText) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
-        """Probabilities of one list of tokens, and the weights of every attention by name."""
+    def _watch_attention(self, encoded: EncodedText) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
+        """Return the probabilities of one text, and the weights of every attention by name."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             pool = "" if self.config.per_token else " or model.pool=attention"
             raise ValueError(f"this model has no attention to show: train with model.name=transformer-encoder{pool}")
-        with watch(self.model) as seen:
-            [probabilities] = self._probabilities([laid])
-        return probabilities, {name.removeprefix(READER_PREFIX): seen[name][0].cpu() for name in seen}
+        with watch(self.model) as watched:
+            [probabilities] = self._probabilities([encoded])
+        return probabilities, {name.removeprefix(READER_PREFIX): watched[name][0].cpu() for name in watched}
 
     def _build_trace(
-        self, laid: EncodedText, weights: Mapping[str, Tensor], items: dict[str, list[Item]], facts: dict[str, Any]
+        self, encoded: EncodedText, weights: Mapping[str, Tensor], items: dict[str, list[Item]], facts: dict[str, Any]
     ) -> Trace:
-        """Return an answer with the weights of every attention; that of pooling looks from the label."""
-        looks = [
+        """Return an answer with the weights of every attention; that of pooling is from the label to the tokens."""
+        attentions = [
             Weights(name, LABEL_ITEMS if name == "pool" else "source", "source", values)
             for name, values in weights.items()
         ]
-        facts = {**facts, "read": laid.tokens, "second": laid.second_start}
-        return Trace(self.name, self.task, items, looks, facts, again=self.steps)
+        facts = {**facts, "read": encoded.tokens, "second": encoded.second_start}
+        return Trace(self.name, self.task, items, attentions, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
-        """The vectors of all attentions (or of those named) as the text is read again, and how likely labels are."""
-        laid, chosen = (
+        """Return the vectors inside all attentions, or those named, as the text is read again."""
+        encoded, attention_names = (
             EncodedText(trace.facts["read"], trace.facts["second"]),
-            names or [one.name for one in trace.weights],
+            names or [attention.name for attention in trace.weights],
         )
-        own = {name.removeprefix(READER_PREFIX): name for name, module in self.model.named_modules() if name}
-        found, [probabilities] = inside(
-            self.model, lambda: self._probabilities([laid]), names=[own.get(name, name) for name in chosen]
+        module_names = {name.removeprefix(READER_PREFIX): name for name, module in self.model.named_modules() if name}
+        inside_modules, [probabilities] = inside(
+            self.model,
+            lambda: self._probabilities([encoded]),
+            names=[module_names.get(name, name) for name in attention_names],
         )
-        opened = {
-            name.removeprefix(READER_PREFIX): replace(one, name=name.removeprefix(READER_PREFIX))
-            for name, one in found.items()
+        vectors = {
+            name.removeprefix(READER_PREFIX): replace(attention, name=name.removeprefix(READER_PREFIX))
+            for name, attention in inside_modules.items()
         }
-        return Steps(opened, self._predictions(trace, probabilities), of=LABEL_ITEMS)
+        return Steps(vectors, self._predictions(trace, probabilities), of=LABEL_ITEMS)
 
     def _predictions(self, trace: Trace, probabilities: Float[Tensor, "..."]) -> list[StepPrediction]:
-        """What the labels that were answered were chosen from; none where no attention looks from them."""
-        if not any(one.query == LABEL_ITEMS for one in trace.weights):
+        """Return the likeliest labels; none where no attention is from the label to the tokens."""
+        if not any(attention.query == LABEL_ITEMS for attention in trace.weights):
             return []
         best = probabilities.topk(min(10, len(self.classes)))
-        top = [(self.classes[n], share) for n, share in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+        top = [
+            (self.classes[number], probability)
+            for number, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
         return [StepPrediction(top, *top[0], rank=0)]
 
     def _items(self, tokens: Sequence[int], shown: Sequence[str]) -> list[Item]:
-        """What was read, token by token."""
+        """Return the tokens that were read as items of a trace."""
         if self.tokenizer.closed and shown:  # a letter is to a model of letters what a word is to others
             return [Item(text, word=number) for number, text in enumerate(shown)]
         return traced.tokens(self.tokenizer, tokens)

@@ -94,7 +94,7 @@ def _parse_json_pair(text: str, trained_names: Sequence[str], place: str) -> lis
         list(trained_names) if trained_names and all(trained_name in names for trained_name in trained_names) else []
     )
     chosen_names = chosen_names or (
-        [names[at] for at in usual_places] if usual_places else names if len(names) == 2 else []
+        [names[index] for index in usual_places] if usual_places else names if len(names) == 2 else []
     )
     if len(chosen_names) != 2:
         raise ValueError(f"{place}no pair of texts in {text.strip()[:60]!r}: {PAIR_REMEDY}")

@@ -13,7 +13,7 @@ from regard.data.normalise import Level
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import Kind, UnitsConfig
 
-Item = TypeVar("Thing")
+Item = TypeVar("Item")
 
 WORDS = r"\w+(?:['’]\w+)*|[^\w\s]"  # words and signs
 

@@ -16,7 +16,7 @@ from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 
 
 def load_word_vectors(model: Labeller, tokenizer: Tokenizer, name: str) -> str:
-    """Initialise the embeddings of known words with vectors of a file, scaled like random ones; say how many there were."""
+    """Give known words the vectors of a file, scaled to the deviation of random ones; say how many there were."""
     words, table = vectors.read(name)
     width = model.config.embedding
     if table.shape[1] != width:

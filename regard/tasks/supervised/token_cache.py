@@ -1,17 +1,17 @@
-"""Texts that were tokenised once and cached by content: what a cache entry depends on, and what it says of its files."""
+"""Texts that are tokenised once and cached: what a cache entry depends on, and what data.json says of its files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from regard import config as settings
 from regard.data import cache
 from regard.data.readers import digest
 from regard.data.tokenizers import Tokenizer
+from regard.data.normalise import TextConfig
 
 SIDES = ("train", "valid")
-TokenizerConfig = TypeVar("TokenizerConfig")
 
 
 def digest_files(data_config: Any) -> dict[str, list[str]]:
@@ -25,7 +25,7 @@ def describe_tokenizer(tokenizer_config: Any, parent_tokenizer: Tokenizer | None
     return {"how": settings.plain(tokenizer_config), "known": known}
 
 
-def restore_tokenizer(facts: dict[str, Any], kind: type[TokenizerConfig]) -> Tokenizer:
+def restore_tokenizer(facts: dict[str, Any], kind: type[TextConfig]) -> Tokenizer:
     """Return the tokenizer that a cache entry was made with."""
     return Tokenizer.parse(facts["tokenizer"], settings.build(kind, facts["how"], where="tokenizer"))
 

@@ -119,7 +119,7 @@ def test_answers_that_nobody_gave_are_missed_in_training_only(tmp_path):
     files = written(tmp_path / "a.jsonl", {"question": "Where?", "context": CONTEXT})
     with pytest.raises(ValueError, match="without answers: name them in answers"):
         read_questions(files, 0.0)
-    assert read_questions(files, 0.0, told=False).questions[0].answers is None
+    assert read_questions(files, 0.0, with_answers=False).questions[0].answers is None
 
 
 @pytest.mark.parametrize(

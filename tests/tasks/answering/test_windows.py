@@ -157,7 +157,7 @@ def told(passage, score):
 def test_the_likeliest_span_over_all_windows_is_found_with_its_probability(answer):
     [passage] = reader().encode([question(answer)])
     logits = told(passage, 9.0)
-    found = best_span(logits, passage, most=6)
+    found = best_span(logits, passage, max_length=6)
     assert found.span == passage.answer
     odds = {  # one by one, over all windows and spans
         (window.first_token + one, window.first_token + other): said.first[one] + said.last[other] - said.no_answer
@@ -175,7 +175,7 @@ def test_the_likeliest_span_over_all_windows_is_found_with_its_probability(answe
     assert found.no_answer == pytest.approx(1 / total)
     assert found.loss == pytest.approx(-np.log(found.probability))
     assert (
-        best_span(logits, passage, most=passage.answer[1] - passage.answer[0] or 1).span != passage.answer
+        best_span(logits, passage, max_length=passage.answer[1] - passage.answer[0] or 1).span != passage.answer
         or answer == "Ann"
     )
     assert np.isneginf(span_log_odds(logits, passage, 6)[-1, 1:]).all(), "no span goes beyond the end"
@@ -183,14 +183,14 @@ def test_the_likeliest_span_over_all_windows_is_found_with_its_probability(answe
 
 def test_no_answer_is_the_answer_when_it_is_likelier_than_any_unless_one_is_demanded():
     [passage] = reader().encode([question(None)])
-    found = best_span(told(passage, 0.0), passage, most=4)
+    found = best_span(told(passage, 0.0), passage, max_length=4)
     assert found.span is None
     assert found.probability == found.no_answer
     assert found.loss == pytest.approx(-np.log(found.no_answer))
-    assert best_span(told(passage, 0.0), passage, most=4, always=True).span is not None
+    assert best_span(told(passage, 0.0), passage, max_length=4, always=True).span is not None
     [blank] = reader().encode([Question("who?", "\u200b", (), "here")])
     silent = [WindowLogits([], [], 0.0)]
-    assert best_span(silent, blank, most=4, always=True).span is None
+    assert best_span(silent, blank, max_length=4, always=True).span is None
 
 
 def test_blanks_that_are_tokens_never_begin_or_end_an_answer():
@@ -200,7 +200,7 @@ def test_blanks_that_are_tokens_never_begin_or_end_an_answer():
         spans = passage.located.spans[window.first_token : window.first_token + window.size]
         high = [9.0 if not CONTEXT[begin:end].strip() else 0.0 for begin, end in spans]
         logits.append(WindowLogits(high, high, 0.0))
-    found = best_span(logits, passage, most=9, always=True)
+    found = best_span(logits, passage, max_length=9, always=True)
     begin, end = passage.located.characters(*found.span)
     assert CONTEXT[begin:end].strip() == CONTEXT[begin:end]
 
