@@ -37,6 +37,7 @@ from regard.tasks.supervised.token_cache import (
 )
 
 ARRAYS = ("tokens", "starts", "labels", "second_starts", "question_numbers")
+RULES = ("held", "reject", "window", "stride", "first_occurrence")  # settings that decide what is cached
 MAX_PLACES = 5  # places named of many
 
 
@@ -67,13 +68,7 @@ def prepare(
         "answering": 2,
         "files": {side: [[suffix(file.path) for file in files[side]], digests[side]] for side in SIDES},
         "named": {side: [file.path for file in files[side]] for side in SIDES},  # places are told by name
-        "rules": [
-            data_config.held,
-            data_config.reject,
-            data_config.window,
-            data_config.stride,
-            data_config.first_occurrence,
-        ],
+        "rules": [getattr(data_config, name) for name in RULES],
         **describe_tokenizer(tokenizer_config, parent_tokenizer),
         "style": style,
     }
@@ -89,14 +84,9 @@ def prepare(
     file_reports = {
         side: [QuestionReport(**report) for report in reports] for side, reports in facts["tallies"].items()
     }
+    key = {"answering": 1, "stride": data_config.stride}
     report: dict[str, Any] = {
-        side: report_files(
-            [asdict(file_report) for file_report in reports],
-            digests[side],
-            data_config,
-            answering=1,
-            stride=data_config.stride,
-        )
+        side: report_files([asdict(file_report) for file_report in reports], digests[side], data_config, **key)
         for side, reports in file_reports.items()
     }
     report |= {"vocab": tokenizer.vocab, "questions": {"train": facts["questions"], "valid": len(valid)}}

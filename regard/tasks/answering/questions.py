@@ -76,6 +76,7 @@ def place_first_occurrences(record: Any) -> tuple[Any, bool]:
 
 
 def parse_record(record: Any, place: str, *, with_answers: bool) -> Question:
+    """Return the question in a record, with its answers if asked for; a bad one is refused."""
     if not isinstance(record, Mapping):
         raise Refusal(f"no question but {json.dumps(record)[:MAX_SHOWN]}: give {FORMATS}")
     question, context = (_text_in(record, name) for name in ("question", "context"))

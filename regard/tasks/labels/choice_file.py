@@ -6,14 +6,13 @@ column each, or in a list of JSON. The label names the right one by its number, 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from regard.config.ranges import Column
 from regard.config.resuming import Free
@@ -21,57 +20,18 @@ from regard.config.words import suggest_name
 from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
 from regard.data.normalise import remove_invisible
-from regard.data.readers import SURROGATES, Refusal, clean_text, parse_json_line, records, suffix, value_at
+from regard.data.readers import SURROGATES, Refusal, clean_text, parse_json_line, records, suffix
 from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import detect_format, is_json, parse_object, read_objects, read_rows
+from regard.tasks.labels.choice_columns import LETTERS, ChoiceColumns, ColumnName, Record, lookup_column, usual_columns
 from regard.tasks.labels.examples import Example
 from regard.tasks.labels.xml_records import read_xml_records
 
 QUESTION_REMEDY = (
     'write "what is given | one answer | another", with tabs or bars, or {"premise": "...", "choices": [...]}'
 )
-GIVEN_COLUMNS = (
-    *("article", "passage", "context", "ctx", "story", "premise", "p", "startphrase", "sentence", "goal", "prompt"),
-    *("question", "question_stem", "stem", "asks-for"),
-)
-"""What columns are called that hold what is given, in the order in which they are joined."""
-STORY_COLUMN = re.compile(r"inputsentence\d+", re.IGNORECASE)  # Story Cloze has a column for each sentence
-LIST_COLUMNS = ("choices", "endings", "options", "answers", "alternatives", "candidates")
-NUMBERED_COLUMN = re.compile(
-    r"(choice|ending|option|answer|alternative|candidate|solution|sol|randomfifthsentencequiz)[ _-]?(\d+|[a-h])"
-    r"|(a)(\d+)|()([a-h])",
-    re.IGNORECASE,
-)
-LABEL_COLUMNS = (
-    "label",
-    "answer",
-    "answerkey",
-    "answerrightending",
-    "most-plausible-alternative",
-    "gold",
-    "gold_label",
-)
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Numbering = Literal["zero", "one", "letters", "texts"]
-ColumnName = str | int
-Record = Mapping[Any, Any]
 Question = tuple[str, ...]  # what is given, then the choices
-
-
-class ChoiceColumns(NamedTuple):
-    """The columns of a record that hold what is given, the choices and the label: by name, or by number in a table."""
-
-    given: tuple[ColumnName, ...]
-    choices: tuple[ColumnName, ...]
-    label: ColumnName | None
-
-    @property
-    def note(self) -> str:
-        """The columns, in words."""
-        choices = (
-            f"choices are {_join_names(self.choices)}" if len(self.choices) > 1 else f"choices are in {self.choices[0]}"
-        )
-        return f"given is {_join_names(self.given)}, {choices}, label is {self.label}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +184,7 @@ class ChoiceFile(SourceFile):
         record = self.first_values
         record_names = [name for name in record if isinstance(name, str)]
         for column in (*self.given, *self.choices, *((self.label,) if labelled and self.label is not None else ())):
-            if record and _lookup(record, column) is None:
+            if record and lookup_column(record, column) is None:
                 remedy = "name others in given, choices and label"
                 raise ValueError(
                     f"{self.path} has no column {column!r}{suggest_name(str(column), record_names)}: {remedy}"
@@ -242,45 +202,10 @@ class ChoiceFile(SourceFile):
         return columns
 
 
-def usual_columns(record: Record) -> ChoiceColumns:
-    """Return the columns of a record that are called as usual; none where there are no such."""
-    names = [name for name in record if isinstance(name, str)]
-    by_lower_name = {name.lower(): name for name in names}
-    story_columns = tuple(name for name in names if STORY_COLUMN.fullmatch(name))
-    given_columns = tuple(
-        by_lower_name[name]
-        for name in GIVEN_COLUMNS
-        if name in by_lower_name and isinstance(record[by_lower_name[name]], str)
-    )
-    label_column = next((by_lower_name[name] for name in LABEL_COLUMNS if name in by_lower_name), None)
-    return ChoiceColumns(
-        story_columns or given_columns,
-        _find_choice_columns(record, [name for name in names if name != label_column]),
-        label_column,
-    )
-
-
-def _find_choice_columns(record: Record, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of choices: a list, or numbered columns in the order of their numbers."""
-    for name in (candidate for candidate in names if candidate.lower() in LIST_COLUMNS):
-        if isinstance(record[name], list) or str(record[name]).startswith("["):
-            return (name,)
-        if isinstance(value_at(record, f"{name}.text"), list):
-            return (f"{name}.text",)
-    groups: dict[str, list[tuple[int, str]]] = {}
-    for name in names:
-        if match := NUMBERED_COLUMN.fullmatch(name):
-            stem, number = (part for part in match.groups() if part is not None)
-            rank = int(number) if number.isdigit() else LETTERS.index(number.upper())
-            groups.setdefault(stem.lower(), []).append((rank, name))
-    largest_group = max(groups.values(), key=len, default=[])
-    return tuple(name for _, name in sorted(largest_group)) if len(largest_group) > 1 else ()
-
-
 def extract_question(record: Record, columns: ChoiceColumns) -> Question:
     """Return what is given in a record, and its choices, none of them empty."""
     texts = [_text_in(record, name).strip() for name in columns.given]
-    choice_list = _parse_list(_lookup(record, columns.choices[0])) if len(columns.choices) == 1 else None
+    choice_list = _parse_list(lookup_column(record, columns.choices[0])) if len(columns.choices) == 1 else None
     if choice_list is None:
         choices = [_text_in(record, name) for name in columns.choices]
     else:
@@ -359,27 +284,21 @@ def settings_for_file(settings: Mapping[str, Any], path: str) -> dict[str, Any]:
     other_settings = {name: value for name, value in settings.items() if name not in names}
     record = ChoiceFile(path=path, **other_settings).first_values
     trained_columns = (*settings["given"], *settings["choices"], settings["label"])
-    return dict(settings) if all(_lookup(record, column) is not None for column in trained_columns) else other_settings
+    return (
+        dict(settings)
+        if all(lookup_column(record, column) is not None for column in trained_columns)
+        else other_settings
+    )
 
 
 def _known_or_usual_columns(record: Record, trained_columns: ChoiceColumns) -> ChoiceColumns:
     """Return the columns named as in training where a record has them, or else as usual."""
     usual = usual_columns(record)
     given_columns, choice_columns = (
-        names if all(_lookup(record, name) is not None for name in names) else ()
+        names if all(lookup_column(record, name) is not None for name in names) else ()
         for names in (trained_columns.given, trained_columns.choices)
     )
     return ChoiceColumns(given_columns or usual.given, choice_columns or usual.choices, None)
-
-
-def _join_names(names: Sequence[ColumnName]) -> str:
-    *others, last = map(str, names)
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _lookup(record: Record, name: ColumnName) -> Any:
-    """Return the value of a column, by its name or number; None where there is none."""
-    return record.get(name) if isinstance(name, int) else value_at(record, name)
 
 
 def _parse_list(value: Any) -> Any:
@@ -388,14 +307,14 @@ def _parse_list(value: Any) -> Any:
 
 
 def _text_in(record: Record, name: ColumnName) -> str:
-    text = _as_text(_lookup(record, name))
+    text = _as_text(lookup_column(record, name))
     if text is None:
         raise Refusal(f"without a text named {name}")
     return text
 
 
 def _label_in(record: Record, name: ColumnName | None) -> str:
-    label = None if name is None else _as_text(_lookup(record, name))
+    label = None if name is None else _as_text(lookup_column(record, name))
     if label is None or not label.strip():
         raise Refusal(f"without a label named {name}")
     return clean_text(label).removesuffix(".0")

@@ -19,9 +19,9 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import QUESTION, InputKind, Inputs, check_files, list_inputs
+from regard.tasks.labels.choice_columns import ChoiceColumns
 from regard.tasks.labels.choice_file import (
     QUESTION_REMEDY,
-    ChoiceColumns,
     ChoiceFile,
     Question,
     pair_with_choices,

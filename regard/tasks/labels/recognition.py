@@ -8,7 +8,8 @@ from typing import Any
 
 from regard.data.column_names import DEGREES, LABELS, VERDICTS, find_name, find_names, find_pair
 from regard.data.glimpse import Column, Glimpse
-from regard.tasks.labels.choice_file import ChoiceFile, usual_columns
+from regard.tasks.labels.choice_columns import usual_columns
+from regard.tasks.labels.choice_file import ChoiceFile
 from regard.tasks.labels.tagged_file import WORD_FILE_SUFFIXES
 from regard.training.task import LIKELY, NAMED, POSSIBLE, SURE, Claim, Given, data_section
 

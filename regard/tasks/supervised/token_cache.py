@@ -7,9 +7,9 @@ from typing import Any
 
 from regard import config as settings
 from regard.data import cache
+from regard.data.normalise import TextConfig
 from regard.data.readers import digest
 from regard.data.tokenizers import Tokenizer
-from regard.data.normalise import TextConfig
 
 SIDES = ("train", "valid")
 

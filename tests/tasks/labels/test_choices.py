@@ -12,7 +12,8 @@ from regard import models, recipe
 from regard.data.line_report import LineReport
 from regard.interop.bert import Bert
 from regard.models.reader import BERTEncoderConfig
-from regard.tasks.labels.choice_file import ChoiceColumns, ChoiceFile, parse_question
+from regard.tasks.labels.choice_columns import ChoiceColumns
+from regard.tasks.labels.choice_file import ChoiceFile, parse_question
 from regard.tasks.labels.choice_file import read_questions as questions_of
 from regard.tasks.labels.examples import Example, LabelledExamples
 from regard.tasks.labels.files import ChoicesConfig, read_examples
