@@ -186,7 +186,7 @@ class Answerer(TextLabeller):
         questions = question_set.questions
         passages = list(self.encoder.encode(questions))
         spans = self.best_spans(passages, answer=answer, always=always)
-        answers = [make_reply(*passage_and_span).answer or "" for passage_and_span in zip(passages, spans, strict=True)]
+        answers = [make_reply(passage, span).answer or "" for passage, span in zip(passages, spans, strict=True)]
         scores = score_replies(name or self.name, self.task, questions, answers, [span.loss for span in spans])
         return replace(
             scores, notes=[*scores.notes, *(note for report in question_set.reports for note in report.notes)]
@@ -218,16 +218,11 @@ class Answerer(TextLabeller):
         [logits_of_windows] = self._window_logits([passage])
         odds = list[float]()
         for window, logits in zip(passage.windows, logits_of_windows, strict=True):
-            first_in_window, last_in_window, is_inside = (
-                first - window.first_token,
-                last - window.first_token,
-                window.contains((first, last)),
-            )
-            odds.append(
-                logits.first[first_in_window] + logits.last[last_in_window] - logits.no_answer
-                if is_inside
-                else -math.inf
-            )
+            if window.contains((first, last)):
+                scores = logits.first[first - window.first_token], logits.last[last - window.first_token]
+                odds.append(sum(scores) - logits.no_answer)
+            else:
+                odds.append(-math.inf)
         return max(range(len(odds)), key=odds.__getitem__)
 
     @torch.no_grad()

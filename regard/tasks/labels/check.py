@@ -77,7 +77,7 @@ class Report:
             "kept": self.kept,
             "lengths": {unit: lengths.plain() for unit, lengths in self.lengths.items()},
             "longest": [{"characters": length, "place": place} for length, place in self.longest],
-            **{name: {"count": lengths.count, "places": lengths.places} for name, lengths in findings.items()},
+            **{name: {"count": finding.count, "places": finding.places} for name, finding in findings.items()},
         }
 
     def lines(self) -> list[tuple[str, str]]:

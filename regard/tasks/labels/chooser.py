@@ -146,18 +146,15 @@ class Chooser(TextLabeller):
             if len(question) < 3:
                 raise ValueError(f"{question!r} has fewer than two answers to choose from: {QUESTION_REMEDY}")
         encoded_questions = [self._encode(question) for question in question_list]
-        lengths = [
-            sum(len(encoded_answer.tokens) for encoded_answer in encoded_answers)
-            for encoded_answers in encoded_questions
-        ]
-        answers = answer_by_length(
-            lengths,
-            lambda batch: self._choice_probabilities([encoded_questions[number] for number in batch]),
-            budget=BATCH_TOKENS,
-        )
+        lengths = [sum(len(answer.tokens) for answer in answers) for answers in encoded_questions]
+
+        def score_batch(batch: list[int]) -> list[list[float]]:
+            return self._choice_probabilities([encoded_questions[number] for number in batch])
+
+        probabilities = answer_by_length(lengths, score_batch, budget=BATCH_TOKENS)
         return [
-            Choice(question[0], question[1:], tuple(encoded_answer))
-            for question, encoded_answer in zip(question_list, answers, strict=True)
+            Choice(premise, tuple(answers), tuple(chances))
+            for (premise, *answers), chances in zip(question_list, probabilities, strict=True)
         ]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
@@ -165,7 +162,7 @@ class Chooser(TextLabeller):
         check_files(self, paths, "questions with choices")
         trained_settings = self.data["file"]
         settings = [{**settings_for_file(trained_settings, str(path)), **changes, "path": str(path)} for path in paths]
-        question_files = [config.build(self.file, file_setting, where="file") for file_setting in settings]
+        question_files = [config.build(self.file, file_settings, where="file") for file_settings in settings]
         examples = read_examples(question_files, {}, reject=0.0)
         classes = label_names(examples)
         dataset = build_dataset(examples, self.tokenizer, classes, self.style)
@@ -202,24 +199,16 @@ class Chooser(TextLabeller):
 
     def _choice_probabilities(self, questions: Sequence[Sequence[EncodedText]]) -> list[list[float]]:
         """Return the probabilities of the answers to questions that are read in one batch."""
-        logits: Float[Tensor, "answer 1"] = self._logits(
-            [encoded_answer for encoded_answers in questions for encoded_answer in encoded_answers]
-        )
-        logits_of_questions = (
-            logits[:, 0]
-            .float()
-            .div(self.temperature)
-            .cpu()
-            .split([len(encoded_answers) for encoded_answers in questions])
-        )
-        return [scores.softmax(0).tolist() for scores in logits_of_questions]
+        logits: Float[Tensor, "answer 1"] = self._logits([answer for answers in questions for answer in answers])
+        scores = logits[:, 0].float().div(self.temperature).cpu()
+        return [part.softmax(0).tolist() for part in scores.split([len(answers) for answers in questions])]
 
 
 def score_choices(name: str, task: str, dataset: LabelledDataset, results: LabelResults, temperature: float) -> Scores:
     """Return accuracy beside chance, calibration, and whether some positions are preferred."""
     answers = [int(answer[0]) for answer in results.answers]
     truth = [int(label) for label in dataset.labels]
-    is_right = [float(label_scores == other) for label_scores, other in zip(answers, truth, strict=True)]
+    is_right = [float(answer == label) for answer, label in zip(answers, truth, strict=True)]
     examples = [
         Judged(
             number + 1,
@@ -251,7 +240,7 @@ def score_choices(name: str, task: str, dataset: LabelledDataset, results: Label
     return Scores(
         name,
         task,
-        {"accuracy, %": mean_statistics([100 * worth for worth in is_right])},
+        {"accuracy, %": mean_statistics([100 * right for right in is_right])},
         examples,
         measures=measures,
         tables=[Table("By place", ("answer", "right", "chosen", "precision", "recall"), rows)],

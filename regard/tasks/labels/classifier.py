@@ -65,11 +65,7 @@ class Classifier(TextLabeller):
     def classify(self, texts: Any) -> list[TextPrediction]:
         """Return the label of each text, or of each pair."""
         text_list = list_inputs(texts, self.input_kind, verb=self.verb)
-        probabilities_of_texts = self._probabilities(self._encode(text_list))
-        return [
-            self._predict(text, probabilities)
-            for text, probabilities in zip(text_list, probabilities_of_texts, strict=True)
-        ]
+        return list(map(self._predict, text_list, self._probabilities(self._encode(text_list))))
 
     def look(self, text: Any) -> Trace:
         """Classify a text and keep the weights of all attentions."""

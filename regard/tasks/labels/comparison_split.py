@@ -71,7 +71,7 @@ class ComparisonSplit:
         return Scores(
             name,
             task,
-            {"accuracy, %": mean_statistics([100 * truth for truth in correct])},
+            {"accuracy, %": mean_statistics([100 * is_right for is_right in correct])},
             examples,
             unit="text",
             counted="accuracy",

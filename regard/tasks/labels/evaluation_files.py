@@ -93,30 +93,27 @@ class TrainedLayout:
         if not texts and trained is None:
             return file, []  # nothing is known, so that its layout is recognised
         sample = TableSample.of(file)
-        columns_by_name = _find_numbers(sample.first, texts), _find_numbers(sample.first, [label] if label else ())
-        if (
-            columns_by_name[0]
-            and columns_by_name[1]
-            and len({*columns_by_name[0], *columns_by_name[1]}) == len(texts) + 1
-        ):
-            return _with_columns(file, sample, (*columns_by_name[0], *columns_by_name[1]), heading=True), []
-        label_column = columns_by_name[1][0] if columns_by_name[1] else self._find_label(sample, trained)
+        named_texts = _find_numbers(sample.first, texts)
+        named_label = _find_numbers(sample.first, [label] if label else ())
+        if named_texts and named_label and len({*named_texts, *named_label}) == len(texts) + 1:
+            return _with_columns(file, sample, (*named_texts, *named_label), heading=True), []
+        label_column = named_label[0] if named_label else self._find_label(sample, trained)
         if label_column is None:
             return self._keep_trained_columns(file, sample, trained)
-        heading = bool(columns_by_name[0] or columns_by_name[1]) or (
+        heading = bool(named_texts or named_label) or (
             not self._is_label(sample.first[label_column - 1]) and sample.starts_with_names(label_column)
         )
         num_texts = len(trained) - 1 if trained else len(texts) or 1
         word_columns = [
             number for number in range(1, len(sample.first) + 1) if number != label_column and sample.has_words(number)
         ]
-        text_columns = columns_by_name[0] or (
+        text_columns = named_texts or (
             tuple(word_columns) if len(word_columns) == num_texts else self._find_texts(sample, heading, trained)
         )
         if not text_columns or label_column in text_columns or len(text_columns) != num_texts:
             raise ValueError(_explain_unclear_columns(file.path, sample if heading else None, texts))
         columns = (*text_columns, label_column)
-        if columns == trained and (columns_by_name[0] or not (texts or heading)):
+        if columns == trained and (named_texts or not (texts or heading)):
             return _with_columns(file, sample, columns, heading=heading), []
         description = LabelledColumns(sample.form, sample.first if heading else (), columns).roles
         difference = (
@@ -165,13 +162,12 @@ class TrainedLayout:
             return trained_columns
         pair = find_pair(sample.first) if len(trained_columns) == 2 else None
         text_place = find_name(sample.first, TEXTS) if len(trained_columns) < 2 else None
-        usual_columns = tuple(usual_place + 1 for usual_place in (pair or (text_place,)) if usual_place is not None)
+        usual_columns = tuple(place + 1 for place in (pair or (text_place,)) if place is not None)
         if read_column_names(self.data)[0] or max(trained_columns, default=0) > len(sample.first):
             return usual_columns  # the names of training are not there, and without them numbers say nothing
         return (
             trained_columns
-            if not usual_columns
-            or all(sample.first[before_number - 1].lower() in TEXTS for before_number in trained_columns)
+            if not usual_columns or all(sample.first[number - 1].lower() in TEXTS for number in trained_columns)
             else usual_columns
         )
 

@@ -95,16 +95,11 @@ class Rater(TextLabeller):
         encoded_pairs = [self._encode(pair) for pair in pair_list]
 
         def rate_batch(batch: list[int]) -> list[float]:
-            return sum_readings(
-                self._logits([encoded_order for number in batch for encoded_order in encoded_pairs[number]]),
-                len(encoded_pairs[0]),
-            ).tolist()
+            logits = self._logits([order for number in batch for order in encoded_pairs[number]])
+            return sum_readings(logits, len(encoded_pairs[0])).tolist()
 
-        scores = answer_by_length(
-            [sum(len(encoded_order.tokens) for encoded_order in encoded_orders) for encoded_orders in encoded_pairs],
-            rate_batch,
-            budget=BATCH_TOKENS,
-        )
+        lengths = [sum(len(order.tokens) for order in orders) for orders in encoded_pairs]
+        scores = answer_by_length(lengths, rate_batch, budget=BATCH_TOKENS)
         return [
             Rating(pair, score * self.scale[1] + self.scale[0]) for pair, score in zip(pair_list, scores, strict=True)
         ]
@@ -113,13 +108,12 @@ class Rater(TextLabeller):
         """Return correlations with the ratings of files; `changes` are settings of the files, such as columns."""
         check_files(self, paths, "rated pairs of texts")
         rated_files, notes = TrainedLayout(self.file, self.data).open_files(paths, changes)
-        dataset = build_dataset(
-            read_examples(rated_files, self.data["names"], reject=0.0), self.tokenizer, [], self.style
-        )
+        examples = read_examples(rated_files, self.data["names"], reject=0.0)
+        dataset = build_dataset(examples, self.tokenizer, [], self.style)
         ratings = rate_pairs(self.model, dataset, self.scale, tokens=BATCH_TOKENS)
         true_ratings = np.asarray(dataset.labels, np.float64)
         errors = np.abs(ratings - true_ratings)
-        examples = [
+        judged = [
             Judged(
                 number + 1, " | ".join(texts)[:MAX_SHOWN_CHARACTERS], f"{true_rating:g}", f"{rating:.3g}", float(error)
             )
@@ -135,7 +129,7 @@ class Rater(TextLabeller):
                 "Spearman": spearman(ratings, true_ratings),
                 "mean error": mean_statistics(errors, lower=True),
             },
-            examples,
+            judged,
             details=rating_metrics(ratings, true_ratings, self.scale),
             notes=notes,
             unit="pair",

@@ -21,12 +21,12 @@ CONLLU_COLUMNS = 10  # columns of CoNLL-U, whose second is the word and whose fo
 def recognise_labelled_texts(inputs: Given) -> Claim | None:
     """Recognise texts with a label in each line; files declared as labelled may hold the texts of one label each."""
     glimpses = [Glimpse.at(name, declared=inputs.is_declared) for name in inputs.files]
-    if inputs.is_declared and len(glimpses) > 1 and all(look.is_plain for look in glimpses):
+    if inputs.is_declared and len(glimpses) > 1 and all(glimpse.is_plain for glimpse in glimpses):
         description = "each file's name being the label of its lines"
-        guesses = [({"label": _file_stem(look.name)}, description, SURE) for look in glimpses]
+        guesses = [({"label": _file_stem(glimpse.name)}, description, SURE) for glimpse in glimpses]
         valid_files = [{"path": name, "label": _file_stem(name)} for name in inputs.valid]
         return _make_claim(inputs, guesses, "labelled texts, {}: training a classifier", valid_files)
-    guesses_by_content: list[LayoutGuess | None] = [_guess_labelled(look) for look in glimpses]
+    guesses_by_content: list[LayoutGuess | None] = [_guess_labelled(glimpse) for glimpse in glimpses]
     valid: list[dict[str, Any]] | None = None
     if glimpses and (first_guess := guesses_by_content[0]) is not None:
         first_glimpse, first_settings = glimpses[0], first_guess[0]
@@ -97,10 +97,9 @@ def _validation_file(
     if settings_by_name is not None or first_glimpse.is_json or glimpse.is_json:
         return {"path": name, **(first_settings if settings_by_name is None else settings_by_name)}
     guess = _guess_labelled(glimpse) if glimpse.heading else None
-    return {
-        "path": name,
-        **({key: value for key, value in first_settings.items() if key != "heading"} if guess is None else guess[0]),
-    }
+    if guess is not None:
+        return {"path": name, **guess[0]}
+    return {"path": name, **{key: value for key, value in first_settings.items() if key != "heading"}}
 
 
 def _file_stem(name: str) -> str:
@@ -120,11 +119,9 @@ def _guess_questions(glimpse: Glimpse) -> LayoutGuess | None:
 def _first_record(glimpse: Glimpse) -> dict[str, Any]:
     """Return the first record of a file that has names for its columns."""
     names, columns = _named_columns(glimpse)
-    return (
-        dict(glimpse.records[0])
-        if glimpse.is_json and names
-        else {name: column.cells[0] for name, column in zip(names, columns, strict=True)}
-    )
+    if glimpse.is_json and names:
+        return dict(glimpse.records[0])
+    return {name: column.cells[0] for name, column in zip(names, columns, strict=True)}
 
 
 def _guess_labelled(glimpse: Glimpse) -> LayoutGuess | None:
@@ -166,11 +163,8 @@ def _named_columns(glimpse: Glimpse) -> tuple[list[str], list[Column]]:
     """Return the columns of a file that has names for them."""
     if not glimpse.is_json:
         return (glimpse.heading or [], glimpse.columns if glimpse.heading else [])
-    names = (
-        [name for name in glimpse.records[0] if all(name in record for record in glimpse.records)]
-        if glimpse.records
-        else []
-    )
+    first_record = glimpse.records[0] if glimpse.records else {}
+    names = [name for name in first_record if all(name in record for record in glimpse.records)]
     return names, [Column(tuple(str(record[name]) for record in glimpse.records)) for name in names]
 
 

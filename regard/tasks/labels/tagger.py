@@ -33,7 +33,7 @@ class TaggedSentence:
 
     def plain(self) -> dict[str, Any]:
         """Return the sentence as JSON."""
-        rounded = [round(chance, 6) for chance in self.probabilities]
+        rounded = [round(probability, 6) for probability in self.probabilities]
         return {"words": self.words, "tags": self.tags, "probabilities": rounded}
 
 
@@ -63,11 +63,8 @@ class Tagger(TextLabeller):
             self.split_words(sentence) if isinstance(sentence, str) else list(sentence) for sentence in sentence_list
         ]
         chunks_of_sentences = encode_sentences(self.tokenizer, words_of_sentences, self.format)
-        probabilities = iter(
-            self._probabilities(
-                [EncodedText(tokens, len(tokens)) for chunks in chunks_of_sentences for _, tokens in chunks]
-            )
-        )
+        encoded = [EncodedText(tokens, len(tokens)) for chunks in chunks_of_sentences for _, tokens in chunks]
+        probabilities = iter(self._probabilities(encoded))
         return [
             self._read_tags(words, [(positions, next(probabilities)) for positions, _ in chunks])
             for words, chunks in zip(words_of_sentences, chunks_of_sentences, strict=True)
@@ -94,7 +91,7 @@ class Tagger(TextLabeller):
         return self._build_trace(EncodedText(tokens, len(tokens)), weights, items, facts)
 
     def _read_tags(self, words: list[str], chunks: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> TaggedSentence:
-        rows = [probabilities[last] for positions, probabilities in chunks for _, last in positions]
+        rows = [probabilities[position] for positions, probabilities in chunks for _, position in positions]
         best = [int(row.argmax()) for row in rows]
         return TaggedSentence(
             words, [self.classes[n] for n in best], [float(row[n]) for row, n in zip(rows, best, strict=True)]

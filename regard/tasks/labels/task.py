@@ -160,9 +160,8 @@ class Labelling(Task):
         is_fine_tuning = not prepared.fresh and hasattr(model, "TUNED")
         rate = model.TUNED * recipe.tuning.stronger if is_fine_tuning else model.RATE
         min_steps = MIN_TUNING_STEPS if is_fine_tuning else MIN_STEPS
-        steps = _requested_steps(recipe.training, steps_per_epoch) or max(
-            getattr(model, "EPOCHS", DEFAULT_EPOCHS) * steps_per_epoch, min_steps
-        )
+        epochs = getattr(model, "EPOCHS", DEFAULT_EPOCHS)
+        steps = _requested_steps(recipe.training, steps_per_epoch) or max(epochs * steps_per_epoch, min_steps)
         return {
             "data": {"tokens": tokens},
             "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < LARGE_DATASET else {})},
@@ -302,18 +301,16 @@ def pack_examples(recipe: Any, train: LabelledDataset, tokens: int) -> Packing:
     return train.packing(tokens, recipe.training.seed, padded=padded)
 
 
-def _requested_steps(training: TrainingConfig, epoch: int) -> int | None:
+def _requested_steps(training: TrainingConfig, steps_per_epoch: int) -> int | None:
     """Return the number of steps that a recipe names, if it does."""
     if training.epochs is not None:
-        return max(1, math.ceil(training.epochs * epoch))
+        return max(1, math.ceil(training.epochs * steps_per_epoch))
     return training.steps if training.steps != TrainingConfig.steps else None
 
 
 def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
     """Return how texts are read: up to the length that suits the model, if no length is named."""
     tokenizer_config, longest = recipe.tokenizer, getattr(recipe.model, "LONGEST", None)
-    return (
-        replace(tokenizer_config, longest=longest)
-        if longest and tokenizer_config.longest == TextTokenizerConfig.longest
-        else tokenizer_config
-    )
+    if longest and tokenizer_config.longest == TextTokenizerConfig.longest:
+        return replace(tokenizer_config, longest=longest)
+    return tokenizer_config

@@ -103,8 +103,7 @@ class TextLabeller(DirectAnswers):
 
     def _open_files(self, paths: Sequence[str], changes: Mapping[str, Any]) -> tuple[list[AnyFile], list[str]]:
         """Return files to measure on, and notes on those with another layout than those it was trained on."""
-        layout = TrainedLayout(self.file, self.data, self.classes)
-        return layout.open_files(paths, changes)
+        return TrainedLayout(self.file, self.data, self.classes).open_files(paths, changes)
 
     def _compare_files(self, labelled_files: Sequence[AnyFile]) -> tuple[LabelledDataset, LabelResults]:
         examples = read_examples(labelled_files, self.data["names"], reject=0.0)
@@ -142,11 +141,9 @@ class TextLabeller(DirectAnswers):
         def answer(batch: list[int]) -> Sequence[Tensor]:
             probabilities = self._logits([texts[number] for number in batch]).float()
             probabilities = probabilities.div(self.temperature).softmax(-1).cpu()
-            return (
-                probabilities.split([lengths[number] for number in batch])
-                if self.config.per_token
-                else probabilities.unbind()
-            )
+            if self.config.per_token:
+                return probabilities.split([lengths[number] for number in batch])
+            return probabilities.unbind()
 
         return answer_by_length(lengths, answer, budget=BATCH_TOKENS)
 
@@ -182,10 +179,8 @@ class TextLabeller(DirectAnswers):
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """Return the vectors inside all attentions, or those named, as the text is read again."""
-        encoded, attention_names = (
-            EncodedText(trace.facts["read"], trace.facts["second"]),
-            names or [attention.name for attention in trace.weights],
-        )
+        encoded = EncodedText(trace.facts["read"], trace.facts["second"])
+        attention_names = names or [attention.name for attention in trace.weights]
         module_names = {name.removeprefix(READER_PREFIX): name for name, module in self.model.named_modules() if name}
         inside_modules, [probabilities] = inside(
             self.model,
