@@ -16,8 +16,7 @@ from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.embedding.few import FewConfig
 from regard.tasks.embedding.linear import fit
-from regard.tasks.labels import files
-from regard.tasks.labels.files import LabelledFile
+from regard.tasks.labels.files import LabelledFile, read_examples
 
 
 def main() -> None:
@@ -61,8 +60,8 @@ def main() -> None:
 def read(name: str) -> list[tuple[str, str]]:
     """Texts with their labels."""
     file = config.build(LabelledFile, {"path": name}, where="file")
-    examples = files.read([file], {}, reject=0.01).examples
-    return [(example.words[0], str(example.labels[0])) for example in examples]
+    examples = read_examples([file], {}, reject=0.01).examples
+    return [(example.texts[0], str(example.labels[0])) for example in examples]
 
 
 def drawn(train: list[tuple[str, str]], classes: list[str], each: int, seed: int) -> list[tuple[str, str]]:

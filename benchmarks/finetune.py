@@ -29,8 +29,7 @@ import regard
 from regard import config
 from regard.metrics.labels import judge
 from regard.metrics.significance import Statistics
-from regard.tasks.labels import files
-from regard.tasks.labels.files import LabelledFile
+from regard.tasks.labels.files import LabelledFile, read_examples
 
 WARM = 0.06  # share of the steps in which the rate rises
 STRONGER = 20  # times the rate, where little learns
@@ -57,7 +56,7 @@ def main() -> None:
     found: dict[str, Any] = {"epochs": asked.epochs, "batch": asked.batch, "rate": asked.rate, "runs": {}}
     runs = found["runs"]
     for seed in asked.seeds:
-        for way in asked.ways:
+        for way in asked.sequences_per_example:
             runs.setdefault(way, []).append(told(way, seed, ours(asked, sides, way, seed)))
         if not asked.no_peer:
             runs.setdefault("transformers", []).append(told("transformers", seed, theirs(asked, sides, seed)))
@@ -69,7 +68,7 @@ def main() -> None:
 def read(path: Path) -> list[Example]:
     """Texts, or pairs of them, with their labels."""
     file = config.build(LabelledFile, {"path": str(path)}, where="file")
-    return [(each.words, str(each.labels[0])) for each in files.read([file], {}, reject=0.01).examples]
+    return [(each.texts, str(each.labels[0])) for each in read_examples([file], {}, reject=0.01).examples]
 
 
 def ours(asked: argparse.Namespace, sides: dict[str, list[Example]], way: str, seed: int) -> dict[str, float]:

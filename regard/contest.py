@@ -184,11 +184,11 @@ def contest(
         find_path(name)  # before anything is trained
     folder = Path(out) if out is not None else runs.find_vacant_folder(recipe.RUNS / order.name, resume=resume)
     division = task.divide(resolved.data, TEST_SHARE)
-    _claim(folder, division.mark, resume=resume, overwrite=overwrite)
-    data = division.write(folder / "data")
+    _claim(folder, division.fingerprint, resume=resume, overwrite=overwrite)
+    data = division.write_files(folder / "data")
     runs_of_contest = _Runs(folder, order.settings, resolved.task, data, division, command=tuple(command), quiet=quiet)
     entries = [
-        Entry(COMMONEST, division.judged(COMMONEST, resolved.task, [division.commonest] * len(division.held)), 0.0)
+        Entry(COMMONEST, division.score(COMMONEST, resolved.task, [division.majority_label] * len(division.test)), 0.0)
     ]
     entries.append(runs_of_contest.entry(LINEAR, {"model": {"name": "linear"}, "tokenizer": {"kind": "words"}}))
     before = runs_of_contest.pretrain(unlabelled)
@@ -223,7 +223,7 @@ class _Runs:
         face = recipe.load(best, device=self.settings.get("training", {}).get("device", "auto"))
         answers = [str(answer.label) for answer in face.answer(self.division.inputs)]
         spent = self.seconds(name) + more + time.monotonic() - began
-        return Entry(name, self.division.judged(name, self.task, answers), spent, best)
+        return Entry(name, self.division.score(name, self.task, answers), spent, best)
 
     def pretrain(self, unlabelled: Sequence[str]) -> Path:
         """Pre-train a BERT on all training text; held-out texts are not among it, wherever they come from."""

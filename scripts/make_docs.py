@@ -17,8 +17,8 @@ from regard.tasks import TASKS
 from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.graphs.task import NodeRecipe
-from regard.tasks.labels.choosing import ChoiceRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
+from regard.tasks.labels.multiple_choice import ChoiceRecipe
 from regard.tasks.labels.similarity import SimilarityRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.memory.task import MemoryRecipe

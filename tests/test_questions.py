@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.tasks.answering.files import Marked, QuestionFile, read
+from regard.tasks.answering.files import QuestionFile, read_questions
+from regard.tasks.answering.questions import AnswerSpan
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 REVIEW = "The spice is nice , and I 'm  full.  Go there again ANSWERNOTFOUND"
@@ -41,10 +42,10 @@ def test_all_answers_to_a_question_are_in_one_line_where_they_stand(tmp_path, mo
         "food.test: 3 questions; 1 answers and 0 questions left out",
         "food.train: 1 questions; 0 answers and 1 questions left out",
     ]
-    one, other, _ = read([QuestionFile(path=str(tmp_path / "out" / "food.test.jsonl.gz"))], 0.0).questions
-    assert one.answers == (Marked("spice is nice", 4), Marked("", 0))
+    one, other, _ = read_questions([QuestionFile(path=str(tmp_path / "out" / "food.test.jsonl.gz"))], 0.0).questions
+    assert one.answers == (AnswerSpan("spice is nice", 4), AnswerSpan("", 0))
     assert one.context == REVIEW.removesuffix("ANSWERNOTFOUND").rstrip()
-    assert other.right == [""]
+    assert other.accepted_answers == [""]
     with pytest.raises(SystemExit, match="no tables there"):
         run("subjqa_lines.py", monkeypatch, tmp_path / "out", tmp_path / "more")
 

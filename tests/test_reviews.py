@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regard.tasks.labels import files as labels
-from regard.tasks.labels.files import LabelledFile
+from regard.tasks.labels.files import LabelledFile, read_examples
 from tests.documents import ROOT
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "imdb_lines.py"))
@@ -63,7 +62,7 @@ def test_the_recipes_find_texts_and_labels_in_them(name, archive, tmp_path, monk
     convert(archive, tmp_path / "imdb", monkeypatch)
     train = yaml.safe_load((ROOT / "recipes" / f"{name}.yaml").read_text(encoding="utf-8"))["data"]["train"]
     file = LabelledFile(path=str(tmp_path / train["path"]), fields=tuple(train["fields"]))
-    assert [example.labels for example in labels.read([file], {}, 0.0).examples] == [("0",), ("0",), ("1",)]
+    assert [example.labels for example in read_examples([file], {}, 0.0).examples] == [("0",), ("0",), ("1",)]
 
 
 @pytest.mark.parametrize(

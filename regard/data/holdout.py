@@ -11,6 +11,8 @@ import heapq
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
@@ -22,6 +24,7 @@ NOT_WORD = re.compile(r"\W+")
 NOT_WORD_ASCII = bytes(byte for byte in range(128) if NOT_WORD.match(chr(byte)))
 Keys = UInt64[np.ndarray, "example"]
 Mask = Bool[np.ndarray, "example"]
+Example = TypeVar("Example")
 
 
 def count_to_hold_out(share: float, total: int, *, most: int | None = None, leave: int = 0) -> int:
@@ -39,6 +42,19 @@ def hold_out(keys: Keys, count: int, *, by_group: bool = False) -> Mask:
         return np.zeros(len(keys), bool)
     ranked = np.unique(keys) if by_group else np.sort(keys)
     return keys <= ranked[min(count, len(ranked)) - 1]
+
+
+def split_by_keys(
+    examples: Sequence[Example], keys: Keys, share: float, *, by_group: bool = False
+) -> tuple[list[Example], list[Example]]:
+    """Split examples into those to train on and a share to measure on; by group, it is a share of the distinct keys.
+
+    Nothing is left to train on where keys are too few or too much alike.
+    """
+    total = len(np.unique(keys)) if by_group else len(keys)
+    held = hold_out(keys, count_to_hold_out(share, total), by_group=by_group)
+    train, measured = (list(compress(examples, mask)) for mask in (~held, held))
+    return train, measured
 
 
 def hold_out_of_classes(keys: Keys, labels: Int[np.ndarray, "example"], share: float, *, leave: int = 0) -> Mask:

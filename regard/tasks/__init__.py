@@ -54,7 +54,7 @@ TASKS: dict[str, TaskEntry] = {
     ),
     "classification": TaskEntry(
         task_class="regard.tasks.labels.classification:Classification",
-        trained_class="regard.tasks.labels.labeller:Classifier",
+        trained_class="regard.tasks.labels.classifier:Classifier",
         title="labelled texts: a classifier",
         takes="labelled",
         verb="classify",
@@ -62,7 +62,7 @@ TASKS: dict[str, TaskEntry] = {
     ),
     "tagging": TaskEntry(
         task_class="regard.tasks.labels.tagging:Tagging",
-        trained_class="regard.tasks.labels.labeller:Tagger",
+        trained_class="regard.tasks.labels.tagger:Tagger",
         title="tagged words: a tagger",
         takes="tagged",
         verb="tag",
@@ -77,7 +77,7 @@ TASKS: dict[str, TaskEntry] = {
         kind="a model of similarity",
     ),
     "choice": TaskEntry(
-        task_class="regard.tasks.labels.choosing:MultipleChoice",
+        task_class="regard.tasks.labels.multiple_choice:MultipleChoice",
         trained_class="regard.tasks.labels.chooser:Chooser",
         title="questions with choices: which answer is right",
         takes="choices",

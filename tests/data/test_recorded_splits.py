@@ -14,16 +14,16 @@ from regard import config
 from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig
 from regard.data.tokenizers.units import UnitsConfig
-from regard.tasks.answering import files as answering
-from regard.tasks.answering.files import QuestionFile
+from regard.tasks.answering.files import QuestionFile, read_questions, split_questions
 from regard.tasks.embedding import pairs as matching
 from regard.tasks.embedding.pairs import MatchingData
 from regard.tasks.graphs import files as graphs
 from regard.tasks.graphs.files import GraphConfig
-from regard.tasks.labels import division, files
-from regard.tasks.labels.choices import ChoiceFile
-from regard.tasks.labels.files import LabelledFile, LabelsConfig
-from regard.tasks.labels.tagged import TaggedFile
+from regard.tasks.labels.choice_file import ChoiceFile
+from regard.tasks.labels.comparison_split import split_for_comparison
+from regard.tasks.labels.examples import split_examples
+from regard.tasks.labels.files import LabelledFile, LabelsConfig, read_examples
+from regard.tasks.labels.tagged_file import TaggedFile
 from regard.tasks.omics import samples as omics
 from regard.tasks.omics.files import OmicsConfig
 from regard.tasks.pretraining import corpus
@@ -53,7 +53,7 @@ def sentence(number: int) -> str:
 
 def hold_labels(place: Path) -> list[int]:
     path = write(place / "labels.tsv", [f"{sentence(n)}\t{'good' if n % 2 else 'bad'}" for n in range(COUNT)])
-    _, held = files.hold(files.read([LabelledFile(path=path)], {}, 0.0), 0.2)
+    _, held = split_examples(read_examples([LabelledFile(path=path)], {}, 0.0), 0.2)
     return [example.place[1] for example in held.examples]
 
 
@@ -62,32 +62,34 @@ def hold_pairs_of_texts(place: Path) -> list[int]:
         "text1\ttext2\tlabel",
         *(f"{sentence(n)}\tfilm {n % 7}\t{'same' if n % 2 else 'other'}" for n in range(COUNT)),
     ]
-    _, held = files.hold(files.read([LabelledFile(path=write(place / "pairs.tsv", lines))], {}, 0.0), 0.2)
+    _, held = split_examples(read_examples([LabelledFile(path=write(place / "pairs.tsv", lines))], {}, 0.0), 0.2)
     return [example.place[1] for example in held.examples]
 
 
 def hold_tags(place: Path) -> list[int]:
     path = write(place / "tags.txt", [f"the/D film{n}/N is/V {'good' if n % 2 else 'bad'}/A" for n in range(COUNT)])
-    _, held = files.hold(files.read([TaggedFile(path=path)], {}, 0.0), 0.2)
+    _, held = split_examples(read_examples([TaggedFile(path=path)], {}, 0.0), 0.2)
     return [example.place[1] for example in held.examples]
 
 
 def hold_choices(place: Path) -> list[int]:
     lines = [f"{sentence(n)}\tgood\tbad{n}\t{1 + n % 2}" for n in range(COUNT)]
     path = write(place / "choices.tsv", ["premise\tchoice1\tchoice2\tlabel", *lines])
-    _, held = files.hold(files.read([ChoiceFile(path=path)], {}, 0.0), 0.2)
+    _, held = split_examples(read_examples([ChoiceFile(path=path)], {}, 0.0), 0.2)
     return [example.place[1] for example in held.examples]
 
 
 def divide_labels(place: Path) -> list[int]:
     path = write(place / "divided.tsv", [f"{sentence(n)}\t{'good' if n % 2 else 'bad'}" for n in range(COUNT)])
-    return [example.place[1] for example in division.divide(LabelsConfig(train=(LabelledFile(path=path),)), 0.3).held]
+    return [
+        example.place[1] for example in split_for_comparison(LabelsConfig(train=(LabelledFile(path=path),)), 0.3).test
+    ]
 
 
 def hold_questions(place: Path) -> list[int]:
     asked = [{"question": f"what {n}?", "context": sentence(n // 2), "answers": []} for n in range(COUNT)]
     path = write(place / "questions.jsonl", [json.dumps(each) for each in asked])
-    _, held = answering.hold(answering.read([QuestionFile(path=path)], 0.0), 0.2)
+    _, held = split_questions(read_questions([QuestionFile(path=path)], 0.0), 0.2)
     return [int(question.place.rpartition(":")[2]) for question in held.questions]
 
 

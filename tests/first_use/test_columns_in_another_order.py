@@ -9,7 +9,7 @@ import pytest
 import regard
 from regard import checkpoint, config
 from regard.cli import run
-from regard.tasks.labels.files import LabelsConfig, read
+from regard.tasks.labels.files import LabelsConfig, read_examples
 from regard.tasks.recognition import choose_task
 from regard.training.task import Given
 
@@ -103,5 +103,7 @@ def test_a_validation_file_is_read_by_the_names_of_the_training_file(folder, tmp
     for files, valid in [((whole,), by_name), ((whole,), other), ((whole,), bare), ((first, second), by_name)]:
         _, claim = choose_task(Given(files, valid=(valid,)))
         data = config.build(LabelsConfig, claim.data, where="data")
-        assert [one.words[0] for one in read(data.valid, {}, reject=0.0).examples] == RIGHT
-        assert [one.words[0] for one in read(data.train, {}, reject=0.0).examples] == [row[2] for row in REVIEWS]
+        assert [one.texts[0] for one in read_examples(data.valid, {}, reject=0.0).examples] == RIGHT
+        assert [one.texts[0] for one in read_examples(data.train, {}, reject=0.0).examples] == [
+            row[2] for row in REVIEWS
+        ]

@@ -8,8 +8,9 @@ import torch
 import regard
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.text_classifier import ENCODERS, Labeller
-from regard.tasks.labels.labeller import Classifier, Tagger
-from regard.tasks.labels.reading import ReadingConfig, learn
+from regard.tasks.labels.classifier import Classifier
+from regard.tasks.labels.tagger import Tagger
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig, train_tokenizer
 from regard.tasks.translation.translator import Translator
 
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "format-1"
@@ -32,7 +33,7 @@ def model(kind: str) -> Any:
 
 def labeller(kind: str) -> Classifier | Tagger:
     """One that says what a text is, or each of its words."""
-    tokenizer = learn([TEXT, "un chien blanc mange"], ReadingConfig())
+    tokenizer = train_tokenizer([TEXT, "un chien blanc mange"], TextTokenizerConfig())
     name = kind.split()[-1] if kind.startswith("pooled") else "transformer"
     shape = {"vocab": tokenizer.vocab, "classes": 3, "embedding": 8, "per_token": kind == "tagger"}
     shape |= {"width": 8} if name != "convolution" else {"maps": 4, "widths": (1, 2)}

@@ -5,7 +5,7 @@ import torch
 
 from regard import models, recipe
 from regard.attention.masks import Row
-from regard.tasks.labels.reading import read
+from regard.tasks.labels.text_tokenizer import encode_truncated
 
 TRAINING = {"steps": 2, "evaluate": 2, "save": 2, "device": "cpu", "tensorboard": False}
 SIZES = {
@@ -97,7 +97,7 @@ def test_the_encoder_of_a_translator_becomes_that_of_a_classifier(folder):
     assert data.tokenizer.how.kind == "bpe"
     theirs = recipe.load(parent, device="cpu")
     text = "le chat 3 dort bien"
-    [tokens] = read(data.tokenizer, [text])
+    [tokens] = encode_truncated(data.tokenizer, [text])
     plain, before, _, _ = begun(settings(folder, "classification"), parent)
     row, ids = Row.of([len(tokens)]), torch.tensor(tokens)
     features = plain.eval().reader(plain.embedding(ids), row).features

@@ -1,4 +1,4 @@
-"""A trained model of question answering in use: the answer in a context, its place and its chances; where it looked."""
+"""A trained model of question answering in use: it finds answers in texts."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from regard.data.tokenizers import Tokenizer
 from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
-from regard.tasks.answering import files
-from regard.tasks.answering.files import Question, QuestionFile
-from regard.tasks.answering.scoring import scores
-from regard.tasks.answering.spans import Best, Told, best
-from regard.tasks.answering.windows import Passage, PassageConfig, Reader, Window
+from regard.tasks.answering.files import MAX_LINE_BYTES, QuestionFile, read_questions
+from regard.tasks.answering.questions import Question, parse_question
+from regard.tasks.answering.scoring import score_replies
+from regard.tasks.answering.spans import BestSpan, WindowLogits, best_span
+from regard.tasks.answering.windows import Passage, PassageConfig, PassageEncoder, Window
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
-from regard.tasks.labels.formats import Laid
-from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
+from regard.tasks.labels.input_format import EncodedText
+from regard.tasks.labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.trained import load_model, resolve_options
 from regard.training.task import Spread, alone
 
-TYPED = 'write them with a tab between, or as {"question": "...", "context": "..."}'
-NONE = "(no answer)"
-ASKED = InputKind(
+INPUT_REMEDY = 'write them with a tab between, or as {"question": "...", "context": "..."}'
+NO_ANSWER = "(no answer)"
+QUESTION_IN_CONTEXT = InputKind(
     "question-in-context",
     "a pair of a question and its context",
     "such pairs",
-    lambda given: isinstance(given, Question) or PAIR.is_one(given),
-    lambda given: True,  # one that is none is named with its number
+    lambda value: isinstance(value, Question) or PAIR.is_one(value),
+    lambda value: True,  # one that is none is named with its number
     example="Where does Ann live?\tAnn lives in Rome.",
     schema=PAIR.schema,
 )
-GROUP = 8 * BUDGET  # tokens of questions that are answered together
+GROUP_TOKENS = 8 * BATCH_TOKENS  # tokens of questions that are answered together
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringOptions:
-    """What may be set when questions are answered."""
+    """Options of answering questions."""
 
     answer: Length | None = None
     """Most tokens of an answer; null: as many as the longest one in training."""
@@ -62,95 +62,111 @@ class AnsweringOptions:
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer to a question: a part of its context, from one character to the one before another; or none."""
+    """The answer to a question: a part of its context, from its first character to the one after its last; or none."""
 
     question: str
     answer: str | None
     start: int | None
     end: int | None
     probability: float
-    none: float
+    no_answer: float
     """The probability that there is no answer."""
 
     def __str__(self) -> str:
-        return f"{NONE if self.answer is None else self.answer}\t{self.probability:.3f}"
+        return f"{NO_ANSWER if self.answer is None else self.answer}\t{self.probability:.3f}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        chances = {"probability": round(self.probability, 6), "no_answer": round(self.none, 6)}
-        where = {"answer": self.answer, "start": self.start, "end": self.end}
-        return {"question": self.question, **where, **chances}
+        """Return the reply as JSON."""
+        probabilities = {"probability": round(self.probability, 6), "no_answer": round(self.no_answer, 6)}
+        span = {"answer": self.answer, "start": self.start, "end": self.end}
+        return {"question": self.question, **span, **probabilities}
 
 
-class Answerer(Labels):
+class Answerer(TextLabeller):
     """Finds the answer to a question in a text."""
 
     file = QuestionFile  # type: ignore[assignment]
     task: ClassVar[str] = "question-answering"
     verb: ClassVar[str] = "ask"
     kind: ClassVar[str] = "a model of question answering"
-    input_kind: ClassVar[InputKind] = ASKED
+    input_kind: ClassVar[InputKind] = QUESTION_IN_CONTEXT
     Options: ClassVar[type] = AnsweringOptions
     pairs: ClassVar[bool] = True
 
     def __init__(self, model: Any, tokenizer: Tokenizer, data: dict[str, Any], name: str = "answerer") -> None:
         super().__init__(model, tokenizer, [], data, name)
-        self.reader = Reader(tokenizer, self.style, data["window"], data["stride"])
+        self.encoder = PassageEncoder(tokenizer, self.style, data["window"], data["stride"])
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Answerer:
-        """The one a checkpoint directory holds."""
-        known = checkpoint.config
-        how = config.build(PassageConfig, read_text_settings(known["tokenizer"]), where="tokenizer")
-        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
+        """Load the model of a checkpoint directory."""
+        settings = checkpoint.config
+        tokenizer_config = config.build(PassageConfig, read_text_settings(settings["tokenizer"]), where="tokenizer")
+        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), tokenizer_config)
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(load_model(checkpoint, device), tokenizer, known["data"], name)
+        return cls(load_model(checkpoint, device), tokenizer, settings["data"], name)
 
     @property
     def inputs(self) -> Inputs:
-        """Questions and their contexts, of a file all that it holds."""
+        """Questions and their contexts; of a file all that it has."""
         return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Question:
-        """A question and its context with a tab between them, or an object of JSON."""
-        return _typed(text, "the input")
+        """Parse a question and its context with a tab between them, or a JSON object."""
+        return _parse_question(text, "the input")
 
     def read(self, path: Path) -> list[Question]:
-        """The questions of a file: SQuAD's JSON, JSON lines, or a question and its context in each line."""
+        """Read the questions of a file: SQuAD's JSON, JSON lines, or a question and its context in each line."""
         name = str(path)
         if is_json(name) or suffix(name) == ".json":
-            return files.read([QuestionFile(path=name)], 0.0, told=False).questions
+            return read_questions([QuestionFile(path=name)], 0.0, with_answers=False).questions
         if suffix(name) == ".csv" or (suffix(name) == ".tsv" and _has_heading(name)):
-            return _questions_of_table(name)
-        every = enumerate(lines(name, longest=files.WHOLE), start=1)
-        found = [_typed(_text(line, f"{name}:{n}"), f"{name}:{n}") for n, line in every if (line or b"").strip()]
-        if not found:
+            return _read_table(name)
+        numbered_lines = enumerate(lines(name, longest=MAX_LINE_BYTES), start=1)
+        questions = [
+            _parse_question(_decode_line(line, f"{name}:{n}"), f"{name}:{n}")
+            for n, line in numbered_lines
+            if (line or b"").strip()
+        ]
+        if not questions:
             raise ValueError(f"{name} is empty: give a file with at least one question")
-        return found
+        return questions
 
     def answer(self, inputs: Sequence[Question], **options: Any) -> list[Reply]:
-        """The answer to each question."""
+        """Answer questions."""
         return self.ask(inputs, **options)
 
     def ask(self, questions: Any, **options: Any) -> list[Reply]:
-        """The answer to each question, given as pairs of a question and its context."""
-        listed = list_inputs(questions, ASKED, verb=self.verb)
-        every = [one if isinstance(one, Question) else _pair(one, f"question {n}") for n, one in enumerate(listed, 1)]
-        passages = list(self.reader.passages(every))
-        return [reply(passage, found) for passage, found in zip(passages, self.best(passages, **options), strict=True)]
+        """Answer questions, given as pairs of a question and its context."""
+        question_list = list_inputs(questions, QUESTION_IN_CONTEXT, verb=self.verb)
+        parsed_questions = [
+            pair if isinstance(pair, Question) else _question_of_pair(pair, f"question {number}")
+            for number, pair in enumerate(question_list, 1)
+        ]
+        passages = list(self.encoder.encode(parsed_questions))
+        return [
+            make_reply(passage, span)
+            for passage, span in zip(passages, self.best_spans(passages, **options), strict=True)
+        ]
 
-    def best(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[Best]:
-        """The likeliest answers, those to some questions by each of the processes."""
-        how = resolve_options(self, options)
-        most, always = how.answer or self.data["answer"], how.always
+    def best_spans(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[BestSpan]:
+        """Find the likeliest answers; questions are shared among processes."""
+        answer_options = resolve_options(self, options)
+        max_length, always = answer_options.answer or self.data["answer"], answer_options.always
 
-        def answered(group: list[int]) -> list[Any]:
-            some = [passages[number] for number in group]
-            return [best(told, one, most, always=always) for told, one in zip(self._told(some), some, strict=True)]
+        def answer_group(group: list[int]) -> list[Any]:
+            group_passages = [passages[number] for number in group]
+            return [
+                best_span(window_logits, passage, max_length, always=always)
+                for window_logits, passage in zip(self._window_logits(group_passages), group_passages, strict=True)
+            ]
 
-        sizes = [sum(len(window.laid.tokens) for window in one.windows) for one in passages]
-        found = answer_by_length(sizes, answered, budget=GROUP, spread=spread)
-        return [Best(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
+        sizes = [sum(len(window.encoded.tokens) for window in passage.windows) for passage in passages]
+        best_answers = answer_by_length(sizes, answer_group, budget=GROUP_TOKENS, spread=spread)
+        return [
+            BestSpan(None if tokens is None else (tokens[0], tokens[1]), *probabilities)
+            for tokens, *probabilities in best_answers
+        ]
 
     def evaluate(  # type: ignore[override]
         self,
@@ -160,99 +176,111 @@ class Answerer(Labels):
         always: bool = False,
         first_occurrence: bool = False,
     ) -> Scores:
-        """Exact match and F1 on files of questions; `always` for files in which every question has an answer.
+        """Return exact match and F1 on files of questions; `always` for files in which every question has an answer.
 
-        With `first_occurrence`, answers without answer_start that stand several times in their context are accepted.
+        With `first_occurrence`, answers without answer_start that occur several times in their context are accepted.
         """
         check_files(self, paths, "questions about texts")
-        named, setting = [QuestionFile(path=str(path)) for path in paths], "-s first_occurrence"
-        read = files.read(named, 0.0, first_occurrence=first_occurrence, setting=setting)
-        found = read.questions
-        passages = list(self.reader.passages(found))
-        every = self.best(passages, answer=answer, always=always)
-        answers = [reply(*each).answer or "" for each in zip(passages, every, strict=True)]
-        scored = scores(name or self.name, self.task, found, answers, [one.loss for one in every])
-        return replace(scored, notes=[*scored.notes, *(note for tally in read.tallies for note in tally.notes)])
+        question_files, setting = [QuestionFile(path=str(path)) for path in paths], "-s first_occurrence"
+        question_set = read_questions(question_files, 0.0, first_occurrence=first_occurrence, setting=setting)
+        questions = question_set.questions
+        passages = list(self.encoder.encode(questions))
+        spans = self.best_spans(passages, answer=answer, always=always)
+        answers = [make_reply(passage, span).answer or "" for passage, span in zip(passages, spans, strict=True)]
+        scores = score_replies(name or self.name, self.task, questions, answers, [span.loss for span in spans])
+        return replace(
+            scores, notes=[*scores.notes, *(note for report in question_set.reports for note in report.notes)]
+        )
 
-    def look(self, given: Question) -> Trace:
-        """Answer a question and keep where the model looked, in the window that has the answer."""
-        [passage] = self.reader.passages([given])
-        [found] = self.best([passage])
-        replied = reply(passage, found)
-        window = passage.windows[self._telling(passage, found)]
-        laid = window.laid
-        _, weights = self._watched(laid)
-        items = {"source": self._items(laid.tokens, []), LABEL: [Item(replied.answer or NONE, word=0)]}
+    def look(self, question: Question) -> Trace:
+        """Answer a question and keep the weights of all attentions, in the window that has the answer."""
+        [passage] = self.encoder.encode([question])
+        [best_answer] = self.best_spans([passage])
+        reply = make_reply(passage, best_answer)
+        window = passage.windows[self._find_answer_window(passage, best_answer)]
+        encoded = window.encoded
+        _, weights = self._watch_attention(encoded)
+        items = {"source": self._items(encoded.tokens, []), LABEL_ITEMS: [Item(reply.answer or NO_ANSWER, word=0)]}
         facts = {
-            "text": given.question,
-            "answer": replied.answer or NONE,
-            "probability": round(replied.probability, 6),
-            "no_answer": round(replied.none, 6),
-            "characters": [replied.start, replied.end],
+            "text": question.question,
+            "answer": reply.answer or NO_ANSWER,
+            "probability": round(reply.probability, 6),
+            "no_answer": round(reply.no_answer, 6),
+            "characters": [reply.start, reply.end],
         }
-        return self._traced(laid, weights, items, facts)
+        return self._build_trace(encoded, weights, items, facts)
 
-    def _telling(self, passage: Passage, found: Best) -> int:
-        """The window that is surest of an answer; without one, the first."""
-        if found.span is None:
+    def _find_answer_window(self, passage: Passage, best_answer: BestSpan) -> int:
+        """Return the number of the window that is surest of an answer; without one, of the first."""
+        if best_answer.span is None:
             return 0
-        first, last = found.span
-        [told] = self._told([passage])
+        first, last = best_answer.span
+        [logits_of_windows] = self._window_logits([passage])
         odds = list[float]()
-        for window, said in zip(passage.windows, told, strict=True):
-            one, other, inside = first - window.first, last - window.first, window.holds((first, last))
-            odds.append(said.first[one] + said.last[other] - said.none if inside else -math.inf)
+        for window, logits in zip(passage.windows, logits_of_windows, strict=True):
+            if window.contains((first, last)):
+                scores = logits.first[first - window.first_token], logits.last[last - window.first_token]
+                odds.append(sum(scores) - logits.no_answer)
+            else:
+                odds.append(-math.inf)
         return max(range(len(odds)), key=odds.__getitem__)
 
     @torch.no_grad()
-    def _told(self, passages: Sequence[Passage]) -> list[list[Told]]:
-        """What the model says of all windows; those of a length are read together, whichever questions they are of."""
+    def _window_logits(self, passages: Sequence[Passage]) -> list[list[WindowLogits]]:
+        """Return the logits of all windows; those of a length share a batch, whichever questions they are of."""
         windows = [window for passage in passages for window in passage.windows]
 
-        def answer(batch: list[int]) -> list[Told]:
-            some = [windows[number] for number in batch]
-            logits = self._probabilities([window.laid for window in some])
-            return [_of(window, scores) for window, scores in zip(some, logits, strict=True)]
+        def answer(batch: list[int]) -> list[WindowLogits]:
+            batch_windows = [windows[number] for number in batch]
+            logits = self._probabilities([window.encoded for window in batch_windows])
+            return [
+                _context_logits(window, token_logits)
+                for window, token_logits in zip(batch_windows, logits, strict=True)
+            ]
 
-        every = iter(answer_by_length([len(window.laid.tokens) for window in windows], answer, budget=BUDGET))
-        return [[next(every) for _ in passage.windows] for passage in passages]
+        logits_of_windows = iter(
+            answer_by_length([len(window.encoded.tokens) for window in windows], answer, budget=BATCH_TOKENS)
+        )
+        return [[next(logits_of_windows) for _ in passage.windows] for passage in passages]
 
     @torch.no_grad()
-    def _probabilities(self, texts: Sequence[Laid]) -> list[Float[Tensor, "..."]]:
-        """Logits of first and last at every token; a softmax is over tokens here."""
-        return list(self._scores(texts).float().cpu().split([len(one.tokens) for one in texts]))
+    def _probabilities(self, texts: Sequence[EncodedText]) -> list[Float[Tensor, "..."]]:
+        """Return logits of first and last at every token; the softmax is over tokens here."""
+        return list(self._logits(texts).float().cpu().split([len(text.tokens) for text in texts]))
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
-        """There are no labels to choose from."""
+        """Return nothing: there are no labels to choose from."""
         return []
 
 
-def reply(passage: Passage, found: Best) -> Reply:
-    """An answer in the characters of its context."""
+def make_reply(passage: Passage, best_answer: BestSpan) -> Reply:
+    """Return an answer in the characters of its context."""
     question, context = passage.question.question, passage.question.context
-    if found.span is None:
-        return Reply(question, None, None, None, found.probability, found.none)
-    start, end = passage.located.characters(*found.span)
-    return Reply(question, context[start:end], start, end, found.probability, found.none)
+    if best_answer.span is None:
+        return Reply(question, None, None, None, best_answer.probability, best_answer.no_answer)
+    start, end = passage.located.characters(*best_answer.span)
+    return Reply(question, context[start:end], start, end, best_answer.probability, best_answer.no_answer)
 
 
-def _of(window: Window, scores: Float[Tensor, "token 2"]) -> Told:
-    part = scores[window.begin : window.begin + window.size]
-    return Told(part[:, 0].tolist(), part[:, 1].tolist(), float(scores[window.none].sum()))
+def _context_logits(window: Window, logits: Float[Tensor, "token 2"]) -> WindowLogits:
+    context_part = logits[window.context_start : window.context_start + window.size]
+    return WindowLogits(
+        context_part[:, 0].tolist(), context_part[:, 1].tolist(), float(logits[window.no_answer_position].sum())
+    )
 
 
-def _typed(text: str, place: str) -> Question:
-    """A question and its context as somebody types them."""
+def _parse_question(text: str, place: str) -> Question:
+    """Parse a question and its context as users type them."""
     if text.lstrip().startswith("{"):
         try:
             record = json.loads(text)
         except (ValueError, RecursionError):
-            raise ValueError(f"{place}: invalid JSON, {text.strip()[:60]!r}: {TYPED}") from None
-        return files.asked(record, place)
+            raise ValueError(f"{place}: invalid JSON, {text.strip()[:60]!r}: {INPUT_REMEDY}") from None
+        return parse_question(record, place)
     question, tab, context = text.partition("\t")
     if not tab:
-        raise ValueError(f"{place}: {text.strip()[:60]!r} is a question without its context: {TYPED}")
-    return files.asked({"question": question, "context": context}, place)
+        raise ValueError(f"{place}: {text.strip()[:60]!r} is a question without its context: {INPUT_REMEDY}")
+    return parse_question({"question": question, "context": context}, place)
 
 
 def _has_heading(name: str) -> bool:
@@ -261,35 +289,35 @@ def _has_heading(name: str) -> bool:
     return {"question", "context"} <= {cell.strip().lower() for cell in first.split("\t")}
 
 
-def _questions_of_table(name: str) -> list[Question]:
-    """The questions and contexts of a table, by the names of its columns or the only two that it has."""
-    tally = LineReport()
-    rows = list(read_rows(name, tally))
-    tally.check(0.0, [name], unit="question")
-    first = [cell.strip().lower() for cell in rows[0][1]] if rows else []
-    headed = "question" in first and "context" in first
-    if not headed and len(first) != 2:
-        raise ValueError(f"{name} is a table of {len(first)} columns: call two of them question and context")
-    places = (first.index("question"), first.index("context")) if headed else (0, 1)
-    found = []
-    for line, row in rows[headed:]:
-        if not max(places) < len(row) <= len(first):
-            raise ValueError(f"{name}:{line}: {describe_width(row, first)}")
-        found.append(files.asked({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
-    if not found:
+def _read_table(name: str) -> list[Question]:
+    """Read the questions and contexts of a table, by the names of its columns or the only two that it has."""
+    report = LineReport()
+    rows = list(read_rows(name, report))
+    report.check(0.0, [name], unit="question")
+    heading = [cell.strip().lower() for cell in rows[0][1]] if rows else []
+    has_heading = "question" in heading and "context" in heading
+    if not has_heading and len(heading) != 2:
+        raise ValueError(f"{name} is a table of {len(heading)} columns: call two of them question and context")
+    places = (heading.index("question"), heading.index("context")) if has_heading else (0, 1)
+    questions = []
+    for line, row in rows[has_heading:]:
+        if not max(places) < len(row) <= len(heading):
+            raise ValueError(f"{name}:{line}: {describe_width(row, heading)}")
+        questions.append(parse_question({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
+    if not questions:
         raise ValueError(f"{name} holds no question below its heading: give a file with at least one")
-    return found
+    return questions
 
 
-def _pair(given: Any, place: str) -> Question:
+def _question_of_pair(pair: Any, place: str) -> Question:
     try:
-        question, context = given
+        question, context = pair
     except (TypeError, ValueError):
-        raise ValueError(f"{place}: give a pair of a question and its context, not {str(given)[:60]!r}") from None
-    return files.asked({"question": question, "context": context}, place)
+        raise ValueError(f"{place}: give a pair of a question and its context, not {str(pair)[:60]!r}") from None
+    return parse_question({"question": question, "context": context}, place)
 
 
-def _text(line: bytes | None, place: str) -> str:
+def _decode_line(line: bytes | None, place: str) -> str:
     try:
         return (line or b"").decode("utf-8")
     except UnicodeDecodeError:

@@ -1,46 +1,48 @@
-"""Which files hold questions about texts, with answers that stand in them."""
+"""Whether files hold questions about texts, with answers that are parts of the texts."""
 
 from __future__ import annotations
 
 from regard.data.glimpse import Glimpse
-from regard.tasks.labels.choices import LISTS
+from regard.tasks.labels.choice_columns import LIST_COLUMNS
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
-NESTED = ('"paragraphs"', '"qas"')  # what SQuAD's JSON has, whether on one line or on many
-TEXTS, ANSWERS = ("context", "question"), ("answers", "answer", "is_impossible")
-CHOICES = {*LISTS} - {*ANSWERS}  # answers to choose from need not stand in the text
+SQUAD_SIGNS = ('"paragraphs"', '"qas"')  # what SQuAD's JSON has, whether on one line or on many
+TEXT_FIELDS, ANSWER_FIELDS = ("context", "question"), ("answers", "answer", "is_impossible")
+CHOICE_FIELDS = {*LIST_COLUMNS} - {*ANSWER_FIELDS}  # answers to choose from need not stand in the text
 UNMISTAKABLE = NAMED + 1  # surer than what else a question, a text and a column could be
 SENTENCE = "questions with their answers in a text, {}: training a model of question answering"
 
 
-def questions(given: Given) -> Claim | None:
-    """Questions in the JSON of SQuAD, or JSON lines with a question, its context and its answers in each."""
-    if given.to is not None:
+def recognise_questions(inputs: Given) -> Claim | None:
+    """Recognise questions in the JSON of SQuAD, or JSON lines with a question, its context and its answers."""
+    if inputs.to is not None:
         return None
-    looks = (
-        ["as their reader finds them"] * len(given.files)
-        if given.is_declared
-        else [_seen(name) for name in given.files]
+    descriptions = (
+        ["as their reader finds them"] * len(inputs.files)
+        if inputs.is_declared
+        else [_describe_layout(name) for name in inputs.files]
     )
-    found = [look for look in looks if look is not None]
-    if len(found) < len(looks):
+    recognised = [description for description in descriptions if description is not None]
+    if len(recognised) < len(descriptions):
         return None
-    train, valid = ([{"path": name} for name in files] for files in (given.files, given.valid))
-    return Claim(data_section(train, valid), SENTENCE.format(found[0]), SURE if given.is_declared else UNMISTAKABLE)
+    train, valid = ([{"path": name} for name in files] for files in (inputs.files, inputs.valid))
+    return Claim(
+        data_section(train, valid), SENTENCE.format(recognised[0]), SURE if inputs.is_declared else UNMISTAKABLE
+    )
 
 
-def _seen(name: str) -> str | None:
-    """How a file is read, in words; None where it holds nothing of the kind."""
-    look = Glimpse.at(name)
-    if not look.is_json:
+def _describe_layout(name: str) -> str | None:
+    """Say how a file is read; None if it holds no such questions."""
+    glimpse = Glimpse.at(name)
+    if not glimpse.is_json:
         return None
-    first = "\n".join(look.lines)
-    if all(sign in first for sign in NESTED):
+    first = "\n".join(glimpse.lines)
+    if all(key in first for key in SQUAD_SIGNS):
         return "in the JSON of SQuAD"
-    whole = bool(look.records) and all(
-        all(isinstance(record.get(each), str) for each in TEXTS)
-        and any(each in record for each in ANSWERS)
-        and not CHOICES & record.keys()
-        for record in look.records
+    all_complete = bool(glimpse.records) and all(
+        all(isinstance(record.get(field), str) for field in TEXT_FIELDS)
+        and any(field in record for field in ANSWER_FIELDS)
+        and not CHOICE_FIELDS & record.keys()
+        for record in glimpse.records
     )
-    return "one in each line" if whole else None
+    return "one in each line" if all_complete else None

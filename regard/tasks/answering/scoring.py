@@ -1,4 +1,4 @@
-"""How good answers are: exact match and F1 over words, whether it is known when there is none, as every task tells."""
+"""Scores of answers: exact match and F1 over words, as SQuAD counts them."""
 
 from __future__ import annotations
 
@@ -9,62 +9,70 @@ import numpy as np
 from regard.metrics.answers import exact_match, token_f1
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import mean_statistics
-from regard.tasks.answering.files import Question
+from regard.tasks.answering.questions import Question
 
 KINDS = {"with an answer": {True}, "without an answer": {False}, "both, as people say": {False, True}}
-LONG = 300  # characters of a question that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a question that are shown
 NOTE = "EM and F1 as SQuAD counts them: no case, no punctuation, no articles"
 
 
-def metrics(questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]) -> dict[str, float]:
-    """By name, as they are logged; the loss is the surprise at the first answer."""
-    both = list(zip(answers, (question.right for question in questions), strict=True))
+def answer_metrics(questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]) -> dict[str, float]:
+    """Return loss, exact match and F1, by the names under which they are logged."""
+    answers_and_truths = list(zip(answers, (question.accepted_answers for question in questions), strict=True))
     return {
         "loss": float(np.mean(losses)),
-        "exact": float(np.mean([exact_match(*each) for each in both])),
-        "f1": float(np.mean([token_f1(*each) for each in both])),
+        "exact": float(np.mean([exact_match(*answer_and_truth) for answer_and_truth in answers_and_truths])),
+        "f1": float(np.mean([token_f1(*answer_and_truth) for answer_and_truth in answers_and_truths])),
     }
 
 
-def scores(
+def score_replies(
     name: str, task: str, questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]
 ) -> Scores:
-    """Exact match and F1 with what they are worth, and whether answers are given where there are some."""
+    """Return exact match and F1 with their errors, and a table by kind of question."""
     rows = list(zip(questions, answers, strict=True))
-    shared = [token_f1(answer, question.right) for question, answer in rows]
+    f1_scores = [token_f1(answer, question.accepted_answers) for question, answer in rows]
     examples = [
         Judged(
             number,
-            f"{question.question} ({question.place})"[:LONG],
-            " | ".join(dict.fromkeys(each or "(none)" for each in question.right))[:LONG],
-            (answer or "(none)")[:LONG],
-            worth,
+            f"{question.question} ({question.place})"[:MAX_SHOWN_CHARACTERS],
+            " | ".join(dict.fromkeys(answer_text or "(none)" for answer_text in question.accepted_answers))[
+                :MAX_SHOWN_CHARACTERS
+            ],
+            (answer or "(none)")[:MAX_SHOWN_CHARACTERS],
+            f1_score,
         )
-        for number, ((question, answer), worth) in enumerate(zip(rows, shared, strict=True), start=1)
+        for number, ((question, answer), f1_score) in enumerate(zip(rows, f1_scores, strict=True), start=1)
     ]
     return Scores(
         name,
         task,
         {
-            "EM, %": mean_statistics([100 * exact_match(answer, question.right) for question, answer in rows]),
-            "F1, %": mean_statistics([100 * each for each in shared]),
+            "EM, %": mean_statistics(
+                [100 * exact_match(answer, question.accepted_answers) for question, answer in rows]
+            ),
+            "F1, %": mean_statistics([100 * answer_text for answer_text in f1_scores]),
         },
         examples,
-        tables=[_kinds(rows)],
+        tables=[_table_by_kind(rows)],
         notes=[NOTE],
-        details=metrics(questions, answers, losses),
+        details=answer_metrics(questions, answers, losses),
         unit="question",
         counted="F1",
     )
 
 
-def _kinds(rows: Sequence[tuple[Question, str]]) -> Table:
-    """Questions with an answer, without one, and those on which people disagree: how many, and how good answers are."""
-    found = list[tuple[str, ...]]()
+def _table_by_kind(rows: Sequence[tuple[Question, str]]) -> Table:
+    """Return the scores of questions with an answer, without one, and those on which people disagree."""
+    table_rows = list[tuple[str, ...]]()
     for name, kind in KINDS.items():
-        own = [(answer, question.right) for question, answer in rows if {bool(each) for each in question.right} == kind]
-        if own:
-            answered = [float(bool(answer)) for answer, _ in own]
-            each = (answered, *([score(*one) for one in own] for score in (exact_match, token_f1)))
-            found.append((name, f"{len(own):,}", *(f"{np.mean(values):.1%}" for values in each)))
-    return Table("By kind", ("questions", "there", "answered", "EM", "F1"), found)
+        rows_of_kind = [
+            (answer, question.accepted_answers)
+            for question, answer in rows
+            if {bool(columns) for columns in question.accepted_answers} == kind
+        ]
+        if rows_of_kind:
+            answered = [float(bool(answer)) for answer, _ in rows_of_kind]
+            columns = (answered, *([score(*pair) for pair in rows_of_kind] for score in (exact_match, token_f1)))
+            table_rows.append((name, f"{len(rows_of_kind):,}", *(f"{np.mean(values):.1%}" for values in columns)))
+    return Table("By kind", ("questions", "there", "answered", "EM", "F1"), table_rows)

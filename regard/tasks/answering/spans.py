@@ -1,8 +1,8 @@
 """From the first and last token of an answer to a loss, and from logits of both to the likeliest answer.
 
-In every window a token is the first of the answer with one softmax and the last with another; a place of its own stands
-for no answer (Devlin et al. 2019). Over several windows of a context, a span is held against no answer in the window
-that is surest of it: its odds are comparable from window to window, bare logits are not.
+In every window a token is the first of the answer with one softmax and the last with another; a position of its own
+is for no answer (Devlin et al. 2019). Over several windows of a context, a span is compared with no answer in the
+window that is surest of it: its odds are comparable from window to window, bare logits are not.
 """
 
 from __future__ import annotations
@@ -20,75 +20,79 @@ from regard.metrics.likelihood import IGNORE
 from regard.models.spread import spread
 from regard.tasks.answering.windows import END, START, Passage
 
-RAREST = 1e-9  # the probability of an answer that cannot be given, in the loss
+MIN_PROBABILITY = 1e-9  # the probability of an answer that cannot be given, in the loss
 
 
 def span_loss(logits: Float[Tensor, "token 2"], marks: Int[Tensor, "token"], row: Row) -> Float[Tensor, ""]:
-    """The surprise at the first and at the last token of every window's answer, half of each, summed over windows."""
-    lines, grid, _ = spread(logits.float(), row)
-    told, _, _ = spread(marks, row)
-    told = told.masked_fill(~grid.filled, IGNORE)
-    open_, total = told != IGNORE, lines.new_zeros(())
+    """Return the cross-entropy of the first and of the last token of answers, half of each, summed over windows."""
+    padded_logits, grid, _ = spread(logits.float(), row)
+    padded_marks, _, _ = spread(marks, row)
+    padded_marks = padded_marks.masked_fill(~grid.filled, IGNORE)
+    is_candidate, total = padded_marks != IGNORE, padded_logits.new_zeros(())
     for side, mark in enumerate((START, END)):
-        scores = lines[..., side].masked_fill(~open_, torch.finfo(lines.dtype).min)
-        right = open_ & (told & mark != 0)
-        lost = scores.logsumexp(1) - scores.masked_fill(~right, 0.0).sum(1)
-        total = total + lost.where(right.any(1), 0.0).sum()
+        scores = padded_logits[..., side].masked_fill(~is_candidate, torch.finfo(padded_logits.dtype).min)
+        is_answer = is_candidate & (padded_marks & mark != 0)
+        loss = scores.logsumexp(1) - scores.masked_fill(~is_answer, 0.0).sum(1)
+        total = total + loss.where(is_answer.any(1), 0.0).sum()
     return total / 2
 
 
-class Told(NamedTuple):
-    """What a model says of one window: logits of first and last token, and those of no answer."""
+class WindowLogits(NamedTuple):
+    """Logits of the first and last token of an answer in one window, and of no answer."""
 
     first: list[float]
     last: list[float]
-    none: float
+    no_answer: float
 
 
-class Best(NamedTuple):
-    """The likeliest answer, as the first and last token of the context, and its chances; None where there is none."""
+class BestSpan(NamedTuple):
+    """The likeliest answer, as the first and last token of the context; None where no answer is likelier."""
 
     span: tuple[int, int] | None
     probability: float
     """That of the span, or of no answer if that is the answer."""
-    none: float
+    no_answer: float
     """The probability of no answer."""
     loss: float
-    """The surprise at the answer that was wanted."""
+    """The negative log-likelihood of the answer in the data."""
 
 
-def band(told: Sequence[Told], passage: Passage, most: int) -> Float[np.ndarray, "token length"]:
-    """The log-odds, against no answer, of every span of a context: by its first token and its length less one."""
+def span_log_odds(
+    window_logits: Sequence[WindowLogits], passage: Passage, max_length: int
+) -> Float[np.ndarray, "token length"]:
+    """Return the log-odds of every span of a context against no answer: by its first token and its length less one."""
     count, context = len(passage.located.ids), passage.question.context
-    hidden = np.array([not context[begin:end].strip() for begin, end in passage.located.spans], bool)
-    found = np.full((count, min(most, max(count, 1))), -np.inf)
-    for window, said in zip(passage.windows, told, strict=True):
+    # where characters are tokens, blanks are too, and no answer begins or ends with one
+    is_blank = np.array([not context[begin:end].strip() for begin, end in passage.located.spans], bool)
+    log_odds = np.full((count, min(max_length, max(count, 1))), -np.inf)
+    for window, logits in zip(passage.windows, window_logits, strict=True):
         if not window.size:
             continue
-        blank = hidden[window.first : window.first + window.size]  # where characters are tokens, blanks are too
-        starts, ends = (np.where(blank, -np.inf, each) for each in (said.first, said.last))
-        ends = np.concatenate([ends, np.full(found.shape[1] - 1, -np.inf)])
-        spans = np.lib.stride_tricks.sliding_window_view(ends, found.shape[1])
-        odds = starts[:, None] + spans - said.none
-        part = found[window.first : window.first + window.size]
-        np.maximum(part, odds, out=part)
-    return found
+        part = slice(window.first_token, window.first_token + window.size)
+        starts, ends = (np.where(is_blank[part], -np.inf, scores) for scores in (logits.first, logits.last))
+        ends = np.concatenate([ends, np.full(log_odds.shape[1] - 1, -np.inf)])
+        spans = np.lib.stride_tricks.sliding_window_view(ends, log_odds.shape[1])
+        window_odds = starts[:, None] + spans - logits.no_answer
+        np.maximum(log_odds[part], window_odds, out=log_odds[part])
+    return log_odds
 
 
-def best(told: Sequence[Told], passage: Passage, most: int, *, always: bool = False) -> Best:
-    """The likeliest span of at most so many tokens, or no answer, by a softmax over all of them."""
-    odds = band(told, passage, most)
+def best_span(
+    window_logits: Sequence[WindowLogits], passage: Passage, max_length: int, *, always: bool = False
+) -> BestSpan:
+    """Return the likeliest span of at most so many tokens, or no answer, by a softmax over all of them."""
+    odds = span_log_odds(window_logits, passage, max_length)
     flat = np.concatenate([[0.0], odds.ravel()])
     top = float(flat.max())
     total = top + float(np.log(np.exp(flat - top).sum()))
-    wanted = passage.answer
-    right = 0.0
-    if wanted is not None:
-        length = wanted[1] - wanted[0]
-        right = float(odds[wanted[0], length]) if length < odds.shape[1] else -np.inf
-    loss, none = min(total - right, -float(np.log(RAREST))), float(np.exp(-total))
-    chosen = int(odds.argmax()) if odds.size else -1
-    if chosen < 0 or odds.flat[chosen] <= (-np.inf if always else 0):
-        return Best(None, none, none, loss)
-    first, length = divmod(chosen, odds.shape[1])
-    return Best((first, first + length), float(np.exp(odds.flat[chosen] - total)), none, loss)
+    true_span = passage.answer
+    true_odds = 0.0
+    if true_span is not None:
+        length = true_span[1] - true_span[0]
+        true_odds = float(odds[true_span[0], length]) if length < odds.shape[1] else -np.inf
+    loss, no_answer = min(total - true_odds, -float(np.log(MIN_PROBABILITY))), float(np.exp(-total))
+    best = int(odds.argmax()) if odds.size else -1
+    if best < 0 or odds.flat[best] <= (-np.inf if always else 0):
+        return BestSpan(None, no_answer, no_answer, loss)
+    first, length = divmod(best, odds.shape[1])
+    return BestSpan((first, first + length), float(np.exp(odds.flat[best] - total)), no_answer, loss)

@@ -1,4 +1,4 @@
-"""Learning to answer questions: where in a text the answer begins and ends."""
+"""Training of models that find the answers to questions in texts."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.models.text_classifier import TransformerEncoderConfig
-from regard.tasks.answering import preparing
-from regard.tasks.answering.answerer import NONE, Answerer, reply
+from regard.tasks.answering.answerer import NO_ANSWER, Answerer, make_reply
 from regard.tasks.answering.files import QuestionsConfig
-from regard.tasks.answering.preparing import Prepared
-from regard.tasks.answering.recognition import questions
-from regard.tasks.answering.scoring import metrics
+from regard.tasks.answering.preparation import PreparedQuestions, prepare
+from regard.tasks.answering.recognition import recognise_questions
+from regard.tasks.answering.scoring import answer_metrics
 from regard.tasks.answering.spans import span_loss
 from regard.tasks.answering.windows import Passage, PassageConfig
-from regard.tasks.labels.batches import LabelBatch
-from regard.tasks.labels.task import Encoder, Labelling
+from regard.tasks.labels.dataset import LabelBatch
+from regard.tasks.labels.task import EncoderConfig, Labelling
 from regard.training import checking, transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, sample_evenly
 from regard.training.tuning import TuningConfig
 
-SHARED = 3  # a third of a short window, at most, is also in the one before
-OUTPUTS = 2  # how likely a token is the first of an answer, and the last
+STRIDE_DIVISOR = 3  # a third of a short window, at most, is also in the one before
+NUM_OUTPUTS = 2  # how likely a token is the first of an answer, and the last
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringObjective:
-    """What is shown of it; the loss has nothing to set."""
+    """What is shown; the loss has nothing to set."""
 
     samples: Free[Whole] = 5
     """Held-out questions whose answers are shown at every evaluation."""
@@ -52,7 +51,7 @@ class AnsweringRecipe:
     """Questions about texts."""
     tokenizer: Fixed[PassageConfig] = field(default_factory=PassageConfig)
     """What a token is."""
-    model: Encoder = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    model: EncoderConfig = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of windows."""
     objective: AnsweringObjective = field(default_factory=AnsweringObjective)
     """How checkpoints are scored."""
@@ -73,89 +72,104 @@ class AnsweringRecipe:
 
 
 class Answering(Labelling):
-    """The task of learning where answers stand."""
+    """The task of finding answers to questions in texts."""
 
     Recipe = AnsweringRecipe
     usage: ClassVar[str] = 'regard predict {folder} "..."'
     title: ClassVar[str] = "A model of question answering"
     code: ClassVar[str] = 'ask([("a question", "a text")])'
     per_token = True
-    prepared: Prepared  # type: ignore[assignment]
+    prepared: PreparedQuestions  # type: ignore[assignment]
     goal: Goal = ("f1", "max")
-    knows: ClassVar[str] = "It finds the answer to a question in a text, or says that there is none."  # type: ignore[misc]
-    recognise = staticmethod(questions)
+    ability: ClassVar[str] = "It finds the answer to a question in a text, or says that there is none."  # type: ignore[misc]
+    recognise = staticmethod(recognise_questions)
 
     @staticmethod
-    def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:  # type: ignore[override]
+    def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedQuestions:  # type: ignore[override]
         """Read and tokenise the questions, with the tokenizer of a model to start from."""
-        return preparing.prepare(recipe.data, recipe.tokenizer, _known(known, recipe), style=recipe.model.FORMAT)
+        return prepare(recipe.data, recipe.tokenizer, _parent_tokenizer(parent, recipe), style=recipe.model.FORMAT)
 
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> checking.Report:  # type: ignore[override]
-        """What there is to say of the data before anything is trained on it, tokens and windows included."""
+        """Check the data before anything is trained on it, tokens and windows included."""
         return checking.prepare_report(Answering, recipe)
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
-        """What a model to start from decides before texts are read: their format, and windows that it can hold."""
-        named: dict[str, Any] = {"model": {"name": model["name"]}}
+        """Return what a model to start from decides before texts are read: input format and size of windows."""
+        settings: dict[str, Any] = {"model": {"name": model["name"]}}
         context = model.get("context", QuestionsConfig.window)
         if context >= QuestionsConfig.window:
-            return named
-        return {**named, "data": {"window": context, "stride": min(QuestionsConfig.stride, context // SHARED)}}
+            return settings
+        return {
+            **settings,
+            "data": {"window": context, "stride": min(QuestionsConfig.stride, context // STRIDE_DIVISOR)},
+        }
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
-        """No model that somebody else trained says of itself that it answers questions."""
+        """False: no model of another library says of itself that it answers questions."""
         return False
 
     @classmethod
-    def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:  # type: ignore[override]
-        """The recipe with the number of tokens, two outputs for each, and how long answers are."""
-        sizes = {"vocab": prepared.tokenizer.vocab, "classes": OUTPUTS, "per_token": True}
+    def fill_sizes(cls, recipe: Any, prepared: PreparedQuestions) -> Any:  # type: ignore[override]
+        """Return the recipe with the numbers of tokens and outputs, and the length of answers."""
+        sizes = {"vocab": prepared.tokenizer.vocab, "classes": NUM_OUTPUTS, "per_token": True}
         data = replace(recipe.data, answer=recipe.data.answer or prepared.answer)
         return replace(recipe, data=data, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
-    def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:  # type: ignore[override]
-        """Weights of a model that answers questions, or only the body of another under a new head."""
+    def adopt(model: Any, parent: Checkpoint, prepared: PreparedQuestions) -> list[str]:  # type: ignore[override]
+        """Load the weights of a model that answers questions, or only the backbone of another under a new head."""
         return transfer.load_weights(model, parent, same_task=parent.config.get("task") == AnsweringRecipe.task)
 
     def step(self, batch: LabelBatch, part: str) -> Step:
-        """The surprise at where every answer begins and ends, summed."""
+        """Return the summed loss of where answers begin and end."""
         batch = batch.to(self.model.output.bias.device)
-        loss = span_loss(batch.read(self.model), batch.labels, batch.row)
+        loss = span_loss(batch.forward(self.model), batch.labels, batch.row)
         return Step(loss=loss, weight=batch.row.count, counts={"tokens": batch.row.filled})
 
     @cached_property
     def passages(self) -> list[Passage]:
-        """The held-out questions as tokens."""
-        return list(self._face().reader.passages(self.prepared.valid))
+        """The tokenised held-out questions."""
+        return list(self._answerer().encoder.encode(self.prepared.valid))
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How the held-out questions are answered, and a few of them to look at."""
+        """Answer the held-out questions."""
         training = self.model.training
         self.model.eval()
-        found = self._face().best(self.passages, spread=spread)
+        best_answers = self._answerer().best_spans(self.passages, spread=spread)
         self.model.train(training)
-        asked, replies = self.prepared.valid, [reply(*each) for each in zip(self.passages, found, strict=True)]
+        questions, replies = (
+            self.prepared.valid,
+            [make_reply(*passage_and_answer) for passage_and_answer in zip(self.passages, best_answers, strict=True)],
+        )
         samples = [
             {
-                "question": asked[number].question,
-                "right": " | ".join(dict.fromkeys(each or NONE for each in asked[number].right)),
-                "answer": replies[number].answer or NONE,
+                "question": questions[number].question,
+                "right": " | ".join(
+                    dict.fromkeys(
+                        passage_and_answer or NO_ANSWER for passage_and_answer in questions[number].accepted_answers
+                    )
+                ),
+                "answer": replies[number].answer or NO_ANSWER,
             }
-            for number in sample_evenly(range(len(asked)), self.recipe.objective.samples)
+            for number in sample_evenly(range(len(questions)), self.recipe.objective.samples)
         ]
-        return Evaluation(metrics(asked, [one.answer or "" for one in replies], [one.loss for one in found]), samples)
+        return Evaluation(
+            answer_metrics(
+                questions, [reply.answer or "" for reply in replies], [reply.loss for reply in best_answers]
+            ),
+            samples,
+        )
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the settings, the tokenizer and the card of a checkpoint."""
         recipe = config.plain(self.recipe)
         recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
-        kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
+        sections = {name: recipe[name] for name in ("task", "model", "tokenizer")}
         return {
-            "config.yaml": {"format": 1, **kept, "data": self._data},
+            "config.yaml": {"format": 1, **sections, "data": self._data},
             "tokenizer.json": self.prepared.tokenizer.json(),
             "README.md": self.card(),
         }
@@ -165,18 +179,20 @@ class Answering(Labelling):
         data = self.recipe.data
         return {"window": data.window, "stride": data.stride, "answer": data.answer or self.prepared.answer}
 
-    def _face(self) -> Answerer:
-        """The model as it is now, ready to use."""
+    def _answerer(self) -> Answerer:
+        """Return the model as it is now, ready to use."""
         return Answerer(self.model, self.prepared.tokenizer, self._data)
 
 
-def _known(found: Checkpoint | None, recipe: Any) -> Tokenizer | None:
-    """The tokens of a model to start from."""
-    if found is None:
+def _parent_tokenizer(parent: Checkpoint | None, recipe: Any) -> Tokenizer | None:
+    """Return the tokenizer of a model to start from."""
+    if parent is None:
         return None
-    names = {each.name for each in config.describe(PassageConfig)}
-    kept = {
-        name: value for name, value in read_text_settings(found.config.get("tokenizer", {})).items() if name in names
+    names = {setting.name for setting in config.describe(PassageConfig)}
+    shared_settings = {
+        name: value for name, value in read_text_settings(parent.config.get("tokenizer", {})).items() if name in names
     }
-    how = config.build(PassageConfig, {**config.plain(recipe.tokenizer), **kept}, where="tokenizer")
-    return Tokenizer.parse(found.text("tokenizer.json"), how)
+    tokenizer_config = config.build(
+        PassageConfig, {**config.plain(recipe.tokenizer), **shared_settings}, where="tokenizer"
+    )
+    return Tokenizer.parse(parent.text("tokenizer.json"), tokenizer_config)

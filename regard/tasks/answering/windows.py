@@ -13,19 +13,18 @@ from jaxtyping import Int
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.offsets import Located, Locator
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.answering.files import Question
-from regard.tasks.labels import formats
-from regard.tasks.labels.batches import Labelled
-from regard.tasks.labels.formats import Laid
-from regard.tasks.labels.reading import ReadingConfig, nothing
+from regard.tasks.answering.questions import Question
+from regard.tasks.labels.dataset import TokenLabelledDataset
+from regard.tasks.labels.input_format import EncodedText, InputFormat, build_format
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig, empty_text_tokens
 
-BLOCK = 1024  # questions tokenised at a time
+QUESTIONS_PER_BLOCK = 1024  # questions tokenised at a time
 START, END = 1, 2  # marks of the first and the last token of an answer; of a lone one, both
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassageConfig(ReadingConfig):
-    """How questions and contexts become tokens."""
+class PassageConfig(TextTokenizerConfig):
+    """How questions and contexts are tokenised."""
 
     longest: ClassVar[int] = 1 << 20  # type: ignore[misc]
     """All of a context is read, window by window."""
@@ -35,38 +34,38 @@ class PassageConfig(ReadingConfig):
 class Window(NamedTuple):
     """What is read at a time: a question and a part of its context."""
 
-    laid: Laid
-    begin: int
-    """Where the part begins in it."""
-    first: int
+    encoded: EncodedText
+    context_start: int
+    """Position of its first context token."""
+    first_token: int
     """Which token of the context that is."""
     size: int
-    """How many of its tokens are there."""
-    none: int
-    """The place that stands for no answer: BERT's first token, GPT's last, else the one before the context."""
+    """How many tokens of the context are in the window."""
+    no_answer_position: int
+    """The position that stands for no answer: BERT's first, GPT's last, else the one before the context."""
 
-    def holds(self, span: tuple[int, int]) -> bool:
-        """Whether these tokens of the context, from the first to the last, are all in it."""
-        return self.first <= span[0] and span[1] < self.first + self.size
+    def contains(self, span: tuple[int, int]) -> bool:
+        """True if these tokens of the context, from the first to the last, are all in the window."""
+        return self.first_token <= span[0] and span[1] < self.first_token + self.size
 
-    def marks(self, answer: tuple[int, int] | None) -> list[int]:
-        """For every place whether an answer may stand there, begins there, ends there.
+    def answer_marks(self, answer: tuple[int, int] | None) -> list[int]:
+        """Mark at every position whether an answer may stand there, begins there, ends there.
 
-        One that is not wholly in the window is not in it at all.
+        An answer that is not wholly in the window counts as not in it at all.
         """
-        marks = [IGNORE] * len(self.laid.tokens)
-        marks[self.begin : self.begin + self.size] = [0] * self.size
-        marks[self.none] = 0
-        shift, places = self.begin - self.first, (self.none, self.none)
-        if answer is not None and self.holds(answer):
-            places = (answer[0] + shift, answer[1] + shift)
-        for place, mark in zip(places, (START, END), strict=True):
-            marks[place] |= mark
+        marks = [IGNORE] * len(self.encoded.tokens)
+        marks[self.context_start : self.context_start + self.size] = [0] * self.size
+        marks[self.no_answer_position] = 0
+        offset, positions = self.context_start - self.first_token, (self.no_answer_position, self.no_answer_position)
+        if answer is not None and self.contains(answer):
+            positions = (answer[0] + offset, answer[1] + offset)
+        for position, mark in zip(positions, (START, END), strict=True):
+            marks[position] |= mark
         return marks
 
 
 class Passage(NamedTuple):
-    """A question with its context as tokens, and the windows that all of them are in."""
+    """A question with its tokenised context, and the windows that cover it."""
 
     question: Question
     located: Located
@@ -75,103 +74,108 @@ class Passage(NamedTuple):
     @property
     def answer(self) -> tuple[int, int] | None:
         """The first and the last token of the answer that is learnt; None where there is none."""
-        wanted = self.question.wanted
-        return self.located.covering(wanted.start, wanted.end) if wanted.text else None
+        span = self.question.training_answer
+        return self.located.covering(span.start, span.end) if span.text else None
 
     @property
-    def lost(self) -> bool:
-        """Whether its answer has no token, and so cannot be learnt."""
-        return bool(self.question.wanted.text) and self.answer is None
+    def has_lost_answer(self) -> bool:
+        """True if its answer has no token, and so cannot be learnt."""
+        return bool(self.question.training_answer.text) and self.answer is None
 
 
 @dataclass(frozen=True)
-class Reader:
-    """Questions and contexts to windows of tokens."""
+class PassageEncoder:
+    """Tokenises questions and their contexts, in windows."""
 
-    own: Tokenizer
+    tokenizer: Tokenizer
     style: str
     window: int
     stride: int
     locator: Locator = field(init=False)
-    form: formats.Format = field(init=False)
+    format: InputFormat = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "locator", Locator(self.own))
-        object.__setattr__(self, "form", formats.of(self.own, self.style, pairs=True))
+        object.__setattr__(self, "locator", Locator(self.tokenizer))
+        object.__setattr__(self, "format", build_format(self.tokenizer, self.style, pairs=True))
 
-    def passages(self, questions: Iterable[Question]) -> Iterator[Passage]:
-        """Each question with its windows, in their order."""
-        every = iter(questions)
-        while block := list(islice(every, BLOCK)):
-            contexts = list(dict.fromkeys(each.context for each in block))
-            known = dict(zip(contexts, self.locator.locate(contexts), strict=True))
-            for each, ids in zip(block, self.own.encode_many([each.question for each in block]), strict=True):
-                located = known[each.context]
-                yield Passage(each, located, self._windows(each, ids or nothing(self.own), located.ids))
+    def encode(self, questions: Iterable[Question]) -> Iterator[Passage]:
+        """Yield each question with its windows, in the order of the questions."""
+        remaining = iter(questions)
+        while block := list(islice(remaining, QUESTIONS_PER_BLOCK)):
+            contexts = list(dict.fromkeys(question.context for question in block))
+            located_contexts = dict(zip(contexts, self.locator.locate(contexts), strict=True))
+            token_ids = self.tokenizer.encode_many([question.question for question in block])
+            for question, question_ids in zip(block, token_ids, strict=True):
+                located = located_contexts[question.context]
+                question_ids = question_ids or empty_text_tokens(self.tokenizer)
+                yield Passage(question, located, self._windows(question, question_ids, located.ids))
 
-    def _windows(self, question: Question, ids: list[int], context: list[int]) -> list[Window]:
-        room = self.window - self.form.around(2) - len(ids)
-        shared = self.stride if len(context) > room else 0
+    def _windows(self, question: Question, question_ids: list[int], context_ids: list[int]) -> list[Window]:
+        room = self.window - self.format.num_special_tokens(2) - len(question_ids)
+        shared = self.stride if len(context_ids) > room else 0
         if room <= shared:
             raise ValueError(
-                f"{question.place}: the question has {len(ids):,} tokens, so that a window of {self.window} has room "
-                f"for {max(room, 0)} of the context, of which {shared} are also in the one before: "
+                f"{question.place}: the question has {len(question_ids):,} tokens, so that a window of {self.window} "
+                f"has room for {max(room, 0)} of the context, of which {shared} are also in the one before: "
                 "raise data.window, lower data.stride, or shorten the question"
             )
-        begin = len(self.form.before) + len(ids) + len(self.form.between)
-        found = []
-        for first, last in parts(len(context), room, shared):
-            laid = self.form.lay(ids, context[first:last] or nothing(self.own), longest=self.window)
-            none = {"bert": 0, "gpt": len(laid.tokens) - 1}.get(self.style, begin - 1)
-            found.append(Window(laid, begin, first, last - first, none))
-        return found
+        context_start = len(self.format.before) + len(question_ids) + len(self.format.between)
+        windows = []
+        for first, last in window_bounds(len(context_ids), room, shared):
+            part = context_ids[first:last] or empty_text_tokens(self.tokenizer)
+            encoded = self.format.combine(question_ids, part, longest=self.window)
+            no_answer_position = {"bert": 0, "gpt": len(encoded.tokens) - 1}.get(self.style, context_start - 1)
+            windows.append(Window(encoded, context_start, first, last - first, no_answer_position))
+        return windows
 
 
-def parts(count: int, room: int, shared: int) -> list[tuple[int, int]]:
-    """So many tokens in parts of at most `room`, each of which begins with the last `shared` ones of the one before."""
+def window_bounds(count: int, room: int, shared: int) -> list[tuple[int, int]]:
+    """Divide `count` tokens into windows of at most `room`, which begin with the last `shared` of the one before."""
     ends = range(min(room, count), count + room - shared, room - shared)
     return [(max(0, end - room), min(end, count)) for end in ends] or [(0, 0)]
 
 
 @dataclass(frozen=True)
-class Windows(Labelled):
-    """Windows as tokens, the shortest first, with a mark for each."""
+class WindowDataset(TokenLabelledDataset):
+    """Tokenised windows, the shortest first, with a mark for each token."""
 
-    owner: Int[np.ndarray, "window"] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """The question that each is of."""
-    named: Sequence[str] = ()
-    """Where each question stands."""
+    question_numbers: Int[np.ndarray, "window"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The number of the question that each window is of."""
+    question_places: Sequence[str] = ()
+    """Where each question was read."""
 
     def place(self, number: int) -> str:
-        """Where the question of a window stands."""
-        return self.named[int(self.owner[number])]
+        """Return where the question of a window was read."""
+        return self.question_places[int(self.question_numbers[number])]
 
 
-def index(passages: Iterable[Passage], own: Tokenizer, style: str) -> dict[str, Any]:
-    """All windows of some passages in order of their length, as arrays; how long answers are, and what has none."""
-    laid, marks, owner, named = list[Laid](), list[np.ndarray](), list[int](), list[str]()
+def index_windows(passages: Iterable[Passage], style: str) -> dict[str, Any]:
+    """Return the windows of passages, the shortest first, as arrays, and places of questions with a lost answer."""
+    encoded, marks = list[EncodedText](), list[np.ndarray]()
+    question_numbers, question_places = list[int](), list[str]()
     longest, lost = 1, list[str]()
     for passage in passages:
-        if passage.lost:
+        if passage.has_lost_answer:
             lost.append(passage.question.place)
             continue
         answer = passage.answer
         longest = max(longest, answer[1] - answer[0] + 1) if answer is not None else longest
         for window in passage.windows:
-            laid.append(window.laid)
-            marks.append(np.array(window.marks(answer), np.int8))
-            owner.append(len(named))
-        named.append(passage.question.place)
-    if not laid:
+            encoded.append(window.encoded)
+            marks.append(np.array(window.answer_marks(answer), np.int8))
+            question_numbers.append(len(question_places))
+        question_places.append(passage.question.place)
+    if not encoded:
         raise ValueError(f"{lost[0]}: no answer has tokens that this tokenizer knows: use another one")
-    order = sorted(range(len(laid)), key=lambda number: len(laid[number].tokens))
+    order = sorted(range(len(encoded)), key=lambda number: len(encoded[number].tokens))
+    second_starts = np.array([encoded[number].second_start for number in order], np.int64)
     return {
-        "tokens": np.concatenate([np.array(laid[number].tokens, np.int32) for number in order]),
-        "starts": np.cumsum([0, *(len(laid[number].tokens) for number in order)]),
+        "tokens": np.concatenate([np.array(encoded[number].tokens, np.int32) for number in order]),
+        "starts": np.cumsum([0, *(len(encoded[number].tokens) for number in order)]),
         "labels": np.concatenate([marks[number] for number in order]),
-        "seconds": np.array([laid[number].second for number in order], np.int64) if style == "bert" else None,
-        "owner": np.array([owner[number] for number in order], np.int64),
-        "named": named,
+        "second_starts": second_starts if style == "bert" else None,
+        "question_numbers": np.array([question_numbers[number] for number in order], np.int64),
+        "question_places": question_places,
         "longest": longest,
         "lost": lost,
     }

@@ -28,11 +28,11 @@ from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, cross_validate, fit
 from regard.tasks.inputs import TEXT, Inputs, check_files, list_inputs
-from regard.tasks.labels import files
+from regard.tasks.labels.checkpoint_columns import read_text_column, record_columns
+from regard.tasks.labels.classifier import TextPrediction
 from regard.tasks.labels.evaluation_files import TrainedLayout
-from regard.tasks.labels.files import Found, LabelledFile
-from regard.tasks.labels.labeller import TextPrediction
-from regard.tasks.labels.recorded import record_columns, recorded_column
+from regard.tasks.labels.examples import LabelledExamples, label_names, label_numbers
+from regard.tasks.labels.files import LabelledFile, read_examples
 from regard.tasks.trained import DirectAnswers, NoOptions, describe_model, resolve_options
 
 HEAD = "head.safetensors"
@@ -106,7 +106,7 @@ class FewShot(DirectAnswers):
     @property
     def inputs(self) -> Inputs:
         """Texts, of a table those in the column of the files it was fitted to."""
-        column = recorded_column(self.data, self.classes)
+        column = read_text_column(self.data, self.classes)
         return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
     def parse(self, text: str) -> str:
@@ -130,7 +130,7 @@ class FewShot(DirectAnswers):
         """Scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
         check_files(self, paths, "labelled texts")
         labelled_files, notes = TrainedLayout(LabelledFile, self.data, self.classes).open_files(paths, changes)
-        labelled = files.read(labelled_files, {}, reject=0.0)
+        labelled = read_examples(labelled_files, {}, reject=0.0)
         truth = _label_numbers(labelled, self.classes)
         chances = self.head.probabilities(self.embedder.embed(_texts(labelled)))
         return replace(_scores(name or self.name, labelled, self.classes, truth, chances), notes=notes)
@@ -155,7 +155,7 @@ def suits(files: Sequence[Mapping[str, Any]], parent: Checkpoint) -> bool:
     for number, file in enumerate(config.build(LabelledFile, section, where="file") for section in files):
         for example in file.examples(number, LineReport()):
             counts[str(example.labels[0])] += 1
-            if len(example.words) > 1 or counts[str(example.labels[0])] > FEW:
+            if len(example.texts) > 1 or counts[str(example.labels[0])] > FEW:
                 return False
     return len(counts) > 1
 
@@ -176,8 +176,8 @@ def learn(
     embedder = Embedder.load(parent, device=device)
     sections = [path if isinstance(path, Mapping) else {"path": str(path)} for path in paths]
     labelled_files = [config.build(LabelledFile, section, where="file") for section in sections]
-    labelled = files.read(labelled_files, {}, reject=0.01)
-    classes = files.classes(labelled)
+    labelled = read_examples(labelled_files, {}, reject=0.01)
+    classes = label_names(labelled)
     truth = _label_numbers(labelled, classes)
     texts = _texts(labelled)
     vectors = embedder.embed(texts)
@@ -255,15 +255,17 @@ def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
 
 
-def _texts(labelled: Found) -> list[str]:
-    return [" ".join(example.words) for example in labelled.examples]
+def _texts(labelled: LabelledExamples) -> list[str]:
+    return [" ".join(example.texts) for example in labelled.examples]
 
 
-def _label_numbers(labelled: Found, classes: Sequence[str]) -> Int[np.ndarray, "text"]:
-    return np.array([numbers[0] for numbers in files.numbered(labelled, classes)], np.int64)
+def _label_numbers(labelled: LabelledExamples, classes: Sequence[str]) -> Int[np.ndarray, "text"]:
+    return np.array([numbers[0] for numbers in label_numbers(labelled, classes)], np.int64)
 
 
-def _scores(name: str, labelled: Found, classes: Sequence[str], truth: np.ndarray, chances: np.ndarray) -> Scores:
+def _scores(
+    name: str, labelled: LabelledExamples, classes: Sequence[str], truth: np.ndarray, chances: np.ndarray
+) -> Scores:
     """Accuracy by text, every label by itself, and the mistakes."""
     answers = chances.argmax(axis=1)
     labels = judge(truth, answers, list(classes))

@@ -1,4 +1,4 @@
-"""A check of labelled texts or tagged sentences before training, which reads them exactly as training will."""
+"""`regard data check` for labelled texts and tagged sentences, which reads them exactly as training will."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ import numpy as np
 from regard.config.words import quantity
 from regard.data.findings import Finding, Lengths, describe_finding
 from regard.data.line_report import places
-from regard.tasks.labels import batches, files, formats
-from regard.tasks.labels.files import ChoicesConfig, Found, LabelsConfig, RatingsConfig, TagsConfig
-from regard.tasks.labels.reading import ReadingConfig
-from regard.tasks.labels.tagged import Example
+from regard.tasks.labels.examples import Example, LabelledExamples, label_names, label_numbers, split_examples
+from regard.tasks.labels.files import ChoicesConfig, LabelsConfig, RatingsConfig, TagsConfig, read_examples
+from regard.tasks.labels.input_format import add_format_tokens
+from regard.tasks.labels.preparation import build_dataset, learn_tokenizer
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 
 AnyConfig = LabelsConfig | TagsConfig | ChoicesConfig | RatingsConfig
-LONGEST = 3  # texts that are named as the longest
-SHOWN = 20  # labels that a table has room for
-UNBOUNDED = 1 << 30  # tokens of a text that is read whole
-RARE = 5  # texts of a label from which it can hardly be learnt
+NUM_LONGEST = 3  # texts that are named as the longest
+MAX_LABEL_ROWS = 20  # labels that a table has room for
+UNLIMITED_TOKENS = 1 << 30  # tokens of a text that is read whole
+RARE_LABEL_COUNT = 5  # texts of a label from which it can hardly be learnt
 
 
 @dataclass
 class Report:
-    """What a check found; `problems` are what stops a training."""
+    """What a check found in the data; `problems` are what stops a training."""
 
     unit: str = "text"
     corpora: list[dict[str, Any]] = field(default_factory=list)
@@ -52,8 +53,8 @@ class Report:
 
     @property
     def rare(self) -> list[str]:
-        """Labels with very few texts to learn from."""
-        return [label for label, counts in self.labels.items() if counts["train"] < RARE]
+        """Labels with very few training texts."""
+        return [label for label, counts in self.labels.items() if counts["train"] < RARE_LABEL_COUNT]
 
     @property
     def verdict(self) -> str:
@@ -65,7 +66,7 @@ class Report:
         return f"can be trained on: {sizes}{labels}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the report as JSON."""
         findings = {name: getattr(self, name) for name in ("repeated", "several", "overlap", "cut")}
         return {
             "verdict": self.verdict,
@@ -74,32 +75,32 @@ class Report:
             "labels": self.labels,
             "rare": self.rare,
             "kept": self.kept,
-            "lengths": {unit: found.plain() for unit, found in self.lengths.items()},
+            "lengths": {unit: lengths.plain() for unit, lengths in self.lengths.items()},
             "longest": [{"characters": length, "place": place} for length, place in self.longest],
-            **{name: {"count": found.count, "places": found.places} for name, found in findings.items()},
+            **{name: {"count": finding.count, "places": finding.places} for name, finding in findings.items()},
         }
 
     def lines(self) -> list[tuple[str, str]]:
-        """In words: a name and what there is to say of it, row by row, the verdict last."""
-        found = [*self._counts(), *self._oddities()] if self.corpora else []
-        return [*found, ("verdict", self.verdict)]
+        """Return the report in rows of a name and a sentence, the verdict last."""
+        rows = [*self._count_rows(), *self._problem_rows()] if self.corpora else []
+        return [*rows, ("verdict", self.verdict)]
 
-    def _counts(self) -> Iterator[tuple[str, str]]:
+    def _count_rows(self) -> Iterator[tuple[str, str]]:
         for corpus in self.corpora:
             good = quantity(corpus["good"], f"good {self.unit}")
             yield corpus["set"], f"{corpus['file']}: {good} in {quantity(corpus['read'], 'line')}"
             if corpus["layout"]:
                 yield "  layout", corpus["layout"]
-            for reason, found in corpus["refused"].items():
-                yield "  refused", describe_finding(Finding(**found), reason)
-        for label, counts in list(self.labels.items())[:SHOWN]:
+            for reason, refusal in corpus["refused"].items():
+                yield "  refused", describe_finding(Finding(**refusal), reason)
+        for label, counts in list(self.labels.items())[:MAX_LABEL_ROWS]:
             yield f"label {label}", ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-        if len(self.labels) > SHOWN:
-            yield "", f"and {quantity(len(self.labels) - SHOWN, 'more label')}"
+        if len(self.labels) > MAX_LABEL_ROWS:
+            yield "", f"and {quantity(len(self.labels) - MAX_LABEL_ROWS, 'more label')}"
 
-    def _oddities(self) -> Iterator[tuple[str, str]]:
-        for unit, found in self.lengths.items():
-            yield unit, found.description
+    def _problem_rows(self) -> Iterator[tuple[str, str]]:
+        for unit, lengths in self.lengths.items():
+            yield unit, lengths.description
         for length, place in self.longest:
             yield "longest", f"{length:,} characters: {place}"
         yield f"repeated {self.unit}s", describe_finding(self.repeated)
@@ -109,86 +110,97 @@ class Report:
         if self.cut.count:
             yield "read in part", describe_finding(self.cut)
         if self.rare:
-            some = ", ".join(self.rare[:SHOWN]) + ", ..." * (len(self.rare) > SHOWN)
-            yield f"fewer than {RARE} to learn from", f"{quantity(len(self.rare), 'label')}: {some}"
+            labels = ", ".join(self.rare[:MAX_LABEL_ROWS]) + ", ..." * (len(self.rare) > MAX_LABEL_ROWS)
+            yield f"fewer than {RARE_LABEL_COUNT} to learn from", f"{quantity(len(self.rare), 'label')}: {labels}"
 
 
-def check(config: AnyConfig, tokenizer: ReadingConfig | None = None) -> Report:
-    """Look at every line of the files and at what training on them would make of it.
+def check_examples(config: AnyConfig, tokenizer: TextTokenizerConfig | None = None) -> Report:
+    """Check every line of the files, and the datasets that training would make of them.
 
-    With the settings of a tokenizer, one is trained and lengths are told in tokens too.
+    With the settings of a tokenizer, one is trained and lengths are counted in tokens too.
     """
     units = {TagsConfig: "sentence", ChoicesConfig: "question"}
     report = Report(units.get(type(config), "text"))
-    sets: dict[str, Found] = {}
-    for name, of_set in (("train", config.train), ("valid", config.valid)):
+    sets: dict[str, LabelledExamples] = {}
+    for name, set_files in (("train", config.train), ("valid", config.valid)):
         try:
-            found = sets[name] = files.read(of_set, config.names, reject=1.0) if of_set else Found((), [], [], False)
+            examples = sets[name] = (
+                read_examples(set_files, config.names, reject=1.0) if set_files else LabelledExamples((), [], [], False)
+            )
         except ValueError as error:  # no file, nothing usable, columns the wrong way round
             report.problems.append(str(error))
             continue
-        for path, tally, note in zip(found.files, found.tallies, found.notes, strict=True):
-            report.corpora.append(_described(name, path, tally, note))
+        for path, tally, note in zip(examples.files, examples.reports, examples.notes, strict=True):
+            report.corpora.append(_describe_file(name, path, tally, note))
             try:
                 tally.check(config.reject, [path], unit=report.unit)
             except ValueError as error:
                 report.problems.append(str(error))
     if len(sets) == 2:
-        _compare(report, sets)
-        _prepared(report, config, sets, tokenizer)
+        _compare_texts(report, sets)
+        _check_split(report, config, sets, tokenizer)
     return report
 
 
-def _described(name: str, path: str, tally: Any, note: str) -> dict[str, Any]:
-    refused = {why: {"count": one.count, "places": places(one, [path])} for why, one in tally.refused.items()}
-    return {"set": name, "file": path, "layout": note, "read": tally.read, "good": tally.kept, "refused": refused}
+def _describe_file(name: str, path: str, tally: Any, note: str) -> dict[str, Any]:
+    refusals = {
+        reason: {"count": refusal.count, "places": places(refusal, [path])} for reason, refusal in tally.refused.items()
+    }
+    return {"set": name, "file": path, "layout": note, "read": tally.read, "good": tally.kept, "refused": refusals}
 
 
-def _compare(report: Report, sets: dict[str, Found]) -> None:
-    """Labels, lengths and repeats of all good texts."""
-    counts = {name: Counter(label for e in found.examples for label in e.labels) for name, found in sets.items()}
-    named = {} if sets["train"].rated else {**counts["train"], **counts["valid"]}
-    met = [label for label in named if label is not None]
-    ranked = sorted(met, key=lambda label: (-counts["train"][label], label))
-    report.labels = {label: {name: of_set[label] for name, of_set in counts.items()} for label in ranked}
-    train, known = sets["train"], dict[tuple[str, ...], set[Any]]()
+def _compare_texts(report: Report, sets: dict[str, LabelledExamples]) -> None:
+    """Count labels, lengths and repeated texts."""
+    counts = {
+        name: Counter(label for labelled_example in examples.examples for label in labelled_example.labels)
+        for name, examples in sets.items()
+    }
+    label_counts = {} if sets["train"].has_ratings else {**counts["train"], **counts["valid"]}
+    labels = [label for label in label_counts if label is not None]
+    ranked = sorted(labels, key=lambda label: (-counts["train"][label], label))
+    report.labels = {label: {name: set_counts[label] for name, set_counts in counts.items()} for label in ranked}
+    train, labels_by_text = sets["train"], dict[tuple[str, ...], set[Any]]()
     report.lengths = {"characters": Lengths(), "words": Lengths()}
     for example in train.examples:
-        report.lengths["characters"].counts[_length(example)] += 1
-        report.lengths["words"].counts[len(" ".join(example.words).split())] += 1
-        before = known.setdefault(example.words, set())
-        if before:
-            (report.repeated if example.labels in before else report.several).add(train.place(example))
-        before.add(example.labels)
+        report.lengths["characters"].counts[_text_length(example)] += 1
+        report.lengths["words"].counts[len(" ".join(example.texts).split())] += 1
+        earlier_labels = labels_by_text.setdefault(example.texts, set())
+        if earlier_labels:
+            (report.repeated if example.labels in earlier_labels else report.several).add(train.place(example))
+        earlier_labels.add(example.labels)
     for example in sets["valid"].examples:
-        if example.words in known:
+        if example.texts in labels_by_text:
             report.overlap.add(sets["valid"].place(example))
-    first = heapq.nlargest(LONGEST, train.examples, key=_length)
-    report.longest = [(_length(example), train.place(example)) for example in first]
+    longest = heapq.nlargest(NUM_LONGEST, train.examples, key=_text_length)
+    report.longest = [(_text_length(example), train.place(example)) for example in longest]
 
 
-def _prepared(report: Report, config: AnyConfig, sets: dict[str, Found], tokenizer: ReadingConfig | None) -> None:
-    """What would be learnt from and measured on, and what would stop that."""
+def _check_split(
+    report: Report, config: AnyConfig, sets: dict[str, LabelledExamples], tokenizer: TextTokenizerConfig | None
+) -> None:
+    """Split and number the examples as training would, and report what would stop it."""
     try:
-        known = files.classes(sets["train"])
-        train, valid = (sets["train"], sets["valid"]) if config.valid else files.hold(sets["train"], config.held)
-        files.numbered(valid, known)
+        classes = label_names(sets["train"])
+        train, valid = (sets["train"], sets["valid"]) if config.valid else split_examples(sets["train"], config.held)
+        label_numbers(valid, classes)
         report.kept = {"train": len(train.examples), "valid": len(valid.examples)}
         if tokenizer is not None:
-            _tokens(report, train, known, tokenizer)
+            _measure_tokens(report, train, classes, tokenizer)
     except ValueError as error:
         report.problems.append(str(error))
 
 
-def _tokens(report: Report, train: Found, known: Sequence[str], how: ReadingConfig) -> None:
-    """Lengths in tokens, and which texts are longer than what is read of them."""
-    learnt = batches.learnt(train, replace(how, longest=UNBOUNDED))
-    whole = batches.index(train, formats.fitted(learnt, "plain", pairs=train.pairs), known)
-    lengths = whole.sizes.max(1)  # of a question with its longest choice
+def _measure_tokens(
+    report: Report, train: LabelledExamples, classes: Sequence[str], tokenizer_config: TextTokenizerConfig
+) -> None:
+    """Report lengths in tokens, and texts that are longer than what is read of them."""
+    tokenizer = learn_tokenizer(train, replace(tokenizer_config, longest=UNLIMITED_TOKENS))
+    dataset = build_dataset(train, add_format_tokens(tokenizer, "plain", pairs=train.pairs), classes)
+    lengths = dataset.sequence_lengths.max(1)  # of a question with its longest choice
     report.lengths["tokens"] = Lengths(Counter(lengths.tolist()))
-    for number in np.flatnonzero(lengths > how.longest).tolist():
-        report.cut.add(whole.place(number))
+    for number in np.flatnonzero(lengths > tokenizer_config.longest).tolist():
+        report.cut.add(dataset.place(number))
 
 
-def _length(example: Example) -> int:
-    return len(" ".join(example.words))
+def _text_length(example: Example) -> int:
+    return len(" ".join(example.texts))

@@ -1,4 +1,4 @@
-"""Learning to classify: what a text is."""
+"""Training of classifiers of texts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from regard.models.text_classifier import (
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
 )
-from regard.tasks.labels.batches import Labelled
-from regard.tasks.labels.division import divide
+from regard.tasks.labels.comparison_split import split_for_comparison
+from regard.tasks.labels.dataset import LabelledDataset
+from regard.tasks.labels.evaluation import LabelResults
 from regard.tasks.labels.files import LabelsConfig
-from regard.tasks.labels.recognition import labelled
-from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
+from regard.tasks.labels.recognition import recognise_labelled_texts
+from regard.tasks.labels.task import Labelling, LabellingRecipe
 from regard.training.task import spread_over_classes
 
-SHOWN = 300  # characters of a text that a sample shows
+MAX_SHOWN_CHARACTERS = 300  # characters of a text that a sample shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,18 +51,18 @@ class Classification(Labelling):
     title: ClassVar[str] = "A classifier"
     code: ClassVar[str] = 'classify(["a text"])'
     per_token = False
-    recognise = staticmethod(labelled)
+    recognise = staticmethod(recognise_labelled_texts)
     divides: ClassVar[bool] = True
-    divide = staticmethod(divide)
+    divide = staticmethod(split_for_comparison)
 
-    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
-        """A few texts with label and answer."""
-        names = self.prepared.classes
+    def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
+        """Return a few texts with label and answer."""
+        classes = self.prepared.classes
         return [
             {
-                "read": " | ".join(side.words[number])[:SHOWN],
-                "label": names[int(side.labels[number])],
-                "answer": names[int(found.answers[number][0])],
+                "read": " | ".join(dataset.texts[number])[:MAX_SHOWN_CHARACTERS],
+                "label": classes[int(dataset.labels[number])],
+                "answer": classes[int(results.answers[number][0])],
             }
-            for number in spread_over_classes(side.labels.tolist(), self.recipe.objective.samples)
+            for number in spread_over_classes(dataset.labels.tolist(), self.recipe.objective.samples)
         ]

@@ -1,4 +1,4 @@
-"""Labelled files that a model is measured on: their columns by the names of training, else as their heading tells."""
+"""Labelled files that a model is measured on: columns go by their names in training, else by heading and labels."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from regard.data.encodings import find_file
 from regard.data.glimpse import is_number
 from regard.data.labelled_columns import LabelledColumns
 from regard.data.tables import TableFormat, detect_format, is_json, read_sample
+from regard.tasks.labels.checkpoint_columns import read_column_names
 from regard.tasks.labels.files import AnyFile, LabelledFile, RatedFile
-from regard.tasks.labels.recorded import recorded_names
 
-FORM = ("heading", "delimiter")
-REPLACES = {"columns": ("text", "label", *FORM), "text": ("columns", *FORM), "label": ("columns", *FORM)}
+TABLE_SETTINGS = ("heading", "delimiter")
+REPLACED_SETTINGS = {
+    "columns": ("text", "label", *TABLE_SETTINGS),
+    "text": ("columns", *TABLE_SETTINGS),
+    "label": ("columns", *TABLE_SETTINGS),
+}
 """Settings of the files trained on that do not hold for one whose columns are named."""
-SAMPLE = 200  # records by which a layout is judged
-REMEDY = "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
+SAMPLE_ROWS = 200  # records by which a layout is judged
+COLUMNS_REMEDY = "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
 
 
-class Sample(NamedTuple):
+class TableSample(NamedTuple):
     """The first records of a table."""
 
     form: TableFormat
@@ -31,14 +35,14 @@ class Sample(NamedTuple):
     below: list[list[str]]
 
     @classmethod
-    def of(cls, file: LabelledFile) -> Sample:
-        """The first records of a file, cut as in training or as they look."""
+    def of(cls, file: LabelledFile) -> TableSample:
+        """Read the first records of a file, with the delimiter of training or the detected one."""
         form = detect_format(file.path, file.delimiter)
-        rows = read_sample(file.path, form, SAMPLE)
+        rows = read_sample(file.path, form, SAMPLE_ROWS)
         return cls(form, tuple(cell.strip() for cell in rows[0]) if rows else (), rows[1:])
 
     def column(self, number: int) -> list[str]:
-        """The cells of a column below the first line."""
+        """Return the cells of a column below the first line."""
         return [row[number - 1].strip() for row in self.below if len(row) >= number]
 
     def has_words(self, number: int) -> bool:
@@ -61,81 +65,88 @@ class TrainedLayout:
     """Names of its classes; none for scores."""
 
     def open_files(self, paths: Sequence[str | Path], changes: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
-        """The files with the settings to read them by, and a line on each that is laid out in its own way.
+        """Return the files with the settings to read them by, and a note on each that has another layout.
 
-        Columns named in `changes` take the place of those trained on, by whichever setting these are named.
+        Columns named in `changes` replace those trained on, by whichever setting these are named.
         """
         if not paths:
             raise ValueError("nothing to measure on: name a file like those that the model was trained on")
-        replaced = {setting for change in changes for setting in REPLACES.get(change, ())}
-        own = {name: value for name, value in self.data["file"].items() if name not in replaced}
-        opened, notes = [], []
+        replaced = {setting for change in changes for setting in REPLACED_SETTINGS.get(change, ())}
+        trained_settings = {name: value for name, value in self.data["file"].items() if name not in replaced}
+        files, notes = [], []
         for path in map(str, paths):
             find_file(path)
             if changes or is_json(path) or not issubclass(self.kind, LabelledFile):
-                opened.append(config.build(self.kind, {**own, "path": path, **changes}, where="file"))
+                files.append(config.build(self.kind, {**trained_settings, "path": path, **changes}, where="file"))
                 continue
-            file = config.build(self.kind, {**own, "path": path}, where="file")
+            file = config.build(self.kind, {**trained_settings, "path": path}, where="file")
             assert isinstance(file, LabelledFile)
-            file, note = (file, []) if file.whole is not None else self._fit(file)
-            opened.append(file)
+            file, note = (file, []) if file.constant_label is not None else self._match_columns(file)
+            files.append(file)
             notes += note
-        return opened, notes
+        return files, notes
 
-    def _fit(self, file: LabelledFile) -> tuple[LabelledFile, list[str]]:
-        """The file with its columns by the names of training, else by its own heading and the labels in it."""
-        texts, label = recorded_names(self.data)
+    def _match_columns(self, file: LabelledFile) -> tuple[LabelledFile, list[str]]:
+        """Return the file with its columns by the names of training, else by its own heading and the labels in it."""
+        texts, label = read_column_names(self.data)
         trained = _trained_columns(file)
         if not texts and trained is None:
             return file, []  # nothing is known, so that its layout is recognised
-        sample = Sample.of(file)
-        named = _find_numbers(sample.first, texts), _find_numbers(sample.first, [label] if label else ())
-        if named[0] and named[1] and len({*named[0], *named[1]}) == len(texts) + 1:
-            return _with_columns(file, sample, (*named[0], *named[1]), heading=True), []
-        place = named[1][0] if named[1] else self._find_label(sample, trained)
-        if place is None:
-            return self._without_labels(file, sample, trained)
-        heading = bool(named[0] or named[1]) or (
-            not self._is_label(sample.first[place - 1]) and sample.starts_with_names(place)
+        sample = TableSample.of(file)
+        named_texts = _find_numbers(sample.first, texts)
+        named_label = _find_numbers(sample.first, [label] if label else ())
+        if named_texts and named_label and len({*named_texts, *named_label}) == len(texts) + 1:
+            return _with_columns(file, sample, (*named_texts, *named_label), heading=True), []
+        label_column = named_label[0] if named_label else self._find_label(sample, trained)
+        if label_column is None:
+            return self._keep_trained_columns(file, sample, trained)
+        heading = bool(named_texts or named_label) or (
+            not self._is_label(sample.first[label_column - 1]) and sample.starts_with_names(label_column)
         )
-        count = len(trained) - 1 if trained else len(texts) or 1
-        others = [number for number in range(1, len(sample.first) + 1) if number != place and sample.has_words(number)]
-        found = named[0] or (tuple(others) if len(others) == count else self._find_texts(sample, heading, trained))
-        if not found or place in found or len(found) != count:
-            raise ValueError(_unclear(file.path, sample if heading else None, texts))
-        columns = (*found, place)
-        if columns == trained and (named[0] or not (texts or heading)):
+        num_texts = len(trained) - 1 if trained else len(texts) or 1
+        word_columns = [
+            number for number in range(1, len(sample.first) + 1) if number != label_column and sample.has_words(number)
+        ]
+        text_columns = named_texts or (
+            tuple(word_columns) if len(word_columns) == num_texts else self._find_texts(sample, heading, trained)
+        )
+        if not text_columns or label_column in text_columns or len(text_columns) != num_texts:
+            raise ValueError(_explain_unclear_columns(file.path, sample if heading else None, texts))
+        columns = (*text_columns, label_column)
+        if columns == trained and (named_texts or not (texts or heading)):
             return _with_columns(file, sample, columns, heading=heading), []
-        read = LabelledColumns(sample.form, sample.first if heading else (), columns).roles
-        how = (
+        description = LabelledColumns(sample.form, sample.first if heading else (), columns).roles
+        difference = (
             "has no heading" if columns == trained and not heading else "is laid out otherwise than what was trained on"
         )
-        return _with_columns(file, sample, columns, heading=heading), [f"{file.path} {how}: {read}"]
+        return _with_columns(file, sample, columns, heading=heading), [f"{file.path} {difference}: {description}"]
 
-    def _without_labels(
-        self, file: LabelledFile, sample: Sample, trained: tuple[int, ...] | None
+    def _keep_trained_columns(
+        self, file: LabelledFile, sample: TableSample, trained: tuple[int, ...] | None
     ) -> tuple[LabelledFile, list[str]]:
-        """The file as in training, where no label is known in any column: reading it tells which are strange."""
-        texts, _ = recorded_names(self.data)
-        wide = trained is not None and sum(len(row) >= max(trained) for row in sample.below) > len(sample.below) / 2
-        if not wide or trained is None:
-            raise ValueError(_unclear(file.path, None, texts))
+        """Return the file with the columns of training, where no label is known: reading it reports unknown ones."""
+        texts, _ = read_column_names(self.data)
+        has_all_columns = (
+            trained is not None and sum(len(row) >= max(trained) for row in sample.below) > len(sample.below) / 2
+        )
+        if not has_all_columns or trained is None:
+            raise ValueError(_explain_unclear_columns(file.path, None, texts))
         if texts and sample.starts_with_names(trained[-1]):
-            raise ValueError(_unclear(file.path, sample, texts))
+            raise ValueError(_explain_unclear_columns(file.path, sample, texts))
         return file, []
 
-    def _find_label(self, sample: Sample, trained: tuple[int, ...] | None) -> int | None:
-        """The number of the column in which most cells are known labels; None where there is none, or several are."""
+    def _find_label(self, sample: TableSample, trained: tuple[int, ...] | None) -> int | None:
+        """Return the column in which most cells are known labels; None where there is none, or several are."""
         numbers = range(1, len(sample.first) + 1)
-        fitting = [number for number in numbers if self._holds_labels(sample, number)]
-        usual = find_name(sample.first, self.kind.USUAL) if issubclass(self.kind, LabelledFile) else None
-        if usual is not None and usual + 1 in fitting:
-            return usual + 1
-        if trained is not None and trained[-1] in fitting:
+        label_columns = [number for number in numbers if self._holds_labels(sample, number)]
+        usual_column = find_name(sample.first, self.kind.USUAL_LABELS) if issubclass(self.kind, LabelledFile) else None
+        if usual_column is not None and usual_column + 1 in label_columns:
+            return usual_column + 1
+        if trained is not None and trained[-1] in label_columns:
             return trained[-1]
-        return fitting[0] if len(fitting) == 1 else None
+        return label_columns[0] if len(label_columns) == 1 else None
 
-    def _holds_labels(self, sample: Sample, number: int) -> bool:
+    def _holds_labels(self, sample: TableSample, number: int) -> bool:
         column = sample.column(number) or [sample.first[number - 1]]
         return sum(map(self._is_label, column)) >= len(column) / 2
 
@@ -144,17 +155,21 @@ class TrainedLayout:
             return is_number(cell)
         return self.data.get("names", {}).get(cell, cell) in self.labels
 
-    def _find_texts(self, sample: Sample, heading: bool, trained: tuple[int, ...] | None) -> tuple[int, ...]:
-        """The columns of the texts by their usual names in a heading, or those of training; none if they had others."""
-        before = trained[:-1] if trained is not None else ()
+    def _find_texts(self, sample: TableSample, heading: bool, trained: tuple[int, ...] | None) -> tuple[int, ...]:
+        """Return the text columns by their usual names in a heading, or those of training; none if they had others."""
+        trained_columns = trained[:-1] if trained is not None else ()
         if not heading:
-            return before
-        pair = find_pair(sample.first) if len(before) == 2 else None
-        place = find_name(sample.first, TEXTS) if len(before) < 2 else None
-        usual = tuple(at + 1 for at in (pair or (place,)) if at is not None)
-        if recorded_names(self.data)[0] or max(before, default=0) > len(sample.first):
-            return usual  # the names of training are not there, and without them numbers say nothing
-        return before if not usual or all(sample.first[number - 1].lower() in TEXTS for number in before) else usual
+            return trained_columns
+        pair = find_pair(sample.first) if len(trained_columns) == 2 else None
+        text_place = find_name(sample.first, TEXTS) if len(trained_columns) < 2 else None
+        usual_columns = tuple(place + 1 for place in (pair or (text_place,)) if place is not None)
+        if read_column_names(self.data)[0] or max(trained_columns, default=0) > len(sample.first):
+            return usual_columns  # the names of training are not there, and without them numbers say nothing
+        return (
+            trained_columns
+            if not usual_columns or all(sample.first[number - 1].lower() in TEXTS for number in trained_columns)
+            else usual_columns
+        )
 
 
 def _find_numbers(heading: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
@@ -162,13 +177,13 @@ def _find_numbers(heading: Sequence[str], names: Sequence[str]) -> tuple[int, ..
 
 
 def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
-    """The numbers of texts and label as in training; None if they have names only, or nobody knows."""
-    named: tuple[str | int | None, ...] = file.columns or (*file.texts, file.label)
-    numbers = tuple(each for each in named if isinstance(each, int))
-    return numbers if len(numbers) == len(named) > 1 else None
+    """Return the numbers of texts and label as in training; None if they have names only, or are not known."""
+    column_settings: tuple[str | int | None, ...] = file.columns or (*file.text_columns, file.label)
+    numbers = tuple(column for column in column_settings if isinstance(column, int))
+    return numbers if len(numbers) == len(column_settings) > 1 else None
 
 
-def _with_columns(file: LabelledFile, sample: Sample, columns: tuple[int, ...], *, heading: bool) -> LabelledFile:
+def _with_columns(file: LabelledFile, sample: TableSample, columns: tuple[int, ...], *, heading: bool) -> LabelledFile:
     return replace(
         file,
         columns=columns,
@@ -179,11 +194,11 @@ def _with_columns(file: LabelledFile, sample: Sample, columns: tuple[int, ...], 
     )
 
 
-def _unclear(path: str, sample: Sample | None, texts: Sequence[str]) -> str:
-    """What to say of a table whose columns of text and label cannot be told."""
+def _explain_unclear_columns(path: str, sample: TableSample | None, texts: Sequence[str]) -> str:
+    """Return the error message for a table whose columns of text and label cannot be found."""
     shown = f" (its first line is {', '.join(sample.first)[:100]})" if sample is not None else ""
     missing = f", without a column {' or '.join(texts)}" if texts and sample is not None else ""
     return (
         f"{path} is laid out otherwise than what was trained on{missing}{shown}: name its columns of text and label, "
-        f"{REMEDY}"
+        f"{COLUMNS_REMEDY}"
     )

@@ -1,22 +1,20 @@
-"""Texts with a label, sentences whose words have tags and questions with choices, as they stand in files.
+"""Files of labelled texts, tagged sentences and questions with choices, and the data settings of the tasks.
 
-Labels: JSON lines, columns of a table, or one file per label. Tags: `word/tag` with a sentence in each
-line, or a word and its tag in each line with an empty one between sentences (CoNLL). A bad line is refused, counted and
-remembered by its place.
+Labels: JSON lines, columns of a table, or one file per label. Tags: `word/tag` with a sentence in each line, or a word
+and its tag in each line with an empty one between sentences (CoNLL). A bad line is refused, counted and reported with
+its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import compress
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
 from regard.data.column_names import DEGREES, LABELS, VERDICTS
 from regard.data.glimpse import is_number
-from regard.data.holdout import count_to_hold_out, hold_out, text_keys
 from regard.data.labelled_columns import (
     ColumnRequest,
     LabelledColumns,
@@ -29,8 +27,9 @@ from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, clean_text, parse_json_line, records, text_at, value_at
 from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import is_json, read_rows
-from regard.tasks.labels.choices import ChoiceFile
-from regard.tasks.labels.tagged import Example, TaggedFile
+from regard.tasks.labels.choice_file import ChoiceFile
+from regard.tasks.labels.examples import Example, LabelledExamples
+from regard.tasks.labels.tagged_file import TaggedFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,7 @@ class LabelledFile(SourceFile):
 
     KIND: ClassVar[str] = "labels"
     example_unit: ClassVar[Unit] = "lines"
-    USUAL: ClassVar[tuple[str, ...]] = (*VERDICTS, *LABELS)
+    USUAL_LABELS: ClassVar[tuple[str, ...]] = (*VERDICTS, *LABELS)
     """What the label of a pair is usually called."""
 
     path: Free[str]
@@ -68,116 +67,123 @@ class LabelledFile(SourceFile):
             raise ValueError(f"fields must be two different names, or three for pairs, not {list(self.fields)}")
         if self.columns is not None and (self.text is not None or isinstance(self.label, int)):
             raise ValueError("columns and text or label name the same columns: leave one of them out")
-        named = [("text", each) for each in self.texts] + [("label", self.label)]
-        for name, number in named:
+        column_settings = [("text", column) for column in self.text_columns] + [("label", self.label)]
+        for name, number in column_settings:
             if isinstance(number, int) and number < 1:
                 raise ValueError(f"{name} is counted from 1, not {number}")
-        for each in self.texts:
-            if each == self.label:
-                raise ValueError(f"text and label are both {each!r}: name two different columns")
-        if len(set(self.texts)) < len(self.texts):
-            raise ValueError(f"both texts of a pair are {self.texts[0]!r}: name two different columns")
+        for column in self.text_columns:
+            if column == self.label:
+                raise ValueError(f"text and label are both {column!r}: name two different columns")
+        if len(set(self.text_columns)) < len(self.text_columns):
+            raise ValueError(f"both texts of a pair are {self.text_columns[0]!r}: name two different columns")
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {self.delimiter!r}")
 
     @property
-    def texts(self) -> tuple[str | int, ...]:
+    def text_columns(self) -> tuple[str | int, ...]:
         """The columns of the text, or of both texts of a pair, as far as they are named."""
         return () if self.text is None else self.text if isinstance(self.text, tuple) else (self.text,)
 
     @property
-    def whole(self) -> str | None:
+    def constant_label(self) -> str | None:
         """The label of every line, for a file that holds the texts of one class and nothing else."""
         return self.label if isinstance(self.label, str) and self.text is None else None
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """What is in it; `number` is that of the file."""
-        for line, (*texts, label) in self._records(tally):
+        """Yield the examples of the file, whose number is `number`."""
+        for line, (*texts, label) in self._read_records(tally):
             yield Example(tuple(texts), (label,), (number, line))
 
     def layout(self) -> LabelledColumns | None:
-        """Where text and label stand, if it is a table."""
-        if is_json(self.path) or self.whole is not None:
+        """Return which columns hold texts and label, if it is a table."""
+        if is_json(self.path) or self.constant_label is not None:
             return None
-        named: tuple[Any, ...] = self.columns or (*self.texts, self.label)
-        *texts, label = named
+        named_columns: tuple[Any, ...] = self.columns or (*self.text_columns, self.label)
+        *texts, label = named_columns
         return find_labelled_columns(
-            self.path, ColumnRequest(tuple(texts), label, self.heading, self.delimiter, self.USUAL)
+            self.path, ColumnRequest(tuple(texts), label, self.heading, self.delimiter, self.USUAL_LABELS)
         )
 
     def like(self) -> dict[str, Any]:
-        """The settings by which another file of the same kind is read."""
-        kept = {name: value for name, value in vars(self).items() if name not in ("path", "label" * bool(self.whole))}
+        """Return the settings by which another file of the same kind is read."""
+        settings = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("path", "label" * bool(self.constant_label))
+        }
         layout = self.layout() if self.text is None and self.label is None else None
-        return kept if layout is None else {**kept, "columns": layout.columns}
+        return settings if layout is None else {**settings, "columns": layout.columns}
 
-    def remedy(self) -> str:
-        """What to do when that which was read for labels cannot be labels."""
+    def suggest_columns(self) -> str:
+        """Return the remedy for a column that was read as labels and cannot be."""
         layout = self.layout()
         if layout is None:
-            return f"{self.names()[-1]} does not look like a label: name other fields, as text: ... and label: ..."
+            return (
+                f"{self.field_names()[-1]} does not look like a label: name other fields, as text: ... and label: ..."
+            )
         *texts, label = layout.columns
-        called = f" ({layout.heading[label - 1]})" if layout.heading else ""
+        column_name = f" ({layout.heading[label - 1]})" if layout.heading else ""
         remedy = f"set columns=[{label}, {texts[0]}] if it holds the texts"
-        return f"column {label}{called} does not look like labels: {remedy}"
+        return f"column {label}{column_name} does not look like labels: {remedy}"
 
-    def names(self) -> tuple[str, ...]:
-        """What texts and label are called in JSON lines."""
-        if self.whole is not None:
+    def field_names(self) -> tuple[str, ...]:
+        """Return the names of texts and label in JSON lines."""
+        if self.constant_label is not None:
             return self.fields
-        texts = tuple(map(str, self.texts)) or self.fields[:-1]
-        return find_labelled_fields(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL)
+        texts = tuple(map(str, self.text_columns)) or self.fields[:-1]
+        return find_labelled_fields(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL_LABELS)
 
-    def _records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """(line, (text, label)) of every good record, or (line, (text, text, label)) of pairs."""
+    def _read_records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yield (line, (text, label)) of every good record, or (line, (text, text, label)) of pairs."""
         if is_json(self.path):
-            yield from self._from_json(tally)
-        elif self.whole is not None:
+            yield from self._read_json_records(tally)
+        elif self.constant_label is not None:
             yield from records(self.path, tally, lambda line: (clean_text(line), str(self.label)))
         elif layout := self.layout():
-            found = read_rows(self.path, tally, layout.form)
-            if layout.heading and next(found, None) is not None:
+            rows = read_rows(self.path, tally, layout.form)
+            if layout.heading and next(rows, None) is not None:
                 tally.read -= 1  # it is not a text
-            for line, record in found:
+            for line, record in rows:
                 try:
-                    pair = _chosen(record, layout.columns)
+                    cells = _select_columns(record, layout.columns)
                 except Refusal as refusal:
                     tally.refuse(refusal.reason, refusal.file, line)
                 else:
-                    yield line, pair
+                    yield line, cells
 
-    def _from_json(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
-        *texts, label = self.names()
-        if self.whole is not None and self.whole in (first_record(self.path) or ()):
+    def _read_json_records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
+        *texts, label = self.field_names()
+        if self.constant_label is not None and self.constant_label in (first_record(self.path) or ()):
             raise ValueError(
-                f"{self.path}: label: {self.whole} would be the label of every line, and there is such a field: "
+                f"{self.path}: label: {self.constant_label} would be the label of every line, "
+                "and there is such a field: "
                 "name the field of the text too, as text: ..."
             )
 
-        def take(line: str) -> tuple[str, ...]:
+        def parse_record(line: str) -> tuple[str, ...]:
             record = parse_json_line(line)
-            found = self.whole if self.whole is not None else value_at(record, label)
-            if isinstance(found, bool | int | float):
-                found = str(found).lower()  # true and false as JSON writes them
-            if not isinstance(found, str) or not found.strip():
+            label_value = self.constant_label if self.constant_label is not None else value_at(record, label)
+            if isinstance(label_value, bool | int | float):
+                label_value = str(label_value).lower()  # true and false as JSON writes them
+            if not isinstance(label_value, str) or not label_value.strip():
                 raise Refusal(f"without a label named {label}")
-            return (*_texts([text_at(record, text) for text in texts]), clean_text(found))
+            return (*_clean_texts([text_at(record, text) for text in texts]), clean_text(label_value))
 
-        yield from records(self.path, tally, take)
+        yield from records(self.path, tally, parse_record)
 
 
-def _chosen(record: list[str], columns: tuple[int, ...]) -> tuple[str, ...]:
+def _select_columns(record: list[str], columns: tuple[int, ...]) -> tuple[str, ...]:
     if len(record) < max(columns):
         raise Refusal(f"fewer than {max(columns)} columns")
     *texts, label = (record[column - 1] for column in columns)
-    return (*_texts(texts), clean_text(label))
+    return (*_clean_texts(texts), clean_text(label))
 
 
-def _texts(given: Sequence[str]) -> list[str]:
-    """The text of a record, or both of a pair, neither of which may be empty."""
-    if len(given) > 1 and sum(not text.strip() for text in given) == 1:
-        raise Refusal(f"a pair without its {'first' if not given[0].strip() else 'second'} text")
-    return [clean_text(text) for text in given]
+def _clean_texts(texts: Sequence[str]) -> list[str]:
+    """Return the text of a record cleaned, or both of a pair, neither of which may be empty."""
+    if len(texts) > 1 and sum(not text.strip() for text in texts) == 1:
+        raise Refusal(f"a pair without its {'first' if not texts[0].strip() else 'second'} text")
+    return [clean_text(text) for text in texts]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,12 +191,12 @@ class RatedFile(LabelledFile):
     """A file of pairs of texts with a number that says how alike they are, maybe gzipped."""
 
     KIND: ClassVar[str] = "rated"
-    USUAL: ClassVar[tuple[str, ...]] = (*DEGREES, *LABELS)
+    USUAL_LABELS: ClassVar[tuple[str, ...]] = (*DEGREES, *LABELS)
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """The pairs of it; one without a number is refused."""
+        """Yield the pairs of the file; one without a number is refused."""
         for example in super().examples(number, tally):
-            if len(example.words) != 2:
+            if len(example.texts) != 2:
                 raise ValueError(
                     f"{self.path} has one text in each line, and two are compared: "
                     "name their columns, as text: [first, second]"
@@ -269,123 +275,38 @@ class ChoicesConfig(ExamplesConfig):
 AnyFile = LabelledFile | TaggedFile | ChoiceFile
 
 
-@dataclass(frozen=True)
-class Found:
-    """The examples of some files, and what became of every line."""
-
-    files: tuple[str, ...]
-    examples: list[Example]
-    tallies: list[LineReport]
-    per_token: bool
-    """Whether each word has a label, not the text as a whole."""
-    notes: tuple[str, ...] = ()
-    """How each file is laid out, where that was recognised; an empty line where there is nothing to say."""
-    rated: bool = False
-    """Whether labels are numbers."""
-    choices: int = 0
-    """How many answers there are to choose from, where a label is the number of one of them."""
-    by_word: frozenset[str] = frozenset()
-    """Files in which a line is a word."""
-
-    @property
-    def pairs(self) -> bool:
-        """Whether its texts come in pairs; what is given and an answer are one."""
-        return not self.per_token and any(len(example.words) > 1 for example in self.examples)
-
-    def place(self, example: Example) -> str:
-        """Where an example stands, as file:line."""
-        number, line = example.place
-        return f"{self.files[number]}:{line}"
-
-    @property
-    def summary(self) -> list[str]:
-        """In words, one line a matter."""
-        lines: list[str] = []
-        for name, tally, note in zip(self.files, self.tallies, self.notes or [""] * len(self.files), strict=True):
-            lines += tally.lines([name], unit="sentence" if name in self.by_word else "line")
-            lines += [f"  {note}"] if note else []
-        return lines
-
-
-def read(files: Sequence[AnyFile], names: dict[str, str], reject: float) -> Found:
-    """All examples of these files, labels called by their names; too many bad lines are an error."""
+def read_examples(files: Sequence[AnyFile], names: dict[str, str], reject: float) -> LabelledExamples:
+    """Read all examples of these files, with labels renamed by `names`; too many bad lines are an error."""
     examples: list[Example] = []
     tallies, notes = [], []
     for number, file in enumerate(files):
-        tally, first = LineReport(), len(examples)
+        tally, num_before = LineReport(), len(examples)
         for example in file.examples(number, tally):
             tally.kept += 1
-            called = tuple(names.get(label, label) if label is not None else None for label in example.labels)
-            examples.append(example._replace(labels=called))
+            labels = tuple(names.get(label, label) if label is not None else None for label in example.labels)
+            examples.append(example._replace(labels=labels))
         tally.check(reject, [file.path], unit="text")
         tallies.append(tally)
-        notes.append(_looked_over(file, examples[first:]))
+        notes.append(_describe_layout(file, examples[num_before:]))
     paths = tuple(file.path for file in files)
     if not examples:
         raise ValueError(f"{' and '.join(paths)}: no text in them: give at least one")
-    kind, choices = files[0], len(examples[0].words) - 1 if isinstance(files[0], ChoiceFile) else 0
-    tagged, rated = isinstance(kind, TaggedFile), isinstance(kind, RatedFile)
-    by_word = frozenset(file.path for file in files if isinstance(file, TaggedFile) and file.by_word)
-    return Found(paths, examples, tallies, tagged, tuple(notes), rated, choices, by_word)
+    first_file, num_choices = files[0], len(examples[0].texts) - 1 if isinstance(files[0], ChoiceFile) else 0
+    per_token, has_ratings = isinstance(first_file, TaggedFile), isinstance(first_file, RatedFile)
+    word_files = frozenset(file.path for file in files if isinstance(file, TaggedFile) and file.by_word)
+    return LabelledExamples(paths, examples, tallies, per_token, tuple(notes), has_ratings, num_choices, word_files)
 
 
-def _looked_over(file: AnyFile, examples: Sequence[Example]) -> str:
-    """How a file was read, in words; labels that cannot be any are an error that says which columns were read."""
+def _describe_layout(file: AnyFile, examples: Sequence[Example]) -> str:
+    """Say how a file was read; if its labels cannot be labels, that is an error that names the columns."""
     if isinstance(file, ChoiceFile):
         return file.note
-    if isinstance(file, TaggedFile) or file.whole is not None:
+    if isinstance(file, TaggedFile) or file.constant_label is not None:
         return ""
     labels = [] if isinstance(file, RatedFile) else [str(example.labels[0]) for example in examples]
-    odd = suspicion(labels)
-    if odd is not None:
-        such = str(examples[0].labels[0])
-        raise ValueError(f"{file.path}: {odd}, such as {such[:60]!r}: {file.remedy()}")
+    problem = suspicion(labels)
+    if problem is not None:
+        first_label = str(examples[0].labels[0])
+        raise ValueError(f"{file.path}: {problem}, such as {first_label[:60]!r}: {file.suggest_columns()}")
     layout = file.layout()
     return "" if layout is None else layout.note
-
-
-def hold(found: Found, share: float) -> tuple[Found, Found]:
-    """Examples to learn from and to measure on; their texts say which is which, of questions what is given."""
-    most, total = 1 if found.choices else None, len(found.examples)
-    keys = text_keys([" ".join(example.words[:most]) for example in found.examples])
-    held = hold_out(keys, count_to_hold_out(share, total))
-    if held.all():
-        raise ValueError(
-            f"{' and '.join(found.files)}: {total} texts are too few, or too much alike, to hold {share:.0%} of "
-            "them out: give more, or name a validation file (data.valid)"
-        )
-    train, valid = (list(compress(found.examples, mask)) for mask in (~held, held))
-    return replace(found, examples=train), replace(found, examples=valid)
-
-
-def classes(found: Found, told: list[str] | None = None) -> list[str]:
-    """The labels there are, sorted; or those that a model was `told` of, if there are no others; numbers are none."""
-    if found.rated:
-        return []
-    if found.choices:
-        return [str(number + 1) for number in range(found.choices)]
-    known = sorted({label for example in found.examples for label in example.labels if label is not None})
-    if told is not None and set(known) <= set(told):
-        return told
-    if len(known) < 2:
-        raise ValueError(
-            f"{' and '.join(found.files)}: all texts have the label {' '.join(known) or 'that is not judged'}: "
-            "there must be two labels at least to tell apart"
-        )
-    return known
-
-
-def numbered(found: Found, known: Sequence[str]) -> list[list[Any]]:
-    """The numbers of the labels of every example, or those that are its labels; one that is not known is an error."""
-    if found.rated:
-        return [[float(str(example.labels[0]))] for example in found.examples]
-    numbers = {label: number for number, label in enumerate(known)}
-    for example in found.examples:
-        if found.choices and len(example.words) - 1 != len(known):
-            said = f"{len(example.words) - 1} choices where others have {len(known)}"
-            raise ValueError(f"{found.place(example)}: {said}: give files whose questions have the same number")
-        for label in example.labels:
-            if label is not None and label not in numbers:
-                some = ", ".join(known[:8]) + ", ..." * (len(known) > 8)
-                raise ValueError(f"{found.place(example)}: the label {label!r} is none of the training labels ({some})")
-    return [[None if label is None else numbers[label] for label in example.labels] for example in found.examples]

@@ -1,4 +1,4 @@
-"""A trained model of similarity in use: a score for each pair, correlations on a file, where it looked."""
+"""A trained model of similarity in use: it rates how alike two texts are."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from regard.metrics.correlation import pearson, spearman
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
-from regard.tasks.labels import files, formats, pairs
-from regard.tasks.labels.batches import index
 from regard.tasks.labels.evaluation_files import TrainedLayout
-from regard.tasks.labels.files import RatedFile
-from regard.tasks.labels.formats import Laid
-from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
-from regard.tasks.labels.pairs import Pair
-from regard.tasks.labels.similarity import graded, metrics, rate
+from regard.tasks.labels.files import RatedFile, read_examples
+from regard.tasks.labels.input_format import EncodedText, encode_texts
+from regard.tasks.labels.preparation import build_dataset
+from regard.tasks.labels.similarity import rate_pairs, rating_metrics, sum_readings
+from regard.tasks.labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller
+from regard.tasks.labels.text_pairs import Pair, both_orders, pair_column_names, parse_pair, read_pairs
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.trained import resolve_options
 
-LONG = 300  # characters of a pair that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a pair that are shown
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,12 @@ class Rating:
         return f"{self.score:.3f}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the rating as JSON."""
         return {"texts": list(self.texts), "score": round(self.score, 6)}
 
 
-class Rater(Labels):
-    """Says how alike two texts are."""
+class Rater(TextLabeller):
+    """Rates how alike two texts are."""
 
     file = RatedFile
     task: ClassVar[str] = "similarity"
@@ -58,89 +57,98 @@ class Rater(Labels):
     scale: tuple[float, float]
 
     @classmethod
-    def of_pairs(cls) -> Any:
-        """It reads nothing else."""
+    def pair_class(cls) -> Any:
+        """Return this class, which reads nothing but pairs."""
         return cls
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Rater:
-        """The one a checkpoint directory holds."""
-        found = super().load(checkpoint, device=device)
-        mean, deviation = (float(each) for each in checkpoint.config["scale"])
-        found.scale = (mean, deviation)
-        return found
+        """Load the model of a checkpoint directory."""
+        rater = super().load(checkpoint, device=device)
+        mean, deviation = (float(value) for value in checkpoint.config["scale"])
+        rater.scale = (mean, deviation)
+        return rater
 
     @property
     def inputs(self) -> Inputs:
-        """Pairs of texts, of a file those in its columns."""
+        """Pairs of texts; of a file those in its columns."""
         return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Pair:
-        """Two texts with a tab between them, or an object of JSON."""
-        return pairs.parse(text, pairs.named(self.data))
+        """Parse two texts with a tab between them, or a JSON object."""
+        return parse_pair(text, pair_column_names(self.data))
 
     def read(self, path: Path) -> list[Pair]:
-        """The pairs of a file."""
+        """Read the pairs of a file."""
         *columns, _ = self.data["file"].get("columns") or (None,)
-        return pairs.read(path, pairs.named(self.data), columns)
+        return read_pairs(path, pair_column_names(self.data), columns)
 
     def answer(self, inputs: Sequence[Pair], **options: Any) -> list[Rating]:
-        """How alike the texts of each pair are."""
+        """Rate pairs of texts."""
         resolve_options(self, options)
         return self.rate(inputs)
 
     @torch.no_grad()
-    def rate(self, given: Any) -> list[Rating]:
-        """How alike the texts of each pair are."""
-        listed: list[Any] = [tuple(pair) for pair in list_inputs(given, PAIR, verb=self.verb)]
-        laid = [self._laid(pair) for pair in listed]
+    def rate(self, pairs: Any) -> list[Rating]:
+        """Rate how alike the texts of each pair are."""
+        pair_list: list[Any] = [tuple(pair) for pair in list_inputs(pairs, PAIR, verb=self.verb)]
+        encoded_pairs = [self._encode(pair) for pair in pair_list]
 
-        def answer(batch: list[int]) -> list[float]:
-            return graded(self._scores([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
+        def rate_batch(batch: list[int]) -> list[float]:
+            logits = self._logits([order for number in batch for order in encoded_pairs[number]])
+            return sum_readings(logits, len(encoded_pairs[0])).tolist()
 
-        scores = answer_by_length([sum(len(one.tokens) for one in ways) for ways in laid], answer, budget=BUDGET)
-        return [Rating(pair, score * self.scale[1] + self.scale[0]) for pair, score in zip(listed, scores, strict=True)]
+        lengths = [sum(len(order.tokens) for order in orders) for orders in encoded_pairs]
+        scores = answer_by_length(lengths, rate_batch, budget=BATCH_TOKENS)
+        return [
+            Rating(pair, score * self.scale[1] + self.scale[0]) for pair, score in zip(pair_list, scores, strict=True)
+        ]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
-        """Correlations with the scores of files; `changes` are settings of the files, such as columns."""
+        """Return correlations with the ratings of files; `changes` are settings of the files, such as columns."""
         check_files(self, paths, "rated pairs of texts")
-        read, notes = TrainedLayout(self.file, self.data).open_files(paths, changes)
-        side = index(files.read(read, self.data["names"], reject=0.0), self.tokenizer, [], self.style)
-        answers = rate(self.model, side, self.scale, tokens=BUDGET)
-        truth = np.asarray(side.labels, np.float64)
-        off = np.abs(answers - truth)
-        examples = [
-            Judged(number + 1, " | ".join(words)[:LONG], f"{right:g}", f"{told:.3g}", float(missed))
-            for number, (words, right, told, missed) in enumerate(zip(side.words, truth, answers, off, strict=True))
+        rated_files, notes = TrainedLayout(self.file, self.data).open_files(paths, changes)
+        examples = read_examples(rated_files, self.data["names"], reject=0.0)
+        dataset = build_dataset(examples, self.tokenizer, [], self.style)
+        ratings = rate_pairs(self.model, dataset, self.scale, tokens=BATCH_TOKENS)
+        true_ratings = np.asarray(dataset.labels, np.float64)
+        errors = np.abs(ratings - true_ratings)
+        judged = [
+            Judged(
+                number + 1, " | ".join(texts)[:MAX_SHOWN_CHARACTERS], f"{true_rating:g}", f"{rating:.3g}", float(error)
+            )
+            for number, (texts, true_rating, rating, error) in enumerate(
+                zip(dataset.texts, true_ratings, ratings, errors, strict=True)
+            )
         ]
         return Scores(
             name or self.name,
             self.task,
             {
-                "Pearson": pearson(answers, truth),
-                "Spearman": spearman(answers, truth),
-                "mean error": mean_statistics(off, lower=True),
+                "Pearson": pearson(ratings, true_ratings),
+                "Spearman": spearman(ratings, true_ratings),
+                "mean error": mean_statistics(errors, lower=True),
             },
-            examples,
-            details=metrics(answers, truth, self.scale),
+            judged,
+            details=rating_metrics(ratings, true_ratings, self.scale),
             notes=notes,
             unit="pair",
             counted="error",
             lower_is_better=True,
         )
 
-    def look(self, given: Pair) -> Trace:
-        """Rate a pair and keep where the model looked, in the order in which it is given."""
-        [laid, *_] = self._laid(given)
-        _, weights = self._watched(laid)
-        [rating] = self.rate(given)
-        items = {"source": self._items(laid.tokens, []), LABEL: [Item(str(rating), word=0)]}
-        return self._traced(laid, weights, items, {"text": " | ".join(given), "answer": str(rating)})
+    def look(self, pair: Pair) -> Trace:
+        """Rate a pair and keep the weights of all attentions, in the order in which it is given."""
+        [encoded, *_] = self._encode(pair)
+        _, weights = self._watch_attention(encoded)
+        [rating] = self.rate(pair)
+        items = {"source": self._items(encoded.tokens, []), LABEL_ITEMS: [Item(str(rating), word=0)]}
+        return self._build_trace(encoded, weights, items, {"text": " | ".join(pair), "answer": str(rating)})
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
-        """There are no labels to choose from."""
+        """Return nothing: there are no labels to choose from."""
         return []
 
-    def _laid(self, pair: Pair) -> list[Laid]:
-        """A pair as the model reads it: in one order, or in both."""
-        return formats.lay(self.tokenizer, self.form, pairs.orders(pair) if self.style == "gpt" else [pair])
+    def _encode(self, pair: Pair) -> list[EncodedText]:
+        """Tokenise a pair in the order given, or in both orders."""
+        return encode_texts(self.tokenizer, self.format, both_orders(pair) if self.style == "gpt" else [pair])

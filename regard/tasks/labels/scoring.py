@@ -1,4 +1,4 @@
-"""A classifier's or tagger's scores on labelled files, as every task tells them."""
+"""Scores of a classifier or tagger on labelled files."""
 
 from __future__ import annotations
 
@@ -10,76 +10,95 @@ from regard.metrics import label_tables
 from regard.metrics.likelihood import IGNORE
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import Statistics, mean_statistics
-from regard.tasks.labels.batches import Labelled
-from regard.tasks.labels.task import Measured
+from regard.tasks.labels.dataset import LabelledDataset
+from regard.tasks.labels.evaluation import LabelResults
 from regard.tasks.supervised.calibration import describe_calibration, measure_calibration
 
-SHOWN = 12  # types listed
-FEW = 20  # labels of which all mistakes are counted text by text
-LONG = 300  # characters of a text that are shown
+MAX_ENTITY_TYPES = 12  # types listed
+MAX_MATTHEWS_LABELS = 20  # labels of which all mistakes are counted text by text
+MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
 
 
-def scores(
-    name: str, task: str, side: Labelled, found: Measured, classes: Sequence[str], temperature: float = 1.0
+def score_labels(
+    name: str,
+    task: str,
+    dataset: LabelledDataset,
+    results: LabelResults,
+    classes: Sequence[str],
+    temperature: float = 1.0,
 ) -> Scores:
-    """Accuracy by example, every label by itself, what is taken for what, and what probabilities are worth."""
+    """Return accuracy by example, scores by label, the confusion matrix and the calibration of probabilities."""
     right, judged, examples = [], [], []
-    for number in range(len(side)):
-        truth = side.truth(number)
-        pairs = [(int(t), int(a)) for t, a in zip(truth, found.answers[number], strict=False) if int(t) != IGNORE]
-        right.append(sum(t == a for t, a in pairs))
+    for number in range(len(dataset)):
+        truth = dataset.labels_of(number)
+        pairs = [
+            (int(true_label), int(answer))
+            for true_label, answer in zip(truth, results.answers[number], strict=False)
+            if int(true_label) != IGNORE
+        ]
+        right.append(sum(true_label == answer for true_label, answer in pairs))
         judged.append(len(pairs))
-        truths, answers = (" ".join(classes[pair[side_of]] for pair in pairs) for side_of in (0, 1))
-        text = " ".join(side.words[number])[:LONG]
+        truths, answers = (" ".join(classes[true_and_answer[column]] for true_and_answer in pairs) for column in (0, 1))
+        text = " ".join(dataset.texts[number])[:MAX_SHOWN_CHARACTERS]
         examples.append(Judged(number + 1, text, truths, answers, right[-1] / max(len(pairs), 1)))
-    unit = "text" if found.whole is None else "sentence"
-    measures = {"macro F1": f"{found.labels.f1:.2%}", "loss": f"{found.loss:.4f}"}
-    if found.whole is not None:
-        measures["sentences all right"] = f"{found.whole:.2%}"
-    calibrated = calibration(side, found, temperature)
-    measures |= describe_calibration(calibrated)
+    unit = "text" if results.sentence_accuracy is None else "sentence"
+    measures = {"macro F1": f"{results.labels.f1:.2%}", "loss": f"{results.loss:.4f}"}
+    if results.sentence_accuracy is not None:
+        measures["sentences all right"] = f"{results.sentence_accuracy:.2%}"
+    calibration_errors = label_calibration(dataset, results, temperature)
+    measures |= describe_calibration(calibration_errors)
     return Scores(
         name,
         task,
         {
             "accuracy, %": mean_statistics([100.0 * count for count in right], [float(count) for count in judged]),
-            **_further(side, found, classes),
+            **_further_scores(dataset, results, classes),
         },
         examples,
         measures=measures,
-        tables=[*_types(found), *label_tables.tables(found.labels, "texts" if found.whole is None else "words")],
+        tables=[
+            *_entity_tables(results),
+            *label_tables.tables(results.labels, "texts" if results.sentence_accuracy is None else "words"),
+        ],
         details={
-            **found.metrics,
-            "labels": label_tables.scores_by_label(found.labels),
-            "confusion": found.labels.confusion.tolist(),
-            **({"calibration": calibrated} if calibrated else {}),
+            **results.metrics,
+            "labels": label_tables.scores_by_label(results.labels),
+            "confusion": results.labels.confusion.tolist(),
+            **({"calibration": calibration_errors} if calibration_errors else {}),
         },
         unit=unit,
         counted="accuracy",
     )
 
 
-def _further(side: Labelled, found: Measured, classes: Sequence[str]) -> dict[str, Statistics]:
-    """F1 over entities of tags; Matthews' correlation of a few labels."""
-    if found.entities is not None:
-        return {"entity F1, %": found.entities[0]}
-    if side.per_token or len(classes) > FEW:
+def _further_scores(dataset: LabelledDataset, results: LabelResults, classes: Sequence[str]) -> dict[str, Statistics]:
+    """Return F1 over entities of tags, or Matthews' correlation of a few labels."""
+    if results.entity_scores is not None:
+        return {"entity F1, %": results.entity_scores[0]}
+    if dataset.per_token or len(classes) > MAX_MATTHEWS_LABELS:
         return {}
-    cells = side.labels.astype(np.int64) * len(classes) + np.array([int(answer[0]) for answer in found.answers])
+    cells = dataset.labels.astype(np.int64) * len(classes) + np.array([int(answer[0]) for answer in results.answers])
     return {"Matthews": Statistics("matthews", np.eye(len(classes) ** 2)[cells])}
 
 
-def calibration(side: Labelled, found: Measured, temperature: float) -> dict[str, float]:
-    """How far probabilities lie from shares of right answers, as trained and as they are told."""
-    return {} if found.logits is None else measure_calibration(found.logits, side.labels, temperature)
+def label_calibration(dataset: LabelledDataset, results: LabelResults, temperature: float) -> dict[str, float]:
+    """Return the calibration errors of probabilities, as trained and at the temperature of answers."""
+    return {} if results.logits is None else measure_calibration(results.logits, dataset.labels, temperature)
 
 
-def _types(found: Measured) -> list[Table]:
-    """Entities of every type."""
-    if found.entities is None:
+def _entity_tables(results: LabelResults) -> list[Table]:
+    """Return a table of entities by type."""
+    if results.entity_scores is None:
         return []
     rows = [
-        (one.type, f"{one.there:,}", f"{one.said:,}", f"{one.precision:.1%}", f"{one.recall:.1%}", f"{one.f1:.1%}")
-        for one in found.entities[1][:SHOWN]
+        (
+            counts.type,
+            f"{counts.there:,}",
+            f"{counts.said:,}",
+            f"{counts.precision:.1%}",
+            f"{counts.recall:.1%}",
+            f"{counts.f1:.1%}",
+        )
+        for counts in results.entity_scores[1][:MAX_ENTITY_TYPES]
     ]
     return [Table("By type", ("entities", "there", "said", "precision", "recall", "F1"), rows)]

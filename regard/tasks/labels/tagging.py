@@ -1,4 +1,4 @@
-"""Learning to tag: what each word of a sentence is."""
+"""Training of taggers: models that label each word of a sentence."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, ClassVar, Literal
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.metrics.entities import are_entities
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.labels.batches import Labelled, Prepared
+from regard.tasks.labels.dataset import LabelledDataset
+from regard.tasks.labels.evaluation import LabelResults
 from regard.tasks.labels.files import TagsConfig
-from regard.tasks.labels.recognition import tagged
-from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
+from regard.tasks.labels.preparation import PreparedTexts
+from regard.tasks.labels.recognition import recognise_tagged_words
+from regard.tasks.labels.task import Labelling, LabellingRecipe
 from regard.training.task import sample_evenly
 
 
@@ -34,23 +36,23 @@ class Tagging(Labelling):
     code: ClassVar[str] = 'tag(["a sentence"])'
     per_token = True
     has_temperature = False
-    recognise = staticmethod(tagged)
+    recognise = staticmethod(recognise_tagged_words)
 
-    def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
+    def __init__(self, recipe: Any, prepared: PreparedTexts, model: Any, *, fixed: bool = False) -> None:
         super().__init__(recipe, prepared, model, fixed=fixed)
         if are_entities(prepared.classes):
             self.goal = ("entity_f1", "max")
 
-    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
-        """A few sentences, and what is said of their judged words; where that is wrong, also the truth."""
-        names, samples = self.prepared.classes, []
-        for number in sample_evenly(range(len(side)), self.recipe.objective.samples):
-            both = zip(side.truth(number), found.answers[number], strict=True)
-            pairs = [(int(right), int(said)) for right, said in both]
-            said = [
-                names[answer] if answer == right else f"{names[answer]} (not {names[right]})"
-                for right, answer in pairs
-                if right != IGNORE
+    def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
+        """Return a few sentences with the tags of their judged words; where one is wrong, also the right one."""
+        classes, samples = self.prepared.classes, []
+        for number in sample_evenly(range(len(dataset)), self.recipe.objective.samples):
+            numbers = zip(dataset.labels_of(number), results.answers[number], strict=True)
+            true_and_answer = [(int(true_label), int(answer_texts)) for true_label, answer_texts in numbers]
+            answer_texts = [
+                classes[answer] if answer == true_label else f"{classes[answer]} (not {classes[true_label]})"
+                for true_label, answer in true_and_answer
+                if true_label != IGNORE
             ]
-            samples.append({"sentence": " ".join(side.words[number]), "answer": " ".join(said)})
+            samples.append({"sentence": " ".join(dataset.texts[number]), "answer": " ".join(answer_texts)})
         return samples

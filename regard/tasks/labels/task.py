@@ -1,4 +1,4 @@
-"""Learning to label: what classification and tagging share."""
+"""Training of models that label texts: what all such tasks share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
@@ -20,13 +20,9 @@ from regard.config.resuming import Fixed, Free
 from regard.config.words import quantity
 from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.batching import by_length, in_order
-from regard.metrics import entities
+from regard.decoding.batching import by_length
 from regard.metrics.calibration import explain_missing_temperature, fit_temperature
-from regard.metrics.entities import EntityCounts as Entities
-from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
-from regard.metrics.significance import Statistics
 from regard.models.linear import LinearConfig
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
@@ -35,13 +31,16 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.card import card
-from regard.tasks.labels import formats, starting
-from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
-from regard.tasks.labels.check import Report, check
+from regard.tasks.labels.check import Report, check_examples
+from regard.tasks.labels.checkpoint_columns import record_columns
+from regard.tasks.labels.dataset import LabelBatch, LabelledDataset, TextModel
+from regard.tasks.labels.evaluation import LabelResults, measure_labels
 from regard.tasks.labels.files import ExamplesConfig
-from regard.tasks.labels.importing import imported
-from regard.tasks.labels.reading import ReadingConfig
-from regard.tasks.labels.recorded import record_columns
+from regard.tasks.labels.imported_model import imported_checkpoint_files
+from regard.tasks.labels.input_format import format_token_ids
+from regard.tasks.labels.preparation import PreparedTexts, prepare
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
+from regard.tasks.labels.warm_start import load_word_vectors, parent_tokenizer_and_labels
 from regard.tasks.supervised.calibration import record_temperature
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
@@ -49,27 +48,26 @@ from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 from regard.training.tuning import TuningConfig
 
-Encoder = (
+EncoderConfig = (
     TransformerEncoderConfig | RecurrentEncoderConfig | ConvolutionEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
 )
-AnyReaderConfig = RecurrentEncoderConfig | Encoder | LinearConfig  # the first where no name is given
-Reader = Any  # a model that says of each text, or each token, one number for every label
+TextModelConfig = RecurrentEncoderConfig | EncoderConfig | LinearConfig  # the first where no name is given
 
 # What follows from the number of texts where nobody named it.
-ROWS = 100  # rows of an epoch, unless they would be very short or very long
-FEWEST = 1024  # tokens of a row
-EPOCHS = 5
-STEPS = 400  # of a training, however few texts there are
-TUNING = 100  # of one that goes on with a pre-trained body
-RARELY = 1000  # steps between evaluations at most
+ROWS_PER_EPOCH = 100  # rows of an epoch, unless they would be very short or very long
+MIN_ROW_TOKENS = 1024  # tokens of a row
+DEFAULT_EPOCHS = 5
+MIN_STEPS = 400  # of a training, however few texts there are
+MIN_TUNING_STEPS = 100  # of one that goes on with a pre-trained body
+MAX_STEPS_BETWEEN_EVALUATIONS = 1000  # steps between evaluations at most
 PATIENCE = 10
-MANY = 20_000  # texts from which on a model has its full size
-COUNTED = 1 << 17  # tokens counted at a time
+LARGE_DATASET = 20_000  # texts from which on a model has its full size
+WEIGHING_TOKENS = 1 << 17  # tokens counted at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelObjective:
-    """What is minimised, and what is shown."""
+    """The loss, and what is shown of the answers."""
 
     smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all labels instead of the right one."""
@@ -81,11 +79,11 @@ class LabelObjective:
 
 @dataclass(frozen=True, kw_only=True)
 class LabellingRecipe:
-    """What a run that learns to label is made of, but for its data."""
+    """Settings of a run that learns to label, all but its data."""
 
-    tokenizer: Fixed[ReadingConfig] = field(default_factory=ReadingConfig)
+    tokenizer: Fixed[TextTokenizerConfig] = field(default_factory=TextTokenizerConfig)
     """What a token is, and how much of a text is read."""
-    model: Fixed[AnyReaderConfig] = field(default_factory=RecurrentEncoderConfig)
+    model: Fixed[TextModelConfig] = field(default_factory=RecurrentEncoderConfig)
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
     objective: LabelObjective = field(default_factory=LabelObjective)
     """The loss, and how checkpoints are scored."""
@@ -106,13 +104,13 @@ class LabellingRecipe:
 
 
 class Labelling(Task):
-    """The task of learning labels; what has one, a text or a word, is for the tasks below to say."""
+    """Learns labels of texts or of words; subclasses say which."""
 
     usage: ClassVar[str]
     title: ClassVar[str]
     code: ClassVar[str]
     per_token: ClassVar[bool]
-    single: ClassVar[bool] = False
+    single_output: ClassVar[bool] = False
     """Whether a head has one output, whatever the labels."""
     has_temperature: ClassVar[bool] = True
     """True if a temperature is fitted to the probabilities of answers."""
@@ -125,140 +123,150 @@ class Labelling(Task):
         self.recipe, self.prepared, self.model = recipe, prepared, model
         self.fixed = fixed
         self.temperature = 1.0
-        self.packing = packing(recipe, prepared.train, recipe.data.tokens)
+        self.packing = pack_examples(recipe, prepared.train, recipe.data.tokens)
         self.rows = self.packing.rows
         self.features = recipe.data.tokens * (getattr(recipe.model, "embedding", 0) or recipe.model.width)
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of at most {self.packing.tokens:,} tokens"]
         if self.has_temperature:
             self.notes += explain_missing_temperature(len(prepared.valid), "texts")
         if prepared.fresh and getattr(recipe.model, "scaling", "none") != "none":
-            model.weigh(self._counted())
+            model.weigh(self._weighing_batches())
         if (words := getattr(recipe.model, "vectors", None)) is not None and prepared.fresh:
-            self.notes.append(starting.start_from(model, prepared.tokenizer, words))
+            self.notes.append(load_word_vectors(model, prepared.tokenizer, words))
 
     @staticmethod
-    def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
+    def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedTexts:
         """Read and tokenise the texts, with the tokenizer and the labels of a model to start from."""
-        return prepare(recipe.data, _reading(recipe), *starting.known(known, recipe), style=recipe.model.FORMAT)
+        return prepare(
+            recipe.data,
+            _tokenizer_settings(recipe),
+            *parent_tokenizer_and_labels(parent, recipe),
+            style=recipe.model.FORMAT,
+        )
 
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> Report:
-        """What there is to say of the data before anything is trained on it."""
-        return check(recipe.data, _reading(recipe) if tokens else None)
+        """Check the data before anything is trained on it."""
+        return check_examples(recipe.data, _tokenizer_settings(recipe) if tokens else None)
 
     @staticmethod
     def default_settings(recipe: Any, prepared: Any) -> dict[str, Any]:
-        """Rows, sizes, rate, warm-up and length that so many texts ask for, and an end once nothing more is learnt."""
+        """Choose batch size, model size, learning rate, warm-up, training length and patience for a dataset."""
         train, model = prepared.train, recipe.model
         tokens = recipe.data.tokens
         if tokens == ExamplesConfig.tokens:
-            tokens = min(max(len(train.tokens) // ROWS, FEWEST), tokens)
-        epoch = math.ceil(packing(recipe, train, tokens).rows / recipe.training.accumulate)
-        tuned = not prepared.fresh and hasattr(model, "TUNED")
-        rate = model.TUNED * recipe.tuning.stronger if tuned else model.RATE
-        least = TUNING if tuned else STEPS
-        steps = _planned(recipe.training, epoch) or max(getattr(model, "EPOCHS", EPOCHS) * epoch, least)
+            tokens = min(max(len(train.tokens) // ROWS_PER_EPOCH, MIN_ROW_TOKENS), tokens)
+        steps_per_epoch = math.ceil(pack_examples(recipe, train, tokens).rows / recipe.training.accumulate)
+        is_fine_tuning = not prepared.fresh and hasattr(model, "TUNED")
+        rate = model.TUNED * recipe.tuning.stronger if is_fine_tuning else model.RATE
+        min_steps = MIN_TUNING_STEPS if is_fine_tuning else MIN_STEPS
+        epochs = getattr(model, "EPOCHS", DEFAULT_EPOCHS)
+        steps = _requested_steps(recipe.training, steps_per_epoch) or max(epochs * steps_per_epoch, min_steps)
         return {
             "data": {"tokens": tokens},
-            "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < MANY else {})},
+            "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < LARGE_DATASET else {})},
             "optim": {"rate": rate, "warmup": steps // 20, "schedule": "linear"},
-            "training": {"steps": steps, "evaluate": min(max(epoch, steps // 20, 1), RARELY), "patience": PATIENCE},
+            "training": {
+                "steps": steps,
+                "evaluate": min(max(steps_per_epoch, steps // 20, 1), MAX_STEPS_BETWEEN_EVALUATIONS),
+                "patience": PATIENCE,
+            },
         }
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
-        """What a model to start from decides before texts are read: their format, and a length that it can hold."""
-        named = {"model": {"name": model["name"]}}
-        context = model.get("context", ReadingConfig.longest)
-        return {**named, "tokenizer": {"longest": context}} if context < ReadingConfig.longest else named
+        """Return the settings that a model to start from decides before texts are read: input format and length."""
+        settings = {"model": {"name": model["name"]}}
+        context = model.get("context", TextTokenizerConfig.longest)
+        return {**settings, "tokenizer": {"longest": context}} if context < TextTokenizerConfig.longest else settings
 
     @classmethod
-    def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:
-        """The recipe with the numbers of tokens and labels that the data turned out to have."""
-        classes = 1 if cls.single else len(prepared.classes)
+    def fill_sizes(cls, recipe: Any, prepared: PreparedTexts) -> Any:
+        """Return the recipe with the numbers of tokens and labels in the data."""
+        classes = 1 if cls.single_output else len(prepared.classes)
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": classes, "per_token": cls.per_token}
         return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
-    def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
-        """Weights of a model that knows the same labels, or only the body of another under a new head."""
+    def adopt(model: TextModel, parent: Checkpoint, prepared: PreparedTexts) -> list[str]:
+        """Load the weights of a model with the same labels, or only the backbone of another under a new head."""
         per_token = parent.config.get("model", {}).get("per_token")
-        same = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
-        return transfer.load_weights(model, parent, same_task=same)
+        is_same_task = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
+        return transfer.load_weights(model, parent, same_task=is_same_task)
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
-        """Whether a model that somebody else trained is one for this task."""
+        """True if a model that another library trained is one for this task."""
         return shape.per_token == cls.per_token and shape.classes > 1
 
     @classmethod
     def checkpoint_files(
-        cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **said: Any
+        cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **settings: Any
     ) -> dict[str, Any]:
-        """What the checkpoint of such a model holds beside its weights."""
-        return imported(cls, shape, tokenizer, notes, **said)
+        """Return the files of a checkpoint with such a model, but for the weights."""
+        return imported_checkpoint_files(cls, shape, tokenizer, notes, **settings)
 
-    added_token_ids = staticmethod(formats.added)
+    added_token_ids = staticmethod(format_token_ids)
 
     def batch(self, row: int) -> LabelBatch:
-        """The texts of a row."""
+        """Collate the texts of a row."""
         return self.prepared.train.batch(*self.packing.row(row), fixed=self.packing if self.fixed else None)
 
     def split(self, batch: LabelBatch) -> list[LabelBatch]:
-        """A row that does not fit the memory, in halves."""
-        return self.prepared.train.halves(batch)
+        """Split a batch that does not fit the memory."""
+        return self.prepared.train.split_batch(batch)
 
     def origins(self, batch: LabelBatch) -> list[str]:
-        """Where the texts of a row come from, the longest first."""
+        """Return where the texts of a batch come from, the longest first."""
         return [self.prepared.train.place(number) for number in batch.examples.tolist()[::-1]]
 
     def step(self, batch: LabelBatch, part: str) -> Step:
-        """The surprise at every label, summed."""
+        """Return the summed cross-entropy over labels."""
         self.temperature = 1.0  # one that was fitted was that of other weights
         batch = batch.to(self.model.output.bias.device)
-        logits, labels = batch.read(self.model), batch.labels
-        weights = self._weights.to(logits.device) if self.recipe.objective.balanced else None
+        logits, labels = batch.forward(self.model), batch.labels
+        weights = self._class_weights.to(logits.device) if self.recipe.objective.balanced else None
         loss = cross_entropy(logits, labels, smoothing=self.recipe.objective.smoothing, weights=weights)
-        judged = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
-        return Step(loss=loss, weight=judged, counts={"tokens": batch.row.filled})
+        weight = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
+        return Step(loss=loss, weight=weight, counts={"tokens": batch.row.filled})
 
     @cached_property
-    def _weights(self) -> Float[Tensor, "classes"]:
-        """What each label counts: the rarer, the more, and 1 in the mean over all examples."""
-        counts = self.prepared.train.counts(len(self.prepared.classes))
-        met = np.maximum(counts, 1)
-        return torch.tensor(counts.sum() / ((counts > 0).sum() * met), dtype=torch.float32)
+    def _class_weights(self) -> Float[Tensor, "classes"]:
+        """Weights of labels: the rarer, the greater, and 1 in the mean over all examples."""
+        counts = self.prepared.train.count_labels(len(self.prepared.classes))
+        clamped_counts = np.maximum(counts, 1)
+        return torch.tensor(counts.sum() / ((counts > 0).sum() * clamped_counts), dtype=torch.float32)
 
-    def _counted(self) -> Iterator[tuple[Tensor, Any, Tensor]]:
-        """All texts to learn from, in rows, with their labels."""
-        side = self.prepared.train
-        for chosen in by_length(side.lengths.tolist(), budget=COUNTED):
-            batch = side.batch(np.array(chosen)).to(self.model.output.bias.device)
+    def _weighing_batches(self) -> Iterator[tuple[Tensor, Any, Tensor]]:
+        """Yield all training texts in batches, with their labels."""
+        dataset = self.prepared.train
+        for numbers in by_length(dataset.lengths.tolist(), budget=WEIGHING_TOKENS):
+            batch = dataset.batch(np.array(numbers)).to(self.model.output.bias.device)
             yield batch.tokens, batch.row, batch.labels
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How held-out texts are labelled, a few to look at; by their logits the temperature of answers is fitted."""
-        side, classes = self.prepared.valid, self.prepared.classes
-        found = measure(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
-        if found.logits is not None:
-            self.temperature = fit_temperature(found.logits, np.asarray(side.labels))
-        return Evaluation(found.metrics, self.shown(side, found))
+        """Label the held-out texts and fit the temperature of answers to their logits."""
+        dataset, classes = self.prepared.valid, self.prepared.classes
+        results = measure_labels(self.model, dataset, classes, tokens=self.recipe.data.tokens, spread=spread)
+        if results.logits is not None:
+            self.temperature = fit_temperature(results.logits, np.asarray(dataset.labels))
+        return Evaluation(results.metrics, self.sample_answers(dataset, results))
 
-    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
-        """A few texts with truth and answer."""
+    def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
+        """Return a few texts with their labels and answers."""
         raise NotImplementedError
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the settings, the tokenizer and the card of a checkpoint."""
         recipe = config.plain(self.recipe)
         recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
-        kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
-        first = self.recipe.data.train[0]
-        data = {"file": config.plain(first.like()), "names": recipe["data"]["names"], **record_columns(first)}
+        sections = {name: recipe[name] for name in ("task", "model", "tokenizer")}
+        first_file = self.recipe.data.train[0]
+        data = {"file": config.plain(first_file.like()), "names": recipe["data"]["names"], **record_columns(first_file)}
         return {
             "config.yaml": {
                 "format": 1,
-                **kept,
+                **sections,
                 "labels": self.prepared.classes,
                 **({"pairs": True} if self.prepared.pairs else {}),
                 **record_temperature(self.temperature),
@@ -269,103 +277,40 @@ class Labelling(Task):
         }
 
     @property
-    def knows(self) -> str:
-        """What the model can say, in a sentence."""
+    def ability(self) -> str:
+        """What the model can do, in a sentence for its card."""
         classes = self.prepared.classes
         return f"It knows the labels {', '.join(classes[:20]) + ', ...' * (len(classes) > 20)}."
 
     def card(self) -> str:
-        """What a stranger should know about the model, in a few lines."""
+        """Return the README of a checkpoint."""
         recipe = self.recipe
-        learnt = f"trained with Regard on {len(self.prepared.train):,} texts"
+        origin = f"trained with Regard on {len(self.prepared.train):,} texts"
         return card(
             self.title,
-            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {learnt}.\n\n{self.knows}",
+            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {origin}.\n\n{self.ability}",
             command=self.usage.format(folder="DIRECTORY"),
             code=self.code,
             files=[file.path for file in recipe.data.train],
         )
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Labels held against the truth, over all texts of a set in its order; for tags, over their tokens."""
-
-    labels: Labels
-    loss: float
-    answers: list[Int[np.ndarray, "_labels"]]
-    """Of every text: one answer, or one for each token."""
-    whole: float | None = None
-    """Share of sentences in which all words are told right, where words are judged."""
-    entities: tuple[Statistics, list[Entities]] | None = None
-    """How well entities are found, where tags are those of entities, and each type by itself."""
-    logits: Float[np.ndarray, "text label"] | None = None
-    """What labels of texts are told from."""
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """By name, as they are logged."""
-        found = {"loss": self.loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
-        found |= {} if self.whole is None else {"sentences": self.whole}
-        return found if self.entities is None else {**found, "entity_f1": self.entities[0].score / 100}
-
-
-@torch.no_grad()
-def measure(model: Reader, side: Labelled, classes: list[str], *, tokens: int, spread: Spread = alone) -> Measured:
-    """Label all texts of a set, batch by batch, each by one of the processes."""
-    training = model.training
-    model.eval()
-    device = model.output.bias.device
-
-    def labelled(chosen: list[int]) -> tuple[float, list[list[int]], list[list[float]]]:
-        batch = side.batch(np.array(chosen)).to(device)
-        scores = batch.read(model)
-        answers = scores.argmax(-1).split(side.lengths[chosen].tolist() if side.per_token else 1)
-        kept = [] if side.per_token else scores.float().tolist()
-        return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers], kept
-
-    batches = by_length(side.lengths.tolist(), budget=tokens)
-    found = spread(labelled, batches)
-    model.train(training)
-    answers = [np.array(line) for line in in_order(batches, (lines for _, lines, _ in found))]
-    truth = [side.truth(number) for number in range(len(side))]
-    whole = named = logits = None
-    if side.per_token:
-        right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
-        whole = sum(right) / len(right)
-        named = _entities(truth, answers, classes) if entities.are_entities(classes) else None
-    else:
-        logits = np.array(in_order(batches, (kept for _, _, kept in found)))
-    one, other = (np.concatenate(lines) for lines in (truth, answers))
-    judged = one != IGNORE
-    labels = judge(one[judged], other[judged], classes)
-    loss = sum(lost for lost, _, _ in found) / max(int(judged.sum()), 1)
-    return Measured(labels, loss, answers, whole, named, logits)
-
-
-def _entities(
-    truth: Sequence[Int[np.ndarray, "_labels"]], answers: Sequence[Int[np.ndarray, "_labels"]], classes: Sequence[str]
-) -> tuple[Statistics, list[Entities]]:
-    """How well the entities of sentences are found, by the words that are judged."""
-    kept = [(one[one != IGNORE], other[one != IGNORE]) for one, other in zip(truth, answers, strict=True)]
-    named = [[[classes[number] for number in side] for side in both] for both in kept]
-    return entities.compare([right for right, _ in named], [said for _, said in named])
-
-
-def packing(recipe: Any, train: Labelled, tokens: int) -> Packing:
-    """Which texts are in which row; recurrent networks read each on a line of its own, whose padding counts."""
+def pack_examples(recipe: Any, train: LabelledDataset, tokens: int) -> Packing:
+    """Pack texts into rows; recurrent networks read each on a line of its own, whose padding counts."""
     padded = isinstance(recipe.model, RecurrentEncoderConfig)
     return train.packing(tokens, recipe.training.seed, padded=padded)
 
 
-def _planned(training: TrainingConfig, epoch: int) -> int | None:
-    """The steps that a recipe asks for, if it does."""
+def _requested_steps(training: TrainingConfig, steps_per_epoch: int) -> int | None:
+    """Return the number of steps that a recipe names, if it does."""
     if training.epochs is not None:
-        return max(1, math.ceil(training.epochs * epoch))
+        return max(1, math.ceil(training.epochs * steps_per_epoch))
     return training.steps if training.steps != TrainingConfig.steps else None
 
 
-def _reading(recipe: Any) -> ReadingConfig:
-    """How texts are read where no model to start from says it: as far as the model likes, if nobody named a length."""
-    how, longest = recipe.tokenizer, getattr(recipe.model, "LONGEST", None)
-    return replace(how, longest=longest) if longest and how.longest == ReadingConfig.longest else how
+def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
+    """Return how texts are read: up to the length that suits the model, if no length is named."""
+    tokenizer_config, longest = recipe.tokenizer, getattr(recipe.model, "LONGEST", None)
+    if longest and tokenizer_config.longest == TextTokenizerConfig.longest:
+        return replace(tokenizer_config, longest=longest)
+    return tokenizer_config

@@ -11,7 +11,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.offsets import Locator
-from regard.tasks.labels.reading import ReadingConfig, learn
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig, train_tokenizer
 
 HARD = (
     "Le  roi d’été e\u0301te\u0301\n 👨‍👩‍👧 日本語の テキスト… “can’t”  \u200bx\u00ad-y \tΟΔΟΣ "
@@ -26,7 +26,7 @@ TEXT = st.text(
 )
 
 
-def wordpiece(how: ReadingConfig) -> Tokenizer:
+def wordpiece(how: TextTokenizerConfig) -> Tokenizer:
     """As BERT's: small letters without accents, blanks around Chinese ones, [UNK] for a word it cannot spell."""
     names = [
         "[PAD]",
@@ -50,10 +50,10 @@ def wordpiece(how: ReadingConfig) -> Tokenizer:
 def tokenizer(name: str) -> Tokenizer:
     kind, *levels = name.split()
     if kind == "wordpiece":
-        return wordpiece(ReadingConfig(kind="words", normalise=levels[0]))
+        return wordpiece(TextTokenizerConfig(kind="words", normalise=levels[0]))
     more = {"pattern": r"\w+|[^\w\s]", "ignore": "<[^>]+>", "lowercase": True} if "tidy" in levels else {}
-    how = ReadingConfig(kind=kind, normalise=levels[0], **more)
-    return learn([how.normal(HARD)] * 2, how)
+    how = TextTokenizerConfig(kind=kind, normalise=levels[0], **more)
+    return train_tokenizer([how.normal(HARD)] * 2, how)
 
 
 NAMES = [

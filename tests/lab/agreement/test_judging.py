@@ -10,7 +10,7 @@ from regard.cli import run
 from regard.lab.agreement import sentences as agreement
 from regard.lab.agreement.judging import Point, measure
 from regard.lab.agreement.sentences import Practice
-from regard.tasks.labels.labeller import Tagged
+from regard.tasks.labels.tagger import TaggedSentence
 
 SETTINGS = {
     "task": "tagging",
@@ -49,7 +49,7 @@ def test_only_what_is_said_of_the_participle_counts(tagger, monkeypatch):
 
     def everything_wrong(texts):
         said.extend(texts)
-        return [Tagged(list(words), ["wrong"] * len(words), [1.0] * len(words)) for words in texts]
+        return [TaggedSentence(list(words), ["wrong"] * len(words), [1.0] * len(words)) for words in texts]
 
     monkeypatch.setattr(one, "tag", everything_wrong)
     found = measure([one], distances=(6,), count=30)

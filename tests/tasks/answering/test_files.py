@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from regard.tasks.answering.files import Marked, QuestionFile, hold, read, shared
+from regard.tasks.answering.files import QuestionFile, read_questions, split_questions, warn_of_shared_contexts
+from regard.tasks.answering.questions import AnswerSpan
 
 CONTEXT = "Ann e\u0301tait à  Paris. 👩‍👧 Bob was in Rome."
 GOOD = {
@@ -37,10 +38,10 @@ def test_squad_in_one_line_or_many_gzipped_or_not(tmp_path, name, indent):
     one = {"context": CONTEXT, "qas": [asked(("Rome", rome), ("in Rome", rome - 3)), asked(is_impossible=True)]}
     text = json.dumps(squad(one, {"context": "Lyon.", "qas": [asked(("Lyon", 0))]}), indent=indent).encode()
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-    found = read([QuestionFile(path=str(tmp_path / name))], 0.0)
-    assert [one.right for one in found.questions] == [["Rome", "in Rome"], [""], ["Lyon"]]
+    found = read_questions([QuestionFile(path=str(tmp_path / name))], 0.0)
+    assert [question.accepted_answers for question in found.questions] == [["Rome", "in Rome"], [""], ["Lyon"]]
     assert [one.context for one in found.questions] == [CONTEXT, CONTEXT, "Lyon."]
-    assert found.questions[0].wanted == Marked("Rome", rome)
+    assert found.questions[0].training_answer == AnswerSpan("Rome", rome)
     assert found.questions[2].place == f"{tmp_path / name}, article 1, paragraph 2, question 1"
 
 
@@ -54,10 +55,10 @@ def test_json_lines_have_answers_in_any_of_the_usual_forms(tmp_path):
     ]
     none = [{"answers": {"text": [], "answer_start": []}}, {"answers": []}, {"answer": None}, {"is_impossible": True}]
     records = [{"question": "Where?", "context": CONTEXT, **each} for each in (*forms, *none)]
-    found = read(written(tmp_path / "a.jsonl", *records), 0.0).questions
-    assert [one.answers for one in found] == [(Marked("Paris", place),)] * 4 + [()] * 4
+    found = read_questions(written(tmp_path / "a.jsonl", *records), 0.0).questions
+    assert [one.answers for one in found] == [(AnswerSpan("Paris", place),)] * 4 + [()] * 4
     assert [one.place for one in found] == [f"{tmp_path / 'a.jsonl'}:{n}" for n in range(1, 9)]
-    same = read(written(tmp_path / "a.json", *records), 0.0).questions  # lines in a file named .json
+    same = read_questions(written(tmp_path / "a.json", *records), 0.0).questions  # lines in a file named .json
     assert [one[:3] for one in same] == [one[:3] for one in found]
 
 
@@ -91,10 +92,10 @@ def test_what_is_wrong_is_said_with_its_line_and_a_remedy(tmp_path, change, said
     bad = {name: value for name, value in {**GOOD, **change}.items() if value is not None}
     files = written(tmp_path / "a.jsonl", GOOD, bad)
     with pytest.raises(ValueError, match=said) as error:
-        read(files, 0.0)
+        read_questions(files, 0.0)
     assert "\n" not in str(error.value)
     assert "1 of 2 questions of" in str(error.value)
-    kept = read(files, 0.5)
+    kept = read_questions(files, 0.5)
     assert len(kept.questions) == 1
     assert any("refused" in line for line in kept.summary)
 
@@ -107,18 +108,18 @@ def test_an_answer_that_stands_several_times_is_refused_or_taken_where_it_stands
     files = written(tmp_path / "a.jsonl", GOOD, record)
     said = r"3 times in its context: say where, in answer_start; mend them or set data.first_occurrence=true to take"
     with pytest.raises(ValueError, match=said):
-        read(files, 0.0)
-    found = read(files, 0.0, first_occurrence=True)
-    assert found.questions[1].answers == (Marked("Rome", CONTEXT.index("Rome")),)
-    assert found.questions[0] == read(files[:1], 0.5).questions[0]
+        read_questions(files, 0.0)
+    found = read_questions(files, 0.0, first_occurrence=True)
+    assert found.questions[1].answers == (AnswerSpan("Rome", CONTEXT.index("Rome")),)
+    assert found.questions[0] == read_questions(files[:1], 0.5).questions[0]
     assert found.summary[1:] == ["  1 with an answer that its context has several times: the first of them is taken"]
 
 
 def test_answers_that_nobody_gave_are_missed_in_training_only(tmp_path):
     files = written(tmp_path / "a.jsonl", {"question": "Where?", "context": CONTEXT})
     with pytest.raises(ValueError, match="without answers: name them in answers"):
-        read(files, 0.0)
-    assert read(files, 0.0, told=False).questions[0].answers is None
+        read_questions(files, 0.0)
+    assert read_questions(files, 0.0, with_answers=False).questions[0].answers is None
 
 
 @pytest.mark.parametrize(
@@ -140,17 +141,17 @@ def test_answers_that_nobody_gave_are_missed_in_training_only(tmp_path):
 def test_files_that_hold_no_questions(tmp_path, name, text, said):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=said):
-        read([QuestionFile(path=str(tmp_path / name))], 0.0)
+        read_questions([QuestionFile(path=str(tmp_path / name))], 0.0)
 
 
 def test_questions_about_one_context_are_never_on_both_sides(tmp_path):
     records = [{"question": f"{n}?", "context": f"Context number {n % 20}.", "answers": []} for n in range(60)]
-    found = read(written(tmp_path / "a.jsonl", *records), 0.0)
-    train, valid = hold(found, 0.2)
+    found = read_questions(written(tmp_path / "a.jsonl", *records), 0.0)
+    train, valid = split_questions(found, 0.2)
     assert len(valid.questions) == 12
     assert not {one.context for one in train.questions} & {one.context for one in valid.questions}
-    assert shared(train, valid) == []
-    [said] = shared(found, valid)
+    assert warn_of_shared_contexts(train, valid) == []
+    [said] = warn_of_shared_contexts(found, valid)
     assert said.startswith("12 of the questions measured on are about contexts that are also trained on (")
     with pytest.raises(ValueError, match=r"1 context cannot be divided.*name a validation file"):
-        hold(read(written(tmp_path / "b.jsonl", records[0]), 0.0), 0.1)
+        split_questions(read_questions(written(tmp_path / "b.jsonl", records[0]), 0.0), 0.1)

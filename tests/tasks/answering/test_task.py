@@ -12,7 +12,7 @@ from regard import models, recipe
 from regard.cli import app
 from regard.interop.bert import Bert
 from regard.models.reader import BERTEncoderConfig
-from regard.tasks.answering.recognition import questions
+from regard.tasks.answering.recognition import recognise_questions
 from regard.tasks.recognition import choose_task
 from regard.training.task import Given
 from tests.models.families import packed, padded, shaken, texts
@@ -157,7 +157,7 @@ def test_questions_learnt_by_heart_are_all_answered_in_the_characters_of_the_ori
             assert found.start == row["answers"][0]["answer_start"]
         else:
             assert (found.answer, found.start, found.end) == (None, None, None)
-            assert found.probability == found.none > 0.5
+            assert found.probability == found.no_answer > 0.5
 
 
 def test_what_is_read_beside_a_question_never_changes_its_answer(learnt):
@@ -169,7 +169,7 @@ def test_what_is_read_beside_a_question_never_changes_its_answer(learnt):
         [alone] = model.ask(pair)
         assert (alone.answer, alone.start) == (found.answer, found.start)
         assert alone.probability == pytest.approx(found.probability, abs=1e-5)
-        assert alone.none == pytest.approx(found.none, abs=1e-5)
+        assert alone.no_answer == pytest.approx(found.no_answer, abs=1e-5)
 
 
 def test_options_bound_the_answer_and_demand_one(learnt):
@@ -178,7 +178,7 @@ def test_options_bound_the_answer_and_demand_one(learnt):
     assert len(short.answer.split()) == 1
     [forced] = model.ask((rows[4]["question"], rows[4]["context"]), always=True)
     assert forced.answer is not None
-    assert forced.probability < forced.none
+    assert forced.probability < forced.no_answer
     with pytest.raises(ValueError, match=r"unknown setting options\.alway, did you mean always"):
         model.ask(("a", "b"), alway=True)
 
@@ -258,7 +258,7 @@ def test_files_of_questions_are_known_by_their_fields(file, tmp_path):
     assert choose_task(Given((str(tmp_path / "s.json"),)))[0] == "question-answering"
     rows = [{"question": f"q{n}", "context": f"c {n}", "label": "yes" if n % 2 else "no"} for n in range(30)]
     (tmp_path / "l.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert questions(Given((str(tmp_path / "l.jsonl"),))) is None
+    assert recognise_questions(Given((str(tmp_path / "l.jsonl"),))) is None
     assert choose_task(Given((str(tmp_path / "l.jsonl"),)))[0] == "classification"
 
 

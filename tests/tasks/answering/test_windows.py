@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from regard.attention.masks import Row
 from regard.data.tokenizers import Tokenizer
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.answering.files import Marked, Question
-from regard.tasks.answering.spans import Told, band, best, span_loss
-from regard.tasks.answering.windows import PassageConfig, Reader, index, parts
-from regard.tasks.labels import formats
-from regard.tasks.labels.reading import learn
+from regard.tasks.answering.questions import AnswerSpan, Question
+from regard.tasks.answering.spans import WindowLogits, best_span, span_log_odds, span_loss
+from regard.tasks.answering.windows import PassageConfig, PassageEncoder, index_windows, window_bounds
+from regard.tasks.labels.input_format import EXTRACT, add_format_tokens
+from regard.tasks.labels.text_tokenizer import train_tokenizer
 
 CONTEXT = (
     "the king of  the north was Ann, and that of the so\u0301uth was Bob; nobody knew where Bob had been born before."
@@ -23,20 +23,20 @@ CONTEXT = (
 STYLES = ("bert", "gpt", "plain")
 
 
-def reader(style="bert", window=20, stride=4, kind="words") -> Reader:
+def reader(style="bert", window=20, stride=4, kind="words") -> PassageEncoder:
     how = PassageConfig(kind=kind, pattern=r"\w+|[^\w\s]" if kind == "words" else None)
-    own = learn([how.normal(CONTEXT), "who was the king ?"], how)
-    return Reader(formats.fitted(own, style, pairs=True), style, window, stride)
+    own = train_tokenizer([how.normal(CONTEXT), "who was the king ?"], how)
+    return PassageEncoder(add_format_tokens(own, style, pairs=True), style, window, stride)
 
 
 def question(answer: str | None, words="who was the king?") -> Question:
-    return Question(words, CONTEXT, () if answer is None else (Marked(answer, CONTEXT.rindex(answer)),), "here")
+    return Question(words, CONTEXT, () if answer is None else (AnswerSpan(answer, CONTEXT.rindex(answer)),), "here")
 
 
 @given(st.integers(0, 60), st.integers(1, 20), st.data())
 def test_every_token_is_in_a_window_and_windows_overlap_as_they_should(count, room, data):
     stride = data.draw(st.integers(0, room - 1))
-    found = parts(count, room, stride)
+    found = window_bounds(count, room, stride)
     assert {place for first, last in found for place in range(first, last)} == set(range(count))
     assert all(last - first <= room for first, last in found)
     for (_, end), (begin, last) in pairwise(found):
@@ -51,27 +51,29 @@ def test_every_token_is_in_a_window_and_windows_overlap_as_they_should(count, ro
 @pytest.mark.parametrize("answer", ["Ann", "Bob had", "so\u0301uth", None])
 def test_an_answer_is_marked_where_it_is_whole_and_elsewhere_the_place_of_none(style, answer):
     read = reader(style)
-    [passage] = read.passages([question(answer)])
+    [passage] = read.encode([question(answer)])
     assert len(passage.windows) > 2
     whole = 0
     for window in passage.windows:
-        marks = np.array(window.marks(passage.answer))
-        tokens = np.array(window.laid.tokens)
-        inside = np.arange(window.begin, window.begin + window.size)
-        assert set(np.flatnonzero(marks != IGNORE)) == {*inside.tolist(), window.none}
-        assert tokens[inside].tolist() == passage.located.ids[window.first : window.first + window.size]
+        marks = np.array(window.answer_marks(passage.answer))
+        tokens = np.array(window.encoded.tokens)
+        inside = np.arange(window.context_start, window.context_start + window.size)
+        assert set(np.flatnonzero(marks != IGNORE)) == {*inside.tolist(), window.no_answer_position}
+        assert tokens[inside].tolist() == passage.located.ids[window.first_token : window.first_token + window.size]
         [first], [last] = (np.flatnonzero((marks != IGNORE) & (marks & bit > 0)) for bit in (1, 2))
-        if passage.answer is not None and window.holds(passage.answer):
+        if passage.answer is not None and window.contains(passage.answer):
             whole += 1
-            places = [window.first + int(place) - window.begin for place in (first, last)]
+            places = [window.first_token + int(place) - window.context_start for place in (first, last)]
             begin, end = passage.located.characters(*places)
             assert CONTEXT[begin:end] == answer
         else:
-            assert first == last == window.none
-        special = {"bert": read.own.begin, "gpt": read.own.find_special(formats.EXTRACT), "plain": read.own.separator}[
-            style
-        ]
-        assert tokens[window.none] == special
+            assert first == last == window.no_answer_position
+        special = {
+            "bert": read.tokenizer.begin,
+            "gpt": read.tokenizer.find_special(EXTRACT),
+            "plain": read.tokenizer.separator,
+        }[style]
+        assert tokens[window.no_answer_position] == special
     assert bool(whole) == (answer is not None)
 
 
@@ -108,14 +110,14 @@ def test_windows_segments_and_characters_are_those_of_transformers():
         return_offsets_mapping=True,
         return_token_type_ids=True,
     )
-    [passage] = Reader(own, "bert", 40, 7).passages([asked])
+    [passage] = PassageEncoder(own, "bert", 40, 7).encode([asked])
     assert len(passage.windows) == len(wanted["input_ids"]) > 2
     for n, window in enumerate(passage.windows):
-        assert window.laid.tokens == wanted["input_ids"][n]
-        kinds = [int(place >= window.laid.second) for place in range(len(window.laid.tokens))]
+        assert window.encoded.tokens == wanted["input_ids"][n]
+        kinds = [int(place >= window.encoded.second_start) for place in range(len(window.encoded.tokens))]
         assert kinds == wanted["token_type_ids"][n]
-        spans = wanted["offset_mapping"][n][window.begin : window.begin + window.size]
-        own_spans = passage.located.spans[window.first : window.first + window.size]
+        spans = wanted["offset_mapping"][n][window.context_start : window.context_start + window.size]
+        own_spans = passage.located.spans[window.first_token : window.first_token + window.size]
         for (begin, end), (first, last) in zip(own_spans, spans, strict=True):
             assert begin == first
             assert CONTEXT[begin:end].rstrip("\u0301") == CONTEXT[first:last].rstrip("\u0301")  # which they drop
@@ -125,19 +127,19 @@ def test_a_question_that_leaves_no_room_says_where_and_what_to_do():
     with pytest.raises(
         ValueError, match=r"^here: the question has 5 tokens, so that a window of 12 .* raise data\.window"
     ):
-        list(reader(window=12).passages([question("Ann")]))
+        list(reader(window=12).encode([question("Ann")]))
     with pytest.raises(ValueError, match="has room for 0 of the context"):
-        list(reader(window=7).passages([question("Ann")]))
+        list(reader(window=7).encode([question("Ann")]))
 
 
 def test_answers_without_tokens_are_counted_not_learnt():
     read = reader()
-    lost = Question("who?", f"a b \u200b {CONTEXT}", (Marked("\u200b", 4),), "there")
-    found = index(read.passages([lost, question("Ann")]), read.own, "bert")
+    lost = Question("who?", f"a b \u200b {CONTEXT}", (AnswerSpan("\u200b", 4),), "there")
+    found = index_windows(read.encode([lost, question("Ann")]), "bert")
     assert found["lost"] == ["there"]
-    assert found["named"] == ["here"]
+    assert found["question_places"] == ["here"]
     with pytest.raises(ValueError, match="there: no answer has tokens"):
-        index(read.passages([lost]), read.own, "bert")
+        index_windows(read.encode([lost]), "bert")
 
 
 def told(passage, score):
@@ -145,59 +147,60 @@ def told(passage, score):
     found = []
     for window in passage.windows:
         first, last = np.zeros(window.size), np.zeros(window.size)
-        if passage.answer is not None and window.holds(passage.answer):
-            first[passage.answer[0] - window.first] = last[passage.answer[1] - window.first] = score
-        found.append(Told(first.tolist(), last.tolist(), 5.0))
+        if passage.answer is not None and window.contains(passage.answer):
+            first[passage.answer[0] - window.first_token] = last[passage.answer[1] - window.first_token] = score
+        found.append(WindowLogits(first.tolist(), last.tolist(), 5.0))
     return found
 
 
 @pytest.mark.parametrize("answer", ["Ann", "Bob had", "the north was Ann, and"])
 def test_the_likeliest_span_over_all_windows_is_found_with_its_probability(answer):
-    [passage] = reader().passages([question(answer)])
+    [passage] = reader().encode([question(answer)])
     logits = told(passage, 9.0)
-    found = best(logits, passage, most=6)
+    found = best_span(logits, passage, max_length=6)
     assert found.span == passage.answer
     odds = {  # one by one, over all windows and spans
-        (window.first + one, window.first + other): said.first[one] + said.last[other] - said.none
+        (window.first_token + one, window.first_token + other): said.first[one] + said.last[other] - said.no_answer
         for window, said in zip(passage.windows, logits, strict=True)
         for one in range(window.size)
         for other in range(one, min(one + 6, window.size))
     }
     for window, said in zip(passage.windows, logits, strict=True):
         for (one, other), value in odds.items():
-            if window.holds((one, other)):
-                again = said.first[one - window.first] + said.last[other - window.first] - said.none
+            if window.contains((one, other)):
+                again = said.first[one - window.first_token] + said.last[other - window.first_token] - said.no_answer
                 odds[one, other] = max(value, again)
     total = 1 + sum(np.exp(value) for value in odds.values())
     assert found.probability == pytest.approx(np.exp(odds[passage.answer]) / total)
-    assert found.none == pytest.approx(1 / total)
+    assert found.no_answer == pytest.approx(1 / total)
     assert found.loss == pytest.approx(-np.log(found.probability))
     assert (
-        best(logits, passage, most=passage.answer[1] - passage.answer[0] or 1).span != passage.answer or answer == "Ann"
+        best_span(logits, passage, max_length=passage.answer[1] - passage.answer[0] or 1).span != passage.answer
+        or answer == "Ann"
     )
-    assert np.isneginf(band(logits, passage, 6)[-1, 1:]).all(), "no span goes beyond the end"
+    assert np.isneginf(span_log_odds(logits, passage, 6)[-1, 1:]).all(), "no span goes beyond the end"
 
 
 def test_no_answer_is_the_answer_when_it_is_likelier_than_any_unless_one_is_demanded():
-    [passage] = reader().passages([question(None)])
-    found = best(told(passage, 0.0), passage, most=4)
+    [passage] = reader().encode([question(None)])
+    found = best_span(told(passage, 0.0), passage, max_length=4)
     assert found.span is None
-    assert found.probability == found.none
-    assert found.loss == pytest.approx(-np.log(found.none))
-    assert best(told(passage, 0.0), passage, most=4, always=True).span is not None
-    [blank] = reader().passages([Question("who?", "\u200b", (), "here")])
-    silent = [Told([], [], 0.0)]
-    assert best(silent, blank, most=4, always=True).span is None
+    assert found.probability == found.no_answer
+    assert found.loss == pytest.approx(-np.log(found.no_answer))
+    assert best_span(told(passage, 0.0), passage, max_length=4, always=True).span is not None
+    [blank] = reader().encode([Question("who?", "\u200b", (), "here")])
+    silent = [WindowLogits([], [], 0.0)]
+    assert best_span(silent, blank, max_length=4, always=True).span is None
 
 
 def test_blanks_that_are_tokens_never_begin_or_end_an_answer():
-    [passage] = reader(kind="characters", window=60).passages([question("Ann")])
+    [passage] = reader(kind="characters", window=60).encode([question("Ann")])
     logits = []
     for window in passage.windows:
-        spans = passage.located.spans[window.first : window.first + window.size]
+        spans = passage.located.spans[window.first_token : window.first_token + window.size]
         high = [9.0 if not CONTEXT[begin:end].strip() else 0.0 for begin, end in spans]
-        logits.append(Told(high, high, 0.0))
-    found = best(logits, passage, most=9, always=True)
+        logits.append(WindowLogits(high, high, 0.0))
+    found = best_span(logits, passage, max_length=9, always=True)
     begin, end = passage.located.characters(*found.span)
     assert CONTEXT[begin:end].strip() == CONTEXT[begin:end]
 

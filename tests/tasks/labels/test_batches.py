@@ -6,11 +6,12 @@ import torch
 
 from regard import config
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.labels import files
-from regard.tasks.labels.batches import prepare
-from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
-from regard.tasks.labels.pieces import cut
-from regard.tasks.labels.reading import ReadingConfig, learn, read, shown
+from regard.tasks.labels import preparation
+from regard.tasks.labels.files import LabelledFile, LabelsConfig, TagsConfig
+from regard.tasks.labels.preparation import prepare
+from regard.tasks.labels.sentence_chunks import encode_sentences
+from regard.tasks.labels.tagged_file import TaggedFile
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig, encode_truncated, readable_tokens, train_tokenizer
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def lined(batch):
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 def test_an_epoch_shows_every_text_once_with_its_label_and_rows_are_known_by_their_number(texts, padded, fixed):
-    found = prepare(texts, ReadingConfig())
+    found = prepare(texts, TextTokenizerConfig())
     packing = found.train.packing(128, seed=3, padded=padded)
     shape = packing if fixed else None
     seen, shapes = [], set()
@@ -52,7 +53,7 @@ def test_an_epoch_shows_every_text_once_with_its_label_and_rows_are_known_by_the
         assert (batch.tokens[int(batch.row.filled) :] == found.tokenizer.pad).all()
         assert (batch.labels[len(batch.examples) :] == IGNORE).all()
         for number, tokens, label in zip(batch.examples.tolist(), lined(batch), batch.labels.tolist(), strict=False):
-            [text] = found.train.words[number]
+            [text] = found.train.texts[number]
             assert found.tokenizer.decode(tokens.tolist()) == text
             assert found.classes[label] == text[0]
             seen.append(number)
@@ -62,58 +63,58 @@ def test_an_epoch_shows_every_text_once_with_its_label_and_rows_are_known_by_the
 
 
 def test_packed_rows_hold_more_texts_than_padded_ones(texts):
-    train = prepare(texts, ReadingConfig()).train
+    train = prepare(texts, TextTokenizerConfig()).train
     assert train.packing(512, seed=0).rows < train.packing(512, seed=0, padded=True).rows
 
 
 def test_halves_of_a_row_are_the_row(texts):
-    train = prepare(texts, ReadingConfig()).train
+    train = prepare(texts, TextTokenizerConfig()).train
     packing = train.packing(128, seed=0)
     batch = train.batch(np.arange(5), packing.row(0)[1])
-    halves = train.halves(batch)
+    halves = train.split_batch(batch)
     assert torch.equal(torch.cat([half.tokens for half in halves]), batch.tokens)
     assert [len(half.labels) for half in halves] == [2, 3]
-    assert len(train.halves(train.halves(halves[0])[0])) == 1
+    assert len(train.split_batch(train.split_batch(halves[0])[0])) == 1
 
 
 def test_words_have_a_label_and_those_that_are_not_judged_none(sentences):
-    found = prepare(sentences, ReadingConfig())
+    found = prepare(sentences, TextTokenizerConfig())
     assert found.classes == ["D", "N", "V"]
     batch = found.train.batch(np.arange(len(found.train)))
     assert batch.labels.shape == batch.tokens.shape
     labels = batch.labels.reshape(-1, 5)
     assert (labels[:, :4] == torch.tensor([0, 1, 2, 0])).all()
     assert set(labels[:, 4].tolist()) == {1, IGNORE}
-    assert found.train.counts(3).sum() == (batch.labels != IGNORE).sum()
+    assert found.train.count_labels(3).sum() == (batch.labels != IGNORE).sum()
 
 
 def test_what_was_read_once_is_found_by_content_wherever_it_lies(texts, tmp_path, monkeypatch):
     home = tmp_path / "cache"
-    first = prepare(texts, ReadingConfig(), cache=home)
+    first = prepare(texts, TextTokenizerConfig(), cache=home)
     moved = tmp_path / "elsewhere" / "b.tsv"
     moved.parent.mkdir()
     moved.write_bytes((tmp_path / "a.tsv").read_bytes())
     other = LabelsConfig(train=(LabelledFile(path=str(moved)),), tokens=64)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "read", lambda *_: pytest.fail("read again"))
-        again = prepare(other, ReadingConfig(), cache=home)
+        patch.setattr(preparation, "read_examples", lambda *_: pytest.fail("read again"))
+        again = prepare(other, TextTokenizerConfig(), cache=home)
         with pytest.raises(pytest.fail.Exception):
-            prepare(other, ReadingConfig(lowercase=True), cache=home)
+            prepare(other, TextTokenizerConfig(lowercase=True), cache=home)
     for side in ("train", "valid"):
         one, two = getattr(first, side), getattr(again, side)
-        for name in ("tokens", "starts", "labels", "origins", "words"):
+        for name in ("tokens", "starts", "labels", "origins", "texts"):
             assert np.array_equal(getattr(one, name), getattr(two, name))
         assert two.place(3) == one.place(3).replace(str(tmp_path / "a.tsv"), str(moved))
     assert (again.classes, again.tokenizer.how) == (first.classes, first.tokenizer.how)
-    assert read(again.tokenizer, ["a b c"]) == read(first.tokenizer, ["a b c"])
+    assert encode_truncated(again.tokenizer, ["a b c"]) == encode_truncated(first.tokenizer, ["a b c"])
     assert again.report["train"]["fingerprint"] == first.report["train"]["fingerprint"]
     assert [line.replace(str(moved), str(tmp_path / "a.tsv")) for line in again.summary] == first.summary
 
 
 @pytest.mark.parametrize("kind", ["characters", "bpe"])
 def test_a_word_of_several_tokens_is_told_at_its_last(sentences, kind):
-    found = prepare(sentences, ReadingConfig(kind=kind))
-    [[(words, tokens)]] = cut(found.tokenizer, [["the", "cat11", "sees"]])
+    found = prepare(sentences, TextTokenizerConfig(kind=kind))
+    [[(words, tokens)]] = encode_sentences(found.tokenizer, [["the", "cat11", "sees"]])
     assert len(tokens) == words[-1][1] + 1
     assert [number for number, _ in words] == [0, 1, 2]
     text = "".join(found.tokenizer.pieces(tokens[: words[1][1] + 1]))
@@ -121,44 +122,44 @@ def test_a_word_of_several_tokens_is_told_at_its_last(sentences, kind):
 
 
 def test_long_sentences_are_cut_between_words_and_no_label_is_lost(sentences):
-    whole, short = prepare(sentences, ReadingConfig()), prepare(sentences, ReadingConfig(longest=2))
+    whole, short = prepare(sentences, TextTokenizerConfig()), prepare(sentences, TextTokenizerConfig(longest=2))
     assert short.train.lengths.max() == 2
-    assert short.train.counts(3).tolist() == whole.train.counts(3).tolist()
+    assert short.train.count_labels(3).tolist() == whole.train.count_labels(3).tolist()
     assert len(short.train) == 3 * len(whole.train)
 
 
 def test_a_text_is_cleaned_cut_into_words_and_the_end_may_be_kept():
-    how = ReadingConfig(
+    how = TextTokenizerConfig(
         lowercase=True, ignore=r"<br\s*/?>", pattern=r"\w+(?:'\w+)*|[^\w\s]", longest=4, keep="end", vocab=12
     )
     text = "It's GOOD.<br /><br />Really,\nreally good!"
     assert how.normal(text) == "it's good . really , really good !"
-    own = learn([how.normal(text)] * 3, how)
-    assert shown(own, text) == [",", "really", "good", "!"]
-    [tokens], [unknown] = read(own, [text]), read(own, ["<br />"])
+    own = train_tokenizer([how.normal(text)] * 3, how)
+    assert readable_tokens(own, text) == [",", "really", "good", "!"]
+    [tokens], [unknown] = encode_truncated(own, [text]), encode_truncated(own, ["<br />"])
     assert len(tokens) == 4
     assert own.unknown not in tokens
     assert unknown == [own.unknown]
-    assert read(own, ["zebra good"])[0][0] == own.unknown
-    begin = own.with_text_config(ReadingConfig(**{**vars(how), "keep": "begin"}))
-    assert shown(begin, text) == ["it's", "good", ".", "really"]
+    assert encode_truncated(own, ["zebra good"])[0][0] == own.unknown
+    begin = own.with_text_config(TextTokenizerConfig(**{**vars(how), "keep": "begin"}))
+    assert readable_tokens(begin, text) == ["it's", "good", ".", "really"]
 
 
 def test_settings_of_reading_that_cannot_be_are_told_in_one_line():
     for changes, said in (({"longest": 0}, "longest"), ({"pattern": "("}, "pattern is no regular expression")):
         with pytest.raises(ValueError, match=said):
-            config.build(ReadingConfig, changes)
+            config.build(TextTokenizerConfig, changes)
 
 
 def test_nothing_is_kept_of_words_that_were_read():
-    how = ReadingConfig(kind="characters")
-    own = learn(["abc def"], how)
+    how = TextTokenizerConfig(kind="characters")
+    own = train_tokenizer(["abc def"], how)
 
     def sizes() -> dict[str, int]:
         return {name: len(value) for name, value in vars(own).items() if hasattr(value, "__len__")}
 
-    cut(own, [["word"]])  # a table of the characters it knows is made when it is first needed
+    encode_sentences(own, [["word"]])  # a table of the characters it knows is made when it is first needed
     before = sizes()
     for block in range(3):
-        cut(own, [[f"word{block}-{number}" for number in range(500)]])
+        encode_sentences(own, [[f"word{block}-{number}" for number in range(500)]])
     assert sizes() == before

@@ -10,11 +10,12 @@ import regard
 from regard import recipe
 from regard.metrics.calibration import calibration_error, fit_temperature, probabilities
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.labels import formats
-from regard.tasks.labels.batches import index
-from regard.tasks.labels.files import TaggedFile, read
-from regard.tasks.labels.pieces import cut
-from regard.tasks.labels.reading import ReadingConfig
+from regard.tasks.labels.files import read_examples
+from regard.tasks.labels.input_format import add_format_tokens, build_format
+from regard.tasks.labels.preparation import build_dataset
+from regard.tasks.labels.sentence_chunks import encode_sentences
+from regard.tasks.labels.tagged_file import TaggedFile
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 from tests.training.test_transfer import begun
 
 TRAINING = {"steps": 6, "log": 6, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}
@@ -96,11 +97,11 @@ def test_a_tagger_on_a_body_is_scored_by_entity(folder, body, tmp_path):
 @pytest.mark.parametrize(("body", "place"), [("bert", 0), ("gpt", -1)])
 def test_a_word_is_labelled_at_its_first_piece_or_where_all_of_it_was_read(folder, body, place):
     known = regard.load(folder / body, device="cpu").tokenizer
-    own = known.with_text_config(ReadingConfig(kind="bpe", normalise="none", longest=12))
-    own = formats.fitted(own, body, pairs=False)
-    form = formats.of(own, body, pairs=False)
+    own = known.with_text_config(TextTokenizerConfig(kind="bpe", normalise="none", longest=12))
+    own = add_format_tokens(own, body, pairs=False)
+    form = build_format(own, body, pairs=False)
     sentence = ["unspeakable", "Zoe", "sees", "York39"]
-    [pieces] = cut(own, [sentence], form)
+    [pieces] = encode_sentences(own, [sentence], form)
     whole = own.encode("a unspeakable Zoe sees York39")[len(own.encode("a")) :]
     inner = [token for _, ids in pieces for token in ids[1:-1]]
     assert inner == whole, "words have the tokens that they have in a text"
@@ -110,8 +111,8 @@ def test_a_word_is_labelled_at_its_first_piece_or_where_all_of_it_was_read(folde
             word = own.encode("a " + sentence[number])[len(own.encode("a")) :]
             start = at if place == 0 else at - len(word) + 1
             assert ids[start : start + len(word)] == word
-    found = read([TaggedFile(path=str(folder / "tags.conll"))], {}, 0.0)
-    side = index(found, own, ["B-loc", "B-per", "I-loc", "O"], body)
+    found = read_examples([TaggedFile(path=str(folder / "tags.conll"))], {}, 0.0)
+    side = build_dataset(found, own, ["B-loc", "B-per", "I-loc", "O"], body)
     assert (side.labels != IGNORE).sum() == 4 * 40, "one label for each judged word"
 
 
@@ -120,11 +121,11 @@ def test_tags_that_break_bio_are_refused_with_their_line(tmp_path):
     path.write_text("a\tB-x\nb\tI-x\n\nc\tO\nd\tI-x\n\ne\tB-x\nf\tI-y\n")
     file = TaggedFile(path=str(path))
     with pytest.raises(ValueError, match=r"2 with an I- tag that continues no entity: begin it .*a\.conll:5, .*:8\)"):
-        read([file], {}, 0.0)
-    assert len(read([file], {}, 0.9).examples) == 1
-    assert len(read([TaggedFile(path=str(path), bio=False)], {}, 0.0).examples) == 3
+        read_examples([file], {}, 0.0)
+    assert len(read_examples([file], {}, 0.9).examples) == 1
+    assert len(read_examples([TaggedFile(path=str(path), bio=False)], {}, 0.0).examples) == 3
     path.write_text("a\tD\nb\tI-x\n")  # these are no entities
-    assert len(read([file], {}, 0.0).examples) == 1
+    assert len(read_examples([file], {}, 0.0).examples) == 1
 
 
 def test_probabilities_have_the_temperature_of_the_held_out_texts(folder, tmp_path):
@@ -136,10 +137,10 @@ def test_probabilities_have_the_temperature_of_the_held_out_texts(folder, tmp_pa
     trained = regard.load(out, device="cpu")
     assert trained.temperature != 1.0
     assert "too few to fit a temperature" not in (out / "train.log").read_text()
-    side, found = trained.measure(str(tmp_path / "a.tsv"))
+    side, found = trained.compare_files(str(tmp_path / "a.tsv"))
     wanted = probabilities(found.logits, trained.temperature)
     for number in (0, 50, 100):
-        [verdict] = trained.classify(side.words[number][0])
+        [verdict] = trained.classify(side.texts[number][0])
         assert verdict.probability == pytest.approx(wanted[number].max(), abs=1e-5)
     told = trained.evaluate(str(tmp_path / "a.tsv")).details["calibration"]
     assert told["temperature"] == trained.temperature

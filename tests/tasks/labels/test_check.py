@@ -5,9 +5,10 @@ import json
 import pytest
 
 from regard.cli import run
-from regard.tasks.labels.check import check
-from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig, read
-from regard.tasks.labels.reading import ReadingConfig
+from regard.tasks.labels.check import check_examples
+from regard.tasks.labels.files import LabelledFile, LabelsConfig, TagsConfig, read_examples
+from regard.tasks.labels.tagged_file import TaggedFile
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def lines(finding):
 
 
 def test_every_count_is_what_counting_by_hand_gives(texts):
-    report = check(texts, ReadingConfig(longest=4))
+    report = check_examples(texts, TextTokenizerConfig(longest=4))
     assert report.labels == {
         "a": {"train": 41, "valid": 1},
         "b": {"train": 21, "valid": 1},
@@ -47,18 +48,20 @@ def test_every_count_is_what_counting_by_hand_gives(texts):
 def test_what_would_stop_a_training_is_told(texts, tmp_path):
     (tmp_path / "valid.csv").write_text("good film 1,a\nsomething new,z\n")
     strict = LabelsConfig(train=texts.train, valid=texts.valid, reject=0.001)
-    [bad, unknown] = check(strict).problems
+    [bad, unknown] = check_examples(strict).problems
     assert bad.startswith("1 of 64 lines")
     assert "valid.csv:2: the label 'z' is none of the training labels" in unknown
     swapped = LabelledFile(path=texts.train[0].path, columns=(2, 1))
-    [odd] = check(LabelsConfig(train=(swapped,))).problems
+    [odd] = check_examples(LabelsConfig(train=(swapped,))).problems
     assert "different labels" in odd
-    assert check(LabelsConfig(train=(LabelledFile(path="nowhere.csv"),))).verdict.startswith("cannot be trained on: no")
+    assert check_examples(LabelsConfig(train=(LabelledFile(path="nowhere.csv"),))).verdict.startswith(
+        "cannot be trained on: no"
+    )
 
 
 def test_tagged_sentences_are_checked_too(tmp_path):
     (tmp_path / "a.txt").write_text("the/D cat/N\n" * 2 + "the/D dog/N sleeps/V\na/D dog/_\n")
-    report = check(TagsConfig(train=(TaggedFile(path=str(tmp_path / "a.txt")),)))
+    report = check_examples(TagsConfig(train=(TaggedFile(path=str(tmp_path / "a.txt")),)))
     assert report.labels["D"] == {"train": 4, "valid": 0}
     assert list(report.labels) == ["D", "N", "V"]
     assert lines(report.repeated) == [2]
@@ -77,5 +80,7 @@ def test_the_command_checks_labels(texts, capsys):
 def test_sentences_with_a_word_in_each_line_are_counted_as_sentences(tmp_path):
     (tmp_path / "a.conll").write_text("the\tD\ncat\tN\n\n" * 3)
     (tmp_path / "b.txt").write_text("the/D cat/N\n" * 3)
-    found = [read([TaggedFile(path=str(tmp_path / name))], {}, 0.01).summary[0] for name in ("a.conll", "b.txt")]
+    found = [
+        read_examples([TaggedFile(path=str(tmp_path / name))], {}, 0.01).summary[0] for name in ("a.conll", "b.txt")
+    ]
     assert [line.partition(": ")[2] for line in found] == ["3 sentences in 9 lines", "3 of 3 lines kept"]

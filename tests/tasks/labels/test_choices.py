@@ -12,12 +12,13 @@ from regard import models, recipe
 from regard.data.line_report import LineReport
 from regard.interop.bert import Bert
 from regard.models.reader import BERTEncoderConfig
-from regard.tasks.labels import files
-from regard.tasks.labels.batches import index, prepare
-from regard.tasks.labels.choices import ChoiceFile, Columns, parse
-from regard.tasks.labels.choices import read as questions_of
-from regard.tasks.labels.files import ChoicesConfig
-from regard.tasks.labels.reading import ReadingConfig
+from regard.tasks.labels.choice_columns import ChoiceColumns
+from regard.tasks.labels.choice_file import ChoiceFile, parse_question
+from regard.tasks.labels.choice_file import read_questions as questions_of
+from regard.tasks.labels.examples import Example, LabelledExamples
+from regard.tasks.labels.files import ChoicesConfig, read_examples
+from regard.tasks.labels.preparation import build_dataset, prepare
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 from tests.models.families import packed, padded, shaken, texts
 from tests.models.test_reader import SIZES as SHAPE
 from tests.models.test_reader import STILL, bert, marks, poured
@@ -68,8 +69,8 @@ def made(path, model, **how):
 
 def seen(path, **how):
     """What a file holds: questions, and the numbers of their right answers from 1."""
-    found = files.read([ChoiceFile(path=str(path), **how)], {}, 0.0)
-    return [(example.words[0], example.words[1:], int(example.labels[0]) - 1) for example in found.examples]
+    found = read_examples([ChoiceFile(path=str(path), **how)], {}, 0.0)
+    return [(example.texts[0], example.texts[1:], int(example.labels[0]) - 1) for example in found.examples]
 
 
 def lines(*rows):
@@ -139,7 +140,7 @@ def test_columns_and_numbers_are_recognised_and_known_again(form, tmp_path):
     assert seen(tmp_path / name) == QUESTIONS
     like = ChoiceFile(path=str(tmp_path / name)).like()
     assert seen(tmp_path / name, **like) == QUESTIONS
-    known = Columns(like["given"], like["choices"], like["label"])
+    known = ChoiceColumns(like["given"], like["choices"], like["label"])
     assert questions_of(tmp_path / name, known) == [(given, *choices) for given, choices, _ in QUESTIONS]
 
 
@@ -177,7 +178,7 @@ def test_what_cannot_be_asked_is_refused_with_its_line(bad, said, tmp_path):
     (tmp_path / "a.jsonl").write_text(lines(*(json.dumps(row) for row in rows)))
     with pytest.raises(ValueError, match=rf"1 {said} \(.*a\.jsonl:2\); mend"):
         seen(tmp_path / "a.jsonl")
-    kept = files.read([ChoiceFile(path=str(tmp_path / "a.jsonl"))], {}, 0.5)
+    kept = read_examples([ChoiceFile(path=str(tmp_path / "a.jsonl"))], {}, 0.5)
     assert [example.place[1] for example in kept.examples] == [1, 3, 4, 5]
 
 
@@ -208,7 +209,7 @@ def test_files_that_differ_in_the_number_of_choices_are_named(tmp_path):
     both = tuple(ChoiceFile(path=str(tmp_path / name)) for name in ("a.tsv", "b.tsv"))
     for config in (ChoicesConfig(train=both), ChoicesConfig(train=both[:1], valid=both[1:])):
         with pytest.raises(ValueError, match=r"b\.tsv:2: 3 choices where others have 2: give files whose"):
-            prepare(config, ReadingConfig(kind="words"))
+            prepare(config, TextTokenizerConfig(kind="words"))
 
 
 def test_a_question_is_on_one_side_and_counted_where_it_is_on_both(tmp_path):
@@ -218,11 +219,11 @@ def test_a_question_is_on_one_side_and_counted_where_it_is_on_both(tmp_path):
         lines("premise\tchoice1\tchoice2\tlabel", "story 3\tbad 7\tgood 7\t0", "x\ty\tz\t1")
     )
     train, valid = (ChoiceFile(path=str(tmp_path / name)) for name in ("a.tsv", "b.tsv"))
-    found = prepare(ChoicesConfig(train=(train,), held=0.3), ReadingConfig(kind="words"))
-    sides = [{words[0] for words in side.words} for side in (found.train, found.valid)]
+    found = prepare(ChoicesConfig(train=(train,), held=0.3), TextTokenizerConfig(kind="words"))
+    sides = [{words[0] for words in side.texts} for side in (found.train, found.valid)]
     assert all(sides)
     assert not sides[0] & sides[1]
-    summary = prepare(ChoicesConfig(train=(train,), valid=(valid,)), ReadingConfig(kind="words")).summary
+    summary = prepare(ChoicesConfig(train=(train,), valid=(valid,)), TextTokenizerConfig(kind="words")).summary
     assert any("1 of the texts measured on are also trained on" in line and "b.tsv:2" in line for line in summary)
     with pytest.raises(ValueError, match="choices are called by their texts: leave names out"):
         ChoicesConfig(train=(train,), names={"1": "first"})
@@ -242,7 +243,7 @@ def test_a_row_holds_every_question_with_its_own_choices_and_label(table, model)
             batch = task.batch(number)
             wanted = 0.0
             for example in batch.examples.tolist():
-                words = task.prepared.train.words[example]
+                words = task.prepared.train.texts[example]
                 scores = [alone(task.model, tokenizer, style, words[0], choice) for choice in words[1:]]
                 wanted += np.log(np.exp(scores).sum()) - scores[rows[words]]
             step = task.step(batch, "model")
@@ -252,10 +253,10 @@ def test_a_row_holds_every_question_with_its_own_choices_and_label(table, model)
 
 def alone(model, tokenizer, style, given, choice) -> float:
     """The score of one answer that nothing lies beside."""
-    found = files.Found(("a",), [files.Example((given, choice, choice), ("1",), (0, 1))], [], False, choices=2)
-    side = index(found, tokenizer, ["1", "2"], style)
+    found = LabelledExamples(("a",), [Example((given, choice, choice), ("1",), (0, 1))], [], False, num_choices=2)
+    side = build_dataset(found, tokenizer, ["1", "2"], style)
     with torch.no_grad():
-        first, second = side.batch(np.array([0])).read(model)[0].double().tolist()
+        first, second = side.batch(np.array([0])).forward(model)[0].double().tolist()
     assert first == pytest.approx(second, abs=1e-5)
     return first
 
@@ -263,7 +264,7 @@ def alone(model, tokenizer, style, given, choice) -> float:
 @named
 def test_one_row_is_learnt_by_heart_and_its_halves_add_up(table, model):
     task = made(table, model)
-    assert task.prepared.train.ways == 3
+    assert task.prepared.train.sequences_per_example == 3
     halves_add_up(task)
     assert by_heart(task, steps=60, rate=0.02) < 0.5
 
@@ -361,7 +362,7 @@ def test_a_body_is_taken_over_and_tuned_in_every_way(body, way, bodies, table, t
 
 
 def test_questions_are_typed_with_tabs_with_bars_or_as_json():
-    known = Columns(("story",), ("first", "second"), "label")
+    known = ChoiceColumns(("story",), ("first", "second"), "label")
     wanted = ("it rains", "wet", "dry")
     for text in (
         "it rains\twet\tdry",
@@ -369,7 +370,7 @@ def test_questions_are_typed_with_tabs_with_bars_or_as_json():
         '{"story": "it rains", "first": "wet", "second": "dry"}',
         '{"premise": "it rains", "choices": ["wet", "dry"]}',
     ):
-        assert parse(text, known) == wanted
+        assert parse_question(text, known) == wanted
     for text, said in (
         ("it rains", "with fewer than two choices"),
         ("it rains\twet\t", "with an empty choice"),
@@ -377,7 +378,7 @@ def test_questions_are_typed_with_tabs_with_bars_or_as_json():
         ('{"premise": ', "invalid JSON"),
     ):
         with pytest.raises(ValueError, match=rf"a question {said}: write"):
-            parse(text, known)
+            parse_question(text, known)
 
 
 def test_lines_are_counted_without_the_heading(tmp_path):

@@ -8,16 +8,17 @@ import json
 import pytest
 
 from regard import config
-from regard.tasks.labels import files as labels
-from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
+from regard.tasks.labels.examples import label_names, label_numbers, split_examples
+from regard.tasks.labels.files import LabelledFile, LabelsConfig, TagsConfig, read_examples
+from regard.tasks.labels.tagged_file import TaggedFile
 
 
 def read(*files, names=None, reject=0.5):
-    return labels.read(files, names or {}, reject)
+    return read_examples(files, names or {}, reject)
 
 
 def pairs(found):
-    return [(example.words, example.labels) for example in found.examples]
+    return [(example.texts, example.labels) for example in found.examples]
 
 
 def test_json_lines_have_fields_and_labels_may_be_numbers(tmp_path):
@@ -62,7 +63,7 @@ def test_an_open_quotation_mark_in_a_table_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text('x,a\n"y,b\nz,a\n')
     found = read(LabelledFile(path=str(tmp_path / "a.csv")))
     assert len(found.examples) == 2
-    assert list(found.tallies[0].refused) == ["with a quotation mark that is never closed"]
+    assert list(found.reports[0].refused) == ["with a quotation mark that is never closed"]
 
 
 FILMS = [(f"a film {n}, which was {'good' if n % 3 else 'bad'}", "up" if n % 3 else "down") for n in range(60)]
@@ -94,7 +95,7 @@ def test_delimiter_heading_mark_and_compression_of_a_table_are_recognised(tmp_pa
     found = read(table(tmp_path / f"a.csv{'.gz' * how.get('zipped', False)}", FILMS, **how))
     assert pairs(found) == [((text,), (label,)) for text, label in FILMS]
     assert found.place(found.examples[0]).endswith(f":{1 + bool(how.get('heading'))}")
-    assert found.tallies[0].read == 60
+    assert found.reports[0].read == 60
     said = " ".join(found.summary)
     assert ("is a heading" in said) == bool(how.get("heading"))
     assert ("between semicolons" in said) == (how.get("delimiter") == ";")
@@ -138,15 +139,15 @@ def test_a_cell_may_go_over_lines_and_is_placed_by_its_first(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('text,label\n"good\nfilm",a\n\nbad,b\n"never ""closed",b\n"open,a\nlast,a\n')
     found = read(LabelledFile(path=str(path)))
-    assert [(example.words[0], example.place[1]) for example in found.examples] == [
+    assert [(example.texts[0], example.place[1]) for example in found.examples] == [
         ("good\nfilm", 2),
         ("bad", 5),
         ('never "closed', 6),
         ("last", 8),
     ]
-    [(why, bad)] = found.tallies[0].refused.items()
+    [(why, bad)] = found.reports[0].refused.items()
     assert (why, bad.places) == ("with a quotation mark that is never closed", [(0, 7)])
-    assert found.tallies[0].dropped["blank"].places == [(0, 4)]
+    assert found.reports[0].dropped["blank"].places == [(0, 4)]
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
@@ -176,7 +177,7 @@ def test_sentences_have_a_tag_after_each_word(tmp_path):
     path.write_text("the/DET cat/NOUN\n\n1/2/NUM of/_\nbroken word/X\n")
     found = read(TaggedFile(path=str(path)))
     assert pairs(found) == [(("the", "cat"), ("DET", "NOUN")), (("1/2", "of"), ("NUM", None))]
-    assert list(found.tallies[0].refused) == ["with a word without / and a tag"]
+    assert list(found.reports[0].refused) == ["with a word without / and a tag"]
 
 
 def test_words_in_lines_of_their_own_are_sentences_between_empty_lines(tmp_path):
@@ -195,41 +196,41 @@ def test_what_is_held_out_depends_on_the_texts_alone_and_alike_ones_stay_togethe
     for name, order in (("one", lines + twins), ("two", (lines + twins)[::-1])):
         path = tmp_path / f"{name}.tsv"
         path.write_text("".join(order))
-        sides.append(labels.hold(read(LabelledFile(path=str(path))), 0.2))
+        sides.append(split_examples(read(LabelledFile(path=str(path))), 0.2))
     (train, valid), (again, other) = sides
-    assert {example.words for example in valid.examples} == {example.words for example in other.examples}
+    assert {example.texts for example in valid.examples} == {example.texts for example in other.examples}
     assert len(train.examples) + len(valid.examples) == 1000 == len(again.examples) + len(other.examples)
     assert 0.2 <= len(valid.examples) / 1000 < 0.21
     assert {label for example in valid.examples for label in example.labels} == {"a", "b"}  # although they were sorted
-    bare = [{"".join(filter(str.isalnum, e.words[0].lower())) for e in side.examples} for side in (train, valid)]
+    bare = [{"".join(filter(str.isalnum, e.texts[0].lower())) for e in side.examples} for side in (train, valid)]
     assert not bare[0] & bare[1]
 
 
 def test_too_few_texts_to_hold_some_out_are_told_in_one_line(tmp_path):
     (tmp_path / "a.tsv").write_text("x\ta\n")
     with pytest.raises(ValueError, match="1 texts are too few, or too much alike"):
-        labels.hold(read(LabelledFile(path=str(tmp_path / "a.tsv"))), 0.1)
+        split_examples(read(LabelledFile(path=str(tmp_path / "a.tsv"))), 0.1)
 
 
 def test_of_few_texts_one_is_held_out(tmp_path):
     (tmp_path / "a.tsv").write_text("x\ta\ny\tb\nz\ta\n")
-    train, valid = labels.hold(read(LabelledFile(path=str(tmp_path / "a.tsv"))), 0.01)
+    train, valid = split_examples(read(LabelledFile(path=str(tmp_path / "a.tsv"))), 0.01)
     assert (len(train.examples), len(valid.examples)) == (2, 1)
 
 
 def test_a_label_that_was_not_learnt_is_told_with_its_place(tmp_path):
     (tmp_path / "a.tsv").write_text("x\ta\ny\tb\n")
     (tmp_path / "b.tsv").write_text("x\ta\ny\tc\n")
-    known = labels.classes(read(LabelledFile(path=str(tmp_path / "a.tsv"))))
+    known = label_names(read(LabelledFile(path=str(tmp_path / "a.tsv"))))
     assert known == ["a", "b"]
     with pytest.raises(ValueError, match=r"b.tsv:2: the label 'c' is none of the training labels \(a, b\)"):
-        labels.numbered(read(LabelledFile(path=str(tmp_path / "b.tsv"))), known)
+        label_numbers(read(LabelledFile(path=str(tmp_path / "b.tsv"))), known)
 
 
 def test_one_label_is_not_enough(tmp_path):
     (tmp_path / "a.tsv").write_text("x\ta\ny\ta\n")
     with pytest.raises(ValueError, match="all texts have the label a"):
-        labels.classes(read(LabelledFile(path=str(tmp_path / "a.tsv"))))
+        label_names(read(LabelledFile(path=str(tmp_path / "a.tsv"))))
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ import regard
 from regard import recipe
 from regard.cli import app
 from regard.data.tokenizers import Tokenizer
-from regard.tasks.labels import formats, pairs
-from regard.tasks.labels.batches import prepare
 from regard.tasks.labels.classification import Classification
-from regard.tasks.labels.files import LabelledFile, LabelsConfig, read
-from regard.tasks.labels.reading import ReadingConfig
-from regard.tasks.labels.recognition import labelled
+from regard.tasks.labels.files import LabelledFile, LabelsConfig, read_examples
+from regard.tasks.labels.input_format import add_format_tokens, build_format, encode_texts, truncated_lengths
+from regard.tasks.labels.preparation import prepare
+from regard.tasks.labels.recognition import recognise_labelled_texts
+from regard.tasks.labels.text_pairs import pair_column_names, parse_pair, read_pairs
+from regard.tasks.labels.text_tokenizer import TextTokenizerConfig
 from regard.training.task import Given
 
 SIZES = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.0}
@@ -65,13 +66,13 @@ def words(special: bool, *names: str) -> Tokenizer:
             pair=f"{first} $A {last} {last} $B {last}",
             special_tokens=[(first, 0), (last, 1)],
         )
-    return Tokenizer(engine, ReadingConfig(kind="words", longest=8))
+    return Tokenizer(engine, TextTokenizerConfig(kind="words", longest=8))
 
 
 def spelled(own: Tokenizer, style: str, *texts: str) -> tuple[str, int]:
-    own = formats.fitted(own, style, pairs=len(texts) > 1)
-    [laid] = formats.lay(own, formats.of(own, style, pairs=len(texts) > 1), [texts])
-    return " ".join(piece.strip() for piece in own.pieces(laid.tokens)), laid.second
+    own = add_format_tokens(own, style, pairs=len(texts) > 1)
+    [laid] = encode_texts(own, build_format(own, style, pairs=len(texts) > 1), [texts])
+    return " ".join(piece.strip() for piece in own.pieces(laid.tokens)), laid.second_start
 
 
 def test_every_kind_of_model_has_its_format():
@@ -96,14 +97,14 @@ def test_the_template_of_a_tokenizer_is_kept():
     [(2, 3, 5, (2, 3)), (9, 2, 6, (4, 2)), (2, 9, 6, (2, 4)), (9, 8, 7, (4, 3)), (4, 9, 7, (4, 3)), (1, 1, 2, (1, 1))],
 )
 def test_the_longer_text_is_cut_first(one, other, room, kept):
-    assert formats.shares(one, other, room) == kept
+    assert truncated_lengths(one, other, room) == kept
 
 
 def test_a_context_too_short_for_the_format_is_named():
-    own = words(False, "[CLS]", "[SEP]").with_text_config(ReadingConfig(kind="words", longest=4))
+    own = words(False, "[CLS]", "[SEP]").with_text_config(TextTokenizerConfig(kind="words", longest=4))
     with pytest.raises(ValueError, match="longest is 4 tokens, and 3 stand around two texts: raise it to 5"):
-        formats.of(own, "bert", pairs=True)
-    assert formats.of(own, "bert", pairs=False).around(1) == 2
+        build_format(own, "bert", pairs=True)
+    assert build_format(own, "bert", pairs=False).num_special_tokens(1) == 2
 
 
 @pytest.mark.parametrize(
@@ -126,9 +127,9 @@ def test_a_context_too_short_for_the_format_is_named():
 def test_pairs_are_recognised_by_their_names(tmp_path, name, text):
     path = tmp_path / name
     path.write_text(text)
-    found = read([LabelledFile(path=str(path))], {}, 0.0)
+    found = read_examples([LabelledFile(path=str(path))], {}, 0.0)
     assert found.pairs
-    assert [(example.words, example.labels) for example in found.examples] == [
+    assert [(example.texts, example.labels) for example in found.examples] == [
         (("a b", "c"), ("yes",)),
         (("d", "e"), ("no",)),
     ]
@@ -138,9 +139,9 @@ def test_pairs_are_named_by_settings_and_known_again(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("n,left,right,verdict\n1,a b,c,yes\n2,d,e,no\n")
     file = LabelledFile(path=str(path), text=("left", "right"), label="verdict")
-    assert [example.words for example in read([file], {}, 0.0).examples] == [("a b", "c"), ("d", "e")]
+    assert [example.texts for example in read_examples([file], {}, 0.0).examples] == [("a b", "c"), ("d", "e")]
     numbered = LabelledFile(path=str(path), columns=(2, 3, 4), heading=True)
-    assert [example.labels for example in read([numbered], {}, 0.0).examples] == [("yes",), ("no",)]
+    assert [example.labels for example in read_examples([numbered], {}, 0.0).examples] == [("yes",), ("no",)]
     with pytest.raises(ValueError, match="both texts of a pair are 'left'"):
         LabelledFile(path="a", text=("left", "left"))
 
@@ -149,11 +150,11 @@ def test_a_pair_without_its_second_text_is_refused_with_its_place(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("premise\thypothesis\tlabel\na\tb\tyes\nc\t \tno\n")
     with pytest.raises(ValueError, match=r"1 a pair without its second text \(.*a\.tsv:3\)"):
-        read([LabelledFile(path=str(path))], {}, 0.0)
+        read_examples([LabelledFile(path=str(path))], {}, 0.0)
 
 
 def test_a_file_of_pairs_is_claimed_by_its_heading(table):
-    claim = labelled(Given((str(table),)))
+    claim = recognise_labelled_texts(Given((str(table),)))
     assert claim.data["train"]["text"] == ["premise", "hypothesis"]
     assert "pairs of premise and hypothesis, the label in gold_label" in claim.sentence
 
@@ -174,7 +175,7 @@ def test_segments_and_labels_go_with_their_tokens_in_every_row(table, model):
             batch.row.offsets,
             strict=False,
         ):
-            first, second = data.train.words[number]
+            first, second = data.train.texts[number]
             text = data.tokenizer.decode(tokens.tolist())
             assert text == f"{first} {second}"
             assert data.classes[label] == told(first.split()[1], second.split()[1])
@@ -220,7 +221,7 @@ def test_a_classifier_of_pairs_is_trained_asked_and_scored(table, model, tmp_pat
 )
 def test_what_is_no_pair_is_refused_in_a_line(text, said):
     with pytest.raises(ValueError, match=said) as error:
-        pairs.parse(text)
+        parse_pair(text)
     assert "\n" not in str(error.value)
 
 
@@ -237,7 +238,7 @@ def test_texts_that_are_learnt_from_and_measured_on_are_counted(tmp_path):
     for name in ("train", "valid"):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{name if n % 3 else 'both'} {n}\t{n % 2}\n" for n in range(9)))
     files = {name: (LabelledFile(path=str(tmp_path / f"{name}.tsv")),) for name in ("train", "valid")}
-    data = prepare(LabelsConfig(**files), ReadingConfig())
+    data = prepare(LabelsConfig(**files), TextTokenizerConfig())
     [line] = [line for line in data.summary if "also trained on" in line]
     assert line.startswith("3 of the texts measured on are also trained on (")
     assert "valid.tsv:1, " in line
@@ -253,15 +254,18 @@ def test_pairs_are_checked_before_training(table):
 def test_a_table_of_pairs_is_read_by_the_names_of_training(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('\ufeffid;erste;zweite;urteil\n1;"a; b";c;yes\n2;d;e;no\n', encoding="utf-8")
-    assert pairs.read(path, ["erste", "zweite"], (2, 3)) == [("a; b", "c"), ("d", "e")]
-    assert pairs.named({"file": {"columns": [2, 3, 4]}, "text_columns": ["erste", "zweite"]}) == ["erste", "zweite"]
+    assert read_pairs(path, ["erste", "zweite"], (2, 3)) == [("a; b", "c"), ("d", "e")]
+    assert pair_column_names({"file": {"columns": [2, 3, 4]}, "text_columns": ["erste", "zweite"]}) == [
+        "erste",
+        "zweite",
+    ]
     path.write_text("a;b\nc;d\n", encoding="utf-8")
     with pytest.warns(UserWarning, match="no columns named x and y as in training: columns 1 and 2 are read"):
-        assert pairs.read(path, ["x", "y"]) == [("a", "b"), ("c", "d")]
+        assert read_pairs(path, ["x", "y"]) == [("a", "b"), ("c", "d")]
 
 
 def test_a_line_that_cannot_be_read_is_never_passed_over(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("premise,hypothesis\na,b\nun été,c\n".encode("cp1252"))
     with pytest.raises(ValueError, match=r"1 invalid UTF-8 .*it looks like Latin-1: iconv"):
-        pairs.read(path)
+        read_pairs(path)

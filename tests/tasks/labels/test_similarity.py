@@ -9,8 +9,8 @@ import torch
 import regard
 from regard import models, recipe
 from regard.metrics.correlation import pearson
-from regard.tasks.labels.files import RatedFile, read
-from regard.tasks.labels.recognition import labelled, rated
+from regard.tasks.labels.files import RatedFile, read_examples
+from regard.tasks.labels.recognition import recognise_labelled_texts, recognise_rated_pairs
 from regard.training.task import Given
 from tests.tasks.small import by_heart, halves_add_up
 
@@ -52,7 +52,7 @@ def made(path, model, **how):
 def test_one_row_is_learnt_by_heart_and_its_halves_add_up(table, model):
     task = made(table, model)
     halves_add_up(task)
-    assert task.prepared.train.ways == (2 if model["name"] == "gpt-encoder" else 1)
+    assert task.prepared.train.sequences_per_example == (2 if model["name"] == "gpt-encoder" else 1)
     assert by_heart(task, steps=120, rate=0.01) < 0.2
 
 
@@ -107,10 +107,10 @@ def test_pairs_are_rated_on_the_scale_of_the_data_and_scored(table, model, tmp_p
 
 def test_files_of_ratings_are_known_by_their_names_and_labels_are_not_taken_for_them(table):
     given = Given((str(table),))
-    assert labelled(given) is None
-    assert rated(given).data["train"]["label"] == "similarity"
-    found = read([RatedFile(path=str(table))], {}, 0.0)
-    assert found.rated
+    assert recognise_labelled_texts(given) is None
+    assert recognise_rated_pairs(given).data["train"]["label"] == "similarity"
+    found = read_examples([RatedFile(path=str(table))], {}, 0.0)
+    assert found.has_ratings
     assert found.pairs
 
 
@@ -118,10 +118,10 @@ def test_a_score_that_is_no_number_is_refused_with_its_line(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("text1\ttext2\tscore\na\tb\t1.5\nc\td\thigh\n")
     with pytest.raises(ValueError, match=r"1 with a score that is no number \(.*a\.tsv:3\)"):
-        read([RatedFile(path=str(path))], {}, 0.0)
+        read_examples([RatedFile(path=str(path))], {}, 0.0)
     path.write_text("text\tscore\na\t1.5\n")
     with pytest.raises(ValueError, match=r"one text in each line, and two are compared: name their columns"):
-        read([RatedFile(path=str(path))], {}, 0.0)
+        read_examples([RatedFile(path=str(path))], {}, 0.0)
 
 
 def test_scores_that_never_vary_teach_nothing(tmp_path):

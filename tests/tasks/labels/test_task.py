@@ -16,11 +16,11 @@ from regard.interpret.page import render
 from regard.metrics.likelihood import cross_entropy
 from regard.models.text_classifier import Labeller
 from regard.tasks import TASKS
-from regard.tasks.labels.batches import prepare
 from regard.tasks.labels.classification import Classification
-from regard.tasks.labels.reading import shown
-from regard.tasks.labels.starting import start_from
+from regard.tasks.labels.preparation import prepare
 from regard.tasks.labels.tagging import Tagging
+from regard.tasks.labels.text_tokenizer import readable_tokens
+from regard.tasks.labels.warm_start import load_word_vectors
 from regard.training.task import Task
 from tests.documents import ROOT
 
@@ -137,7 +137,7 @@ def test_a_tagger_is_trained_loaded_and_used(sentences, model, tmp_path):
     assert all(0.25 < chance <= 1 for chance in tagged.probabilities)
     assert (none.words, none.tags) == ([], [])
     assert listed.tags == ["D", "N"]
-    assert tagger.measure(str(tmp_path / "train.txt"))[1].whole > 0.9
+    assert tagger.compare_files(str(tmp_path / "train.txt"))[1].sentence_accuracy > 0.9
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
@@ -224,7 +224,7 @@ def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
     names, vectors = ["film", "good", "unheard"], np.random.default_rng(0).normal(size=(3, 12)).astype(np.float32)
     write(tmp_path / "v.txt", names, vectors)
     task = made(reviews, RECURRENT)
-    said = start_from(task.model, task.prepared.tokenizer, str(tmp_path / "v.txt"))
+    said = load_word_vectors(task.model, task.prepared.tokenizer, str(tmp_path / "v.txt"))
     assert "vectors of 2 of" in said
     film = task.prepared.tokenizer.encode_many(["film"])[0][0]
     found = task.model.embedding.weight[film].detach().numpy()
@@ -364,7 +364,7 @@ def test_single_words_are_read_by_letters_and_texts_by_words_and_signs(tmp_path)
         _, found = recipe.resolve(settings)
         assert fitted(settings).tokenizer.kind == kind
         text = "Name7x" if name == "names" else "It's good! 7"
-        assert shown(Classification.prepare(found).tokenizer, text) == tokens
+        assert readable_tokens(Classification.prepare(found).tokenizer, text) == tokens
 
 
 def test_both_tasks_are_known_by_name():

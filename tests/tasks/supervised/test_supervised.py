@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.tasks.graphs.classifier import NodePrediction
-from regard.tasks.labels.labeller import TextPrediction
+from regard.tasks.labels.classifier import TextPrediction
 from regard.tasks.omics.classifier import SamplePrediction
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.supervised.calibration import (

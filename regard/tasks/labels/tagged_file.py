@@ -1,11 +1,11 @@
-"""Sentences whose words have tags, as they stand in files: `word/tag` with a sentence in each line, or CoNLL."""
+"""Files of sentences whose words have tags: `word/tag` with a sentence in each line, or CoNLL."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from regard.config.ranges import Column
 from regard.config.resuming import Free
@@ -13,19 +13,11 @@ from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, clean_text, records, suffix
 from regard.data.source_file import SourceFile, Unit
 from regard.metrics.entities import are_entities, is_orphan_tag
+from regard.tasks.labels.examples import Example
 
-Word = tuple[str, str, int]  # with its tag and its line
-BROKEN = "with an I- tag that continues no entity: begin it with B-, or set bio: false,"
-COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
-
-
-class Example(NamedTuple):
-    """A text with its label, as tuples of one; or the words of a sentence with a tag for each that is judged."""
-
-    words: tuple[str, ...]
-    labels: tuple[str | None, ...]
-    place: tuple[int, int]
-    """Number of its file, and line."""
+TaggedWord = tuple[str, str, int]  # with its tag and its line
+BROKEN_ENTITY = "with an I- tag that continues no entity: begin it with B-, or set bio: false,"
+WORD_FILE_SUFFIXES = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,53 +47,55 @@ class TaggedFile(SourceFile):
         return "sentences" if self.by_word else "lines"
 
     def like(self) -> dict[str, Any]:
-        """The settings by which another file of the same kind is read."""
+        """Return the settings by which another file of the same kind is read."""
         return {name: value for name, value in vars(self).items() if name != "path"}
 
     @property
     def by_word(self) -> bool:
-        """Whether a line is a word, and a sentence what lies between blank ones."""
-        return self.form == "columns" or (self.form == "auto" and suffix(self.path) in COLUMNS)
+        """True if a line is a word, and a sentence what lies between empty lines."""
+        return self.form == "columns" or (self.form == "auto" and suffix(self.path) in WORD_FILE_SUFFIXES)
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """What is in it; `number` is that of the file."""
+        """Yield the sentences of the file, whose number is `number`."""
         if self.by_word:
-            found = list(self._by_word(tally))
+            sentences = list(self._read_columns(tally))
         else:
-            lined = records(self.path, tally, self._sentence)
-            found = [[(word, tag, line) for word, tag in pairs] for line, pairs in lined if pairs]
-        judged = self.bio and are_entities(list({tag for words in found for _, tag, _ in words} - {self.blank}))
-        for words in found:
-            if judged and (line := self._broken(words)) is not None:
-                tally.refuse(BROKEN, 0, line)
+            tagged_lines = records(self.path, tally, self._parse_sentence)
+            sentences = [[(word, tag, line) for word, tag in pairs] for line, pairs in tagged_lines if pairs]
+        check_entities = self.bio and are_entities(
+            list({tag for words in sentences for _, tag, _ in words} - {self.blank})
+        )
+        for words in sentences:
+            if check_entities and (line := self._find_orphan_tag(words)) is not None:
+                tally.refuse(BROKEN_ENTITY, 0, line)
             else:
-                yield self._example(words, number)
+                yield self._make_example(words, number)
 
-    def _sentence(self, line: str) -> list[tuple[str, str]]:
+    def _parse_sentence(self, line: str) -> list[tuple[str, str]]:
         pairs = []
         for cell in unicodedata.normalize("NFC", line).split():
-            word, found, tag = cell.rpartition(self.separator)
-            if not (found and word and tag):
+            word, separator, tag = cell.rpartition(self.separator)
+            if not (separator and word and tag):
                 raise Refusal(f"with a word without {self.separator} and a tag")
             pairs.append((word, tag))
         return pairs
 
-    def _by_word(self, tally: LineReport) -> Iterator[list[Word]]:
-        """A bad line spoils its sentence, which is left out."""
-        refused, words = 0, list[Word]()
-        for line, pair in records(self.path, tally, self._word):
-            bad = sum(found.count for found in tally.refused.values())
+    def _read_columns(self, tally: LineReport) -> Iterator[list[TaggedWord]]:
+        """Yield the sentences of a file with a word in each line; one with a bad line is left out."""
+        num_refused_before, words = 0, list[TaggedWord]()
+        for line, pair in records(self.path, tally, self._parse_word):
+            num_refused = sum(refusals.count for refusals in tally.refused.values())
             if pair is not None:
                 words.append((*pair, line))
                 continue
-            if words and bad == refused:
+            if words and num_refused == num_refused_before:
                 yield words
-            refused, words = bad, []
-        if words and sum(found.count for found in tally.refused.values()) == refused:
+            num_refused_before, words = num_refused, []
+        if words and sum(refusals.count for refusals in tally.refused.values()) == num_refused_before:
             yield words
 
-    def _broken(self, words: Sequence[Word]) -> int | None:
-        """The line of the first tag that continues an entity which did not begin."""
+    def _find_orphan_tag(self, words: Sequence[TaggedWord]) -> int | None:
+        """Return the line of the first tag that continues an entity which did not begin."""
         before: str | None = None
         for _, tag, line in words:
             if is_orphan_tag(before, tag):
@@ -109,8 +103,8 @@ class TaggedFile(SourceFile):
             before = tag
         return None
 
-    def _word(self, line: str) -> tuple[str, str] | None:
-        """A word and its tag; None between sentences and for comments."""
+    def _parse_word(self, line: str) -> tuple[str, str] | None:
+        """Parse a word and its tag; None for empty lines and comments."""
         if not line.strip() or (line.startswith("#") and "\t" not in line):
             return None
         cells = line.split("\t")
@@ -119,6 +113,6 @@ class TaggedFile(SourceFile):
         word, tag = ("".join(clean_text(cells[column - 1]).split()) for column in self.columns)
         return word, tag
 
-    def _example(self, found: Sequence[Word], number: int) -> Example:
-        words, tags, lines = zip(*found, strict=True)
+    def _make_example(self, tagged_words: Sequence[TaggedWord], number: int) -> Example:
+        words, tags, lines = zip(*tagged_words, strict=True)
         return Example(words, tuple(None if tag == self.blank else tag for tag in tags), (number, lines[0]))

@@ -1,4 +1,4 @@
-"""Records of an XML file: what is inside each element below the outermost one, by its names."""
+"""Records of an XML file: the elements below the outermost one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from regard.data.line_report import LineReport
 from regard.data.readers import lines
 
 
-class _Collector:
-    """The element being read: its attributes, and the text of every element in it."""
+class _RecordParser:
+    """Collects the attributes of each element below the root, and the text of every element in it."""
 
     def __init__(self, path: str) -> None:
         self.path, self.depth, self.name = path, 0, ""
         self.line, self.fields = 0, dict[str, str]()
-        self.done: list[tuple[int, dict[str, str]]] = []
+        self.records: list[tuple[int, dict[str, str]]] = []
         self.parser = expat.ParserCreate()
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
@@ -31,7 +31,7 @@ class _Collector:
 
     def _end(self, name: str) -> None:
         if self.depth == 2:
-            self.done.append((self.line, self.fields))
+            self.records.append((self.line, self.fields))
         self.depth -= 1
 
     def _text(self, text: str) -> None:
@@ -42,18 +42,18 @@ class _Collector:
         raise ValueError(f"{self.path} declares the entity {name}, which is not read: write out what it stands for")
 
 
-def elements(path: str, tally: LineReport) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line, attributes and texts by their names) of every element below the outermost one."""
-    found = _Collector(path)
+def read_xml_records(path: str, tally: LineReport) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield (line, attributes and texts by name) of every element below the root."""
+    record_parser = _RecordParser(path)
     try:
         for number, line in enumerate(lines(path), start=1):
             if line is None:
                 raise ValueError(f"{path}:{number}: a line that is too long for a file of questions: break it")
-            found.parser.Parse(line + b"\n")
-            for record in found.done:
+            record_parser.parser.Parse(line + b"\n")
+            for record in record_parser.records:
                 tally.read += 1
                 yield record
-            found.done.clear()
-        found.parser.Parse(b"", True)
+            record_parser.records.clear()
+        record_parser.parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise ValueError(f"{path}:{error.lineno}: broken XML ({expat.ErrorString(error.code)}): mend it") from None

@@ -1,0 +1,95 @@
+"""Which columns of a record hold what is given, the choices and the label of a question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from regard.data.readers import value_at
+
+GIVEN_COLUMNS = (
+    *("article", "passage", "context", "ctx", "story", "premise", "p", "startphrase", "sentence", "goal", "prompt"),
+    *("question", "question_stem", "stem", "asks-for"),
+)
+"""What columns are called that hold what is given, in the order in which they are joined."""
+STORY_COLUMN = re.compile(r"inputsentence\d+", re.IGNORECASE)  # Story Cloze has a column for each sentence
+LIST_COLUMNS = ("choices", "endings", "options", "answers", "alternatives", "candidates")
+NUMBERED_COLUMN = re.compile(
+    r"(choice|ending|option|answer|alternative|candidate|solution|sol|randomfifthsentencequiz)[ _-]?(\d+|[a-h])"
+    r"|(a)(\d+)|()([a-h])",
+    re.IGNORECASE,
+)
+LABEL_COLUMNS = (
+    "label",
+    "answer",
+    "answerkey",
+    "answerrightending",
+    "most-plausible-alternative",
+    "gold",
+    "gold_label",
+)
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+ColumnName = str | int
+Record = Mapping[Any, Any]
+
+
+class ChoiceColumns(NamedTuple):
+    """The columns of a record that hold what is given, the choices and the label: by name, or by number in a table."""
+
+    given: tuple[ColumnName, ...]
+    choices: tuple[ColumnName, ...]
+    label: ColumnName | None
+
+    @property
+    def note(self) -> str:
+        """The columns, in words."""
+        choices = (
+            f"choices are {_join_names(self.choices)}" if len(self.choices) > 1 else f"choices are in {self.choices[0]}"
+        )
+        return f"given is {_join_names(self.given)}, {choices}, label is {self.label}"
+
+
+def usual_columns(record: Record) -> ChoiceColumns:
+    """Return the columns of a record that are called as usual; none where there are no such."""
+    names = [name for name in record if isinstance(name, str)]
+    by_lower_name = {name.lower(): name for name in names}
+    story_columns = tuple(name for name in names if STORY_COLUMN.fullmatch(name))
+    given_columns = tuple(
+        by_lower_name[name]
+        for name in GIVEN_COLUMNS
+        if name in by_lower_name and isinstance(record[by_lower_name[name]], str)
+    )
+    label_column = next((by_lower_name[name] for name in LABEL_COLUMNS if name in by_lower_name), None)
+    return ChoiceColumns(
+        story_columns or given_columns,
+        _find_choice_columns(record, [name for name in names if name != label_column]),
+        label_column,
+    )
+
+
+def _find_choice_columns(record: Record, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of choices: a list, or numbered columns in the order of their numbers."""
+    for name in (candidate for candidate in names if candidate.lower() in LIST_COLUMNS):
+        if isinstance(record[name], list) or str(record[name]).startswith("["):
+            return (name,)
+        if isinstance(value_at(record, f"{name}.text"), list):
+            return (f"{name}.text",)
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        if match := NUMBERED_COLUMN.fullmatch(name):
+            stem, number = (part for part in match.groups() if part is not None)
+            rank = int(number) if number.isdigit() else LETTERS.index(number.upper())
+            groups.setdefault(stem.lower(), []).append((rank, name))
+    largest_group = max(groups.values(), key=len, default=[])
+    return tuple(name for _, name in sorted(largest_group)) if len(largest_group) > 1 else ()
+
+
+def lookup_column(record: Record, name: ColumnName) -> Any:
+    """Return the value of a column, by its name or number; None where there is none."""
+    return record.get(name) if isinstance(name, int) else value_at(record, name)
+
+
+def _join_names(names: Sequence[ColumnName]) -> str:
+    *others, last = map(str, names)
+    return f"{', '.join(others)} and {last}" if others else last

@@ -1,0 +1,245 @@
+"""Tokenised texts with their labels, and the packed batches that are made of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Int, Num
+from torch import Tensor
+
+from regard.attention.masks import Row
+from regard.data.packing import Cell, Packing, buckets, pack
+from regard.metrics.likelihood import IGNORE
+
+TextModel = Any  # a network whose forward returns logits of every text, or of every token
+ROW_SIZE_STEP = 256  # the size of a row that is fuller than planned is rounded up to a multiple of this
+
+
+@dataclass(frozen=True)
+class LabelBatch:
+    """One packed row of texts with their labels: one for each, or one for each token."""
+
+    examples: Int[Tensor, "text"]
+    """Numbers of the texts, to name their places."""
+    tokens: Int[Tensor, "token"]
+    row: Row
+    labels: Num[Tensor, "label"]
+    """Labels of texts or tokens; -100, or NaN for ratings, in the padding of a row of fixed shape."""
+    segments: Int[Tensor, "token"] | None = None
+    """0 for tokens of the first text of a pair and 1 for those of the second, for models that read segments."""
+    num_choices: int = 0
+    """Consecutive sequences that are the answers to one question; 0 where sequences are scored by themselves."""
+
+    def to(self, device: torch.device | str) -> LabelBatch:
+        """Return the same batch on a device; the numbers of the texts stay on the CPU."""
+        tokens, labels = (tensor.to(device, non_blocking=True) for tensor in (self.tokens, self.labels))
+        segments = None if self.segments is None else self.segments.to(device, non_blocking=True)
+        return LabelBatch(self.examples, tokens, self.row.to(device), labels, segments, self.num_choices)
+
+    def forward(self, model: TextModel) -> Tensor:
+        """Return a model's logits per sequence, per token, or per answer to a question."""
+        logits = model(self.tokens, self.row, *(() if self.segments is None else (self.segments,)))
+        return logits.reshape(-1, self.num_choices) if self.num_choices else logits
+
+
+@dataclass(frozen=True)
+class LabelledDataset:
+    """Tokenised texts with a label each, the shortest first.
+
+    An example may be read as several sequences, one after the other: a pair in both its orders, a question with each of
+    its answers.
+    """
+
+    tokens: Int[np.ndarray, "token"]
+    starts: Int[np.ndarray, "bound"]
+    labels: Num[np.ndarray, "label"]
+    origins: Int[np.ndarray, "text 2"]
+    """File and line of each text; a sentence that is read in several chunks stands here several times."""
+    files: tuple[str, ...]
+    texts_source: np.ndarray | list[tuple[str, ...]]
+    """The texts as they were written, or the bytes of a line of JSON for each."""
+    filler: int = 0
+    """The token that fills up a row."""
+    second_starts: Int[np.ndarray, "sequence"] | None = None
+    """Where the second text of each pair begins, for models that read segments."""
+    sequences_per_example: int = 1
+
+    per_token: ClassVar[bool] = False
+    """True if each token has a label, not the text as a whole."""
+
+    def __len__(self) -> int:
+        return (len(self.starts) - 1) // self.sequences_per_example
+
+    @cached_property
+    def bounds(self) -> Int[np.ndarray, "bound"]:
+        """Where the tokens of each example begin, and where the last one ends."""
+        return self.starts[:: self.sequences_per_example]
+
+    @cached_property
+    def lengths(self) -> Int[np.ndarray, "text"]:
+        """Tokens of each example, in all its sequences."""
+        return np.diff(self.bounds)
+
+    @cached_property
+    def sequence_lengths(self) -> Int[np.ndarray, "text sequence"]:
+        """Tokens of each sequence of each example."""
+        return np.diff(self.starts).reshape(-1, self.sequences_per_example)
+
+    @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+        return int(self.sequence_lengths.max())
+
+    @property
+    def num_choices(self) -> int:
+        """Answers to each question, where the label is the number of the right one; else 0."""
+        return 0
+
+    @cached_property
+    def texts(self) -> list[tuple[str, ...]]:
+        """The texts of each example as they were written; of a tagged sentence its words."""
+        if isinstance(self.texts_source, list):
+            return self.texts_source
+        return [tuple(json.loads(line)) for line in self.texts_source.tobytes().splitlines()]
+
+    def packing(self, tokens: int, seed: int, *, padded: bool = False) -> Packing:
+        """Return which texts are in which row of at most so many tokens; `padded` counts each at its bucket's bound."""
+        bounds = buckets(int(self.lengths[-1]))
+        ends = np.searchsorted(self.lengths, bounds, side="right")
+        sums = [np.concatenate([[0], np.cumsum(self.lengths.astype(float) ** power)]) for power in (1, 2)]
+        cells: list[list[Cell | int]] = []
+        for first, last in zip([0, *ends[:-1]], ends, strict=True):
+            total, squares = ((float(cumulative[last] - cumulative[first]),) for cumulative in sums)
+            cells.append([int(last - first) if padded else Cell(int(last - first), total, squares)])
+        return pack(cells, bounds, weights=[1.0], tokens=max(tokens, bounds[-1]), seed=seed)
+
+    def batch(
+        self, numbers: Int[np.ndarray, "text"], longest: int | None = None, *, fixed: Packing | None = None
+    ) -> LabelBatch:
+        """Collate examples, none of them over `longest` tokens, into a row; `fixed` pads it to the shape of all rows.
+
+        The bound of a sequence is that of the longest one there is: no token, not even of the padding, has a position
+        beyond those that a model knows.
+        """
+        token_indices = self._token_indices(numbers)
+        tokens = self.tokens[token_indices].astype(np.int64)
+        labels = self._gather_labels(numbers, token_indices)
+        sequence_lengths = self.sequence_lengths[numbers].ravel()
+        segments = self._segment_ids(numbers, sequence_lengths)
+        shape: dict[str, int] = {}
+        if fixed is not None:
+            assert longest is not None, "a row of fixed shape needs a bound"
+            shape = self._fixed_shape(len(tokens), fixed.most[longest], fixed)
+            num_labels = self._num_labels(shape["size"], fixed.most[longest])
+            tokens = _pad(tokens, shape["size"], self.filler)
+            labels = _pad(labels, num_labels, IGNORE if labels.dtype.kind == "i" else np.nan)
+            segments = None if segments is None else _pad(segments, shape["size"], 0)
+        bound = None if longest is None else min(longest, self.longest)
+        return LabelBatch(
+            torch.from_numpy(np.asarray(numbers, np.int64)),
+            torch.from_numpy(tokens),
+            Row.of(torch.from_numpy(sequence_lengths), longest=bound, **shape),
+            torch.from_numpy(labels),
+            None if segments is None else torch.from_numpy(segments),
+            self.num_choices,
+        )
+
+    def _token_indices(self, numbers: Int[np.ndarray, "text"]) -> Int[np.ndarray, "token"]:
+        """Return where the tokens of these examples lie, in their order."""
+        lengths = self.lengths[numbers]
+        ends = np.cumsum(lengths)
+        return np.arange(int(ends[-1])) + np.repeat(self.bounds[numbers] - ends + lengths, lengths)
+
+    def _gather_labels(
+        self, numbers: Int[np.ndarray, "text"], token_indices: Int[np.ndarray, "token"]
+    ) -> Num[np.ndarray, "label"]:
+        return _widen_labels(self.labels[numbers])
+
+    def _num_labels(self, row_size: int, num_examples: int) -> int:
+        """Return how many labels a row of fixed shape has room for."""
+        return num_examples
+
+    def _segment_ids(
+        self, numbers: Int[np.ndarray, "text"], sequence_lengths: Int[np.ndarray, "sequence"]
+    ) -> Int[np.ndarray, "token"] | None:
+        """Return for each token whether it belongs to the second text of its pair."""
+        if self.second_starts is None:
+            return None
+        sequence_starts = np.cumsum(sequence_lengths) - sequence_lengths
+        positions = np.arange(int(sequence_lengths.sum())) - np.repeat(sequence_starts, sequence_lengths)
+        second_starts = self.second_starts.reshape(-1, self.sequences_per_example)[numbers].ravel()
+        return (positions >= np.repeat(second_starts, sequence_lengths)).astype(np.int64)
+
+    def _fixed_shape(self, num_tokens: int, num_examples: int, packing: Packing) -> dict[str, int]:
+        """Return the shape of a row: that of all rows, unless it is fuller than planned, which is rare."""
+        overfull = num_tokens > packing.tokens
+        size = -(-num_tokens // ROW_SIZE_STEP) * ROW_SIZE_STEP if overfull else packing.tokens
+        additional_per_example = max(packing.most.values()) + -(-size // self.longest)
+        additional = (self.sequences_per_example - 1) * additional_per_example
+        return {
+            "size": size,
+            "segments": packing.segments + additional,
+            "most": num_examples * self.sequences_per_example,
+        }
+
+    def split_batch(self, batch: LabelBatch) -> list[LabelBatch]:
+        """Split a batch into halves; one with a single text is returned alone."""
+        numbers, longest = batch.examples.numpy(), batch.row.longest
+        half = len(numbers) // 2
+        return [self.batch(part, longest) for part in (numbers[:half], numbers[half:])] if half else [batch]
+
+    def labels_of(self, number: int) -> Num[np.ndarray, "label"]:
+        """Return the label of a text, or those of its tokens."""
+        return self.labels[number : number + 1]
+
+    def count_labels(self, num_classes: int) -> Int[np.ndarray, "class"]:
+        """Return how often each label occurs."""
+        return np.bincount(self.labels[self.labels != IGNORE], minlength=num_classes)
+
+    def place(self, number: int) -> str:
+        """Return where a text was read, as file:line."""
+        file, line = self.origins[number].tolist()
+        return f"{self.files[file]}:{line}"
+
+
+@dataclass(frozen=True)
+class TokenLabelledDataset(LabelledDataset):
+    """Tokenised texts with a label for each token, which may be that it is not judged."""
+
+    per_token: ClassVar[bool] = True
+
+    def _gather_labels(
+        self, numbers: Int[np.ndarray, "text"], token_indices: Int[np.ndarray, "token"]
+    ) -> Num[np.ndarray, "label"]:
+        return _widen_labels(self.labels[token_indices])
+
+    def _num_labels(self, row_size: int, num_examples: int) -> int:
+        return row_size
+
+    def labels_of(self, number: int) -> Num[np.ndarray, "label"]:
+        """Return the labels of the tokens of a text."""
+        return self.labels[self.starts[number] : self.starts[number + 1]]
+
+
+@dataclass(frozen=True)
+class ChoiceDataset(LabelledDataset):
+    """Tokenised questions, each read once with every one of its answers; the label is the number of the right one."""
+
+    @property
+    def num_choices(self) -> int:
+        """Answers to each question."""
+        return self.sequences_per_example
+
+
+def _widen_labels(labels: Num[np.ndarray, "label"]) -> Num[np.ndarray, "label"]:
+    """Return labels in the precision that losses are computed with."""
+    return labels.astype(np.float32 if labels.dtype.kind == "f" else np.int64)
+
+
+def _pad(values: Num[np.ndarray, "value"], length: int, fill: int | float) -> Num[np.ndarray, "length"]:
+    return np.concatenate([values, np.full(length - len(values), fill, values.dtype)])

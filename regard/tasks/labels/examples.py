@@ -1,0 +1,105 @@
+"""Labelled examples as they were read from files: split into two sides, and their labels as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from regard.data.holdout import split_by_keys, text_keys
+from regard.data.line_report import LineReport
+
+
+class Example(NamedTuple):
+    """A text or a pair with its label, a question and its choices, or the words of a sentence with their tags."""
+
+    texts: tuple[str, ...]
+    labels: tuple[str | None, ...]
+    place: tuple[int, int]
+    """Number of its file, and line."""
+
+
+@dataclass(frozen=True)
+class LabelledExamples:
+    """The examples of some files, and what became of every line."""
+
+    files: tuple[str, ...]
+    examples: list[Example]
+    reports: list[LineReport]
+    per_token: bool
+    """Whether each word has a label, not the text as a whole."""
+    notes: tuple[str, ...] = ()
+    """How each file is laid out, where that was recognised; an empty line where there is nothing to say."""
+    has_ratings: bool = False
+    """Whether labels are numbers."""
+    num_choices: int = 0
+    """How many answers there are to choose from, where a label is the number of one of them."""
+    word_files: frozenset[str] = frozenset()
+    """Files in which a line is a word."""
+
+    @property
+    def pairs(self) -> bool:
+        """True if its texts come in pairs; a question and an answer are one."""
+        return not self.per_token and any(len(example.texts) > 1 for example in self.examples)
+
+    def place(self, example: Example) -> str:
+        """Return where an example was read, as file:line."""
+        number, line = example.place
+        return f"{self.files[number]}:{line}"
+
+    @property
+    def summary(self) -> list[str]:
+        """What was read and refused, in lines for a person."""
+        lines: list[str] = []
+        for name, report, note in zip(self.files, self.reports, self.notes or [""] * len(self.files), strict=True):
+            lines += report.lines([name], unit="sentence" if name in self.word_files else "line")
+            lines += [f"  {note}"] if note else []
+        return lines
+
+
+def split_examples(examples: LabelledExamples, share: float) -> tuple[LabelledExamples, LabelledExamples]:
+    """Split examples into those to train on and those to measure on, by their texts; of questions by what is given."""
+    num_key_texts, total = 1 if examples.num_choices else None, len(examples.examples)
+    keys = text_keys([" ".join(example.texts[:num_key_texts]) for example in examples.examples])
+    train, valid = split_by_keys(examples.examples, keys, share)
+    if not train:
+        raise ValueError(
+            f"{' and '.join(examples.files)}: {total} texts are too few, or too much alike, to hold {share:.0%} of "
+            "them out: give more, or name a validation file (data.valid)"
+        )
+    return replace(examples, examples=train), replace(examples, examples=valid)
+
+
+def label_names(examples: LabelledExamples, parent_labels: list[str] | None = None) -> list[str]:
+    """Return the labels in order: those of a model to start from, if there are no others; none for ratings."""
+    if examples.has_ratings:
+        return []
+    if examples.num_choices:
+        return [str(number + 1) for number in range(examples.num_choices)]
+    labels = sorted({label for example in examples.examples for label in example.labels if label is not None})
+    if parent_labels is not None and set(labels) <= set(parent_labels):
+        return parent_labels
+    if len(labels) < 2:
+        raise ValueError(
+            f"{' and '.join(examples.files)}: all texts have the label {' '.join(labels) or 'that is not judged'}: "
+            "there must be two labels at least to tell apart"
+        )
+    return labels
+
+
+def label_numbers(examples: LabelledExamples, classes: Sequence[str]) -> list[list[Any]]:
+    """Return the numbers of the labels of every example, or its rating; an unknown label is an error."""
+    if examples.has_ratings:
+        return [[float(str(example.labels[0]))] for example in examples.examples]
+    numbers = {label: number for number, label in enumerate(classes)}
+    for example in examples.examples:
+        if examples.num_choices and len(example.texts) - 1 != len(classes):
+            problem = f"{len(example.texts) - 1} choices where others have {len(classes)}"
+            raise ValueError(f"{examples.place(example)}: {problem}: give files whose questions have the same number")
+        for label in example.labels:
+            if label is not None and label not in numbers:
+                known_labels = ", ".join(classes[:8]) + ", ..." * (len(classes) > 8)
+                raise ValueError(
+                    f"{examples.place(example)}: the label {label!r} is none of the training labels ({known_labels})"
+                )
+    return [[None if label is None else numbers[label] for label in example.labels] for example in examples.examples]

@@ -1,0 +1,101 @@
+"""Pairs of texts as users write them: a tab between the two, an object of JSON, or a file of these."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.data.column_names import find_pair
+from regard.data.line_report import LineReport
+from regard.data.readers import lines, suffix
+from regard.data.tables import TABLE_SUFFIXES, is_json, read_rows
+
+PAIR_REMEDY = 'write them with a tab between, or as {"text1": "...", "text2": "..."}'
+Pair = tuple[str, str]
+
+
+def parse_pair(text: str, names: Sequence[str] = (), *, where: str = "") -> Pair:
+    """Parse a pair that was typed, or a line of a file; `names` are those of the two texts in training."""
+    place = f"{where}: " if where else ""
+    if text.lstrip().startswith("{"):
+        texts = _parse_json_pair(text, names, place)
+    else:
+        texts = [cell.strip() for cell in text.split("\t")]
+        if len(texts) != 2:
+            problem = "no second text" if len(texts) == 1 else f"{len(texts)} texts"
+            raise ValueError(f"{place}{text.strip()[:60]!r} has {problem}, and this model reads pairs: {PAIR_REMEDY}")
+    if not all(texts):
+        raise ValueError(f"{place}one text of the pair {text.strip()[:60]!r} is empty: {PAIR_REMEDY}")
+    return texts[0], texts[1]
+
+
+def both_orders(pair: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return a pair in both its orders."""
+    return [pair, pair[::-1]]
+
+
+def pair_column_names(data: Mapping[str, Any]) -> list[str]:
+    """Return the names of the two texts in the files that a model was trained on; none where they have none."""
+    file = data["file"]
+    names = data.get("text_columns") or file.get("text") or list(file.get("fields", ()))[:-1]
+    return list(names) if len(names) == 2 and all(isinstance(name, str) for name in names) else []
+
+
+def read_pairs(path: Path, names: Sequence[str] = (), columns: Sequence[int] = ()) -> list[Pair]:
+    """Read the pairs of a file: JSON lines, a table whose heading names them, or two columns as in training."""
+    name = str(path)
+    if is_json(name):
+        pairs = [
+            parse_pair((line or b"").decode("utf-8", "replace"), names, where=f"{name}:{number}")
+            for number, line in enumerate(lines(name), start=1)
+            if (line or b"").strip()
+        ]
+    else:
+        pairs = list(_read_table(name, names, columns))
+    if not pairs:
+        raise ValueError(f"{name} is empty: give a file with at least one pair")
+    return pairs
+
+
+def _read_table(name: str, names: Sequence[str], columns: Sequence[int]) -> Iterator[Pair]:
+    """Pairs of columns: those that the first line names, the only two, or those of the training files."""
+    tally = LineReport()
+    places: Sequence[int] | None = None
+    for line, row in read_rows(name, tally):
+        if places is None:
+            cells = [cell.strip() for cell in row]
+            has_names = names and all(column_name in cells for column_name in names)
+            places = [cells.index(column_name) for column_name in names] if has_names else find_pair(cells)
+            if places is not None:
+                continue
+            places = (0, 1) if len(cells) == 2 or not columns else [column - 1 for column in columns]
+            if names and suffix(name) in TABLE_SUFFIXES:
+                problem = f"no columns named {' and '.join(names)} as in training"
+                numbers = " and ".join(str(place + 1) for place in places)
+                warnings.warn(f"{name}: {problem}: columns {numbers} are read, the first line too", stacklevel=1)
+        if len(row) <= max(places) or not all(row[place].strip() for place in places):
+            raise ValueError(f"{name}:{line}: a pair without its second text: {PAIR_REMEDY}")
+        yield row[places[0]].strip(), row[places[1]].strip()
+    tally.check(0.0, [name], unit="pair")
+
+
+def _parse_json_pair(text: str, trained_names: Sequence[str], place: str) -> list[str]:
+    """Return the two texts of a JSON object: by the names of training, by usual ones, or the only two there are."""
+    try:
+        record: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{place}invalid JSON, {text.strip()[:60]!r}: {PAIR_REMEDY}") from None
+    names = [name for name, value in record.items() if isinstance(value, str)]
+    usual_places = find_pair(names)
+    chosen_names = (
+        list(trained_names) if trained_names and all(trained_name in names for trained_name in trained_names) else []
+    )
+    chosen_names = chosen_names or (
+        [names[index] for index in usual_places] if usual_places else names if len(names) == 2 else []
+    )
+    if len(chosen_names) != 2:
+        raise ValueError(f"{place}no pair of texts in {text.strip()[:60]!r}: {PAIR_REMEDY}")
+    return [record[name].strip() for name in chosen_names]

@@ -1,0 +1,41 @@
+"""Texts that are tokenised once and cached: what a cache entry depends on, and what data.json says of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard import config as settings
+from regard.data import cache
+from regard.data.normalise import TextConfig
+from regard.data.readers import digest
+from regard.data.tokenizers import Tokenizer
+
+SIDES = ("train", "valid")
+
+
+def digest_files(data_config: Any) -> dict[str, list[str]]:
+    """Return the digest of every training and validation file."""
+    return {side: [digest(file.path) for file in getattr(data_config, side)] for side in SIDES}
+
+
+def describe_tokenizer(tokenizer_config: Any, parent_tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """Return what the tokens of a cache entry depend on: the settings, and the tokenizer of a model to start from."""
+    known = None if parent_tokenizer is None else [settings.plain(parent_tokenizer.how), parent_tokenizer.json()]
+    return {"how": settings.plain(tokenizer_config), "known": known}
+
+
+def restore_tokenizer(facts: dict[str, Any], kind: type[TextConfig]) -> Tokenizer:
+    """Return the tokenizer that a cache entry was made with."""
+    return Tokenizer.parse(facts["tokenizer"], settings.build(kind, facts["how"], where="tokenizer"))
+
+
+def report_files(
+    corpora: Sequence[dict[str, Any]], digests: Sequence[str], data_config: Any, **key: Any
+) -> dict[str, Any]:
+    """Return what data.json says of some files: a fingerprint, and the counts of each beside its digest."""
+    held = "named" if data_config.valid else data_config.held
+    return {
+        "fingerprint": cache.key(**key, files=list(digests), held=held),
+        "corpora": [{**corpus, "sha256": [sha]} for corpus, sha in zip(corpora, digests, strict=True)],
+    }
