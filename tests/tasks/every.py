@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from tests.data.pictures.drawing import draw, fill
 
 from regard.data import images
 from regard.tasks import TASKS
 from regard.tasks.vision import digit_scenes
 from regard.tasks.vision.digit_scenes import DigitFramesConfig, DigitImageConfig
 from tests.conftest import sentences
+from tests.data.pictures.drawing import draw, fill
 from tests.tasks import words
 from tests.tasks.graphs import small as graphs
 from tests.tasks.omics import cohorts
