@@ -36,7 +36,7 @@ from regard.training.task import Evaluation, Goal, Spread, Step, alone
 
 IMAGES_PER_BATCH = 256  # images read at a time
 MIN_IOU = 0.5  # overlap from which on a box counts as right
-SMOOTH_L1_BETA = 0.1  # share of the picture's side below which an error counts squared
+SMOOTH_L1_BETA = 0.1  # share of the side of an image below which an error counts squared
 SAMPLES = 4
 
 

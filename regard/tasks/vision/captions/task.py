@@ -44,8 +44,8 @@ from regard.training.pace import default_run_length, round_between
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, sample_evenly
 
 Part = Literal["train", "valid"]
-EVALUATION_BATCH = 128  # captions, or pictures, that one process measures at a time
-EPOCHS = 30  # over the captions, where nobody says how many
+EVALUATION_BATCH = 128  # captions, or images, that one process measures at a time
+EPOCHS = 30  # of training, unless a length is named
 
 
 @dataclass(frozen=True, kw_only=True)

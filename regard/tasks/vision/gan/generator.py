@@ -25,7 +25,7 @@ from regard.tasks.trained import DirectAnswers, Extra, blind, chosen, described,
 from regard.tasks.vision.gan.task import to_bytes
 from regard.tasks.vision.image_inputs import patch_items
 
-IMAGES_PER_BATCH = 250  # pictures made at a time
+IMAGES_PER_BATCH = 250  # images generated at a time
 LABELS_SHOWN = 20  # labels that are named
 # Places whose attention is shown, as shares of the sides: down, across.
 EXPLAINED_PLACES = ((0.25, 0.25), (0.25, 0.75), (0.5, 0.5), (0.75, 0.25), (0.75, 0.75))

@@ -30,8 +30,8 @@ from regard.tasks.vision.labelled_images import LabelledImages
 from regard.training.run import Run
 from regard.training.task import sample_evenly
 
-IMAGES_PER_BATCH = 256  # pictures looked at at a time
-NEIGHBOUR_IMAGES = 500  # made pictures whose nearest training picture is looked for
+IMAGES_PER_BATCH = 256  # images read at a time
+NEIGHBOUR_IMAGES = 500  # generated images whose nearest training image is searched
 NEIGHBOURS_SHOWN = 5
 Bytes = UInt8[Tensor, "images channels size size"]
 

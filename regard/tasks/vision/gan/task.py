@@ -34,9 +34,9 @@ from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
 from regard.training.task import Claim, Evaluation, Given, Goal, Spread, Step, Task, alone, sample_evenly
 
-IMAGES_PER_BATCH = 100  # pictures made at a time
-EPOCHS = 100  # over the pictures, where nobody says how long to train
-SHADE_REGIONS = 8  # regions on a side, about, in which pictures are compared while training
+IMAGES_PER_BATCH = 100  # images generated at a time
+EPOCHS = 100  # of training, unless a length is named
+SHADE_REGIONS = 8  # regions on a side, about, whose mean shades are compared in training
 DISCRIMINATOR, GENERATOR = "discriminator", "generator"
 SENTENCE = "labelled pictures: training a generator of such pictures (GAN)"
 

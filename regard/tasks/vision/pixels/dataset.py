@@ -22,9 +22,9 @@ from regard.tasks.vision.labelled_images import LabelledImages, choose_training_
 from regard.tasks.vision.pixels.tokenizer import PixelTokenizer, fit_palette
 from regard.training.task import sample_evenly
 
-PALETTE_IMAGES = 2048  # pictures that a palette is fitted to
+PALETTE_IMAGES = 2048  # images that a palette is fitted to
 PALETTE_PIXELS = 1 << 17  # pixels of them
-IMAGES_PER_CHUNK = 256  # pictures made tokens at a time
+IMAGES_PER_CHUNK = 256  # images tokenized at a time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MIN_SIDE = 112  # pixels on each side at least
 GAP = 6
-BACKGROUND, GREYED = 255, 150  # shades around pictures, and where nothing was given
+BACKGROUND, GREYED = 255, 150  # shades around images, and of greyed rows
 ImageArray = UInt8[np.ndarray, "size size *channels"]
 
 

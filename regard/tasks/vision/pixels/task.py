@@ -47,11 +47,11 @@ from regard.training.task import (
 )
 
 MAX_LOGITS = 1 << 26  # logits held at once, in numbers
-EVALUATION_TOKENS = {"cuda": 1 << 17}  # tokens read at a time where nothing is learnt
+EVALUATION_TOKENS = {"cuda": 1 << 17}  # tokens read at a time in evaluation
 CPU_EVALUATION_TOKENS = 1 << 14  # and elsewhere
 SENTENCE = "pictures: training a model that writes them pixel by pixel"
-EPOCHS = 30  # over the pictures, where nobody says how long
-MODEL_SIZES_BY_IMAGES = ((2_000, (96, 4, 4)), (20_000, (128, 4, 6)))  # up to so many pictures: width, heads, depth
+EPOCHS = 30  # of training, unless a length is named
+MODEL_SIZES_BY_IMAGES = ((2_000, (96, 4, 4)), (20_000, (128, 4, 6)))  # up to so many images: width, heads, depth
 LARGEST_MODEL = (256, 8, 8)
 
 
@@ -164,7 +164,7 @@ class PixelGeneration(Task):
             "channels": tokenizer.tokens_per_pixel,
         }
         if isinstance(recipe.model, ImageGPTConfig):
-            input_sizes["context"] = tokenizer.length + 1  # the token that begins a picture, and all others
+            input_sizes["context"] = tokenizer.length + 1  # the token that begins an image, and all others
         model: Any = replace(recipe.model, **input_sizes)
         return replace(recipe, data=data, model=model)
 
