@@ -66,7 +66,7 @@ def shelve(file: CaptionFile) -> Shelf:
             continue
         if name in refused_names:
             continue
-        if name not in paths and (fault := path_fault(base, path)):  # checked once for each image, not for every caption
+        if name not in paths and (fault := path_fault(base, path)):  # once for each image
             refused.append((place, fault))
             refused_names |= {name} if name else set()
             continue
