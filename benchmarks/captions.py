@@ -112,7 +112,7 @@ def compare(asked: argparse.Namespace) -> None:
     """Of every encoder and seed, each writer against the one without attention, by the captions that the file holds."""
     from regard.metrics.scores import compare as compared
     from regard.tasks.vision.captions.files import CAPTION, NAME, CaptionFile, shelve
-    from regard.tasks.vision.captions.writer import scored as judged
+    from regard.tasks.vision.captions.writer import caption_scores
 
     data = Path(os.environ.get("REGARD_DATA", ".")) / "flickr8k"
     only = asked.only or str(data / "Flickr_8k.testImages.txt")
@@ -127,7 +127,9 @@ def compare(asked: argparse.Namespace) -> None:
                 continue
             names = sorted(own, key=lambda name: name != "none")
             systems = [
-                judged(name, list(own[name]), list(own[name].values()), [references[each] for each in own[name]])
+                caption_scores(
+                    name, list(own[name]), list(own[name].values()), [references[each] for each in own[name]]
+                )
                 for name in names
             ]
             tests = compared(systems).plain(worst=0)["tests"]

@@ -59,9 +59,9 @@ def judged(asked: argparse.Namespace, model: Path, pictures: Path, against: Any 
     """All methods of a model beside controls, and which differences are beyond chance."""
     began = time.perf_counter()
     found = regard.load(model).judge_maps(pictures, against=against, grids=asked.grids, singles=asked.singles)
-    checks = [("pointing", False), *([("pointing", True), ("overlap", True)] if found.boxes else [])]
+    checks = [("pointing", False), *([("pointing", True), ("overlap", True)] if found.boxed_count else [])]
     chances = {
-        f"{one} against {rival}, {check}{' in boxes' * boxed}": found.beyond_chance(one, rival, check, boxed=boxed)
+        f"{one} against {rival}, {check}{' in boxes' * boxed}": found.p_value(one, rival, check, boxed=boxed)
         for one, rival in RIVALS
         for check, boxed in checks
     }
@@ -71,9 +71,9 @@ def judged(asked: argparse.Namespace, model: Path, pictures: Path, against: Any 
 
 def boxes(asked: argparse.Namespace) -> None:
     """Maps of models that were told the class alone, beside one that was told the box."""
-    from regard.tasks.vision import digits
+    from regard.tasks.vision import digit_file
 
-    pictures = digits.write(asked.runs / "drawn", count=asked.drawn, size=SIDES)
+    pictures = digit_file.write_digits(asked.runs / "drawn", count=asked.drawn, size=SIDES)
     locator = ("training.device=auto", "training.steps=3000", "training.evaluate=1000", *asked.settings)
     regard.train(RECIPES / "locate-digits.yaml", *locator, out=asked.runs / "locator", overwrite=True, quiet=True)
     for name, network in NETWORKS.items():

@@ -33,10 +33,10 @@ from regard.attention.attend import PLAIN, attend, attend_explicitly
 from regard.attention.axial import axial_pairs, full_pairs
 from regard.attention.masks import EVERYONE
 from regard.data.pictures.shelves import PictureFile
-from regard.tasks.vision.pixels import controls, preparing
-from regard.tasks.vision.pixels.tokens import Alphabet
+from regard.tasks.vision.pixels import baselines, dataset
+from regard.tasks.vision.pixels.tokenizer import PixelTokenizer
 
-SETS = {"mnist": Alphabet(28, 1), "fashion-mnist": Alphabet(28, 1), "cifar10.npz": Alphabet(32, 3)}
+SETS = {"mnist": PixelTokenizer(28, 1), "fashion-mnist": PixelTokenizer(28, 1), "cifar10.npz": PixelTokenizer(32, 3)}
 SMALL = {"width": 512, "heads": 8, "hidden": 2048, "depth": 24}  # ImageGPT-S
 TINY = {"width": 32, "heads": 2, "hidden": 64, "depth": 2}
 SECTIONS = ("controls", "train", "sample", "cost")
@@ -75,16 +75,18 @@ def main() -> None:
 def tables(asked: argparse.Namespace) -> dict[str, Any]:
     """Bits per dimension of the tables that every model must beat."""
     found: dict[str, Any] = {}
-    for name, alphabet in ((name, SETS[name]) for name in asked.sets):
+    for name, tokenizer in ((name, SETS[name]) for name in asked.sets):
         try:
-            sides = [preparing.read([PictureFile(path=name)], alphabet, None, part=part) for part in ("train", "test")]
+            sides = [dataset.read([PictureFile(path=name)], tokenizer, None, part=part) for part in ("train", "test")]
         except ValueError as error:
             found[name] = str(error)
             continue
-        counted = controls.counted(alphabet, preparing.as_tokens(sides[0], alphabet))
-        bits = [controls.bits(alphabet, counted, some) for some in preparing.as_tokens(sides[1], alphabet)]
+        counted = baselines.count_tables(tokenizer, dataset.tokenize_images(sides[0], tokenizer))
+        bits = [
+            baselines.bits_per_image(tokenizer, counted, some) for some in dataset.tokenize_images(sides[1], tokenizer)
+        ]
         found[name] = {
-            table: round(float(torch.cat([each[table] for each in bits]).mean()) / alphabet.places, 4)
+            table: round(float(torch.cat([each[table] for each in bits]).mean()) / tokenizer.length, 4)
             for table in counted
         }
     return found

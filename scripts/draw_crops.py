@@ -27,9 +27,9 @@ def main() -> None:
     trained = regard.load(given.model, device="cpu")
     if not getattr(trained.model, "transformers", None):
         raise SystemExit(f"{given.model} has no spatial transformer: train recipes/scattered.yaml")
-    side = trained.side(given.pictures)
+    side = trained.read_images(given.pictures)
     pixels = torch.from_numpy(side.pixels(np.arange(min(given.count, len(side)))))
-    scaled = trained.scaled(pixels)
+    scaled = trained.normalise(pixels)
     with torch.no_grad():
         maps, cut, answers = trained.model.looks(scaled), trained.model.crops(scaled), trained.model(scaled).argmax(-1)
     truth = [trained.classes[label] for label in side.labels[: len(pixels)]]

@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--beside", type=Path, help="a model that was trained without the mark")
     given = parser.parse_args()
     trained = regard.load(given.model, device="cpu")
-    side = trained.side(given.pictures)
+    side = trained.read_images(given.pictures)
     chosen = np.random.default_rng(given.seed).permutation(len(side))[:1000]
     labels, pixels = torch.from_numpy(np.asarray(side.labels)[chosen]), side.pixels(chosen)
     if given.mark:
@@ -58,10 +58,10 @@ def main() -> None:
 def asked(trained: Any, pixels: torch.Tensor, labels: torch.Tensor, count: int, seed: int) -> Any:
     """Grids of four pictures that are labelled right, each with a question about one of them."""
     with torch.no_grad():
-        right = trained.model(trained.scaled(pixels)).argmax(-1) == labels
+        right = trained.model(trained.normalise(pixels)).argmax(-1) == labels
     shown = judging.make_grids(pixels[right], labels[right], count, seed=seed)
     model = judging.double_input_size(trained.model)
-    scaled = trained.scaled(shown.pixels)
+    scaled = trained.normalise(shown.pixels)
     found = {name: maps.evidence_maps(model, scaled, shown.labels, name) for name in maps.methods(model)}
     first = next(iter(found))
     new = maps.evidence_maps(judging.reinitialise_model(model), scaled, shown.labels, first)
@@ -82,7 +82,7 @@ def wearing(trained: Any, beside: Any, pixels: np.ndarray, labels: torch.Tensor,
     models = {"trained with it": trained} | ({} if beside is None else {"trained without": beside})
     found, question = {}, torch.full((len(shown),), kind)
     for name, one in models.items():
-        found[name] = maps.evidence_maps(one.model, one.scaled(shown), question, maps.methods(one.model)[-1])
+        found[name] = maps.evidence_maps(one.model, one.normalise(shown), question, maps.methods(one.model)[-1])
     answers = trained.logits(shown).argmax(-1).tolist()
     return plots.maps(shown, found, names=[trained.classes[answer] for answer in answers])
 

@@ -13,8 +13,8 @@ from typing import Any
 import matplotlib
 
 import regard
-from regard.tasks.vision import drawn
-from regard.tasks.vision.drawn import FramesConfig, PictureConfig
+from regard.tasks.vision import digit_scenes
+from regard.tasks.vision.digit_scenes import DigitFramesConfig, DigitImageConfig
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
 TRUTH, ANSWER = "#4caf50", "#f44336"
@@ -37,12 +37,12 @@ def located(locator: Any, path: Path) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
 
-    album = drawn.album(PictureConfig(), "valid")
+    album = digit_scenes.scene_dataset(DigitImageConfig(), "valid")
     shown = [album[number] for number in range(16)]
-    places = locator.locate([each.picture for each in shown])
+    places = locator.locate([each.image for each in shown])
     figure, axes = plt.subplots(2, 8, figsize=(10, 2.9))
     for axis, each, place in zip(axes.flat, shown, places, strict=True):
-        axis.imshow(each.picture, cmap="gray", vmin=0, vmax=1, extent=(0, 48, 48, 0))
+        axis.imshow(each.image, cmap="gray", vmin=0, vmax=1, extent=(0, 48, 48, 0))
         for (left, top, right, bottom), colour in ((each.box * 48, TRUTH), (place.box, ANSWER)):
             axis.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, color=colour))
         axis.set_title(
@@ -56,8 +56,8 @@ def frames(counter: Any, alone: Any, path: Path) -> None:
     """Held-out sequences with three rows of counts under them."""
     import matplotlib.pyplot as plt
 
-    album = drawn.album(FramesConfig(), "valid")
-    chosen = [number for number in range(60) if (album[number].seen < album[number].counts).sum() >= 4][:3]
+    album = digit_scenes.scene_dataset(DigitFramesConfig(), "valid")
+    chosen = [number for number in range(60) if (album[number].visible_counts < album[number].counts).sum() >= 4][:3]
     figure, axes = plt.subplots(len(chosen), 8, figsize=(10, 1.6 * len(chosen)))
     for line, number in zip(axes, chosen, strict=True):
         pictures, counts, _ = album[number]

@@ -32,7 +32,7 @@ from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.task import SIZES, TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
 from regard.tasks.vision.captions.task import CaptionsRecipe
-from regard.tasks.vision.classification import PicturesRecipe
+from regard.tasks.vision.classification import ImageClassificationRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.gan.task import GANRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
@@ -47,7 +47,7 @@ SMALL = (
     (
         "Pictures",
         "A recipe with `task: pictures` learns to [classify pictures](vision.md).",
-        PicturesRecipe,
+        ImageClassificationRecipe,
     ),
     (
         "Captions",

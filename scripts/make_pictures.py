@@ -33,7 +33,7 @@ from regard.data.pictures.album import Shape, load_album
 from regard.data.pictures.shelves import PictureFile, shelve
 from regard.interpret import neighbourhood
 from regard.interpret.curves import looks, tidy
-from regard.tasks.vision.pixels.gallery import veiled
+from regard.tasks.vision.pixels.image_grid import grey_out_rows
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "explain.png"
 TEXT = "My old friend bought a big white house near the sea."
@@ -144,7 +144,7 @@ def completions(folder: str, source: str, costs: Path | None, path: Path) -> Non
     from matplotlib.figure import Figure
 
     painter = load(folder, device="auto")
-    shape = Shape(painter.alphabet.size, painter.alphabet.channels)
+    shape = Shape(painter.tokenizer.size, painter.tokenizer.channels)
     [pictures] = load_album(shelve(PictureFile(path=source), part="test", labelled=False), shape).parts
     figure = Figure(figsize=(10.5 if costs else 6, 6), layout="constrained")
     halves: Any = figure.subfigures(1, 2, width_ratios=(1.35, 1)) if costs else [figure]
@@ -154,7 +154,7 @@ def completions(folder: str, source: str, costs: Path | None, path: Path) -> Non
         whole = pictures[number].transpose(1, 2, 0)
         whole = whole[..., 0] if whole.shape[-1] == 1 else whole
         drawn = painter.draw(whole, samples=SAMPLES, seed=number)
-        shown = [whole, veiled(whole, drawn[0].kept), *(one.pixels for one in drawn)]
+        shown = [whole, grey_out_rows(whole, drawn[0].kept_rows), *(one.pixels for one in drawn)]
         for axes, picture in zip(line, shown, strict=True):
             axes.imshow(picture, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
             axes.set_axis_off()

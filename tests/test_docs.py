@@ -33,11 +33,11 @@ from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
 from regard.tasks.vision import classifier
-from regard.tasks.vision.classification import PicturesRecipe
+from regard.tasks.vision.classification import ImageClassificationRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.gan.task import GANRecipe
-from regard.tasks.vision.judgement import JudgementOptions
 from regard.tasks.vision.localisation import LocalisationRecipe
+from regard.tasks.vision.map_evaluation import MapEvaluationOptions
 from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
 from tests.conftest import unchecked
@@ -85,7 +85,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         SpanRecipe,
         ClassificationRecipe,
         TaggingRecipe,
-        PicturesRecipe,
+        ImageClassificationRecipe,
         PixelsRecipe,
         GANRecipe,
         LocalisationRecipe,
@@ -206,7 +206,7 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FewJudgements(JudgementOptions):
+class BriefMapEvaluation(MapEvaluationOptions):
     """Fewer pictures than usual."""
 
     grids: int = 8
@@ -220,7 +220,7 @@ def test_a_reader_can_follow_the_document(document, laid, few_aligned, tmp_path,
     monkeypatch.setattr(bench, "LENGTH", 10)
     monkeypatch.setattr(bench, "_median_seconds", partial(bench._median_seconds, repeats=2))
     monkeypatch.setattr(complexity, "measure", partial(complexity.measure, (256, 512, 1024), repeats=1))
-    monkeypatch.setattr(classifier, "JudgementOptions", FewJudgements)
+    monkeypatch.setattr(classifier, "MapEvaluationOptions", BriefMapEvaluation)
     shutil.copytree(laid, tmp_path, dirs_exist_ok=True)
     Desk(tmp_path, monkeypatch).follow(document)
 

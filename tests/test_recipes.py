@@ -275,7 +275,7 @@ def test_one_recipe_of_every_model_trains_answers_and_repeats_itself_exactly(nam
 def asked_of(model: Any) -> Sequence[Any]:
     """Something to ask a model."""
     if model.task == "pixels":
-        return [np.zeros((8, 8, 3)[: 2 if model.alphabet.channels == 1 else 3], np.uint8)] * 2
+        return [np.zeros((8, 8, 3)[: 2 if model.tokenizer.channels == 1 else 3], np.uint8)] * 2
     if model.task in ("pictures", "captions"):
         return [np.zeros((28, 28), np.uint8), np.zeros((40, 60, 3), np.float32)]
     if model.task in ("localisation", "counting"):

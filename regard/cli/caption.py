@@ -34,7 +34,7 @@ def caption(
     """Write captions about pictures."""
     from regard import recipe
     from regard.tasks.trained import Unreadable
-    from regard.tasks.vision.opening import opened
+    from regard.tasks.vision.image_inputs import decode_images
 
     asked = Asked(pictures, input, output, settings, as_json, model, column)
     asked.check(reads=[Path(picture) for picture in pictures or []])
@@ -52,7 +52,7 @@ def caption(
         for frame in frames:
             try:
                 with warnings.catch_warnings(action="ignore"):  # it is read once more
-                    opened([frame], trained.shape)
+                    decode_images([frame], trained.shape)
             except Unreadable as error:
                 print(f"regard: {error}", file=sys.stderr)
                 unread += 1
@@ -60,7 +60,7 @@ def caption(
                 yield frame
 
     with writing(replace(asked, file=None), None, _named, given=asked.options) as (write, _):
-        for frame, found in trained.changes(readable(), **options):
+        for frame, found in trained.caption_changes(readable(), **options):
             write(str(frame), found)
     if unread:
         raise typer.Exit(1)

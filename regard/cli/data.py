@@ -142,12 +142,12 @@ def digits(
     seed: Annotated[int, typer.Option(min=0, help="Random seed.", show_default=False)] = 0,
 ) -> None:
     """Drawn digits somewhere in a picture, with labels and boxes, to judge the maps of a classifier by."""
-    from regard.tasks.vision import digits
+    from regard.tasks.vision import digit_file
 
     _folder(out)
     known = None if glyphs is None else str(glyphs)
     with announce(f"drawing {quantity(count, 'picture')} to learn from and {max(1, count // 10):,} to test on"):
-        written = digits.write(out, count=count, size=size, digits=known, seed=seed)
+        written = digit_file.write_digits(out, count=count, size=size, digits=known, seed=seed)
     print(f"{written}: {quantity(count, 'picture')} to learn from")
 
 

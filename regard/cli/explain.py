@@ -113,7 +113,7 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
     """Which maps of a picture classifier may be believed, as a table."""
     from rich.console import Console
 
-    from regard.tasks.vision.judgement import PLACED, SINGLE
+    from regard.tasks.vision.map_evaluation import LOCALISATION_CHECKS, SINGLE_IMAGE_CHECKS
 
     _alone(trained, "judge", texts, output)
     if other is not None and "boxes" not in other.extras:
@@ -124,15 +124,17 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
         print(json.dumps(found.plain(), ensure_ascii=False))
         return
     console = Console(highlight=False)
-    console.print(f"{found.right:,} of {found.pictures:,} pictures are labelled right: maps of these are judged.")
-    if found.grids:
+    console.print(
+        f"{found.correct_count:,} of {found.image_count:,} pictures are labelled right: maps of these are judged."
+    )
+    if found.grid_count:
         note = "Chance: pointing and inside 0.250. More is better."
-        console.print("", _table(found, PLACED, f"{found.grids} grids of four pictures", note))
+        console.print("", _table(found, LOCALISATION_CHECKS, f"{found.grid_count} grids of four pictures", note))
         for one, rival in RIVALS:
             _compared(console, found, one, rival, "pointing")
     note = "Less deletion is better, more of the others."
-    console.print("", _table(found, SINGLE, f"single pictures: {found.singles}", note))
-    if found.boxes:
+    console.print("", _table(found, SINGLE_IMAGE_CHECKS, f"single pictures: {found.single_count}", note))
+    if found.boxed_count:
         _boxed(console, found, trained_on_boxes=other)
     console.print(f"\n{CONTROLS}")
 
@@ -149,19 +151,19 @@ def _boxed(console: Console, found: Any, *, trained_on_boxes: Any) -> None:
     from regard.cli.tables import Fitted
 
     columns = ["method", "pointing", "inside", "overlap"]
-    note = f"Boxes cover {found.covered:.3f} of a picture. A map's box is drawn at the level best for other pictures."
+    note = f"Boxes cover {found.box_area:.3f} of a picture. A map's box is drawn at the level best for other pictures."
     if trained_on_boxes is not None:
         note += f" {trained_on_boxes.name} was trained on boxes, the maps were not."
-    console.print("", Fitted(columns, found.boxed_rows(), f"pictures with boxes: {found.boxes}", note))
+    console.print("", Fitted(columns, found.boxed_rows(), f"pictures with boxes: {found.boxed_count}", note))
     for one, rival in RIVALS:
         _compared(console, found, one, rival, "overlap", boxed=True)
 
 
 def _compared(console: Console, found: Any, one: str, rival: str, check: str, *, boxed: bool = False) -> None:
     """Whether one method is above another or below, and how probable so large a difference is by chance."""
-    chance = found.beyond_chance(one, rival, check, boxed=boxed)
+    chance = found.p_value(one, rival, check, boxed=boxed)
     if chance is not None:
-        checks = found.boxed if boxed else found.checks
+        checks = found.boxed_checks if boxed else found.checks
         apart = checks[one][check].score - checks[rival][check].score
         side = "above" if apart > 0 else "below" if apart < 0 else "level with"
         console.print(f"{one} {side} {rival}, {check}: p = {chance:.4f}")
@@ -177,21 +179,21 @@ def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None
         print(json.dumps(found.plain(), ensure_ascii=False))
         return
     label = found.label
-    if found.exposed:
+    if found.is_exposed:
         print(f"A shortcut: the mark in a corner decides about {label}.")
-    elif found.few:
-        print(f"Too few pictures to tell: {found.own} of {label} and {found.others} others. Name more.")
+    elif found.has_few_images:
+        print(f"Too few pictures to tell: {found.class_count} of {label} and {found.other_count} others. Name more.")
     else:
         print("No shortcut found: what a mark in a corner changes is small, or within chance.")
     for words, count, with_mark, without in (
-        (f"{label} labelled so", found.own, found.found, found.bare),
-        (f"others labelled {label}", found.others, found.drawn, found.before),
+        (f"{label} labelled so", found.class_count, found.class_with_mark, found.class_without_mark),
+        (f"others labelled {label}", found.other_count, found.others_with_mark, found.others_without_mark),
     ):
         if with_mark is not None and without is not None:
             print(f"{words}, of {count:,}: {_percent(with_mark)} with the mark, {_percent(without)} without")
-    if found.lit is not None:
-        print(f"share of the map for {label} that lies on the mark: {100 * found.lit:.1f} %")
-    print(f"share of the picture that the mark covers: {100 * found.area:.1f} %")
+    if found.map_share is not None:
+        print(f"share of the map for {label} that lies on the mark: {100 * found.map_share:.1f} %")
+    print(f"share of the picture that the mark covers: {100 * found.mark_area:.1f} %")
 
 
 def _anatomy(model: Path | None, texts: list[str], output: Path | None, *, device: str, as_json: bool) -> None:

@@ -168,8 +168,8 @@ TASKS: dict[str, TaskEntry] = {
         kind="a classifier of nodes",
     ),
     "pictures": TaskEntry(
-        task_class="regard.tasks.vision.classification:PictureClassification",
-        trained_class="regard.tasks.vision.classifier:PictureClassifier",
+        task_class="regard.tasks.vision.classification:ImageClassification",
+        trained_class="regard.tasks.vision.classifier:ImageClassifier",
         title="labelled pictures: a classifier (ViT or CNN)",
         takes="pictures",
         folders=True,
@@ -177,8 +177,8 @@ TASKS: dict[str, TaskEntry] = {
         kind="a classifier of pictures",
     ),
     "gan": TaskEntry(
-        task_class="regard.tasks.vision.gan.task:PictureMaking",
-        trained_class="regard.tasks.vision.gan.maker:PictureMaker",
+        task_class="regard.tasks.vision.gan.task:ImageGeneration",
+        trained_class="regard.tasks.vision.gan.generator:ImageGenerator",
         title="labelled pictures: a generator of such pictures (SAGAN)",
         takes="pictures",
         folders=True,
@@ -194,8 +194,8 @@ TASKS: dict[str, TaskEntry] = {
         kind="a captioner",
     ),
     "pixels": TaskEntry(
-        task_class="regard.tasks.vision.pixels.task:Pixels",
-        trained_class="regard.tasks.vision.pixels.painter:Painter",
+        task_class="regard.tasks.vision.pixels.task:PixelGeneration",
+        trained_class="regard.tasks.vision.pixels.generator:PixelGenerator",
         title="pictures: a model that writes them pixel by pixel",
         takes="pictures",
         folders=True,

@@ -255,13 +255,15 @@ def test_answers_are_the_same_after_a_round_trip(kind, tmp_path, capsys, monkeyp
     assert (second.shape.size, second.shape.channels) == (first.shape.size, first.shape.channels)
     assert second.shape.fit == first.shape.fit
     pictures = sorted(photos.rglob("*.png"))
-    torch.testing.assert_close(second.logits(second.opened(pictures)), first.logits(first.opened(pictures)))
+    torch.testing.assert_close(
+        second.logits(second.decode_images(pictures)), first.logits(first.decode_images(pictures))
+    )
     if kind == "vit":
         from transformers import AutoImageProcessor
 
         wide = Image.open(pictures[0]).resize((40, 20))
         there = AutoImageProcessor.from_pretrained(tmp_path / "theirs")(wide, return_tensors="pt")["pixel_values"]
-        here = first.scaled(first.opened([np.asarray(wide)]))
+        here = first.normalise(first.decode_images([np.asarray(wide)]))
         assert (there - here).abs().max() < 0.05, "both cut out the middle"
 
 

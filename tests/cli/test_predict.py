@@ -11,8 +11,8 @@ from PIL import Image
 from regard import recipe
 from regard.cli import run
 from regard.data import images
-from regard.tasks.vision import drawn
-from regard.tasks.vision.drawn import FramesConfig, PictureConfig
+from regard.tasks.vision import digit_scenes
+from regard.tasks.vision.digit_scenes import DigitFramesConfig, DigitImageConfig
 from tests.documents import ROOT
 
 SHORT = ["training.steps=2", "model.channels=[4, 4, 4]", "data.valid=4", "data.batch=4"]
@@ -35,8 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe.train(recipe.settings(ROOT / "recipes" / "pendulum.yaml", *brief), out=here / "pendulum", quiet=True)
     body = ["data.target=body", "data.predicts=class", "data.inputs=[length, angle, period]"]
     recipe.train(recipe.settings(ROOT / "recipes" / "pendulum.yaml", *brief, *body), out=here / "body", quiet=True)
-    images.write(here / "digit.png", drawn.album(PictureConfig(), "valid")[0].picture)
-    for number, frame in enumerate(drawn.album(FramesConfig(), "valid")[0].pictures):
+    images.write(here / "digit.png", digit_scenes.scene_dataset(DigitImageConfig(), "valid")[0].image)
+    for number, frame in enumerate(digit_scenes.scene_dataset(DigitFramesConfig(), "valid")[0].images):
         images.write(here / f"frame{number}.png", frame)
     return here
 

@@ -31,12 +31,12 @@ from regard.tasks.pretraining.documents import DocumentsConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import TableConfig
 from regard.tasks.translation.indexing import Rules, survey
-from regard.tasks.vision import preparing as pictures
-from regard.tasks.vision.captions import preparing as captions
-from regard.tasks.vision.captions.preparing import CaptionsConfig
-from regard.tasks.vision.pixels import preparing as pixels
-from regard.tasks.vision.pixels.preparing import PixelsConfig
-from regard.tasks.vision.preparing import PicturesConfig
+from regard.tasks.vision import image_dataset as pictures
+from regard.tasks.vision.captions import dataset as captions
+from regard.tasks.vision.captions.dataset import CaptionsConfig
+from regard.tasks.vision.image_dataset import ImageDataConfig
+from regard.tasks.vision.pixels import dataset as pixels
+from regard.tasks.vision.pixels.dataset import PixelsConfig
 
 COUNT = 40
 
@@ -149,7 +149,7 @@ def draw_pictures(place: Path) -> Path:
 
 def hold_pictures(place: Path) -> list[int]:
     settings = {"train": str(draw_pictures(place / "photos")), "size": 8, "held": 0.2}
-    found = pictures.prepare(config.build(PicturesConfig, settings, where="data"))
+    found = pictures.prepare(config.build(ImageDataConfig, settings, where="data"))
     held = [found.valid.place(number) for number in range(len(found.valid))]
     learnt = [found.train.place(number) for number in range(len(found.train))]
     return [int(Path(path).stem) for path in held] + [-int(Path(path).stem) for path in learnt]
@@ -157,7 +157,7 @@ def hold_pictures(place: Path) -> list[int]:
 
 def limit_pictures(place: Path) -> list[int]:
     settings = {"train": str(draw_pictures(place / "photos")), "size": 8, "held": 0.1, "seed": 2, "most": 9}
-    found = pictures.prepare(config.build(PicturesConfig, settings, where="data"))
+    found = pictures.prepare(config.build(ImageDataConfig, settings, where="data"))
     held = [found.valid.place(number) for number in range(len(found.valid))]
     learnt = [found.train.place(number) for number in range(len(found.train))]
     return [int(Path(path).stem) for path in held] + [-int(Path(path).stem) for path in learnt]

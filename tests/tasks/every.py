@@ -12,8 +12,8 @@ from PIL import Image
 
 from regard.data import images
 from regard.tasks import TASKS
-from regard.tasks.vision import drawn
-from regard.tasks.vision.drawn import FramesConfig, PictureConfig
+from regard.tasks.vision import digit_scenes
+from regard.tasks.vision.digit_scenes import DigitFramesConfig, DigitImageConfig
 from tests.conftest import sentences
 from tests.data.pictures.drawing import draw, fill
 from tests.tasks import words
@@ -217,8 +217,8 @@ def pretraining(text: str, pairs: str) -> dict[str, Line]:
 def pictures(place: Path) -> dict[str, Line]:
     """Tasks that see."""
     digit, frames = place / "digit.png", [str(place / f"frame{number}.png") for number in range(3)]
-    images.write(digit, drawn.album(PictureConfig(), "valid")[0].picture)
-    for frame, picture in zip(frames, drawn.album(FramesConfig(), "valid")[0].pictures, strict=False):
+    images.write(digit, digit_scenes.scene_dataset(DigitImageConfig(), "valid")[0].image)
+    for frame, picture in zip(frames, digit_scenes.scene_dataset(DigitFramesConfig(), "valid")[0].images, strict=False):
         images.write(Path(frame), picture)
     settings = {"data": {"valid": 4, "batch": 2}, "model": CONVOLUTION}
     photos = fill(place / "photos", 6)

@@ -1,4 +1,4 @@
-"""A trained picture classifier in use: what a picture shows, scores on labelled pictures, where it looked."""
+"""A trained image classifier in use: what an image shows, scores on labelled images, where it looked."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
+from regard.config.words import suggest_name
 from regard.data.pictures.album import Shape, note_enlarged, note_learnt_pictures, scales_of
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.scatter import ScatterConfig
@@ -29,44 +30,53 @@ from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
 from regard.tasks.supervised.calibration import read_temperature
 from regard.tasks.supervised.prediction import Prediction
 from regard.tasks.trained import DirectAnswers, Extra, NoOptions, describe_model, load_model, resolve_options
-from regard.tasks.vision import preparing
-from regard.tasks.vision.judgement import Judgement, JudgementOptions, judge
-from regard.tasks.vision.opening import Given, called, opened, patch_size, patches, unfolded
-from regard.tasks.vision.scoring import measured, scores
+from regard.tasks.vision import image_dataset
+from regard.tasks.vision.explain import explain_image
+from regard.tasks.vision.image_inputs import (
+    ImageInput,
+    decode_images,
+    expand_folder,
+    input_name,
+    patch_items,
+    patch_size,
+)
+from regard.tasks.vision.labelled_images import LabelledImages
+from regard.tasks.vision.map_evaluation import MapEvaluation, MapEvaluationOptions, evaluate_maps
+from regard.tasks.vision.scoring import classification_scores, evaluate_logits
+from regard.tasks.vision.shortcut_probe import ShortcutProbe, probe_shortcut
 from regard.training.task import sample_evenly
 
 if TYPE_CHECKING:
     from regard.interpret.anatomy import Anatomy
-    from regard.tasks.vision.probing import Probe
 
-CHUNK = 256  # pictures looked at at a time
-LOOKED = 128  # pictures over which distances of attention are averaged
-CLASS = "<class>"
-AS_SCENES = "pictures as large as scenes are read as scenes: add -s scatter=true to make scenes of them"
+IMAGES_PER_BATCH = 256  # images read at a time
+ANATOMY_IMAGES = 128  # images over which distances of attention are averaged
+CLASS_TOKEN = "<class>"
+READ_AS_SCENES = "pictures as large as scenes are read as scenes: add -s scatter=true to make scenes of them"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PicturePrediction(Prediction):
-    """What a picture shows."""
+class ImagePrediction(Prediction):
+    """What an image shows."""
 
     picture: str
 
     @property
     def subject(self) -> dict[str, Any]:
-        """The name of the picture."""
+        """The name of the image."""
         return {"picture": self.picture}
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvidenceOptions:
-    """What may be set when evidence in a picture is shown."""
+class ExplainOptions:
+    """What may be set when the evidence in a picture is shown."""
 
     about: str | None = None
     """The label to show the evidence for; null: the likeliest ones."""
 
 
-class PictureClassifier(DirectAnswers):
-    """Says what a picture shows."""
+class ImageClassifier(DirectAnswers):
+    """Says what an image shows."""
 
     task: ClassVar[str] = "pictures"
     verb: ClassVar[str] = "classify"
@@ -74,7 +84,7 @@ class PictureClassifier(DirectAnswers):
     input_kind: ClassVar[InputKind] = PICTURE
     remembers: ClassVar[bool] = True
     Options: ClassVar[type] = NoOptions
-    LookOptions: ClassVar[type] = EvidenceOptions
+    LookOptions: ClassVar[type] = ExplainOptions
     __repr__ = describe_model
 
     def __init__(
@@ -88,58 +98,60 @@ class PictureClassifier(DirectAnswers):
         self.model, self.classes, self.data, self.name, self.temperature = model, classes, data, name, temperature
         self.shape = Shape.of(model.config, data)
         self.patch = patch_size(model.config)
-        self.scaled = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
+        self.normalise = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
 
     @classmethod
-    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> PictureClassifier:
-        """The one a checkpoint directory holds."""
-        known = checkpoint.config
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> ImageClassifier:
+        """Load the classifier of a checkpoint directory."""
+        settings = checkpoint.config
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        labels, temperature = [str(label) for label in known["labels"]], read_temperature(known)
-        return cls(load_model(checkpoint, device), labels, known["data"], name, temperature)
+        labels, temperature = [str(label) for label in settings["labels"]], read_temperature(settings)
+        return cls(load_model(checkpoint, device), labels, settings["data"], name, temperature)
 
     @property
     def inputs(self) -> Inputs:
-        """Pictures of any size, and folders of them."""
-        return Inputs(kind=self.input_kind, parse=self.parse, expand=unfolded)
+        """Images of any size, and folders of them."""
+        return Inputs(kind=self.input_kind, parse=self.parse, expand=expand_folder)
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """How far its maps may be believed, whether it learnt a shortcut, and what is inside a ViT."""
+        """Evaluate its maps, probe it for a shortcut, and look inside a ViT."""
         extras = {
-            "judge": Extra(self.judge_maps, JudgementOptions, "How far each kind of map may be believed."),
+            "judge": Extra(self.judge_maps, MapEvaluationOptions, "How far each kind of map may be believed."),
             "probe": Extra(self.probe, NoOptions, "Whether a mark in a corner decides the answer."),
             "anatomy": Extra(self.anatomy, NoOptions, "Patch filters, likeness of positions and reach of heads."),
         }
         if self.data.get("scatter"):
-            extras["scenes"] = Extra(self.side, NoOptions, "The scenes of labelled pictures that it is scored on.")
+            extras["scenes"] = Extra(
+                self.read_images, NoOptions, "The scenes of labelled pictures that it is scored on."
+            )
         return extras
 
     def parse(self, text: str) -> Path:
-        """An input is the path of a picture."""
+        """Return the path of an image."""
         return Path(text)
 
-    def answer(self, inputs: Sequence[Given], **options: Any) -> list[PicturePrediction]:
-        """What each picture shows."""
+    def answer(self, inputs: Sequence[ImageInput], **options: Any) -> list[ImagePrediction]:
+        """Predict what each image shows."""
         resolve_options(self, options)
         return self.classify(inputs)
 
-    def classify(self, pictures: Given | Sequence[Given]) -> list[PicturePrediction]:
-        """What each picture shows: files, folders of them, or arrays (height, width) or (height, width, 3)."""
-        spread = _spread(pictures)
-        found: list[PicturePrediction] = []
-        for first in range(0, len(spread), CHUNK):
-            some = spread[first : first + CHUNK]
-            found += self.sights(some, self.opened(some))
-        return found
+    def classify(self, images: ImageInput | Sequence[ImageInput]) -> list[ImagePrediction]:
+        """Predict what each image shows: files, folders of them, or arrays (height, width) or (height, width, 3)."""
+        listed = _expand_inputs(images)
+        predictions: list[ImagePrediction] = []
+        for first in range(0, len(listed), IMAGES_PER_BATCH):
+            batch = listed[first : first + IMAGES_PER_BATCH]
+            predictions += self.predict_pixels(batch, self.decode_images(batch))
+        return predictions
 
-    def sights(
-        self, names: Sequence[Given], pixels: UInt8[Tensor, "picture channels size size"]
-    ) -> list[PicturePrediction]:
-        """What pictures show that are open already."""
-        chances = (self.logits(pixels) / self.temperature).softmax(-1).tolist()
-        rows = zip(names, chances, strict=True)
-        return [PicturePrediction.rank(self.classes, row, picture=called(name)) for name, row in rows]
+    def predict_pixels(
+        self, names: Sequence[ImageInput], pixels: UInt8[Tensor, "image channels size size"]
+    ) -> list[ImagePrediction]:
+        """Predict what decoded images show."""
+        probabilities = (self.logits(pixels) / self.temperature).softmax(-1).tolist()
+        rows = zip(names, probabilities, strict=True)
+        return [ImagePrediction.rank(self.classes, row, picture=input_name(name)) for name, row in rows]
 
     def evaluate(
         self,
@@ -149,86 +161,90 @@ class PictureClassifier(DirectAnswers):
         scatter: bool | None = None,
         **changes: Any,
     ) -> Scores:
-        """Scores on labelled pictures; of a source with parts, on those to test on.
+        """Return scores on labelled images; of a source with parts, on its test images.
 
         Up to a share of `reject` may be unusable; `changes` are settings of the files, such as columns of a table. A
-        model that was trained on scenes is scored on scenes made of the pictures, unless they are as large as scenes,
+        model that was trained on scenes is scored on scenes made of the images, unless they are as large as scenes,
         or `scatter` says otherwise.
         """
-        side = self.side(*paths, reject=reject, scatter=scatter, **changes)
-        parts = [
-            self.logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
-            for first in range(0, len(side), CHUNK)
-        ]
-        notes = note_enlarged(self.patch, side.album) + note_learnt_pictures(side.album, self.data.get("learnt"))
-        found = measured(side, self.classes, parts)
-        return scores(name or self.name, self.task, side, found, self.temperature, notes=notes)
+        labelled = self.read_images(*paths, reject=reject, scatter=scatter, **changes)
+        chunks = np.split(np.arange(len(labelled)), range(IMAGES_PER_BATCH, len(labelled), IMAGES_PER_BATCH))
+        parts = [self.logits(torch.from_numpy(labelled.pixels(numbers))).tolist() for numbers in chunks]
+        notes = note_enlarged(self.patch, labelled.album)
+        notes += note_learnt_pictures(labelled.album, self.data.get("learnt"))
+        results = evaluate_logits(labelled, self.classes, parts)
+        return classification_scores(name or self.name, self.task, labelled, results, self.temperature, notes=notes)
 
-    def side(
+    def read_images(
         self, *paths: str | Path, reject: float | None = None, scatter: bool | None = None, **changes: Any
-    ) -> preparing.Side:
-        """Labelled pictures, read as the model reads them, or scenes made of them, the same every time."""
+    ) -> LabelledImages:
+        """Read labelled images as the model reads them, or make scenes of them, the same every time."""
         if not paths:
             raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
-        own = {**(self.data.get("file") or {}), **changes}
-        files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
-        if not (known := self.data.get("scatter")) or scatter is False:
-            return preparing.read(files, self.shape, self.classes, reject=reject)
-        from regard.tasks.vision import scattering
+        file_settings = {**(self.data.get("file") or {}), **changes}
+        files = [config.build(PictureFile, {**file_settings, "path": str(path)}, where="file") for path in paths]
+        if not (scatter_settings := self.data.get("scatter")) or scatter is False:
+            return image_dataset.read(files, self.shape, self.classes, reject=reject)
+        from regard.tasks.vision import scattered_scenes
 
-        how = config.build(ScatterConfig, known, where="data.scatter")
+        how = config.build(ScatterConfig, scatter_settings, where="data.scatter")
         shape = self.shape._replace(size=int(self.data["size"]), channels=int(self.data["channels"]))
-        if scatter is None and scattering.are_scenes(files, shape.size, how):
-            found = preparing.read(files, self.shape, self.classes, reject=reject)
-            return replace(found, album=replace(found.album, notes=(*found.album.notes, AS_SCENES)))
-        return scattering.read(files, shape, self.classes, how, reject=reject)
+        if scatter is None and scattered_scenes.are_scenes(files, shape.size, how):
+            scenes = image_dataset.read(files, self.shape, self.classes, reject=reject)
+            return replace(scenes, album=replace(scenes.album, notes=(*scenes.album.notes, READ_AS_SCENES)))
+        return scattered_scenes.read(files, shape, self.classes, how, reject=reject)
 
-    def judge_maps(self, *paths: str | Path, **options: Any) -> Judgement:
-        """How far each kind of map may be believed, beside controls; options are those of `JudgementOptions`."""
-        return judge(self, paths, config.build(JudgementOptions, options, where="options"))
+    def judge_maps(self, *paths: str | Path, **options: Any) -> MapEvaluation:
+        """Evaluate each kind of map beside controls; options are those of `MapEvaluationOptions`."""
+        settings = config.build(MapEvaluationOptions, options, where="options")
+        return evaluate_maps(self, self.read_images(*paths), settings)
 
-    def probe(self, *paths: str | Path) -> Probe:
-        """Whether answers depend on the mark of a shortcut: accuracy without it, and with it on other pictures."""
-        from regard.tasks.vision.probing import probed
+    def probe(self, *paths: str | Path) -> ShortcutProbe:
+        """Measure whether answers depend on the mark of a shortcut: without it, and with it on other images."""
+        return probe_shortcut(self, self.read_images(*paths), self.data.get("shortcut"))
 
-        return probed(self, paths)
-
-    def anatomy(self, pictures: Given | Sequence[Given]) -> Anatomy:
-        """Inside a ViT: patch filters, likeness of positions, and how far heads look in some of these pictures."""
+    def anatomy(self, images: ImageInput | Sequence[ImageInput]) -> Anatomy:
+        """Return patch filters, likeness of positions, and how far the heads of a ViT look in some of these images."""
         from regard.interpret.anatomy import anatomy
 
-        some = self.opened(sample_evenly(_spread(pictures), LOOKED))
-        return anatomy(self.model, self.scaled(some.to(self.runner.device)))
+        pixels = self.decode_images(sample_evenly(_expand_inputs(images), ANATOMY_IMAGES))
+        return anatomy(self.model, self.normalise(pixels.to(self.runner.device)))
 
-    def look(self, given: Given, *, about: str | None = None) -> Trace:
-        """Classify a picture and keep where the evidence lies for the likeliest labels, or one that is asked about."""
-        from regard.tasks.vision.looking import traced
-
-        return traced(self, given, about)
+    def look(self, image: ImageInput, *, about: str | None = None) -> Trace:
+        """Classify an image and keep the evidence for the likeliest labels, or for one that is asked about."""
+        if about is not None and about not in self.classes:
+            raise ValueError(f"{about!r} is no label of {self.name}{suggest_name(about, self.classes)}")
+        pixels = self.decode_images([image])
+        [prediction] = self.predict_pixels([image], pixels)
+        return explain_image(self, pixels, prediction, name=prediction.picture, about=about)
 
     def attention_names(self) -> list[str]:
         """Return the names of what `look` shows: every attention, then every kind of map."""
         return [*attention_names(self.model), *methods(self.model)]
 
-    def opened(self, pictures: Sequence[Given]) -> UInt8[Tensor, "pictures channels size size"]:
-        """Pictures as the model's bytes; one that is none is named."""
-        return torch.from_numpy(opened(pictures, self.shape, patch=self.patch))
+    def decode_images(self, images: Sequence[ImageInput]) -> UInt8[Tensor, "images channels size size"]:
+        """Decode images into the model's bytes; an unreadable one is named."""
+        return torch.from_numpy(decode_images(images, self.shape, patch=self.patch))
 
     @torch.no_grad()
     def logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:
         if not self.classes:
             remedy = "train one on labelled pictures with `regard train --pictures DIR --from` and this folder"
             raise ValueError(f"{self.name} reads pictures and has no head that would name them: {remedy}")
-        return self.runner(self.scaled(pixels.to(self.runner.device))).float().cpu()
+        return self.runner(self.normalise(pixels.to(self.runner.device))).float().cpu()
 
-    def patches(self) -> list[Item]:
-        """What is read, row by row, with its box as shares of the sides."""
+    def patch_items(self) -> list[Item]:
+        """Return what the model reads, row by row, each patch with its box as shares of the sides."""
         shape = self.model.config
-        before = [Item(CLASS, special=True)] * (shape.before if isinstance(shape, ViTConfig) else 0)
-        return before + patches(field(self.model))
+        special_items = [Item(CLASS_TOKEN, special=True)] * (shape.before if isinstance(shape, ViTConfig) else 0)
+        return special_items + patch_items(field(self.model))
 
 
-def _spread(pictures: Given | Sequence[Given]) -> list[Given]:
-    """One by one: files, arrays, and what lies in folders."""
-    listed = list_inputs(pictures, PICTURE, verb="classify")
-    return [one for each in listed for one in (unfolded(each) if isinstance(each, (str, Path)) else [each])]
+def _expand_inputs(images: ImageInput | Sequence[ImageInput]) -> list[ImageInput]:
+    """Return all images one by one: files, arrays, and what lies in folders."""
+    listed = list_inputs(images, PICTURE, verb="classify")
+    return [
+        image
+        for listed_input in listed
+        for image in (expand_folder(listed_input) if isinstance(listed_input, (str, Path)) else [listed_input])
+    ]

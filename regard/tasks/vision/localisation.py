@@ -1,4 +1,4 @@
-"""Learning which digit a picture shows and where: a class and a box from one network, and the network in use."""
+"""Learning which digit an image shows and where: a class and a box from one network, and the network in use."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from regard.tasks.trained import (
     no_attention_error,
     resolve_options,
 )
-from regard.tasks.vision import drawn
-from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
-from regard.tasks.vision.drawn import PictureConfig
+from regard.tasks.vision import digit_scenes
+from regard.tasks.vision.digit_scenes import DigitImageConfig
+from regard.tasks.vision.scene_task import SceneSplits, SceneTask, ShadesOptions, draw_test_examples
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone
 
-CHUNK = 256  # pictures looked at at a time
-HALF = 0.5  # overlap from which on a box counts as right
-SMOOTH = 0.1  # share of the picture's side below which an error counts squared
-SHOWN = 4
+IMAGES_PER_BATCH = 256  # images read at a time
+MIN_IOU = 0.5  # overlap from which on a box counts as right
+SMOOTH_L1_BETA = 0.1  # share of the side of an image below which an error counts squared
+SAMPLES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class LocalisationRecipe:
 
     task: Fixed[Literal["localisation"]] = "localisation"
     """What is learnt."""
-    data: Fingerprinted[PictureConfig] = field(default_factory=PictureConfig)
+    data: Fingerprinted[DigitImageConfig] = field(default_factory=DigitImageConfig)
     """What is drawn."""
     model: Fixed[LocatorConfig] = field(default_factory=LocatorConfig)
     """Its size."""
@@ -76,7 +76,7 @@ class LocalisationRecipe:
     """How long, how often, where."""
 
 
-class Localisation(Drawing):
+class Localisation(SceneTask):
     """The task of learning a class and a box."""
 
     Recipe = LocalisationRecipe
@@ -84,64 +84,66 @@ class Localisation(Drawing):
     unit = "picture"
     goal: Goal = ("loss", "min")  # shares of a few hundred pictures are often equal
 
-    def __init__(self, recipe: LocalisationRecipe, albums: Albums, model: Any, *, fixed: bool = False) -> None:
-        super().__init__(recipe, albums, model)
+    def __init__(self, recipe: LocalisationRecipe, splits: SceneSplits, model: Any, *, fixed: bool = False) -> None:
+        super().__init__(recipe, splits, model)
         self.notes = [
             f"{quantity(len(self.valid), 'picture')} held out",
-            f"without looking: {self.blind():.3f} mean IoU",
+            f"without looking: {self.mean_box_iou():.3f} mean IoU",
         ]
 
     @staticmethod
-    def fill_sizes(recipe: LocalisationRecipe, albums: Albums) -> LocalisationRecipe:
-        """The recipe with the size of the pictures."""
-        return replace(recipe, model=replace(recipe.model, size=recipe.data.size, classes=drawn.DIGITS))
+    def fill_sizes(recipe: LocalisationRecipe, splits: SceneSplits) -> LocalisationRecipe:
+        """Return the recipe with the size of the images."""
+        return replace(recipe, model=replace(recipe.model, size=recipe.data.size, classes=digit_scenes.DIGITS))
 
-    def blind(self) -> float:
-        """The mean overlap of the mean box of other pictures: what is to be beaten."""
-        _, _, boxes = self.albums.train.examples(range(len(self.valid))).parts
-        box = boxes.mean(0).expand(len(self.valid), 4)
-        return iou(box, self.valid.parts[2]).mean().item()
+    def mean_box_iou(self) -> float:
+        """Return the mean overlap of the mean box of other images: the baseline."""
+        _, _, boxes = self.splits.train.examples(range(len(self.valid))).parts
+        mean_box = boxes.mean(0).expand(len(self.valid), 4)
+        return iou(mean_box, self.valid.parts[2]).mean().item()
 
     def step(self, batch: Examples, part: str) -> Step:
-        """The cost of class and box, summed over the pictures."""
-        seen, labels, boxes = batch.to(self.device).parts
-        logits, guesses = self.model(seen)
-        off = _off(self.recipe.objective, guesses, boxes)
-        loss = F.cross_entropy(logits.float(), labels, reduction="sum") + self.recipe.objective.weight * off.sum()
+        """Return the loss of class and box, summed over the images."""
+        shades, labels, boxes = batch.to(self.device).parts
+        logits, guesses = self.model(shades)
+        box_loss = _box_loss(self.recipe.objective, guesses, boxes)
+        loss = F.cross_entropy(logits.float(), labels, reduction="sum") + self.recipe.objective.weight * box_loss.sum()
         return Step(loss=loss, weight=len(batch), counts={"pictures": len(batch)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How often class and box are right in pictures that nothing was learnt from."""
-        seen, labels, boxes = self.valid.parts
-        answers = spread(self._seen, seen.split(CHUNK))
-        logits, guesses = (torch.tensor([row for part in each for row in part]) for each in zip(*answers, strict=True))
-        right, shared = logits.argmax(-1) == labels, iou(guesses, boxes)
-        off = _off(self.recipe.objective, guesses, boxes)
-        loss = F.cross_entropy(logits, labels) + self.recipe.objective.weight * off.mean()
+        """Measure how often class and box are right in validation images."""
+        shades, labels, boxes = self.valid.parts
+        answers = spread(self._predict, shades.split(IMAGES_PER_BATCH))
+        logits, guesses = (
+            torch.tensor([row for chunk in output for row in chunk]) for output in zip(*answers, strict=True)
+        )
+        is_right, overlap = logits.argmax(-1) == labels, iou(guesses, boxes)
+        box_loss = _box_loss(self.recipe.objective, guesses, boxes)
+        loss = F.cross_entropy(logits, labels) + self.recipe.objective.weight * box_loss.mean()
         metrics = {
             "loss": loss.item(),
-            "accuracy": right.float().mean().item(),
-            "iou": shared.mean().item(),
-            "found": (right & (shared >= HALF)).float().mean().item(),
+            "accuracy": is_right.float().mean().item(),
+            "iou": overlap.mean().item(),
+            "found": (is_right & (overlap >= MIN_IOU)).float().mean().item(),
         }
         return Evaluation(metrics, self._samples(logits, guesses))
 
-    def _seen(self, pictures: Tensor) -> list[list[list[float]]]:
-        """Logits and boxes of some pictures, as numbers that processes can exchange."""
-        return [each.float().tolist() for each in self.model(pictures.to(self.device))]
+    def _predict(self, shades: Tensor) -> list[list[list[float]]]:
+        """Return logits and boxes of some images, as numbers that processes can exchange."""
+        return [output.float().tolist() for output in self.model(shades.to(self.device))]
 
     def _samples(self, logits: Tensor, guesses: Tensor) -> list[dict[str, Any]]:
         size, (_, labels, boxes) = self.recipe.data.size, self.valid.parts
         return [
             {
-                "picture": f"held-out picture {number}: {int(labels[number])} in {_pixels(boxes[number], size)}",
-                "answer": f"{int(logits[number].argmax())} in {_pixels(guesses[number], size)}",
+                "picture": f"held-out picture {number}: {int(labels[number])} in {_format_box(boxes[number], size)}",
+                "answer": f"{int(logits[number].argmax())} in {_format_box(guesses[number], size)}",
             }
-            for number in range(min(SHOWN, len(labels)))
+            for number in range(min(SAMPLES, len(labels)))
         ]
 
     def card(self) -> str:
-        """What a stranger should know about the model, in a few lines."""
+        """Return the model card: what a stranger should know, in a few lines."""
         data = self.recipe.data
         source = "four drawn hands" if data.digits is None else "digits in MNIST's format"
         return card(
@@ -155,8 +157,8 @@ class Localisation(Drawing):
 
 
 @dataclass(frozen=True)
-class Place:
-    """A digit in a picture: which, how probably, and its box in pixels."""
+class LocatedDigit:
+    """A digit in an image: which, how probably, and its box in pixels."""
 
     label: int
     probability: float
@@ -166,7 +168,7 @@ class Place:
         return f"{self.label}\t{self.probability:.3f}\t{' '.join(f'{side:g}' for side in self.box)}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         return {"label": self.label, "probability": round(self.probability, 6), "box": list(self.box)}
 
 
@@ -177,7 +179,7 @@ class Locator(DirectAnswers):
     verb: ClassVar[str] = "locate"
     kind: ClassVar[str] = "a model that finds digits"
     input_kind: ClassVar[InputKind] = PICTURE
-    Options: ClassVar[type] = PictureOptions
+    Options: ClassVar[type] = ShadesOptions
     __repr__ = describe_model
 
     def __init__(self, model: ClassAndBox, name: str = "locator", data: Mapping[str, Any] | None = None) -> None:
@@ -185,84 +187,84 @@ class Locator(DirectAnswers):
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Locator:
-        """The locator a checkpoint directory holds."""
+        """Load the locator of a checkpoint directory."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(load_model(checkpoint, device), name, checkpoint.config.get("data"))
 
     @property
     def inputs(self) -> Inputs:
-        """Pictures of the model's size."""
+        """Images of the model's size."""
         size = self.model.config.size
         return Inputs(kind=self.input_kind, parse=self.parse, limits={"height": size, "width": size})
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """The boxes of pictures in memory."""
+        """Return the boxes of images in memory."""
         return {"boxes": Extra(self.boxes, NoOptions, "The box in each picture of shades, as shares of its sides.")}
 
     def parse(self, text: str) -> Path:
-        """An input is the path of a picture."""
+        """Return the path of an image."""
         return Path(text)
 
-    def answer(self, inputs: Sequence[str | Path | np.ndarray], **options: Any) -> list[Place]:
-        """Which digit is where in each picture; options are those of `PictureOptions`."""
+    def answer(self, inputs: Sequence[str | Path | np.ndarray], **options: Any) -> list[LocatedDigit]:
+        """Locate the digit in each image; options are those of `ShadesOptions`."""
         return self.locate(inputs, invert=resolve_options(self, options).invert)
 
     @torch.no_grad()
     def evaluate(self, *files: str | Path, count: int = 1000, name: str | None = None) -> Scores:
-        """Scores on so many freshly drawn pictures."""
-        seen, labels, boxes = fresh_pictures(self, PictureConfig, count, files).parts
-        logits, guesses = self._answers(seen)
-        right, shared = (logits.argmax(-1) == labels).float(), iou(guesses, boxes)
+        """Return scores on `count` newly drawn images."""
+        shades, labels, boxes = draw_test_examples(self, DigitImageConfig, count, files).parts
+        logits, guesses = self._predict(shades)
+        is_right, overlap = (logits.argmax(-1) == labels).float(), iou(guesses, boxes)
         metrics = {
-            "accuracy, %": mean_statistics((100 * right).tolist()),
-            "mean IoU": mean_statistics(shared.tolist()),
-            "right and IoU >= 0.5, %": mean_statistics((100 * right * (shared >= HALF)).tolist()),
+            "accuracy, %": mean_statistics((100 * is_right).tolist()),
+            "mean IoU": mean_statistics(overlap.tolist()),
+            "right and IoU >= 0.5, %": mean_statistics((100 * is_right * (overlap >= MIN_IOU)).tolist()),
         }
         size = self.model.config.size
         examples = [
-            Judged(i + 1, f"picture {i}", f"{int(labels[i])} in {_pixels(boxes[i], size)}",
-                   f"{int(logits[i].argmax())} in {_pixels(guesses[i], size)}", float(right[i] + shared[i]))
+            Judged(i + 1, f"picture {i}", f"{int(labels[i])} in {_format_box(boxes[i], size)}",
+                   f"{int(logits[i].argmax())} in {_format_box(guesses[i], size)}", float(is_right[i] + overlap[i]))
             for i in range(len(labels))
         ]  # fmt: skip
         return Scores(name or self.name, self.task, metrics, examples, unit="picture", counted="class and IoU")
 
-    def boxes(self, shades: Float[Tensor, "picture height width"]) -> Float[Tensor, "picture 4"]:
-        """The box in each picture of shades from 0, black, to 1, as shares of the sides."""
-        return self._answers(shades)[1]
+    def boxes(self, shades: Float[Tensor, "image height width"]) -> Float[Tensor, "image 4"]:
+        """Return the box in each image of shades from 0, black, to 1, as shares of the sides."""
+        return self._predict(shades)[1]
 
     @torch.no_grad()
-    def _answers(self, shades: Float[Tensor, "picture height width"]) -> tuple[Tensor, Tensor]:
-        found = [self.runner(chunk.to(self.runner.device)) for chunk in shades.split(CHUNK)]
-        logits, guesses = (torch.cat(part).float().cpu() for part in zip(*found, strict=True))
+    def _predict(self, shades: Float[Tensor, "image height width"]) -> tuple[Tensor, Tensor]:
+        outputs = [self.runner(chunk.to(self.runner.device)) for chunk in shades.split(IMAGES_PER_BATCH)]
+        logits, guesses = (torch.cat(part).float().cpu() for part in zip(*outputs, strict=True))
         return logits, guesses
 
-    def look(self, given: Any, **options: Any) -> Trace:
-        """There is nothing to look at in a convolution."""
+    def look(self, image: Any, **options: Any) -> Trace:
+        """Raise an error: a convolution has no attention to look at."""
         raise no_attention_error(self)
 
     @torch.no_grad()
-    def locate(self, seen: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Place]:
-        """Which digit is where, in picture files or in arrays of shades from 0, black, to 1."""
-        seen = list_inputs(seen, PICTURE, verb=self.verb)
-        shades = images.stack_pictures(seen, size=self.model.config.size, invert=invert)
+    def locate(self, inputs: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[LocatedDigit]:
+        """Locate the digit in image files or in arrays of shades from 0, black, to 1."""
+        inputs = list_inputs(inputs, PICTURE, verb=self.verb)
+        shades = images.stack_pictures(inputs, size=self.model.config.size, invert=invert)
         logits, boxes = self.runner(torch.from_numpy(shades).to(self.runner.device))
-        side = self.model.config.size
-        found = zip(logits.float().softmax(-1).max(-1).values, logits.argmax(-1), boxes * side, strict=True)
-        return [Place(int(label), float(sure), _rounded(box)) for sure, label, box in found]
+        size = self.model.config.size
+        answers = zip(logits.float().softmax(-1).max(-1).values, logits.argmax(-1), boxes * size, strict=True)
+        return [LocatedDigit(int(label), float(probability), _round_box(box)) for probability, label, box in answers]
 
 
-def _off(objective: BoxConfig, guesses: Float[Tensor, "batch 4"], boxes: Float[Tensor, "batch 4"]) -> Tensor:
-    """How wrong each box is."""
+def _box_loss(objective: BoxConfig, guesses: Float[Tensor, "batch 4"], boxes: Float[Tensor, "batch 4"]) -> Tensor:
+    """Return the loss of each box."""
     if objective.loss == "giou":
         return giou_loss(guesses, boxes)
-    return F.smooth_l1_loss(guesses, boxes, reduction="none", beta=SMOOTH).sum(-1)
+    return F.smooth_l1_loss(guesses, boxes, reduction="none", beta=SMOOTH_L1_BETA).sum(-1)
 
 
-def _rounded(box: Tensor) -> tuple[float, float, float, float]:
-    left, top, right, bottom = (round(each, 1) for each in box.tolist())
-    return left, top, right, bottom
+def _round_box(box: Tensor) -> tuple[float, float, float, float]:
+    x_min, y_min, x_max, y_max = (round(coordinate, 1) for coordinate in box.tolist())
+    return x_min, y_min, x_max, y_max
 
 
-def _pixels(box: Tensor, size: int) -> str:
-    return " ".join(f"{each:.0f}" for each in (box * size).tolist())
+def _format_box(box: Tensor, size: int) -> str:
+    return " ".join(f"{coordinate:.0f}" for coordinate in (box * size).tolist())

@@ -15,30 +15,30 @@ SENTENCE = "labelled pictures: training a classifier"
 
 
 def recognise(inputs: Given) -> Claim | None:
-    """Folders and files that somebody calls pictures, arrays, and tables with a column of paths and one of labels."""
+    """Claim files that are declared to be pictures, arrays of pictures, and tables with columns of paths and labels."""
     if inputs.to is not None:
         return None
     if not inputs.is_declared and not all(
-        _arrays(name) or (not is_folder(name) and _table(name)) for name in inputs.files
+        _holds_image_arrays(name) or (not is_folder(name) and _lists_labelled_images(name)) for name in inputs.files
     ):
         return None
     train, valid = ([{"path": name} for name in names] for names in (inputs.files, inputs.valid))
     return Claim(data_section(train, valid), SENTENCE, SURE if inputs.is_declared else NAMED)
 
 
-def _arrays(name: str) -> bool:
-    """Whether a file is named like one with pictures in it."""
+def _holds_image_arrays(name: str) -> bool:
+    """True if a file is named like one of image arrays: npz or MNIST's idx."""
     return (Path(name).suffix.lower() == ".npz" and "edges" not in arrays_in(name)) or "idx3-ubyte" in Path(name).name
 
 
-def _table(name: str) -> bool:
-    """Whether a file names picture files and says what they show."""
-    look = Glimpse.at(name)
-    if look.is_json:
-        first: dict[str, Any] = dict(look.records[0]) if look.records else {}
+def _lists_labelled_images(name: str) -> bool:
+    """True if a table names image files and their labels."""
+    glimpse = Glimpse.at(name)
+    if glimpse.is_json:
+        first_record: dict[str, Any] = dict(glimpse.records[0]) if glimpse.records else {}
     else:
-        cells = look.rows[1] if look.heading and len(look.rows) > 1 else []
-        first = dict(zip(look.heading or [], cells, strict=False))
-    paths = [cell for column, cell in first.items() if column.lower() in PICTURE_FILES]
-    named = any(column.lower() in LABELS for column in first)
-    return named and any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in paths)
+        cells = glimpse.rows[1] if glimpse.heading and len(glimpse.rows) > 1 else []
+        first_record = dict(zip(glimpse.heading or [], cells, strict=False))
+    paths = [cell for column, cell in first_record.items() if column.lower() in PICTURE_FILES]
+    has_labels = any(column.lower() in LABELS for column in first_record)
+    return has_labels and any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in paths)

@@ -1,4 +1,4 @@
-"""A picture classifier's scores, as every task tells them."""
+"""An image classifier's scores, in the form that all tasks share."""
 
 from __future__ import annotations
 
@@ -11,47 +11,57 @@ from regard.metrics.scores import Scores
 from regard.metrics.significance import mean_statistics
 from regard.tasks.supervised.calibration import describe_calibration, measure_calibration
 from regard.tasks.supervised.evaluation import ClassifierResults, score_classifier
-from regard.tasks.vision.preparing import Side
+from regard.tasks.vision.labelled_images import LabelledImages
 
-TOP = 5
-MANY = 20  # classes from which on it counts whether a label is among the likeliest
+TOP_CLASSES = 5
+MIN_CLASSES_FOR_TOP = 20  # classes from which on it counts whether a label is among the likeliest
 
 
 @dataclass(frozen=True)
-class Measured(ClassifierResults):
-    """Logits of all pictures of a side, compared with their labels."""
+class ImageClassifierResults(ClassifierResults):
+    """Logits of all images, compared with their labels."""
 
     @property
-    def among(self) -> np.ndarray:
-        """Whether each label is among the five likeliest."""
-        own = self.logits[np.arange(len(self.truth)), self.truth]
-        return (self.logits > own[:, None]).sum(1) < TOP
+    def in_top(self) -> np.ndarray:
+        """True where a label is among the five likeliest."""
+        true_logits = self.logits[np.arange(len(self.truth)), self.truth]
+        return (self.logits > true_logits[:, None]).sum(1) < TOP_CLASSES
 
     @property
     def metrics(self) -> dict[str, float]:
-        """By name, as they are logged."""
-        top = {"top5": float(self.among.mean())} if len(self.labels.names) >= MANY else {}
+        """Metrics by name, as they are logged."""
+        top = {"top5": float(self.in_top.mean())} if len(self.labels.names) >= MIN_CLASSES_FOR_TOP else {}
         return {**super().metrics, **top}
 
 
-def measured(side: Side, classes: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]) -> Measured:
-    """Logits, chunk after chunk, as they are told by one process or several."""
-    return Measured.compare(np.array([line for part in parts for line in part]), side.labels, classes)
+def evaluate_logits(
+    images: LabelledImages, classes: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]
+) -> ImageClassifierResults:
+    """Compare logits, chunk after chunk as one process or several computed them, with the labels."""
+    logits = np.array([image_logits for part in parts for image_logits in part])
+    return ImageClassifierResults.compare(logits, images.labels, classes)
 
 
-def scores(
-    name: str, task: str, side: Side, found: Measured, temperature: float, *, notes: Sequence[str] = ()
+def classification_scores(
+    name: str,
+    task: str,
+    images: LabelledImages,
+    results: ImageClassifierResults,
+    temperature: float,
+    *,
+    notes: Sequence[str] = (),
 ) -> Scores:
-    """Accuracy by picture, every label by itself, what is taken for what, and what probabilities are worth."""
-    places = [side.place(number) for number in range(len(side))]
-    scored = score_classifier(name, task, found, places, unit="picture", temperature=temperature)
-    top = {"top-5 accuracy, %": mean_statistics(100.0 * found.among)} if len(found.labels.names) >= MANY else {}
-    calibration = measure_calibration(found.logits, found.truth, temperature)
-    confusion = found.labels.confusion.tolist()
+    """Return accuracy by image, scores of every label, the confusion matrix and the calibration."""
+    places = [images.place(number) for number in range(len(images))]
+    scored = score_classifier(name, task, results, places, unit="picture", temperature=temperature)
+    many = len(results.labels.names) >= MIN_CLASSES_FOR_TOP
+    top = {"top-5 accuracy, %": mean_statistics(100.0 * results.in_top)} if many else {}
+    calibration = measure_calibration(results.logits, results.truth, temperature)
+    confusion = results.labels.confusion.tolist()
     return replace(
         scored,
         statistics={**scored.statistics, **top},
         measures={**scored.measures, **describe_calibration(calibration)},
-        notes=[*side.album.summary, *notes],
+        notes=[*images.album.summary, *notes],
         details={**scored.details, "confusion": confusion, "calibration": calibration},
     )

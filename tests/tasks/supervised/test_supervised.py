@@ -21,7 +21,7 @@ from regard.tasks.supervised.calibration import (
 )
 from regard.tasks.supervised.evaluation import ClassifierResults, score_classifier
 from regard.tasks.supervised.prediction import Prediction
-from regard.tasks.vision.classifier import PicturePrediction
+from regard.tasks.vision.classifier import ImagePrediction
 
 CLASSES, CHANCES = ["a", "b", "c"], [0.25, 0.1234567, 0.6265433]
 RANKED = {"label": "c", "probability": 0.626543, "all": {"c": 0.626543, "a": 0.25, "b": 0.123457}}
@@ -32,7 +32,7 @@ RANKED = {"label": "c", "probability": 0.626543, "all": {"c": 0.626543, "a": 0.2
     [
         (TextPrediction.rank(CLASSES, CHANCES, text="x"), "c\t0.627", {"text": "x"}),
         (TextPrediction.rank(CLASSES, CHANCES, text=("x", "y")), "c\t0.627", {"texts": ["x", "y"]}),
-        (PicturePrediction.rank(CLASSES, CHANCES, picture="x.png"), "c\t0.627", {"picture": "x.png"}),
+        (ImagePrediction.rank(CLASSES, CHANCES, picture="x.png"), "c\t0.627", {"picture": "x.png"}),
         (NodePrediction.rank(CLASSES, CHANCES, node="n1"), "c\t0.627", {"node": "n1"}),
         (SamplePrediction.rank(CLASSES, CHANCES, sample="s1"), "s1\tc\t0.6265", {}),
         (Prediction.rank(CLASSES, CHANCES), "c\t0.627", {}),

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from regard import models, recipe
-from regard.tasks.vision.classification import PictureClassification
+from regard.tasks.vision.classification import ImageClassification
 
 
-def learner(settings: dict[str, Any]) -> PictureClassification:
+def learner(settings: dict[str, Any]) -> ImageClassification:
     """What these settings train, always from the same weights."""
     task, found = recipe.resolve(settings)
     data = task.prepare(found, None)

@@ -13,7 +13,7 @@ from regard.attention.hard import score_function
 from regard.attention.plane import interpolate_positions
 from regard.data import cache as caches
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.vision.captions.preparing import Lines
+from regard.tasks.vision.captions.dataset import TokenizedCaptions
 from regard.tasks.vision.captions.task import Captions
 from tests.tasks.vision.captioning import BRIEF, EYE, prepared, settings
 
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 def test_an_epoch_shows_every_caption_once_and_rows_are_alike_in_length():
     chance = np.random.default_rng(0)
     tokens = [[1] * length for length in chance.integers(2, 30, 16 * 8 * 4)]
-    lines = Lines(tokens, np.arange(len(tokens)), [8, 16, 32])
-    rows = [lines.row(number, batch=8, seed=3) for number in range(64)]
+    lines = TokenizedCaptions(tokens, np.arange(len(tokens)), [8, 16, 32])
+    rows = [lines.training_row(number, batch=8, seed=3) for number in range(64)]
     assert sorted(np.concatenate(rows).tolist()) == list(range(len(tokens)))
     spread = np.mean([np.ptp(lines.lengths[row]) for row in rows])
     assert spread < 0.25 * np.ptp(lines.lengths)
-    assert np.array_equal(rows[5], lines.row(5, batch=8, seed=3))
-    assert not np.array_equal(rows[5], lines.row(5, batch=8, seed=4))
-    assert not np.array_equal(rows[5], lines.row(69, batch=8, seed=3)), "another epoch, another order"
+    assert np.array_equal(rows[5], lines.training_row(5, batch=8, seed=3))
+    assert not np.array_equal(rows[5], lines.training_row(5, batch=8, seed=4))
+    assert not np.array_equal(rows[5], lines.training_row(69, batch=8, seed=3)), "another epoch, another order"
 
 
 @pytest.mark.parametrize("attention", ["none", "soft", "hard"])
@@ -58,7 +58,7 @@ def test_the_loss_is_the_likelihood_alone_and_the_rest_has_only_a_gradient(photo
     if attention == "none":
         return
     torch.manual_seed(1)
-    costs, looks = learner._costs(batch, "train")
+    costs, looks = learner._token_losses(batch, "train")
     real = batch.labels != IGNORE
     if attention == "soft":
         more = 2.0 * (1 - (looks.weights * real[..., None]).sum(1)).pow(2).sum()
@@ -86,25 +86,25 @@ def test_regions_of_a_frozen_encoder_are_computed_once_and_are_those_it_would_co
     seen, looked = [], learner.model.encoder.regions
     monkeypatch.setattr(learner.model.encoder, "regions", lambda pixels: (seen.append(len(pixels)), looked(pixels))[1])
     batch = learner.batch(0)
-    assert batch.seen.dtype == torch.float16
+    assert batch.inputs.dtype == torch.float16
     assert sum(seen) == len(learner.prepared.train)
-    pixels = torch.from_numpy(learner.prepared.train.pixels(batch.pictures.numpy()))
-    assert torch.allclose(batch.seen.float(), looked(learner.augment.plain(pixels)), atol=2e-3, rtol=1e-3)
+    pixels = torch.from_numpy(learner.prepared.train.pixels(batch.image_numbers.numpy()))
+    assert torch.allclose(batch.inputs.float(), looked(learner.augment.plain(pixels)), atol=2e-3, rtol=1e-3)
     learner.batch(1)
     again = _started(frozen, parent)
     monkeypatch.setattr(again.model.encoder, "regions", lambda pixels: pytest.fail("computed again"))
-    assert torch.equal(again.batch(0).seen, batch.seen)
+    assert torch.equal(again.batch(0).inputs, batch.inputs)
     kept = [path.name for path in caches.cache_folder().iterdir() if path.name.startswith("regions-")]
     assert len(kept) == 1
     varied = _started({**frozen, "augment": {"shift": 0.25}}, parent)
-    assert varied.batch(0).seen.dtype == torch.uint8, "varied pictures are read every time"
+    assert varied.batch(0).inputs.dtype == torch.uint8, "varied pictures are read every time"
 
 
 def test_a_run_says_how_far_it_is_while_pictures_are_read_and_encoded(photos, tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("regard.data.progress.LINE_SECONDS", 0.0)
     monkeypatch.setattr("regard.data.pictures.album.PIECE", 5)
-    monkeypatch.setattr("regard.tasks.vision.captions.regions.CHUNK", 4)
+    monkeypatch.setattr("regard.tasks.vision.captions.cached_regions.IMAGES_PER_BATCH", 4)
     asked = settings(photos, model={"tuned": False})
     recipe.train(asked, out=tmp_path / "run", quiet=True)
     said = (tmp_path / "run" / "train.log").read_text(encoding="utf-8")
@@ -127,17 +127,19 @@ def test_regions_of_mirrored_pictures_are_kept_beside_the_others(photos, monkeyp
     assert flipped.any()
     assert not flipped.all()
     for batch in batches:
-        pixels = torch.from_numpy(learner.prepared.train.pixels(batch.pictures.numpy()))
-        varied = learner.augment(pixels, batch.pictures, batch.places).pixels  # what would be read every time
+        pixels = torch.from_numpy(learner.prepared.train.pixels(batch.image_numbers.numpy()))
+        varied = learner.augment(pixels, batch.image_numbers, batch.places).pixels  # what would be read every time
         assert torch.equal(
             (varied != learner.augment.plain(pixels)).flatten(1).any(1), learner.augment.draw_flips(batch.places)
         )
-        assert torch.allclose(batch.seen.float(), looked(varied), atol=2e-3, rtol=1e-3)
-        on_device = learner.kept["train"].of(learner._shown("train", batch.pictures, batch.places))
-        assert torch.equal(on_device, batch.seen)
+        assert torch.allclose(batch.inputs.float(), looked(varied), atol=2e-3, rtol=1e-3)
+        on_device = learner.cached_regions["train"].select(
+            learner._region_numbers("train", batch.image_numbers, batch.places)
+        )
+        assert torch.equal(on_device, batch.inputs)
     held = learner._batch("valid", np.arange(3))
-    plain = torch.from_numpy(learner.prepared.valid.pixels(held.pictures.numpy()))
-    assert torch.allclose(held.seen.float(), looked(learner.augment.plain(plain)), atol=2e-3, rtol=1e-3)
+    plain = torch.from_numpy(learner.prepared.valid.pixels(held.image_numbers.numpy()))
+    assert torch.allclose(held.inputs.float(), looked(learner.augment.plain(plain)), atol=2e-3, rtol=1e-3)
 
 
 def _started(asked, parent):
@@ -231,9 +233,9 @@ def test_hidden_layers_of_a_whole_vgg_begin_a_caption_and_are_taken_over(photos,
     for name in ("hidden.0.weight", "hidden.1.bias", "stages.0.0.weight"):
         assert torch.equal(after[f"encoder.{name}"], before[name])
     learner = _started(asked, whole)
-    assert learner.batch(0).seen.shape[1:] == (1, 10)
+    assert learner.batch(0).inputs.shape[1:] == (1, 10)
     mean = _started({**asked, "model": {**asked["model"], "begins": "mean"}}, whole)
-    assert mean.batch(0).seen.shape[1:] == (16, 6), "kept apart from the others"
+    assert mean.batch(0).inputs.shape[1:] == (16, 6), "kept apart from the others"
     assert regard.load(tmp_path / "run", device="cpu").caption(photos / "red" / "00.png")
     with pytest.raises(ValueError, match=r"model.begins=hidden needs an encoder with hidden layers .* a VGG of 2"):
         recipe.train(asked, out=tmp_path / "none", start=bare, quiet=True)

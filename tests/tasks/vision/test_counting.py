@@ -8,8 +8,8 @@ import regard
 from regard import recipe
 from regard.data import images
 from regard.models.detector import CounterConfig, CountPerFrame
-from regard.tasks.vision.counting import Counting, CountingRecipe, summed
-from regard.tasks.vision.drawn import FramesConfig
+from regard.tasks.vision.counting import Counting, CountingRecipe, sum_losses
+from regard.tasks.vision.digit_scenes import DigitFramesConfig
 from regard.training.task import Task
 from tests.tasks.small import by_heart, halves_add_up
 
@@ -27,7 +27,7 @@ SETTINGS = {
 def made(batch: int = 6, **model) -> Counting:
     torch.manual_seed(0)
     shape = CounterConfig(size=16, most=2, channels=(8, 8), width=24, **model)
-    found = CountingRecipe(data=FramesConfig(**{**DATA, "batch": batch}), model=shape)
+    found = CountingRecipe(data=DigitFramesConfig(**{**DATA, "batch": batch}), model=shape)
     return Counting(found, Counting.prepare(found), CountPerFrame(shape))
 
 
@@ -47,11 +47,11 @@ def test_the_gradient_of_the_summed_loss_is_the_sum_of_the_frames_gradients(cell
     task = made(cell=cell)
     frames, counts, _ = task.batch(0).parts
     parameters = list(task.model.parameters())
-    whole = torch.autograd.grad(summed(task.model(frames)[0], counts), parameters)
+    whole = torch.autograd.grad(sum_losses(task.model(frames)[0], counts), parameters)
     added = [torch.zeros_like(each) for each in parameters]
     for place in range(5):
         logits, _ = task.model(frames)
-        alone = torch.autograd.grad(summed(logits[:, place : place + 1], counts[:, place : place + 1]), parameters)
+        alone = torch.autograd.grad(sum_losses(logits[:, place : place + 1], counts[:, place : place + 1]), parameters)
         added = [one + other for one, other in zip(added, alone, strict=True)]
     for one, other in zip(whole, added, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
@@ -101,7 +101,7 @@ def test_a_trained_model_counts_in_files(tmp_path):
     outcome = recipe.train(recipe.settings(SETTINGS), out=tmp_path / "run", quiet=True)
     assert "regard count" in outcome.summary
     assert "5 frames" in (outcome.best / "README.md").read_text()
-    frames = made().albums.valid[0].pictures
+    frames = made().splits.valid[0].images
     for number, frame in enumerate(frames):
         images.write(tmp_path / f"{number}.png", frame)
     counter = regard.load(tmp_path / "run", device="cpu")

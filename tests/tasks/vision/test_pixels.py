@@ -12,13 +12,13 @@ from PIL import Image
 import regard
 from regard import checkpoint, recipe
 from regard.cli import run
-from regard.tasks.vision.pixels import controls, gallery, preparing
-from regard.tasks.vision.pixels.task import laid_out, nats
-from regard.tasks.vision.pixels.tokens import Alphabet, fitted, nearest
+from regard.tasks.vision.pixels import baselines, dataset, image_grid
+from regard.tasks.vision.pixels.task import image_layout, nats_per_image
+from regard.tasks.vision.pixels.tokenizer import PixelTokenizer, fit_palette, nearest_colours
 
 pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
 
-GREY, COLOUR = Alphabet(4, 1), Alphabet(3, 3)
+GREY, COLOUR = PixelTokenizer(4, 1), PixelTokenizer(3, 3)
 BRIEF = {"steps": 2, "device": "cpu", "tensorboard": False, "threads": 1}
 SMALL = {"width": 8, "heads": 2, "hidden": 16, "depth": 1}
 
@@ -32,23 +32,23 @@ def _chance(seed: int) -> torch.Generator:
 
 
 def test_a_picture_comes_back_from_its_tokens_row_by_row_and_red_green_blue():
-    for alphabet in (GREY, COLOUR):
-        pixels = drawn(2, alphabet.size, alphabet.channels)
-        tokens = alphabet.tokens(pixels)
-        assert tokens.shape == (2, alphabet.places)
-        assert torch.equal(alphabet.pixels(tokens), pixels)
+    for tokenizer in (GREY, COLOUR):
+        pixels = drawn(2, tokenizer.size, tokenizer.channels)
+        tokens = tokenizer.encode(pixels)
+        assert tokens.shape == (2, tokenizer.length)
+        assert torch.equal(tokenizer.decode(tokens), pixels)
     assert tokens[1, 3 * 3 * 2 + 3 * 1 + 2] == pixels[1, 2, 2, 1], "row 2, column 1, blue"
-    assert GREY.shifted(torch.arange(16)[None]).tolist() == [[256, *range(15)]]
+    assert GREY.shift_right(torch.arange(16)[None]).tolist() == [[256, *range(15)]]
 
 
 def test_the_nearest_colour_is_that_of_float64_and_a_palette_loses_what_lies_between():
     pixels, palette = drawn(2, 5, 3), drawn(1, 4, 3, 1).flatten(2)[0].T
-    alphabet = Alphabet(5, 3, palette)
+    tokenizer = PixelTokenizer(5, 3, palette)
     apart = pixels.permute(0, 2, 3, 1).flatten(1, 2).numpy()[:, :, None].astype(float) - palette.numpy()
-    assert torch.equal(alphabet.tokens(pixels), torch.from_numpy((apart**2).sum(-1).argmin(-1)))
-    assert (alphabet.places, alphabet.vocab, alphabet.unit.key) == (25, 17, "bits_per_colour")
-    again = alphabet.pixels(alphabet.tokens(pixels))
-    assert torch.equal(alphabet.tokens(again), alphabet.tokens(pixels))
+    assert torch.equal(tokenizer.encode(pixels), torch.from_numpy((apart**2).sum(-1).argmin(-1)))
+    assert (tokenizer.length, tokenizer.vocab, tokenizer.unit.key) == (25, 17, "bits_per_colour")
+    again = tokenizer.decode(tokenizer.encode(pixels))
+    assert torch.equal(tokenizer.encode(again), tokenizer.encode(pixels))
 
 
 def test_k_means_finds_heaps_of_colours_and_leaves_no_colour_idle():
@@ -56,34 +56,36 @@ def test_k_means_finds_heaps_of_colours_and_leaves_no_colour_idle():
     noise = torch.randint(-6, 7, (4, 200, 3), generator=_chance(0))
     points = (middles[:, None] + noise).flatten(0, 1).to(torch.uint8)
     for seed in range(4):
-        palette = fitted(points, 4, seed=seed)
-        own = nearest(points, palette)
+        palette = fit_palette(points, 4, seed=seed)
+        own = nearest_colours(points, palette)
         assert len(own.unique()) == 4
         means = torch.stack([points[own == number].double().mean(0) for number in range(4)])
         assert (palette.double() - means).abs().max() <= 1, "each is the mean of its own, rounded"
-    assert torch.equal(fitted(points, 4), fitted(points, 4))
+    assert torch.equal(fit_palette(points, 4), fit_palette(points, 4))
     with pytest.raises(ValueError, match=r"1 different colours: set data\.colours to no more, or null"):
-        fitted(points[:1], 2)
+        fit_palette(points[:1], 2)
 
 
 def test_tables_are_counted_as_one_would_by_hand():
-    alphabet = Alphabet(2, 1, torch.tensor([[0], [255]], dtype=torch.uint8))
+    tokenizer = PixelTokenizer(2, 1, torch.tensor([[0], [255]], dtype=torch.uint8))
     pictures = torch.tensor([[0, 1, 1, 0], [0, 1, 0, 0], [1, 1, 0, 0]])
-    tables = controls.counted(alphabet, iter([pictures[:2], pictures[2:]]))
-    assert torch.allclose(tables[controls.PLACES].exp()[0], torch.tensor([2.5, 1.5], dtype=torch.float64) / 4)
-    assert torch.allclose(tables[controls.LEFT].exp()[0], torch.tensor([2.5, 2.5], dtype=torch.float64) / 5)
-    assert torch.allclose(tables[controls.LEFT].exp()[2], torch.tensor([4.5, 2.5], dtype=torch.float64) / 7)
-    found = controls.bits(alphabet, tables, torch.tensor([[0, 1, 0, 0]]))
+    tables = baselines.count_tables(tokenizer, iter([pictures[:2], pictures[2:]]))
+    assert torch.allclose(tables[baselines.HISTOGRAM].exp()[0], torch.tensor([2.5, 1.5], dtype=torch.float64) / 4)
+    assert torch.allclose(tables[baselines.LEFT_NEIGHBOUR].exp()[0], torch.tensor([2.5, 2.5], dtype=torch.float64) / 5)
+    assert torch.allclose(tables[baselines.LEFT_NEIGHBOUR].exp()[2], torch.tensor([4.5, 2.5], dtype=torch.float64) / 7)
+    found = baselines.bits_per_image(tokenizer, tables, torch.tensor([[0, 1, 0, 0]]))
     by_hand = -sum(math.log2(p) for p in (2.5 / 4, 3.5 / 4, 2.5 / 4, 3.5 / 4))
-    assert math.isclose(float(found[controls.PLACES]), by_hand)
+    assert math.isclose(float(found[baselines.HISTOGRAM]), by_hand)
     by_hand = -sum(math.log2(p) for p in (4.5 / 7, 2.5 / 5, 4.5 / 7, 2.5 / 5))
-    assert math.isclose(float(found[controls.LEFT]), by_hand)
+    assert math.isclose(float(found[baselines.LEFT_NEIGHBOUR]), by_hand)
 
 
 def test_a_left_neighbour_is_of_the_same_channel():
     pixels = drawn(3, 3, 3)
-    tokens = COLOUR.tokens(pixels)
-    rows = controls._rows(COLOUR, tokens)[controls.LEFT].view(3, 3, 3, 3)  # picture, row, column, channel
+    tokens = COLOUR.encode(pixels)
+    rows = baselines._table_rows(COLOUR, tokens)[baselines.LEFT_NEIGHBOUR].view(
+        3, 3, 3, 3
+    )  # picture, row, column, channel
     left = pixels.permute(0, 2, 3, 1)[:, :, :-1].long()
     assert torch.equal(rows[:, :, 1:] - torch.arange(3) * 257, left)
     assert torch.equal(rows[:, :, 0] - torch.arange(3) * 257, torch.full((3, 3, 3), 256))
@@ -137,15 +139,15 @@ def test_bits_are_those_of_the_model_and_the_first_row_is_kept(trained):
     for name, kind in (("gpt", "grey"), ("axial", "colour")):
         painter = regard.load(trained[name], device="cpu")
         picture = trained[kind] / "3.png"
-        tokens = painter.opened(picture)
+        tokens = painter.encode_image(picture)
         found = painter.draw(picture, keep=1, samples=3, seed=5)
-        assert [one.kept for one in found] == [1, 1, 1]
+        assert [one.kept_rows for one in found] == [1, 1, 1]
         for one in found:
-            again = painter.opened(one.pixels)
-            places = painter.alphabet.size * painter.alphabet.depth
+            again = painter.encode_image(one.pixels)
+            places = painter.tokenizer.size * painter.tokenizer.tokens_per_pixel
             assert torch.equal(again[:, :places], tokens[:, :places])
             with torch.no_grad():
-                rest = nats(painter.model, painter.alphabet, again) - _begun(painter, again, places)
+                rest = nats_per_image(painter.model, painter.tokenizer, again) - _begun(painter, again, places)
             # the token that begins a picture is never drawn, but has its share of the probability
             assert math.isclose(-one.score, float(rest), rel_tol=1e-4)
         assert [one.plain() for one in painter.draw(picture, keep=1, samples=3, seed=5)] == [
@@ -155,19 +157,19 @@ def test_bits_are_those_of_the_model_and_the_first_row_is_kept(trained):
 
 def _begun(painter, tokens: torch.Tensor, places: int) -> torch.Tensor:
     """How improbable the first tokens of pictures are."""
-    alphabet = painter.alphabet
-    layout = laid_out(*tokens.shape)
-    scores = painter.model.logits(painter.model(alphabet.shifted(tokens).flatten(), layout=layout)).log_softmax(-1)
+    tokenizer = painter.tokenizer
+    layout = image_layout(*tokens.shape)
+    scores = painter.model.logits(painter.model(tokenizer.shift_right(tokens).flatten(), layout=layout)).log_softmax(-1)
     return -scores.gather(1, tokens.flatten()[:, None]).view_as(tokens)[:, :places].sum(1)
 
 
 def test_scores_stand_beside_tables_of_the_training_pictures(trained):
     painter = regard.load(trained["gpt"], device="cpu")
     scores = painter.evaluate(trained["grey"], train=str(trained["grey"]), most=5)
-    assert list(scores.metrics) == ["bits per dimension", controls.PLACES, controls.LEFT]
-    tokens = next(preparing.as_tokens(preparing.read([_file(trained["grey"])], GREY, None, part="test"), GREY))[:5]
+    assert list(scores.metrics) == ["bits per dimension", baselines.HISTOGRAM, baselines.LEFT_NEIGHBOUR]
+    tokens = next(dataset.tokenize_images(dataset.read([_file(trained["grey"])], GREY, None, part="test"), GREY))[:5]
     with torch.no_grad():
-        expected = float(nats(painter.model, GREY, tokens).mean()) / 16 / math.log(2)
+        expected = float(nats_per_image(painter.model, GREY, tokens).mean()) / 16 / math.log(2)
     assert math.isclose(scores.metrics["bits per dimension"], expected, rel_tol=1e-6)
     assert len(scores) == 5
     [note] = painter.evaluate(trained["grey"]).notes
@@ -187,12 +189,12 @@ def test_a_command_completes_a_picture_and_draws_others(trained, tmp_path, capsy
     picture = str(trained["grey"] / "3.png")
     assert run(["generate", str(trained["gpt"]), picture, "--keep", "upper", "--samples", "4", "-o", str(out)]) == 0
     with Image.open(out) as grid:
-        assert grid.size == (6 * (112 + gallery.GAP) + gallery.GAP, 112 + 2 * gallery.GAP)
+        assert grid.size == (6 * (112 + image_grid.GAP) + image_grid.GAP, 112 + 2 * image_grid.GAP)
         pixels = np.asarray(grid)
     cells = [pixels[6:118:28, 6 + n * 118 : 118 + n * 118 : 28] for n in range(6)]
     whole = np.asarray(Image.open(picture))
     assert (cells[0] == whole).all()
-    assert (cells[1][2:] == gallery.VEIL).all()
+    assert (cells[1][2:] == image_grid.GREYED).all()
     assert all((cell[:2] == whole[:2]).all() for cell in cells)
     assert len({cell.tobytes() for cell in cells[2:]}) == 4
     assert run(["generate", str(trained["axial"]), "--samples", "2", "--json"]) == 0

@@ -32,8 +32,8 @@ from regard.data.source_file import SourceFile
 NAME = "name"  # the column with the paths of pictures, as their file has them
 CAPTION = "captions"  # the column of a shelf with all that was written about a picture
 COLUMNS = ("caption", "captions", "text", "sentence", "sentences", "raw", "comment")  # how it is usually called
-TOKEN = re.compile(r"(\S[^\t]*\.\w+)#\d+\t(.*)")  # Flickr8k: name.jpg#0, a tab, the caption
-SHOWN = 3
+TOKEN_LINE = re.compile(r"(\S[^\t]*\.\w+)#\d+\t(.*)")  # Flickr8k: name.jpg#0, a tab, the caption
+FILES_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,24 +53,24 @@ class CaptionFile(SourceFile):
 
 
 def shelve(file: CaptionFile) -> Shelf:
-    """The pictures of a file, each with all its captions; rows that name none, or say nothing, are refused."""
+    """Return the images of a file, each with all its captions; rows without an image or a caption are refused."""
     if find_path(file.path).is_dir():
         raise ValueError(f"{file.path} is a folder: name the CSV or JSON-lines file with the captions of its pictures")
     base = find_path(file.folder) if file.folder else find_path(file.path).parent
-    wanted = None if file.only is None else _names(file.only)
+    chosen_names = None if file.only is None else _read_names(file.only)
     paths, places, captions = dict[str, Path](), list[str](), dict[str, list[str]]()
-    refused, bad = list[tuple[str, str]](), set[str]()
-    for place, path, said in _said(file, refused):
+    refused, refused_names = list[tuple[str, str]](), set[str]()
+    for place, path, captions_of_row in _read_captions(file, refused):
         name = str(path).strip()
-        if wanted is not None and name not in wanted:
+        if chosen_names is not None and name not in chosen_names:
             continue
-        if name in bad:
+        if name in refused_names:
             continue
-        if name not in paths and (fault := path_fault(base, path)):  # asked once of a picture, not for every caption
+        if name not in paths and (fault := path_fault(base, path)):  # once for each image
             refused.append((place, fault))
-            bad |= {name} if name else set()
+            refused_names |= {name} if name else set()
             continue
-        texts = [" ".join(text.split()) for text in said if isinstance(text, str) and text.strip()]
+        texts = [" ".join(text.split()) for text in captions_of_row if isinstance(text, str) and text.strip()]
         if not texts:
             refused.append((place, "no caption: write one, or leave the row out"))
             continue
@@ -79,30 +79,32 @@ def shelve(file: CaptionFile) -> Shelf:
             places.append(place)
             captions[name] = []
         captions[name] += texts
-    for name, place in (wanted or {}).items():
+    for name, place in (chosen_names or {}).items():
         if name not in captions:
             refused.append((place, f"no caption in {file.path}: write one, or leave the name out"))
     if not paths and not refused:
         raise ValueError(f"{file.path} has no captions: give the path of a picture and a caption in each row")
     refuse_if_all_missing(file.path, list(paths.values()))
-    notes = () if wanted is not None else _silent(set(paths.values()), {base / name for name in bad}, file)
+    notes: tuple[str, ...] = ()
+    if chosen_names is None:
+        notes = _note_uncaptioned(set(paths.values()), {base / name for name in refused_names}, file)
     columns: dict[str, list[Any]] = {CAPTION: list(captions.values()), NAME: list(paths)}
     return Shelf(file.path, list(paths.values()), places, columns, refused, notes)
 
 
-def is_tokens(line: str) -> bool:
-    """Whether a line is one of Flickr8k's token file."""
-    found = TOKEN.fullmatch(line)
-    return found is not None and found[1].lower().endswith(SUFFIXES)
+def is_token_line(line: str) -> bool:
+    """True if a line is one of Flickr8k's token file."""
+    match = TOKEN_LINE.fullmatch(line)
+    return match is not None and match[1].lower().endswith(SUFFIXES)
 
 
-def _said(file: CaptionFile, refused: list[tuple[str, str]]) -> Iterator[tuple[str, Any, list[Any]]]:
-    """(place, path, captions) of every row."""
+def _read_captions(file: CaptionFile, refused: list[tuple[str, str]]) -> Iterator[tuple[str, Any, list[Any]]]:
+    """Yield (place, path, captions) of every row."""
     texts = _lines(file.path)
-    if (first := next(texts, None)) is not None and is_tokens(first[1]):
-        for place, line in (first, *texts):
-            if found := TOKEN.fullmatch(line):
-                yield place, found[1], [found[2]]
+    if (first_line := next(texts, None)) is not None and is_token_line(first_line[1]):
+        for place, line in (first_line, *texts):
+            if match := TOKEN_LINE.fullmatch(line):
+                yield place, match[1], [match[2]]
             elif line.strip():
                 refused.append((place, "no NAME.jpg#0, tab and caption: correct the line"))
         return
@@ -110,23 +112,23 @@ def _said(file: CaptionFile, refused: list[tuple[str, str]]) -> Iterator[tuple[s
     for place, row in table_rows(file.path, refused):
         if columns is None:
             columns = path_column(file.path, row, file.picture, PICTURE_FILES), _caption_column(file, row)
-        said = value_at(row, columns[1])
-        yield place, value_at(row, columns[0]), said if isinstance(said, list) else [said]
+        cell = value_at(row, columns[1])
+        yield place, value_at(row, columns[0]), cell if isinstance(cell, list) else [cell]
 
 
 def _caption_column(file: CaptionFile, row: Mapping[str, Any]) -> str:
-    """The column with captions: the one named, or one that is called so."""
+    """Return the column with captions: the one named, or one that is called so."""
     if file.caption is not None:
         return path_column(file.path, row, file.caption, ())
-    found = next((column for column in row if column.lower() in COLUMNS), None)
-    if found is None:
-        there = ", ".join(row)
-        raise ValueError(f"{file.path} has no column with captions, only {there}: {named_by('caption')}")
-    return found
+    column_name = next((column for column in row if column.lower() in COLUMNS), None)
+    if column_name is None:
+        column_names = ", ".join(row)
+        raise ValueError(f"{file.path} has no column with captions, only {column_names}: {named_by('caption')}")
+    return column_name
 
 
 def _lines(name: str) -> Iterator[tuple[str, str]]:
-    """(place, text) of every line."""
+    """Yield (place, text) of every line."""
     for number, line in enumerate(lines(name), start=1):
         if line is None:
             raise ValueError(f"{name}:{number}: a line of more than {LINE:,} bytes: correct it")
@@ -136,21 +138,23 @@ def _lines(name: str) -> Iterator[tuple[str, str]]:
             raise ValueError(f"{name}:{number}: not UTF-8: save the file as UTF-8") from None
 
 
-def _names(path: str) -> dict[str, str]:
-    """The names in a file, one in each line, and where they stand."""
-    found = {text.strip(): place for place, text in _lines(path) if text.strip()}
-    if not found:
+def _read_names(path: str) -> dict[str, str]:
+    """Return the names in a file, one in each line, and where they stand."""
+    names = {text.strip(): place for place, text in _lines(path) if text.strip()}
+    if not names:
         raise ValueError(f"{path} names no picture: give a name in each line")
-    return found
+    return names
 
 
-def _silent(known: set[Path], refused: set[Path], file: CaptionFile) -> tuple[str, ...]:
-    """A note on pictures beside the others that nobody wrote about."""
-    folders, known = {path.parent for path in known}, {real_path(path) for path in known | refused}
-    beside = (path for folder in sorted(folders) if folder.is_dir() for path in sorted(folder.iterdir()))
-    left = [str(path) for path in beside if path.suffix.lower() in SUFFIXES and real_path(path) not in known]
-    if not left:
+def _note_uncaptioned(captioned: set[Path], refused: set[Path], file: CaptionFile) -> tuple[str, ...]:
+    """Return a note on images beside the others that have no caption."""
+    folders, captioned = {path.parent for path in captioned}, {real_path(path) for path in captioned | refused}
+    files_beside = (path for folder in sorted(folders) if folder.is_dir() for path in sorted(folder.iterdir()))
+    uncaptioned = [
+        str(path) for path in files_beside if path.suffix.lower() in SUFFIXES and real_path(path) not in captioned
+    ]
+    if not uncaptioned:
         return ()
-    if len(left) > SHOWN:
-        return (f"{len(left):,} other pictures beside these, without a caption in {file.path}, are not used",)
-    return (f"{', '.join(left)}: no caption in {file.path}, left out: write some, or leave them so",)
+    if len(uncaptioned) > FILES_NAMED:
+        return (f"{len(uncaptioned):,} other pictures beside these, without a caption in {file.path}, are not used",)
+    return (f"{', '.join(uncaptioned)}: no caption in {file.path}, left out: write some, or leave them so",)

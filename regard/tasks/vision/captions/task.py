@@ -1,4 +1,4 @@
-"""Learning to write captions: pictures as regions, the likelihood of what people wrote, BLEU on held-out pictures."""
+"""Training a captioner: regions of images in, the likelihood of human captions as loss, BLEU on held-out images."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from regard.metrics.likelihood import IGNORE
 from regard.models.captioner import CaptionerConfig, TransformerCaptionerConfig
 from regard.models.writers import Looks
 from regard.tasks.card import card
-from regard.tasks.vision.captions import preparing
-from regard.tasks.vision.captions.preparing import CaptionsConfig, Prepared
+from regard.tasks.vision.captions import dataset
+from regard.tasks.vision.captions.cached_regions import CachedRegions, Regions
+from regard.tasks.vision.captions.dataset import CaptionsConfig, CaptionSplits
 from regard.tasks.vision.captions.recognition import recognise
-from regard.tasks.vision.captions.regions import Kept, Regions
 from regard.tasks.vision.captions.writer import CaptionOptions, CaptionWriter, read_tokenizer
-from regard.tasks.vision.classification import sizes_for
-from regard.tasks.vision.opening import patch_size
+from regard.tasks.vision.classification import default_model_sizes
+from regard.tasks.vision.image_inputs import patch_size
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -44,8 +44,8 @@ from regard.training.pace import default_run_length, round_between
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, sample_evenly
 
 Part = Literal["train", "valid"]
-CHUNK = 128  # captions, or pictures, that one process measures at a time
-PASSES = 30  # over the captions, where nobody says how many
+EVALUATION_BATCH = 128  # captions, or images, that one process measures at a time
+EPOCHS = 30  # of training, unless a length is named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,21 +105,21 @@ class CaptionsRecipe:
 
 @dataclass(frozen=True)
 class CaptionBatch(TensorBatch):
-    """Some captions: which, about which pictures, as tokens; and their pictures unless the device has them."""
+    """Some captions: which, about which images, as tokens; and their images unless the device has them."""
 
     numbers: Int[Tensor, "caption"]
-    pictures: Int[Tensor, "caption"]
+    image_numbers: Int[Tensor, "caption"]
     places: Int[Tensor, "caption"]
     """Where they stand in the order of training, by which pictures are varied."""
     target: Int[Tensor, "caption token"]
     labels: Int[Tensor, "caption token"]
     lengths: Int[Tensor, "caption"]
-    seen: UInt8[Tensor, "caption channels size size"] | Float[Tensor, "caption region features"] | None = None
+    inputs: UInt8[Tensor, "caption channels size size"] | Float[Tensor, "caption region features"] | None = None
     """Bytes of the pictures, or what a frozen encoder made of them."""
 
 
 class Captions(Task):
-    """The task of learning to write captions."""
+    """The task of writing captions."""
 
     Recipe = CaptionsRecipe
     usage: ClassVar[str] = "regard caption {folder} PICTURE"
@@ -128,216 +128,234 @@ class Captions(Task):
     goal: Goal = ("bleu4", "max")
     recognise = staticmethod(recognise)
 
-    def __init__(self, recipe: CaptionsRecipe, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
+    def __init__(self, recipe: CaptionsRecipe, prepared: CaptionSplits, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model, data = recipe, prepared, model, recipe.data
-        self.train, self.valid = (prepared.lines(side, data) for side in (prepared.train, prepared.valid))
+        self.train, self.valid = (prepared.tokenize_captions(part, data) for part in (prepared.train, prepared.valid))
         self.rows = math.ceil(len(self.train) / data.batch)
         self.features = data.batch * data.longest * recipe.model.width
-        scales = {"mean": prepared.mean, "std": prepared.std}
-        self.augment = Augment(recipe.augment, **scales, seed=recipe.training.seed, device=device_of(model))
+        statistics = {"mean": prepared.mean, "std": prepared.std}
+        self.augment = Augment(recipe.augment, **statistics, seed=recipe.training.seed, device=device_of(model))
         self.mirrored = recipe.augment == AugmentConfig(flip=True)
-        kept = not recipe.model.tuned and (self.mirrored or recipe.augment == AugmentConfig())
-        mirrored = {"train": self.mirrored, "valid": False}
-        sides = self._sides.items() if kept else ()
-        self.kept = {side: Kept(model, own, self.augment, mirrored=mirrored[side]) for side, own in sides}
+        is_cached = not recipe.model.tuned and (self.mirrored or recipe.augment == AugmentConfig())
+        mirrored_parts = {"train": self.mirrored, "valid": False}
+        cached_parts = self._images_by_part.items() if is_cached else ()
+        self.cached_regions = {
+            part: CachedRegions(model, images, self.augment, mirrored=mirrored_parts[part])
+            for part, images in cached_parts
+        }
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {quantity(data.batch, 'caption')}"]
-        self.notes += note_enlarged(patch_size(recipe.model.encoder), *(own.album for own in self._sides.values()))
-        if kept:
+        self.notes += note_enlarged(
+            patch_size(recipe.model.encoder), *(images.album for images in self._images_by_part.values())
+        )
+        if is_cached:
             regions, features = recipe.model.read
             size = 2 * regions * features * ((1 + self.mirrored) * len(prepared.train) + len(prepared.valid))
             self.notes.append(f"the encoder is frozen: {size / 1e6:,.0f} MB of regions are computed once and cached")
 
     @property
-    def _sides(self) -> dict[str, preparing.Captioned]:
+    def _images_by_part(self) -> dict[str, dataset.CaptionedImages]:
         return {"train": self.prepared.train, "valid": self.prepared.valid}
 
     @staticmethod
-    def prepare(recipe: CaptionsRecipe, known: Checkpoint | None = None) -> Prepared:
-        """Read pictures and captions, as a model to start from knows them."""
-        tokenizer = read_tokenizer(known) if known is not None and "tokenizer.json" in known.files else None
-        before = None if known is None else known.config
+    def prepare(recipe: CaptionsRecipe, parent: Checkpoint | None = None) -> CaptionSplits:
+        """Read images and captions, as a model to start from reads them."""
+        tokenizer = read_tokenizer(parent) if parent is not None and "tokenizer.json" in parent.files else None
+        parent_config = None if parent is None else parent.config
         size = recipe.model.encoder.size or None
-        return preparing.prepare(recipe.data, recipe.tokenizer, parent_config=before, tokenizer=tokenizer, size=size)
+        return dataset.prepare(
+            recipe.data, recipe.tokenizer, parent_config=parent_config, tokenizer=tokenizer, size=size
+        )
 
     @staticmethod
-    def default_settings(recipe: CaptionsRecipe, prepared: Prepared) -> dict[str, Any]:
-        """An encoder that learns where there is none to start from, and an end that so many captions ask for."""
+    def default_settings(recipe: CaptionsRecipe, prepared: CaptionSplits) -> dict[str, Any]:
+        """Choose batch size and training length for so many captions; a new encoder learns too."""
         captions = prepared.report["train"]["captions"]
-        batch = round_between(8, captions // 40, 64)
-        rows = math.ceil(captions / batch)
-        encoder = sizes_for(recipe.model.encoder, len(prepared.train), prepared.shape.size)
+        batch_size = round_between(8, captions // 40, 64)
+        rows = math.ceil(captions / batch_size)
+        encoder = default_model_sizes(recipe.model.encoder, len(prepared.train), prepared.shape.size)
         return {
-            "data": {"batch": batch},
+            "data": {"batch": batch_size},
             "model": {"tuned": prepared.fresh, "encoder": encoder},
             "optim": {"name": "adamw", "rate": 5e-4, "schedule": "cosine"},
-            "training": default_run_length(recipe.training, rows=rows, steps=round_between(300, PASSES * rows, 50_000)),
+            "training": default_run_length(recipe.training, rows=rows, steps=round_between(300, EPOCHS * rows, 50_000)),
         }
 
     @staticmethod
-    def fill_sizes(recipe: CaptionsRecipe, prepared: Prepared) -> CaptionsRecipe:
-        """The recipe with the vocabulary, and the size and scales of the pictures."""
-        seen: dict[str, Any] = {"size": prepared.shape.size, "channels": prepared.shape.channels}
+    def fill_sizes(recipe: CaptionsRecipe, prepared: CaptionSplits) -> CaptionsRecipe:
+        """Return the recipe with the vocabulary, and the size and statistics of the images."""
+        input_sizes: dict[str, Any] = {"size": prepared.shape.size, "channels": prepared.shape.channels}
         data = replace(recipe.data, **prepared.shape._asdict(), mean=prepared.mean, std=prepared.std)
-        encoder: Any = replace(recipe.model.encoder, classes=0, **seen)  # type: ignore[arg-type]
+        encoder: Any = replace(recipe.model.encoder, classes=0, **input_sizes)  # type: ignore[arg-type]
         return replace(recipe, data=data, model=replace(recipe.model, encoder=encoder, vocab=prepared.tokenizer.vocab))
 
     @staticmethod
-    def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
-        """Weights of another captioner, or of a model of pictures as the encoder."""
+    def adopt(model: Any, parent: Checkpoint, prepared: CaptionSplits) -> list[str]:
+        """Load the weights of another captioner, or of an image model as the encoder."""
         return transfer.load_weights(model, parent, same_task=parent.config.get("task") == CaptionsRecipe.task)
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return device_of(self.model)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
-        """All weights that learn, one optimizer."""
+        """Return all weights that learn, for one optimizer."""
         return {"model": [weight for weight in self.model.parameters() if weight.requires_grad]}
 
     def batch(self, row: int) -> CaptionBatch:
-        """The captions of a row."""
-        chosen = self.train.row(row, batch=self.recipe.data.batch, seed=self.recipe.training.seed)
+        """Return the captions of a row."""
+        chosen = self.train.training_row(row, batch=self.recipe.data.batch, seed=self.recipe.training.seed)
         return self._batch("train", chosen, first=row * self.recipe.data.batch)
 
-    def _batch(self, part: Part, chosen: Int[np.ndarray, "some"], *, first: int = 0) -> CaptionBatch:
+    def _batch(self, part: Part, caption_numbers: Int[np.ndarray, "some"], *, first: int = 0) -> CaptionBatch:
         lines = self.train if part == "train" else self.valid
-        bound, begin = lines.bound(chosen), self.prepared.tokenizer.opening
-        labels, target = np.full((len(chosen), bound), IGNORE), np.full((len(chosen), bound), begin)
-        for line, number in enumerate(chosen):
+        length, opening = lines.padded_length(caption_numbers), self.prepared.tokenizer.opening
+        labels, target = (
+            np.full((len(caption_numbers), length), IGNORE),
+            np.full((len(caption_numbers), length), opening),
+        )
+        for line, number in enumerate(caption_numbers):
             ids = lines.tokens[number]
             labels[line, : len(ids)], target[line, 1 : len(ids)] = ids, ids[:-1]
-        pictures, places = lines.picture[chosen], np.arange(first, first + len(chosen))
-        arrays = chosen, pictures, places, target, labels, lines.lengths[chosen]
-        numbers, turns = torch.from_numpy(pictures), torch.from_numpy(places)
-        if self.kept:
-            seen = self.kept[part].batch(self._shown(part, numbers, turns).numpy())
+        images, places = lines.image_numbers[caption_numbers], np.arange(first, first + len(caption_numbers))
+        arrays = caption_numbers, images, places, target, labels, lines.lengths[caption_numbers]
+        numbers, place_numbers = torch.from_numpy(images), torch.from_numpy(places)
+        if self.cached_regions:
+            inputs = self.cached_regions[part].batch(self._region_numbers(part, numbers, place_numbers).numpy())
         else:
-            seen = torch.from_numpy(self._sides[part].pixels(pictures))
-        return CaptionBatch(*map(torch.from_numpy, arrays), seen)  # type: ignore[call-arg]
+            inputs = torch.from_numpy(self._images_by_part[part].pixels(images))
+        return CaptionBatch(*map(torch.from_numpy, arrays), inputs)  # type: ignore[call-arg]
 
-    def _shown(self, part: Part, pictures: Int[Tensor, "some"], places: Int[Tensor, "some"]) -> Int[Tensor, "some"]:
-        """Which of the kept regions are shown: some of the mirrored pictures' in training, if those are kept too."""
+    def _region_numbers(
+        self, part: Part, images: Int[Tensor, "some"], places: Int[Tensor, "some"]
+    ) -> Int[Tensor, "some"]:
+        """Return which cached regions are read: in training some mirrored ones, if those are cached too."""
         if part != "train" or not self.mirrored:
-            return pictures
-        return pictures + len(self.prepared.train) * self.augment.draw_flips(places)
+            return images
+        return images + len(self.prepared.train) * self.augment.draw_flips(places)
 
     def origins(self, batch: CaptionBatch) -> list[str]:
-        """Where the pictures of these captions are named, the longest caption first."""
+        """Return where the images of these captions are named, the longest caption first."""
         order = batch.lengths.cpu().argsort(descending=True, stable=True)
-        return [self.prepared.train.place(int(picture)) for picture in batch.pictures.cpu()[order]]
+        return [self.prepared.train.place(int(image)) for image in batch.image_numbers.cpu()[order]]
 
     def step(self, batch: CaptionBatch, part: str) -> Step:
-        """The surprise at every token, summed; what else is learnt by has a gradient and adds nothing."""
+        """Return the summed cross-entropy; the other losses have a gradient and add nothing to its value."""
         batch = batch.to(self.device)
-        costs, looks = self._costs(batch, "train", smoothing=self.recipe.objective.smoothing)
-        real = batch.labels != IGNORE
-        more = self._more(costs, looks, real)
-        return Step(loss=costs.sum() + more - more.detach(), weight=real.sum(), counts={"tokens": real.sum()})
+        losses, looks = self._token_losses(batch, "train", smoothing=self.recipe.objective.smoothing)
+        is_token = batch.labels != IGNORE
+        extra = self._extra_losses(losses, looks, is_token)
+        return Step(
+            loss=losses.sum() + extra - extra.detach(), weight=is_token.sum(), counts={"tokens": is_token.sum()}
+        )
 
     def after_update(self, loss: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
-        """What a token cost in a step, which hard attention expects of the next one."""
+        """Tell hard attention the loss of a token in a step, which it expects of the next one."""
         if isinstance(self.model.config, CaptionerConfig) and self.model.config.attention == "hard":
             self.model.update_expected_loss(loss, veto=veto)
 
-    def _costs(
+    def _token_losses(
         self, batch: CaptionBatch, part: Part, *, smoothing: float = 0.0
     ) -> tuple[Float[Tensor, "caption token"], Looks]:
-        """The surprise at every token, 0 on padding, and where the model looked."""
+        """Return the cross-entropy of every token, 0 on padding, and where the model looked."""
         grid = Grid(batch.lengths, batch.target.shape[1])
         features, looks = self.model(self._regions(batch, part), batch.target, grid)
         logits = self.model.logits(features).float().transpose(1, 2)
-        how: dict[str, Any] = {"reduction": "none", "label_smoothing": smoothing, "ignore_index": IGNORE}
-        return F.cross_entropy(logits, batch.labels, **how), looks
+        options: dict[str, Any] = {"reduction": "none", "label_smoothing": smoothing, "ignore_index": IGNORE}
+        return F.cross_entropy(logits, batch.labels, **options), looks
 
     def _regions(self, batch: CaptionBatch, part: Part) -> Regions:
-        """What the encoder makes of the pictures of a batch, computed now, or long ago if it is frozen."""
-        if self.kept:
-            shown = self._shown(part, batch.pictures, batch.places)
-            return self.kept[part].of(shown) if batch.seen is None else batch.seen
+        """Return what the encoder makes of the images of a batch, from the cache if it is frozen."""
+        if self.cached_regions:
+            numbers = self._region_numbers(part, batch.image_numbers, batch.places)
+            return self.cached_regions[part].select(numbers) if batch.inputs is None else batch.inputs
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):  # places of pixels need all their bits
-            varied = part == "train"
-            seen: Any = batch.seen
-            pixels = self.augment(seen, batch.pictures, batch.places).pixels if varied else self.augment.plain(seen)
+            is_training = part == "train"
+            inputs: Any = batch.inputs
+            if is_training:
+                pixels = self.augment(inputs, batch.image_numbers, batch.places).pixels
+            else:
+                pixels = self.augment.plain(inputs)
         return self.model.regions(pixels)
 
-    def _more(self, costs: Tensor, looks: Looks, real: Bool[Tensor, "caption token"]) -> Float[Tensor, ""]:
-        """What is minimised beside the costs: Xu et al. 2015, equations 12 and 14."""
-        aims, more = self.recipe.objective, costs.new_zeros(())
-        if looks.weights is not None and aims.doubly:
-            spent = (looks.weights * real[..., None]).sum(1)
-            more = more + aims.doubly * (1 - spent).pow(2).sum()
+    def _extra_losses(self, losses: Tensor, looks: Looks, is_token: Bool[Tensor, "caption token"]) -> Float[Tensor, ""]:
+        """Return what is minimised beside the cross-entropy: Xu et al. 2015, equations 12 and 14."""
+        objective, total = self.recipe.objective, losses.new_zeros(())
+        if looks.weights is not None and objective.doubly:
+            attention_of_region = (looks.weights * is_token[..., None]).sum(1)
+            total = total + objective.doubly * (1 - attention_of_region).pow(2).sum()
         if looks.log_probability is not None and looks.entropy is not None:
-            ahead = real.flip(1).cumsum(1).flip(1) * self.model.expected_loss
-            drawn = score_function(costs, looks.log_probability * real, baseline=ahead)
-            more = more + aims.reinforce * drawn.sum() - aims.entropy * (looks.entropy * real).sum()
-        return more
+            baseline = is_token.flip(1).cumsum(1).flip(1) * self.model.expected_loss
+            sampled_losses = score_function(losses, looks.log_probability * is_token, baseline=baseline)
+            entropy = (looks.entropy * is_token).sum()
+            total = total + objective.reinforce * sampled_losses.sum() - objective.entropy * entropy
+        return total
 
     @torch.no_grad()
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Loss per token over all held-out captions, scores of captions that are written about some of the pictures."""
-        chunks = [range(first, min(first + CHUNK, len(self.valid))) for first in range(0, len(self.valid), CHUNK)]
-        losses = spread(self._surprise, chunks)
-        side = self.prepared.valid
-        pictures = list(sample_evenly(range(len(side)), self.recipe.objective.judged))
-        blocks = [pictures[first : first + CHUNK] for first in range(0, len(pictures), CHUNK)]
-        answers = [text for block in spread(self._written, blocks) for text in block]
-        references = [side.texts[picture] for picture in pictures]
+        """Measure the loss per token over validation captions, and score captions written about some images."""
+        starts = range(0, len(self.valid), EVALUATION_BATCH)
+        loss_chunks = [range(first, min(first + EVALUATION_BATCH, len(self.valid))) for first in starts]
+        losses = spread(self._measure_loss, loss_chunks)
+        valid = self.prepared.valid
+        images = list(sample_evenly(range(len(valid)), self.recipe.objective.judged))
+        caption_chunks = [images[first : first + EVALUATION_BATCH] for first in range(0, len(images), EVALUATION_BATCH)]
+        answers = [text for chunk_captions in spread(self._write_captions, caption_chunks) for text in chunk_captions]
+        references = [valid.texts[image] for image in images]
         scores = score_captions(answers, references)
         samples = [
-            {"picture": side.name(picture), "reference": side.texts[picture][0], "answer": answer}
-            for picture, answer in sample_evenly(
-                list(zip(pictures, answers, strict=True)), self.recipe.objective.samples
-            )
+            {"picture": valid.name(image), "reference": valid.texts[image][0], "answer": answer}
+            for image, answer in sample_evenly(list(zip(images, answers, strict=True)), self.recipe.objective.samples)
         ]
         tokens = sum(count for _, count in losses)
         metrics = {"loss": sum(loss for loss, _ in losses) / max(tokens, 1)}
-        metrics |= {name: scores[own].score for name, own in (("bleu4", "BLEU-4"), ("cider", "CIDEr-D"))}
+        metrics |= {name: scores[metric].score for name, metric in (("bleu4", "BLEU-4"), ("cider", "CIDEr-D"))}
         return Evaluation(metrics, samples)
 
-    def _surprise(self, chunk: range) -> tuple[float, int]:
-        """The loss of some held-out captions, summed, and how many tokens that is."""
+    def _measure_loss(self, chunk: range) -> tuple[float, int]:
+        """Return the summed loss of some validation captions, and their number of tokens."""
         batch = self._batch("valid", np.array(chunk)).to(self.device)
-        costs, _ = self._costs(batch, "valid")
-        return float(costs.sum()), int((batch.labels != IGNORE).sum())
+        token_losses, _ = self._token_losses(batch, "valid")
+        return float(token_losses.sum()), int((batch.labels != IGNORE).sum())
 
-    def _written(self, pictures: list[int]) -> list[str]:
-        """Captions about some held-out pictures."""
-        chosen = np.array(pictures)
-        if self.kept:
-            regions = self.kept["valid"].of(torch.from_numpy(chosen).to(self.device))
+    def _write_captions(self, images: list[int]) -> list[str]:
+        """Write captions about some validation images."""
+        numbers = np.array(images)
+        if self.cached_regions:
+            regions = self.cached_regions["valid"].select(torch.from_numpy(numbers).to(self.device))
         else:
-            regions = self.model.regions(self.augment.plain(self._pixels(chosen)))
-        found = self.writer().written(regions, replace(self.recipe.decoding, beams=self.recipe.objective.beams))
-        return [one.text for one in found]
+            regions = self.model.regions(self.augment.plain(self._pixels(numbers)))
+        settings = replace(self.recipe.decoding, beams=self.recipe.objective.beams)
+        captions = self.make_writer().caption_regions(regions, settings)
+        return [caption.text for caption in captions]
 
-    def _pixels(self, pictures: Int[np.ndarray, "some"]) -> UInt8[Tensor, "some channels size size"]:
-        return torch.from_numpy(self.prepared.valid.pixels(pictures)).to(self.device)
+    def _pixels(self, images: Int[np.ndarray, "some"]) -> UInt8[Tensor, "some channels size size"]:
+        return torch.from_numpy(self.prepared.valid.pixels(images)).to(self.device)
 
-    def writer(self) -> CaptionWriter:
-        """The model as it is now, ready to use."""
-        return CaptionWriter(self.model, self.prepared.tokenizer, self._data(), self.recipe.decoding)
+    def make_writer(self) -> CaptionWriter:
+        """Return the model as it is now, ready to use."""
+        return CaptionWriter(self.model, self.prepared.tokenizer, self._data_settings(), self.recipe.decoding)
 
-    def _data(self) -> Mapping[str, Any]:
-        """How pictures are brought to the model, for the checkpoint."""
+    def _data_settings(self) -> Mapping[str, Any]:
+        """Return how images are prepared for the model, for the checkpoint."""
         plain = config.plain(self.recipe.data)
         file = config.plain(replace(self.recipe.data.train[0], path="", folder=None, only=None))
-        told = {name: plain[name] for name in (*PREPARATION, "plain") if plain[name] is not None}
-        return {**told, "file": file, "learnt": sample_digests(self.prepared.train.marks)}
+        preparation = {name: plain[name] for name in (*PREPARATION, "plain") if plain[name] is not None}
+        return {**preparation, "file": file, "learnt": sample_digests(self.prepared.train.marks)}
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the files of a checkpoint beside weights and metrics."""
         recipe = config.plain(self.recipe)
-        kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
-        kept["tokenizer"]["normalise"] = self.prepared.tokenizer.how.normalise
+        settings = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
+        settings["tokenizer"]["normalise"] = self.prepared.tokenizer.how.normalise
         return {
-            "config.yaml": {"format": 1, **kept, "data": self._data()},
+            "config.yaml": {"format": 1, **settings, "data": self._data_settings()},
             "tokenizer.json": self.prepared.tokenizer.json(),
             "README.md": self.card(),
         }
 
     def card(self) -> str:
-        """What a stranger should know about the model, in a few lines."""
+        """Return the model card: what a stranger should know, in a few lines."""
         data = self.recipe.data
         return card(
             "Writes captions",

@@ -21,7 +21,7 @@ from regard.cli import app
 from regard.data.pictures.augment import AugmentConfig
 from regard.interpret.trace import load as reload
 from regard.models.spatial_transformer import corners
-from regard.tasks.vision.classifier import AS_SCENES
+from regard.tasks.vision.classifier import READ_AS_SCENES
 from tests.data.pictures.drawing import fill
 from tests.tasks.vision.learner import learner
 
@@ -83,7 +83,7 @@ def test_halves_of_a_row_and_pictures_on_the_device_lose_the_same(digits: Path) 
     batch = task.batch(2)
     whole = task.step(batch, "model").loss
     assert whole.item() == pytest.approx(sum(task.step(half, "model").loss.item() for half in task.split(batch)))
-    task.kept = torch.from_numpy(task.prepared.train.pixels(np.arange(len(task.prepared.train))))
+    task.device_pixels = torch.from_numpy(task.prepared.train.pixels(np.arange(len(task.prepared.train))))
     again = task.batch(2)
     assert again.pixels is None
     assert torch.equal(task.step(again, "model").loss, whole)
@@ -94,7 +94,7 @@ def test_scenes_that_are_measured_on_are_always_the_same(digits: Path, run: Path
     assert one.album.pixels.shape[1:] == (1, 32, 32)
     assert np.array_equal(one.album.pixels, other.album.pixels)
     assert np.array_equal(one.labels, other.labels)
-    first, second = (regard.load(run).side(digits) for _ in range(2))
+    first, second = (regard.load(run).read_images(digits) for _ in range(2))
     assert np.array_equal(first.album.pixels, second.album.pixels)
     assert len(first) == 24
     scored = regard.load(run).evaluate(digits)
@@ -142,7 +142,7 @@ def test_a_model_of_coloured_sums_learns_is_resumed_and_told_about(digits: Path,
         regard.train(asked(digits), out=tmp_path / "grey", start=str(folder), quiet=True)
     done = CliRunner().invoke(app, ["data", "make", "scenes", str(folder), str(digits), str(tmp_path / "scenes")])
     assert done.exit_code == 0, done.output
-    made, side = model.side(tmp_path / "scenes" / "labels.csv", scatter=False), model.side(digits)
+    made, side = model.read_images(tmp_path / "scenes" / "labels.csv", scatter=False), model.read_images(digits)
     assert np.array_equal(made.album.pixels, side.pixels(np.arange(20)))
     assert side.album.pixels[:, :2].any()
     assert len(model.look(tmp_path / "scenes" / "00000.png").facts["crops"]) == 2
@@ -156,19 +156,19 @@ def test_crops_are_told_and_drawn_as_boxes(digits: Path, run: Path, tmp_path: Pa
     assert done.exit_code == 0, done.output
     written = sorted((tmp_path / "scenes").glob("*.png"))
     model = regard.load(run)
-    side = model.side(digits)
+    side = model.read_images(digits)
     assert [path.stem for path in written] == ["00000", "00001", "00002"]
     for number, path in enumerate(written):
         with Image.open(path) as picture:
             assert np.array_equal(np.asarray(picture), side.pixels(np.array([number]))[0, 0])
     table = tmp_path / "scenes" / "labels.csv"
-    made = model.side(table, scatter=False)
+    made = model.read_images(table, scatter=False)
     assert np.array_equal(made.album.pixels, side.pixels(np.arange(3)))
     assert np.array_equal(made.labels, side.labels[:3])
-    given = model.side(table)
+    given = model.read_images(table)
     assert np.array_equal(given.album.pixels, made.album.pixels)
-    assert AS_SCENES in model.evaluate(table).notes
-    for scatter, scenes in ((False, made), (True, model.side(table, scatter=True))):
+    assert READ_AS_SCENES in model.evaluate(table).notes
+    for scatter, scenes in ((False, made), (True, model.read_images(table, scatter=True))):
         right = model.logits(torch.from_numpy(scenes.pixels(np.arange(3)))).argmax(-1).numpy() == scenes.labels
         words = ["evaluate", str(run), str(table), "-s", f"scatter={str(scatter).lower()}", "--json"]
         scored = command.invoke(app, words)
@@ -179,7 +179,7 @@ def test_crops_are_told_and_drawn_as_boxes(digits: Path, run: Path, tmp_path: Pa
         for number, transformer in enumerate(model.model.transformers):
             transformer.identity.copy_(torch.tensor([0.4, 0.1, -0.3 + 0.5 * number, -0.1, 0.4, 0.2]))
     trace = model.look(written[0])
-    pixels = model.scaled(model.opened([written[0]]))
+    pixels = model.normalise(model.decode_images([written[0]]))
     truth = corners(model.model.looks(pixels))[0]
     torch.testing.assert_close(torch.tensor(trace.facts["crops"]), truth, rtol=0, atol=1e-5)
     trace.save(tmp_path / "trace.json")
@@ -255,5 +255,13 @@ def test_a_folder_of_photos_is_learnt_without_the_modules_of_scenes_and_drawn_di
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     imported = {name.rpartition(".")[2] for name in done.stdout.split()}
-    assert "preparing" in imported
-    assert not imported & {"scattering", "drawing", "drawn", "digits", "glyphs", "counting", "localisation"}
+    assert "labelled_images" in imported
+    assert not imported & {
+        "scattered_scenes",
+        "scene_task",
+        "digit_scenes",
+        "digit_file",
+        "glyphs",
+        "counting",
+        "localisation",
+    }

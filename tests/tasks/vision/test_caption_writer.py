@@ -17,7 +17,7 @@ from regard import recipe
 from regard.cli import app, run
 from regard.tasks.vision.captions import writer
 from regard.tasks.vision.captions.writer import Caption
-from regard.tasks.vision.opening import unfolded
+from regard.tasks.vision.image_inputs import expand_folder
 from tests.data.pictures.drawing import COLOURS
 from tests.tasks.vision.captioning import WHO, settings
 
@@ -101,7 +101,7 @@ def test_an_evaluation_tells_man_from_woman_where_references_do(photos, trained,
     )
     model = regard.load(trained, device="cpu")
     assert not model.evaluate(tmp_path / "people.csv", folder=str(photos)).tables  # it speaks of walls
-    monkeypatch.setattr(model, "written", lambda seen, settings: [Caption("a man runs", 0.0)] * len(seen))
+    monkeypatch.setattr(model, "caption_regions", lambda seen, settings: [Caption("a man runs", 0.0)] * len(seen))
     scores = model.evaluate(tmp_path / "people.csv", folder=str(photos))
     assert scores.tables[0].rows[0][:2] == ("all", "3")
     people = scores.plain()["people"]["all"]
@@ -136,7 +136,7 @@ def test_the_command_writes_lines_and_speaks_when_frames_change(photos, trained,
     words = ["caption", str(trained), str(tmp_path), "--changes", "--json", "-s", "batch=2", "--device", "cpu"]
     found = [json.loads(line) for line in CliRunner().invoke(app, words).stdout.splitlines()]
     assert [Path(one["picture"]).name for one in found] == [f"frame{number}.png" for number in (0, 2, 4, 5)]
-    assert [name.rpartition("/")[2] for name in unfolded(tmp_path)][-2:] == ["frame9.png", "frame10.png"]
+    assert [name.rpartition("/")[2] for name in expand_folder(tmp_path)][-2:] == ["frame9.png", "frame10.png"]
     (tmp_path / "frame4.png").write_bytes(b"")  # a frame that is lost does not end the film
     done = CliRunner().invoke(app, words)
     found = [json.loads(line) for line in done.stdout.splitlines()]

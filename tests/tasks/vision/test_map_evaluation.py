@@ -16,9 +16,9 @@ from regard.data.pictures.shelves import BOX, PictureFile, shelve
 from regard.metrics import maps as measures
 from regard.metrics.boxes import iou
 from regard.models.detector import ClassAndBox, LocatorConfig
-from regard.tasks.vision import drawn
-from regard.tasks.vision.classifier import PictureClassifier
-from regard.tasks.vision.drawn import PictureConfig
+from regard.tasks.vision import digit_scenes
+from regard.tasks.vision.classifier import ImageClassifier
+from regard.tasks.vision.digit_scenes import DigitImageConfig
 from regard.tasks.vision.localisation import Locator
 from tests.interpret.colours import Colours, ColoursConfig
 
@@ -29,10 +29,10 @@ NAMES = ["red", "green", "blue"]
 
 
 @pytest.fixture
-def colours(monkeypatch: pytest.MonkeyPatch) -> PictureClassifier:
+def colours(monkeypatch: pytest.MonkeyPatch) -> ImageClassifier:
     monkeypatch.setattr(models, "build", lambda config: Colours(config, trained=False))
     model = Colours(ColoursConfig(size=SIZE, channels=3))
-    return PictureClassifier(model, NAMES, {"mean": [0, 0, 0], "std": [1, 1, 1]}, "colours")
+    return ImageClassifier(model, NAMES, {"mean": [0, 0, 0], "std": [1, 1, 1]}, "colours")
 
 
 def painted(path: Path, count: int = 24, **changes: np.ndarray) -> Path:
@@ -53,51 +53,59 @@ def locator(size: int = SIZE) -> Locator:
     return Locator(ClassAndBox(LocatorConfig(size=size, channels=(8, 8), width=8)), "locator")
 
 
-def test_maps_are_held_against_boxes_beside_a_model_that_draws_some(colours: PictureClassifier, tmp_path: Path) -> None:
+def test_maps_are_held_against_boxes_beside_a_model_that_draws_some(colours: ImageClassifier, tmp_path: Path) -> None:
     path, other = painted(tmp_path / "squares.npz"), locator()
     found = colours.judge_maps(path, against=other, grids=12, singles=4)
-    assert (found.boxes, found.right) == (12, 24)
-    assert found.covered == pytest.approx((6 / SIZE) ** 2)
+    assert (found.boxed_count, found.correct_count) == (12, 24)
+    assert found.box_area == pytest.approx((6 / SIZE) ** 2)
     for name in ("cam", "gradcam"):
-        assert [one.score for one in found.boxed[name].values()] == pytest.approx([1, 1, 1])
-    assert found.boxed["uniform"]["overlap"].score == pytest.approx(found.covered)
-    assert found.boxed["uniform"]["inside"].score == pytest.approx(found.covered)
+        assert [one.score for one in found.boxed_checks[name].values()] == pytest.approx([1, 1, 1])
+    assert found.boxed_checks["uniform"]["overlap"].score == pytest.approx(found.box_area)
+    assert found.boxed_checks["uniform"]["inside"].score == pytest.approx(found.box_area)
     with np.load(path) as held:
         pictures, true = held["pictures"], torch.from_numpy(held["boxes"]).float()
     with torch.no_grad():
         guesses = other.model(torch.from_numpy(pictures.mean(3) / 255).float())[1]
-    each = found.boxed["locator"]["overlap"].counts[:, 0]
+    each = found.boxed_checks["locator"]["overlap"].counts[:, 0]
     wanted = iou(guesses, true).double().numpy()
     assert np.abs(each[:, None] - wanted).min(1).max() < 1e-6
-    assert list(found.boxed["locator"]) == ["pointing", "overlap"]
+    assert list(found.boxed_checks["locator"]) == ["pointing", "overlap"]
     assert found.plain()["boxed"]["cam"]["overlap"]["mean"] == pytest.approx(1)
-    assert set(found.plain()["boxed"]) == {"cam", "gradcam", "centre", "uniform", "random", "untrained", "locator"}
-    assert found.beyond_chance("gradcam", "centre", "overlap", boxed=True) < 0.01
+    assert set(found.plain()["boxed"]) == {
+        "cam",
+        "gradcam",
+        "centre",
+        "uniform",
+        "random",
+        "untrained",
+        "locator",
+    }
+    assert found.p_value("gradcam", "centre", "overlap", boxed=True) < 0.01
     assert found.boxed_rows()[-1][2] == "-"
 
 
-def test_a_single_picture_has_a_score_and_no_spread(colours: PictureClassifier, tmp_path: Path) -> None:
+def test_a_single_picture_has_a_score_and_no_spread(colours: ImageClassifier, tmp_path: Path) -> None:
     found = colours.judge_maps(painted(tmp_path / "one.npz", 1), grids=4, singles=1)
     assert found.boxed_rows()[0] == ["cam", "1.000", "1.000", "1.000"]
 
 
-def test_without_boxes_there_is_nothing_to_hold_maps_against(colours: PictureClassifier, tmp_path: Path) -> None:
+def test_without_boxes_there_is_nothing_to_hold_maps_against(colours: ImageClassifier, tmp_path: Path) -> None:
     with np.load(painted(tmp_path / "a.npz")) as held:
         np.savez(tmp_path / "b.npz", **{name: held[name] for name in held if name != "boxes"})
     found = colours.judge_maps(tmp_path / "b.npz", grids=4, singles=2)
-    assert "boxed" not in found.plain()
+    assert "bounding_boxes" not in found.plain()
     with pytest.raises(ValueError, match="--against needs pictures whose boxes are known: `regard data make digits"):
         colours.judge_maps(tmp_path / "b.npz", against=locator())
     with pytest.raises(ValueError, match="locator reads pictures of 24 pixels and these have 16"):
         colours.judge_maps(tmp_path / "a.npz", against=locator(24))
 
 
-def test_boxes_are_judged_where_one_label_leaves_no_grids(colours: PictureClassifier, tmp_path: Path) -> None:
+def test_boxes_are_judged_where_one_label_leaves_no_grids(colours: ImageClassifier, tmp_path: Path) -> None:
     found = colours.judge_maps(painted(tmp_path / "a.npz", labels=np.full(24, 2)), grids=8, singles=4)
-    assert (found.grids, found.right, found.boxes) == (0, 8, 8)
-    assert found.boxed["cam"]["pointing"].score == 1
+    assert (found.grid_count, found.correct_count, found.boxed_count) == (0, 8, 8)
+    assert found.boxed_checks["cam"]["pointing"].score == 1
     assert "pointing" not in found.checks["cam"]
-    assert found.beyond_chance("gradcam", "centre") is None
+    assert found.p_value("gradcam", "centre") is None
     assert found.rows()[0][1] == "-"
 
 
@@ -128,16 +136,16 @@ def test_drawn_digits_are_those_of_localisation_and_test_ones_are_new(tmp_path: 
     file = PictureFile(path=str(tmp_path / "d" / "digits.npz"))
     train, test = shelve(file), shelve(file, part="test")
     assert (len(train), len(test)) == (20, 2)
-    own = PictureConfig(seed=3)
+    own = DigitImageConfig(seed=3)
     for shelf, part, first in ((train, "train", 0), (test, "valid", own.valid)):
-        picture, label, box = drawn.album(own, part)[first]
+        picture, label, box = digit_scenes.scene_dataset(own, part)[first]
         assert np.array_equal(shelf.pictures[0], np.rint(255 * picture))
         assert shelf.columns["label"][0] == str(label)
         assert shelf.columns[BOX][0] == pytest.approx(box.tolist())
 
 
 def test_a_box_in_a_grid_is_drawn_at_the_level_that_is_best_for_others(
-    colours: PictureClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    colours: ImageClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn_at = list[float]()
     monkeypatch.setattr(measures, "LEVELS", (0.2, 0.9))
@@ -150,7 +158,7 @@ def test_a_box_in_a_grid_is_drawn_at_the_level_that_is_best_for_others(
 
 
 def test_the_command_prints_both_tables(
-    colours: PictureClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    colours: ImageClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, known = painted(tmp_path / "squares.npz"), {"colours": colours, "locator": locator()}
     monkeypatch.setattr(recipe, "load", lambda name, **_: known[Path(name).name])

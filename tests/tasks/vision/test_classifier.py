@@ -14,8 +14,8 @@ import regard
 from regard import checkpoint
 from regard.cli import run
 from regard.models.vit import ViTConfig
-from regard.tasks.vision.classification import sizes_for
-from regard.tasks.vision.opening import unfolded
+from regard.tasks.vision.classification import default_model_sizes
+from regard.tasks.vision.image_inputs import expand_folder
 from tests.data.pictures.drawing import fill
 
 BRIEF = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]
@@ -101,23 +101,23 @@ def test_scores_on_pictures_that_were_learnt_from_are_told_to_be_such(photos, tr
 def test_a_folder_answers_for_no_picture_outside_it(photos, tmp_path) -> None:
     fill(tmp_path / "some", 1, ("red",))
     (tmp_path / "some" / "inside.png").symlink_to(tmp_path / "some" / "red" / "00.png")
-    assert len(unfolded(tmp_path / "some")) == 2
+    assert len(expand_folder(tmp_path / "some")) == 2
     (tmp_path / "some" / "linked.png").symlink_to(photos / "blue" / "00.png")
     with pytest.warns(UserWarning, match=r"linked.png: a link that leaves the folder"):
-        assert len(unfolded(tmp_path / "some")) == 2, "the others are answered for"
+        assert len(expand_folder(tmp_path / "some")) == 2, "the others are answered for"
 
 
 def test_sizes_follow_from_what_was_named() -> None:
-    assert sizes_for(ViTConfig(width=90), 100, 32)["heads"] == 3
-    assert sizes_for(ViTConfig(width=128), 10_000, 32) | {"hidden": 0} == {
+    assert default_model_sizes(ViTConfig(width=90), 100, 32)["heads"] == 3
+    assert default_model_sizes(ViTConfig(width=128), 10_000, 32) | {"hidden": 0} == {
         "width": 128, "depth": 6, "heads": 2, "hidden": 0, "patch": 4,
     }  # fmt: skip
-    patches = {size: sizes_for(ViTConfig(), 100, size)["patch"] for size in (8, 9, 28, 32, 49, 96, 224)}
+    patches = {size: default_model_sizes(ViTConfig(), 100, size)["patch"] for size in (8, 9, 28, 32, 49, 96, 224)}
     assert patches == {8: 4, 9: 3, 28: 4, 32: 4, 49: 7, 96: 6, 224: 14}
-    assert sizes_for(ViTConfig(patch=97), 100, 97)["patch"] == 97
+    assert default_model_sizes(ViTConfig(patch=97), 100, 97)["patch"] == 97
     for size, near in ((97, 96), (94, 88)):
         with pytest.raises(ValueError, match=f"set data.size to another, such as {near}, or name model.patch"):
-            sizes_for(ViTConfig(), 100, size)
+            default_model_sizes(ViTConfig(), 100, size)
 
 
 def test_a_model_goes_on_with_pictures_cut_or_squeezed_as_its_own_were(photos, tmp_path) -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import regard
 from regard.cli import app
 from regard.interpret import maps
-from regard.tasks.vision import looking
+from regard.tasks.vision import explain
 from tests.data.pictures.drawing import fill
 
 pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
@@ -47,8 +47,8 @@ def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(
     trace = classifier.look(photo)
     answer = classifier.classify([photo])[0]
     assert [item.text for item in trace.items["asked"]] == list(answer.all)
-    pixels = classifier.scaled(classifier.opened([photo]))
-    assert torch.equal(trace.pictures["source"].permute(2, 0, 1)[None], classifier.opened([photo]))
+    pixels = classifier.normalise(classifier.decode_images([photo]))
+    assert torch.equal(trace.pictures["source"].permute(2, 0, 1)[None], classifier.decode_images([photo]))
     for method in maps.methods(classifier.model):
         found = trace.find(method).values[0]
         for item, row in zip(trace.items["asked"], found, strict=True):
@@ -57,8 +57,8 @@ def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(
             torch.testing.assert_close(row[-len(truth) :], truth)
     assert trace.facts["answers"][0] == [answer.label, round(answer.probability, 6)]
     with monkeypatch.context() as patch:
-        patch.setattr(looking, "ANSWERS", 1)
-        patch.setattr(looking, "SHOWN", 1)
+        patch.setattr(explain, "LISTED_ANSWERS", 1)
+        patch.setattr(explain, "EXPLAINED_LABELS", 1)
         label, chance = list(answer.all.items())[-1]
         assert classifier.look(photo, about=label).facts["answers"][1] == [label, round(chance, 6)]
     curves = {each["name"]: each["values"] for each in trace.facts["curves"]}

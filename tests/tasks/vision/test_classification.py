@@ -14,10 +14,10 @@ from regard import checkpoint, recipe
 from regard.cli import run
 from regard.data.pictures.tables import LABEL
 from regard.metrics.labels import judge
-from regard.tasks.vision import preparing
-from regard.tasks.vision.opening import unfolded
-from regard.tasks.vision.preparing import PicturesConfig, limited, prepare
-from regard.tasks.vision.scoring import Measured, scores
+from regard.tasks.vision.image_dataset import ImageDataConfig, prepare
+from regard.tasks.vision.image_inputs import expand_folder
+from regard.tasks.vision.labelled_images import limit_images, training_row
+from regard.tasks.vision.scoring import ImageClassifierResults, classification_scores
 from tests.data.pictures.drawing import draw, fill
 from tests.tasks.vision.learner import learner
 
@@ -35,7 +35,7 @@ def asked(path: Any, **sections: Any) -> dict[str, Any]:
     return {"task": "pictures", "data": data, "model": TINY, "training": SHORT, **sections}
 
 
-def config(path: Path, **more: Any) -> PicturesConfig:
+def config(path: Path, **more: Any) -> ImageDataConfig:
     return recipe.resolve(asked(path, data=more))[1].data
 
 
@@ -129,7 +129,7 @@ def test_a_folder_stands_for_its_picture_files_but_hidden_ones(photos: Path) -> 
     (photos / "red" / "folder.png").mkdir()
     for name in (".hidden.png", "folder.png/in.png"):
         (photos / "red" / name).write_bytes((photos / "red" / "00.png").read_bytes())
-    found = [Path(each).relative_to(photos / "red").as_posix() for each in unfolded(photos / "red")]
+    found = [Path(each).relative_to(photos / "red").as_posix() for each in expand_folder(photos / "red")]
     assert found == [*(f"{number:02}.png" for number in range(10)), "folder.png/in.png"]
 
 
@@ -137,7 +137,8 @@ def test_a_limit_takes_classes_alike(photos: Path) -> None:
     found = prepare(config(photos, held=0.1, most=9))
     assert np.bincount(found.train.labels).tolist() == [3, 3, 3]
     whole = prepare(config(photos, held=0.1)).train
-    assert set(limited(whole, 3, 0).marks.tolist()) < set(limited(whole, 9, 0).marks.tolist()), "fewer are among more"
+    few, more = (set(limit_images(whole, most, 0).marks.tolist()) for most in (3, 9))
+    assert few < more
 
 
 def test_mean_and_deviation_are_those_of_the_training_pictures(photos: Path) -> None:
@@ -151,7 +152,7 @@ def test_mean_and_deviation_are_those_of_the_training_pictures(photos: Path) -> 
 @pytest.mark.parametrize("batch", [4, 7, 64])
 def test_rows_are_full_and_every_picture_comes_once_a_pass(photos: Path, batch: int) -> None:
     train = prepare(config(photos)).train
-    rows = [preparing.row(train, row, batch=batch, seed=3) for row in range(-(-2 * len(train) // batch))]
+    rows = [training_row(train, row, batch=batch, seed=3) for row in range(-(-2 * len(train) // batch))]
     assert all(len(chosen) == len(places) == batch for chosen, places in rows)
     order = np.concatenate([chosen for chosen, _ in rows])
     for first in (0, len(train)):
@@ -164,7 +165,7 @@ def test_rows_are_full_and_every_picture_comes_once_a_pass(photos: Path, batch: 
 def test_the_order_does_not_depend_on_the_batch(photos: Path) -> None:
     train = prepare(config(photos)).train
     orders = [
-        np.concatenate([preparing.row(train, row, batch=batch, seed=3)[0] for row in range(24 // batch)]).tolist()
+        np.concatenate([training_row(train, row, batch=batch, seed=3)[0] for row in range(24 // batch)]).tolist()
         for batch in (2, 4, 12)
     ]
     assert orders[0] == orders[1] == orders[2]
@@ -188,7 +189,7 @@ def test_pictures_kept_on_the_device_give_the_same_loss(photos: Path) -> None:
     task = learner(asked(photos, augment={"flip": True, "operations": 1}))
     task.model.eval()
     before = task.step(task.batch(3), "model").loss
-    task.kept = torch.from_numpy(task.prepared.train.pixels(np.arange(len(task.prepared.train))))
+    task.device_pixels = torch.from_numpy(task.prepared.train.pixels(np.arange(len(task.prepared.train))))
     batch = task.batch(3)
     assert batch.pixels is None
     assert torch.equal(task.step(batch, "model").loss, before)
@@ -198,10 +199,11 @@ def test_many_classes_are_scored_by_the_five_likeliest_too(photos: Path) -> None
     side = prepare(config(photos)).train
     names, count = [str(number) for number in range(20)], len(side)
     logits = np.tile(np.arange(20.0), (count, 1))
-    found = Measured(judge(side.labels, logits.argmax(-1), names), logits, np.arange(count) % 20)
+    found = ImageClassifierResults(judge(side.labels, logits.argmax(-1), names), logits, np.arange(count) % 20)
     expected = np.mean([number % 20 >= 15 for number in range(count)])
     assert found.metrics["top5"] == pytest.approx(expected)
-    assert scores("x", "pictures", side, found, 1.0).metrics["top-5 accuracy, %"] == pytest.approx(100 * expected)
+    scores = classification_scores("x", "pictures", side, found, 1.0)
+    assert scores.metrics["top-5 accuracy, %"] == pytest.approx(100 * expected)
 
 
 @pytest.mark.parametrize(
