@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.cli.grammar import called
+from regard.cli.grammar import model_name
 from regard.tasks.translation import evaluation
 from regard.training.history import learning_curve
 from tests.conftest import sentences
@@ -144,7 +144,7 @@ def test_an_old_run_is_left_out_over_time_where_sentences_are_given(desk, capsys
 
 def test_checkpoints_of_runs_are_called_by_both_names(desk):
     newest = next((Path("one") / "checkpoints").iterdir())
-    assert [called(path) for path in (Path("one"), Path("two/best"), newest)] == [
+    assert [model_name(path) for path in (Path("one"), Path("two/best"), newest)] == [
         "one",
         "two/best",
         f"one/{newest.name}",

@@ -9,7 +9,7 @@ import pytest
 
 from regard import recipe
 from regard.cli import run
-from regard.cli.grammar import named
+from regard.cli.grammar import split_model
 from regard.training.bookkeeping import Result
 from regard.training.guard import Faults
 from tests.documents import ROOT
@@ -83,14 +83,16 @@ def test_a_text_stays_a_text_and_a_path_that_leads_nowhere_is_refused(at_home: P
         *("runs/first holds the best model.", "/tmp is full", "a/" * 200 + " b", "Is it in runs/a?"),
     ]
     for text in texts:
-        assert named([text, "more"]) == (None, [text, "more"])
+        assert split_model([text, "more"]) == (None, [text, "more"])
     for path in ("runs/ma memoire", "./ma memoire", "../ma memoire", f"{at_home}/ma memoire"):
         with pytest.raises(ValueError, match=rf"no model at {path}: correct the path, or name a model before it"):
-            named([path, "a text"])
-    assert named(["en-fr", "runs/ma memoire"]) == (Path("en-fr"), ["runs/ma memoire"]), "behind a model it is a text"
-    assert named(["runs/typo"]) == (Path("runs/typo"), [])
-    assert named([f"{ODD} tagging", "x"])[0] == Path(f"{ODD} tagging")
-    assert named([str(Path("runs") / ".." / "runs" / ".." / f"{ODD} tagging")])[0] is not None
+            split_model([path, "a text"])
+    assert split_model(["en-fr", "runs/ma memoire"]) == (Path("en-fr"), ["runs/ma memoire"]), (
+        "behind a model it is a text"
+    )
+    assert split_model(["runs/typo"]) == (Path("runs/typo"), [])
+    assert split_model([f"{ODD} tagging", "x"])[0] == Path(f"{ODD} tagging")
+    assert split_model([str(Path("runs") / ".." / "runs" / ".." / f"{ODD} tagging")])[0] is not None
 
 
 def pasted(printed: str) -> list[str]:

@@ -9,7 +9,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from regard.cli import PANELS, app, run
-from regard.cli.former import FORMER
+from regard.cli.renamed_commands import RENAMED
 
 TABLE = typer.main.get_command(app)
 
@@ -68,13 +68,13 @@ def test_options_mean_the_same_everywhere(path: tuple[str, ...]):
     assert not {"--plot", "--page", "--draw"} & set(flags)
 
 
-@pytest.mark.parametrize("name", FORMER)
+@pytest.mark.parametrize("name", RENAMED)
 def test_an_old_name_answers_with_the_new_one(name: str, capsys: pytest.CaptureFixture[str]):
     words = name.split()
     arguments = ["x", "y", "z"] if words[-1].startswith("--") else []
     assert run([*[word for word in words if not word.startswith("--")], *arguments, *words[-1:][: len(arguments)], "w"])
-    assert capsys.readouterr().err == f"regard: {name} is now: regard {FORMER[name]}\n"
-    leading = tuple(word for word in FORMER[name].split() if re.fullmatch(r"[a-z-]+", word) and word[0] != "-")
+    assert capsys.readouterr().err == f"regard: {name} is now: regard {RENAMED[name]}\n"
+    leading = tuple(word for word in RENAMED[name].split() if re.fullmatch(r"[a-z-]+", word) and word[0] != "-")
     assert leading[:2] in COMMANDS or leading[:1] in COMMANDS, "and the new one exists"
     assert tuple(words) not in COMMANDS
 

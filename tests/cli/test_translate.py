@@ -7,23 +7,23 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.cli.translate import LITTLE, place
+from regard.cli.translate import CPU_LIMIT, choose_device
 from regard.shipped import models
 from regard.tasks.translation.documents.entities import ENTITY
 
 MODEL = models()["en-fr"].path
-ROOM = int(LITTLE / ((MODEL / "model.safetensors").stat().st_size / 1e6))
+ROOM = int(CPU_LIMIT / ((MODEL / "model.safetensors").stat().st_size / 1e6))
 
 
 @pytest.mark.parametrize("lines", [["Where is the station?"], [], ["word"] * (ROOM // 5), ["x" * (ROOM - 1)]])
 def test_little_text_is_left_to_the_cpu(lines: list[str]) -> None:
-    device, back = place("auto", MODEL, iter(lines))
+    device, back = choose_device("auto", MODEL, iter(lines))
     assert (device, list(back)) == ("cpu", lines)
 
 
 @pytest.mark.parametrize("lines", [["word"] * (ROOM // 5 + 1), ["x" * ROOM, "y"], ["x" * 10 * ROOM]])
 def test_much_text_goes_where_there_is_a_gpu_and_no_line_is_lost(lines: list[str]) -> None:
-    device, back = place("auto", MODEL, iter(lines))
+    device, back = choose_device("auto", MODEL, iter(lines))
     assert (device, list(back)) == ("auto", lines)
 
 
@@ -31,9 +31,9 @@ def test_a_large_model_is_soon_worth_a_gpu(tmp_path: Path) -> None:
     (tmp_path / "best").mkdir()
     with (tmp_path / "best" / "model.safetensors").open("wb") as file:
         file.truncate(5_000_000_000)  # holds nothing, and takes no room
-    assert place("auto", tmp_path, iter(["A sentence."]))[0] == "auto"
-    assert place("cpu", tmp_path, iter(["A sentence."] * 1000))[0] == "cpu"
-    assert place("cuda", None, iter(["A."]))[0] == "cuda"
+    assert choose_device("auto", tmp_path, iter(["A sentence."]))[0] == "auto"
+    assert choose_device("cpu", tmp_path, iter(["A sentence."] * 1000))[0] == "cpu"
+    assert choose_device("cuda", None, iter(["A."]))[0] == "cuda"
 
 
 def test_what_is_left_and_what_is_foreign_is_said_once_at_the_end(tmp_path, capsys):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.attention.positions import sinusoidal_table
-from regard.cli.views import View, show
+from regard.cli.trace_views import View, show
 from regard.interpret import plots, trace
 from regard.interpret.trace import Item, Trace, Weights
 

@@ -1,6 +1,6 @@
-"""What commands and options of version 0.1 are called now; an old name answers with the new one."""
+"""Old names of commands and options, with the new ones that an error message suggests."""
 
-FORMER = {
+RENAMED = {
     "similar": "words similar MODEL WORD",
     "analogy": "words analogy MODEL A B C",
     "map": "words map MODEL WORD",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import answers, resumable, run, translate
+from regard.cli import answers, resumable_output, run, translate
 from regard.tasks.translation.translator import Translator
 from tests.documents import ROOT
 
@@ -17,8 +17,8 @@ LINES = [f"le chat {number} dort" for number in range(7)]
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(translate, "BLOCK", 2)
-    monkeypatch.setattr(answers, "BLOCK", 2)
+    monkeypatch.setattr(translate, "BLOCK_SIZE", 2)
+    monkeypatch.setattr(answers, "BLOCK_SIZE", 2)
     Path("in.fr").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     return tmp_path
 
@@ -113,7 +113,7 @@ def test_another_question_begins_anew(change, here, monkeypatch, capsys):
 
 def test_progress_is_told_once_a_minute_where_there_is_no_terminal(here, monkeypatch, capsys):
     clock = iter(range(0, 10**6, 40))
-    monkeypatch.setattr(resumable.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(resumable_output.time, "monotonic", lambda: next(clock))
     assert run(["translate", FROZEN, "-i", "in.fr", "-o", "out", "--device", "cpu"]) == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "of 7 lines" in line]
     assert told
