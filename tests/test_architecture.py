@@ -178,7 +178,7 @@ PROBES = {  # "file": how often it asks whether something has an attribute, and 
     "regard/training/prefetch.py": (1, "a batch is whatever a task makes, a number or an array too"),
     "regard/cli/__init__.py": (5, "errors of the command line library, whichever version brings them"),
     "regard/cli/answers.py": (1, "a callable has no name unless it is a function"),
-    "regard/cli/given_words.py": (2, "commands of the command line library, whichever version brings them"),
+    "regard/cli/argument_checks.py": (2, "commands of the command line library, whichever version brings them"),
     "regard/interpret/steps.py": (1, "a score is any callable"),
     "regard/tasks/answering/task.py": (1, READERS),
     "regard/tasks/embedding/matching.py": (1, "a body that may have the head of a masked language model"),

@@ -21,6 +21,7 @@ from regard.cli.text_io import (
     PICTURE_FORMATS,
     check_writable,
     count_formulas,
+    escape_name,
     expand_arguments,
     print_note,
     split_blocks,
@@ -246,6 +247,11 @@ def open_answer_writer(
             warn_about_formulas(formulas, request.output)
         else:
             yield lambda text, answer: write("" if answer is None else format_answer(text, answer)), draft
+
+
+def name_and_answer(name: str, answer: Any) -> str:
+    """Return an answer behind the name of its file, in one line."""
+    return f"{escape_name(name)}\t{answer}"
 
 
 def _to_json_line(answer: Mapping[str, Any]) -> str:

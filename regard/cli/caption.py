@@ -11,9 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.answers import AnswerRequest, iterate_input_blocks, open_answer_writer, write_answers
+from regard.cli.answers import AnswerRequest, iterate_input_blocks, name_and_answer, open_answer_writer, write_answers
 from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Settings
-from regard.cli.text_io import escape_name
 
 
 def caption(
@@ -44,7 +43,7 @@ def caption(
             trained,
             request,
             key="picture",
-            format_answer=_name_and_answer,
+            format_answer=name_and_answer,
             blank_answer={"caption": None, "score": None},
         )
     live = request.file is None and request.texts in (None, [], ["-"])  # frames come one by one, and so do captions
@@ -65,13 +64,8 @@ def caption(
             else:
                 yield frame
 
-    with open_answer_writer(replace(request, file=None), None, _name_and_answer, options=request.options) as (write, _):
+    with open_answer_writer(replace(request, file=None), None, name_and_answer, options=request.options) as (write, _):
         for frame, answer in trained.changes(readable_frames(), **options):
             write(str(frame), answer)
     if unread_count:
         raise typer.Exit(1)
-
-
-def _name_and_answer(name: str, answer: Any) -> str:
-    """A caption behind the name of its file."""
-    return f"{escape_name(name)}\t{answer}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from regard.cli.answers import AnswerRequest, write_answers
+from regard.cli.answers import AnswerRequest, name_and_answer, write_answers
 from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Node, Texts
 from regard.cli.text_io import escape_name
 
@@ -40,18 +41,15 @@ def classify(
     request = AnswerRequest([*(node or []), *(texts or [])], input, output, None, as_json, model, column)
     request.check(text=not node, file_endings=(*SUFFIXES, *OTHERS))
     trained = recipe.load(model, device=device, task=recipe.able("classify"))
-    format_answer, key, blank_answer = _all_labels if show_all else _best_label, None, BLANK_TEXT
     if node:
         check_reads_nodes(trained)
-    if _reads_nodes(trained):  # their names stand before the answers, however they were given
-        format_answer = _name_and_all_labels if show_all else _name_and_best_label
-    if trained.inputs.kind.is_path:  # its inputs are files, whose names stand before the answers
+    reads_pictures = trained.inputs.kind.is_path
+    if reads_pictures:
         request.check(inputs=[Path(text) for text in texts or []])
-        format_answer, key, blank_answer = (
-            _name_and_all_labels if show_all else _name_and_best_label,
-            "picture",
-            BLANK_PICTURE,
-        )
+    key, blank_answer = ("picture", BLANK_PICTURE) if reads_pictures else (None, BLANK_TEXT)
+    format_answer: Callable[[str, Any], str] = _all_labels if show_all else _best_label
+    if reads_pictures or _reads_nodes(trained):  # names stand before the answers, however they were given
+        format_answer = _name_and_all_labels if show_all else name_and_answer
     write_answers(trained, request, key=key, format_answer=format_answer, blank_answer=blank_answer)
 
 
@@ -89,13 +87,9 @@ def _best_label(text: str, verdict: Any) -> str:
     return str(verdict)
 
 
-def _name_and_best_label(text: str, verdict: Any) -> str:
-    return f"{escape_name(text)}\t{_best_label(text, verdict)}"
+def _all_labels(text: str, verdict: Any) -> str:
+    return "\t".join(f"{label}\t{chance:.3f}" for label, chance in verdict.all.items())
 
 
 def _name_and_all_labels(text: str, verdict: Any) -> str:
     return f"{escape_name(text)}\t{_all_labels(text, verdict)}"
-
-
-def _all_labels(text: str, verdict: Any) -> str:
-    return "\t".join(f"{label}\t{chance:.3f}" for label, chance in verdict.all.items())

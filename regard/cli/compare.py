@@ -138,13 +138,13 @@ class TrainingCurves:
         """Return the metric as it is written."""
         return METRIC_TITLES.get(self.metric, self.metric)
 
-    def best(self, points: Sequence[Point]) -> Point:
+    def best_point(self, points: Sequence[Point]) -> Point:
         """Return the best evaluation of a run."""
         return min(points, key=lambda point: point.score if self.metric in LOWER_IS_BETTER else -point.score)
 
-    def near(self, points: Sequence[Point]) -> Point:
+    def first_near_best(self, points: Sequence[Point]) -> Point:
         """Return the first evaluation within a tenth of the best one."""
-        best = self.best(points).score
+        best = self.best_point(points).score
         tolerance = NEAR_BEST * abs(best)
         return next(
             point
@@ -261,7 +261,7 @@ def _time_tables(curves: TrainingCurves) -> list[FittedTable]:
 
     rows = []
     for name, points in curves.points_by_run.items():
-        last, best, near_best = points[-1], curves.best(points), curves.near(points)
+        last, best, near_best = points[-1], curves.best_point(points), curves.first_near_best(points)
         numbers = f"{last.seconds:.1f}", f"{last.step:,}", f"{last.score:.4g}", f"{best.score:.4g}"
         rows.append((name, *numbers, f"{best.seconds:.1f}", f"{near_best.seconds:.1f}"))
     head = ("run", "seconds", "steps", "last", "best", "best at", "within 10 % at")

@@ -242,9 +242,9 @@ def _print_scores(systems: Sequence[Scores], comparison: Comparison | None, *, w
         console.print("", FittedTable(("", ""), [heading, *fields]))
 
 
-def print_tests(console: Console, compared: Comparison) -> None:
+def print_tests(console: Console, comparison: Comparison) -> None:
     """Print each system by each metric, and the probability that its difference is chance."""
     from regard.cli.tables import FittedTable
 
-    head, *rows = compared.lines()
+    head, *rows = comparison.lines()
     console.print(FittedTable(head, rows, "Paired tests against the first"), "")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from regard.lab.agreement.judging import Point
 
 lab = group("Experiments of the courses, no model of yours needed.")
-MOST = 200  # words that a sentence can sensibly have
-SLOW = 2**22  # steps times the square of the width: a minute on one core of a laptop
+MAX_DISTANCE = 200  # words that a sentence can sensibly have
+SLOW_OPERATIONS = 2**22  # steps times the square of the width: a minute on one core of a laptop
 MAX_SEED = 2**64 - 1  # the last that PyTorch takes
 MIN_VOCABULARY = 300  # tokens of a vocabulary that has all bytes
 LOSSES_SHOWN = 9  # losses shown of a training by hand
@@ -73,7 +73,7 @@ def gradients(
     check_writable(output, PICTURE_FORMATS)
     if width % reach.HEADS:
         raise ValueError(f"--width {width}: give a multiple of {reach.HEADS}, the heads of the attention")
-    if length * width**2 > SLOW:
+    if length * width**2 > SLOW_OPERATIONS:
         print("regard: so many steps of such a width may take minutes", file=sys.stderr)
     norms = reach.compare(length=length, width=width, seed=seed)
     record = {"width": width, "norms": {name: norm.tolist() for name, norm in norms.items()}}
@@ -334,8 +334,10 @@ def _parse_distances(text: str) -> list[int]:
         distances = sorted({int(part) for part in text.split(",")})
     except ValueError:
         distances = [0]
-    if distances[0] < 1 or distances[-1] > MOST:
-        raise ValueError(f"--distances {text!r}: give whole numbers from 1 to {MOST} between commas, such as 1,8,32")
+    if distances[0] < 1 or distances[-1] > MAX_DISTANCE:
+        raise ValueError(
+            f"--distances {text!r}: give whole numbers from 1 to {MAX_DISTANCE} between commas, such as 1,8,32"
+        )
     return distances
 
 

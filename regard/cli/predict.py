@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.answers import AnswerRequest, write_answers
+from regard.cli.answers import AnswerRequest, name_and_answer, write_answers
 from regard.cli.grammar import MAX_PATH_LENGTH, Answers, Column, Device, Input, Json, Model, Settings
-from regard.cli.text_io import PICTURE_FORMATS, check_writable, escape_name
+from regard.cli.text_io import PICTURE_FORMATS, check_writable
 
 SHOWN_LENGTH = 60  # letters of an input that is named
 BOX_PICTURE_FORMATS = ("png", "jpg", "webp", "jpeg", "bmp", "gif", "tif", "tiff")
@@ -78,7 +78,7 @@ def locate(
     request = AnswerRequest(pictures, input, output, None, as_json, model, column)
     request.check(inputs=[Path(picture) for picture in pictures or []])
     trained = recipe.load(model, device=device, task="localisation")
-    write_answers(trained, request, key="picture", format_answer=_name_and_answer, invert=invert)
+    write_answers(trained, request, key="picture", format_answer=name_and_answer, invert=invert)
 
 
 def count(
@@ -99,7 +99,7 @@ def count(
     request = AnswerRequest(frames, input, output, None, as_json, model, column)
     request.check(inputs=[Path(frame) for frame in frames or []])
     trained = recipe.load(model, device=device, task="counting")
-    write_answers(trained, request, key="frame", format_answer=_name_and_answer, invert=invert)
+    write_answers(trained, request, key="frame", format_answer=name_and_answer, invert=invert)
 
 
 def _find_input_files(words: list[str]) -> list[Path]:
@@ -147,11 +147,6 @@ def _draw_answer(trained: Any, inputs: list[str], output: Path) -> None:
     print(f"{output}: {inputs[0] if len(inputs[0]) < SHOWN_LENGTH else f'{inputs[0][: SHOWN_LENGTH - 3]}...'}")
 
 
-def _name_and_answer(text: str, answer: Any) -> str:
-    """An answer behind the name of its file."""
-    return f"{escape_name(text)}\t{answer}"
-
-
 def _draw_box(model: Path, pictures: list[str], output: Path, *, invert: bool, device: str) -> None:
     """Draw the picture, enlarged, with its box."""
     from regard import recipe
@@ -162,4 +157,4 @@ def _draw_box(model: Path, pictures: list[str], output: Path, *, invert: bool, d
         raise ValueError(f"{output} shows one picture and {len(pictures)} were given: name one at a time")
     [localisation] = recipe.load(model, device=device, task="localisation").locate(pictures, invert=invert)
     images.save_with_box(output, images.read(pictures[0], invert=invert), localisation.box, str(localisation.label))
-    print(_name_and_answer(pictures[0], localisation))
+    print(name_and_answer(pictures[0], localisation))

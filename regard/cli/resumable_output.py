@@ -141,11 +141,11 @@ def _show_progress(source: Path, answered_count: int) -> Iterator[Callable[[int]
             yield lambda count: bar.update(task, completed=count)
         return
 
-    def tell(count: int) -> None:
+    def report(count: int) -> None:
         now = time.monotonic()
         if now - last_report[0] >= REPORT_SECONDS and count > answered_count:
             last_report[0] = now
             seconds_left = (line_count - count) * (now - start_time) / (count - answered_count)
             print(f"regard: {count:,} of {line_count:,} lines, {seconds_left / 60:.0f} min left", file=sys.stderr)
 
-    yield tell
+    yield report

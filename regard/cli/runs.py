@@ -150,7 +150,7 @@ def _read_samples(run: Path) -> dict[int, list[dict[str, Any]]]:
     answers: dict[int, list[dict[str, Any]]] = {}
     for step in sorted(paths_by_step):
         try:
-            answers[step] = [dict(entry) for entry in json.loads(paths_by_step[step].read_text(encoding="utf-8"))]
+            answers[step] = [dict(sample) for sample in json.loads(paths_by_step[step].read_text(encoding="utf-8"))]
         except (ValueError, TypeError):
             raise ValueError(f"{paths_by_step[step]} is damaged: remove it, the others can still be shown") from None
     return answers

@@ -152,10 +152,10 @@ def open_writer(path: Path | None) -> Iterator[Callable[..., None]]:
         yield print
         sys.stdout.flush()
         return
-    aside = path.with_name(path.name + ".part")
+    partial_path = path.with_name(path.name + ".part")
     try:
-        with aside.open("w", encoding="utf-8", errors=ESCAPE_UNENCODABLE, newline="\n") as file:
+        with partial_path.open("w", encoding="utf-8", errors=ESCAPE_UNENCODABLE, newline="\n") as file:
             yield lambda line: print(line, file=file)
-        aside.replace(path)
+        partial_path.replace(path)
     finally:
-        aside.unlink(missing_ok=True)
+        partial_path.unlink(missing_ok=True)

@@ -86,10 +86,10 @@ def train(
         if sources or training_files.files or masked or task is not None or to is not None or resume:
             raise ValueError("--few fits a head to its own files: give --from, --valid, --out and settings beside it")
         return fit_few_shot(few, [*changes, *(settings or [])], as_json=as_json, **run_options)
-    has_no_choices = not (changes or settings or masked or resume or unlabelled or task or to)
+    names_only_files = not (changes or settings or masked or resume or unlabelled or task or to)
     if (
         start is not None
-        and has_no_choices
+        and names_only_files
         and (sources or training_files.files)
         and (few_files := _find_few_labelled(sources, training_files, start))
     ):
