@@ -23,15 +23,18 @@ from regard.cli import (
     cost,
     data,
     demo,
+    draw,
     embed,
     evaluate,
     explain,
     fill,
     generate,
     interop,
+    judge,
     lab,
     models,
     predict,
+    probe,
     prompt,
     runs,
     train,
@@ -40,11 +43,12 @@ from regard.cli import (
 )
 from regard.cli.argument_checks import check_words
 from regard.cli.grammar import HELP, Family, show_help
-from regard.cli.renamed_commands import RENAMED
-from regard.cli.text_io import ESCAPE_UNENCODABLE
+from regard.cli.renamed_commands import RENAMED, USE_DRAW, follow_moved
+from regard.cli.text_io import ESCAPE_UNENCODABLE, print_note
 from regard.config.words import suggest
 
 PACKAGE = Path(__file__).parent.parent  # where our own warnings come from
+NOTE = "regard.note"  # what is said after a command that was called by an old name
 PANELS: dict[str, dict[str, Any]] = {
     "Use": {
         "translate": translate.translate,
@@ -58,10 +62,17 @@ PANELS: dict[str, dict[str, Any]] = {
         "caption": caption.caption,
         "locate": predict.locate,
         "count": predict.count,
+        "draw": draw.draw,
         "predict": predict.predict,
     },
     "Make": {"train": train.train},
-    "Judge": {"evaluate": evaluate.evaluate, "compare": compare.compare, "explain": explain.explain},
+    "Judge": {
+        "evaluate": evaluate.evaluate,
+        "compare": compare.compare,
+        "explain": explain.explain,
+        "judge": judge.judge,
+        "probe": probe.probe,
+    },
     "Plan": {"cost": cost.cost, "bench": bench.bench},
     "Share": {"import": interop.import_model, "export": interop.export_model},
     "Keep": {"models": models.models, "runs": runs.runs, "data": data.data},
@@ -78,6 +89,19 @@ class Commands(Family):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of commands and families in the order of their panels."""
         return [name for commands in PANELS.values() for name in commands]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first word names, or the one that an option of it has become."""
+        words = follow_moved(args)
+        ctx.meta[NOTE] = USE_DRAW if words[:1] == ["draw"] != args[:1] else None
+        return super().resolve_command(ctx, words)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; where it was called generate and is draw, say so at the end."""
+        status = super().invoke(ctx)
+        if note := ctx.meta.get(NOTE):
+            print_note(note)
+        return status
 
 
 app = typer.Typer(

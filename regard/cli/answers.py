@@ -92,7 +92,7 @@ def write_answers(
     Of several files, those that cannot be read are reported, their lines stay blank, and the command fails at its end.
     """
     if request.format in PICTURE_FORMATS:
-        remedy = "use regard generate for pictures" if trained.verb in ("make", "draw") else "choose jsonl, csv or txt"
+        remedy = "use regard draw for pictures" if trained.verb in ("make", "draw") else "choose jsonl, csv or txt"
         raise ValueError(f"{request.output}: answers are written as text: {remedy}")
     answer_options, unread_count = request.options | more, 0
     with open_answer_writer(request, key, format_answer, blank_answer, answer_options) as (write, draft):

@@ -63,8 +63,7 @@ def compare(
     _check_paths(output, models, input or [])
     names = model_names(models, labels)
     curves = _read_training_curves(models, names, metric, required=not files)
-    named_options = {"columns": columns, "to": to}
-    options = parse_settings(settings) | {name: value for name, value in named_options.items() if value is not None}
+    options = parse_settings(settings, columns=columns, to=to)
     if options and not files:
         raise ValueError(f"{next(iter(options))} is for test files: name some by -i, or leave it out")
     _check_target_language(models, to)

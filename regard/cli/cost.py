@@ -49,11 +49,8 @@ def cost(
     as_json: Json = False,
 ) -> None:
     """Parameters, FLOPs, memory, time and price of a model."""
-    from rich.console import Console
-
     from regard import config
     from regard import cost as costs
-    from regard.cli.tables import FittedTable
 
     plan_settings = config.override({}, settings or [])
     plan = config.build(costs.Plan, plan_settings)
@@ -62,40 +59,43 @@ def cost(
         return _print_published(model, as_json=as_json)
     model_config, run_facts = _find_model_config(model), _find_run_facts(model)
     if run_facts is not None:
-        plan = config.build(
-            costs.Plan,
-            {**_plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings), **plan_settings},
-        )
+        run_settings = _plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings)
+        plan = config.build(costs.Plan, {**run_settings, **plan_settings})
     is_planned = run_facts is None or "gpu" in plan_settings or costs.known_gpu(run_facts.device) is not None
     estimate = costs.estimate(model_config, plan)
-    if as_json:
-        record = {
-            "model": model,
-            "name": model_config.name,
-            "plan": asdict(plan),
-            **_count_pairs(model_config),
-            **_estimate_record(estimate, plan),
-        }
-        if not is_planned:
-            record |= {"plan": {**asdict(plan), "gpu": None}} | dict.fromkeys(GPU_ESTIMATES)
-        if run_facts is not None:
-            record["measured"] = {"device": run_facts.device, "seconds": run_facts.seconds}
-        print(json.dumps(record, indent=1))
-        return
+    print_estimate = _print_record if as_json else _print_tables
+    print_estimate(model, model_config, plan, estimate, run_facts, is_planned=is_planned)
+
+
+def _print_record(
+    model: str, model_config: Any, plan: Plan, estimate: Estimate, run_facts: RunFacts | None, *, is_planned: bool
+) -> None:
+    """Print the estimate as JSON, without what is only known of a planned GPU where none is."""
+    shown_plan = asdict(plan) if is_planned else {**asdict(plan), "gpu": None}
+    record = {"model": model, "name": model_config.name, "plan": shown_plan, **_count_pairs(model_config)}
+    record |= _estimate_record(estimate) | ({} if is_planned else dict.fromkeys(GPU_ESTIMATES))
+    if run_facts is not None:
+        record["measured"] = {"device": run_facts.device, "seconds": run_facts.seconds}
+    print(json.dumps(record, indent=1))
+
+
+def _print_tables(
+    model: str, model_config: Any, plan: Plan, estimate: Estimate, run_facts: RunFacts | None, *, is_planned: bool
+) -> None:
+    """Print a table of the training, and one of the memory in use."""
+    from rich.console import Console
+
+    from regard.cli.tables import FittedTable
+
     devices = f"{plan.count} x {plan.gpu}" if run_facts is None or is_planned else run_facts.device
+    training_rows = [
+        *_size_rows(estimate, plan),
+        *_time_and_price_rows(estimate, plan, run_facts, is_planned=is_planned),
+        *_pair_rows(model_config),
+    ]
+    title = f"{model}: {_describe_training(estimate, plan)} on {devices}"
     console = Console(highlight=False)
-    console.print(
-        FittedTable(
-            ("what", "how much"),
-            [
-                *_size_rows(estimate, plan),
-                *_time_and_price_rows(estimate, plan, run_facts, is_planned=is_planned),
-                *_pair_rows(model_config),
-            ],
-            f"{model}: {_describe_training(estimate, plan)} on {devices}",
-            _describe_missing_flops(estimate),
-        )
-    )
+    console.print(FittedTable(("what", "how much"), training_rows, title, _describe_missing_flops(estimate)))
     contexts = next(iter(estimate.use.values()))
     columns = [f"{context:,} tokens" if context else "memory" for context in contexts]
     rows = [(name, *map(format_bytes, sizes.values())) for name, sizes in estimate.use.items()]
@@ -199,7 +199,7 @@ def _count_pairs(model_config: Any) -> dict[str, int]:
     return dict(zip(("pairs", "all_pairs"), model_config.pairs, strict=True))
 
 
-def _estimate_record(estimate: Estimate, plan: Plan) -> dict[str, Any]:
+def _estimate_record(estimate: Estimate) -> dict[str, Any]:
     """Return the estimate as JSON."""
     record = asdict(estimate)
     memory = {name: {**parts, "total": sum(parts.values())} for name, parts in record.pop("memory").items()}

@@ -73,8 +73,7 @@ def evaluate(
     model, files = split_model(words or [])
     other_models = against or []
     _check_output(output, files, other_models)
-    named_options = {"columns": columns, "to": to, "metric": metric, "length": length}
-    options = parse_settings(settings) | {name: value for name, value in named_options.items() if value is not None}
+    options = parse_settings(settings, columns=columns, to=to, metric=metric, length=length)
     systems = [
         score_system(path, files, options, device=device, is_one_of_several=bool(other_models), task=task)
         for path in (model or Path(shipped.FIRST), *other_models)

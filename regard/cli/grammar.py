@@ -48,6 +48,23 @@ Node = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="A node of the graph that the model was trained on; again for more."),
 ]
+LabelledPictures = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PICTURES...", help="Labelled pictures, best not learnt from: folders or files, as for train."
+    ),
+]
+Temperature = Annotated[
+    float | None, typer.Option(min=0, help="Below 1 safer, above 1 wilder; 0 takes the likeliest token.")
+]
+TopK = Annotated[int | None, typer.Option(help="Sample from the k likeliest tokens.")]
+TopP = Annotated[
+    float | None, typer.Option(help="Sample from the likeliest tokens that have this probability together.")
+]
+MinP = Annotated[
+    float | None, typer.Option(help="Leave out tokens below this share of the likeliest one's probability.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, max=2**64 - 1, help="Random seed.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Labels = Annotated[
     str | None, typer.Option(metavar="NAMES", help="Names for the models, in their order, between commas.")
@@ -84,11 +101,11 @@ def show_help(context: typer.Context) -> None:
         print(text)  # with Rich it is printed already
 
 
-def parse_settings(settings: list[str] | None) -> dict[str, Any]:
-    """Parse `-s name=value` settings into keyword arguments."""
+def parse_settings(settings: list[str] | None, **flags: Any) -> dict[str, Any]:
+    """Parse `-s name=value` settings into keyword arguments, with those flags that were given in their place."""
     from regard import config
 
-    return config.override({}, settings or [])
+    return config.override({}, settings or []) | {name: value for name, value in flags.items() if value is not None}
 
 
 def split_model(words: list[str]) -> tuple[Path | None, list[str]]:

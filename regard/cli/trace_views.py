@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,19 +35,21 @@ class View:
     specials: bool
     numbers: bool
     as_json: bool = False
+    step: int | None = None
+    """The row whose arithmetic is shown."""
 
 
 def show(
-    trace: Trace, view: View, *, output: Path | None, step: int | None, gold: str | None, extra: dict[str, Any]
+    trace: Trace, view: View, *, output: Path | None, gold: str | None = None, extra: Mapping[str, Any] | None = None
 ) -> None:
     """Show a trace as asked for: in a file, as the arithmetic of a step, or as a matrix."""
     if trace.pictures and view.level != "subword" and (output is None or output.suffix.lower() in READABLE_FILES):
         trace = trace.by_words()
     if output is not None:
-        write_trace(trace, output, view, extra=extra)
+        write_trace(trace, output, view, extra=extra or {})
         print(f"{output}: where the model looked")
-    elif step is not None:
-        print(format_arithmetic(trace, step, view))
+    elif view.step is not None:
+        print(format_arithmetic(trace, view.step, view))
     elif view.as_json:
         print(json.dumps(_matrix_record(trace, view) | link_errors(trace, view, gold), ensure_ascii=False))
     else:
@@ -64,7 +67,7 @@ def show_generated(trained: Any, labels: list[str], seed: int, view: View, *, ou
     if len(labels) > 1:
         raise ValueError(f"give one label to explain, not {len(labels)}")
     check_attention(trained, view.attention)
-    show(trained.look(*labels, seed=seed), view, output=output, step=None, gold=None, extra={})
+    show(trained.look(*labels, seed=seed), view, output=output)
 
 
 def check_attention(trained: Any, name: str | None) -> None:
@@ -158,7 +161,7 @@ def format_arithmetic(trace: Trace, position: int, view: View) -> str:
     )
 
 
-def write_trace(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
+def write_trace(trace: Trace, path: Path, view: View, *, extra: Mapping[str, Any]) -> None:
     """Write a page, picture, table, numbers or trace, as the file's name asks."""
     from regard.interpret import page, plots
 

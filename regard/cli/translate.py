@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.answers import AnswerRequest, open_answer_writer, read_file_texts
-from regard.cli.grammar import Answers, Column, Input, Json, Settings, Words, resolve_model
+from regard.cli.grammar import Answers, Column, Input, Json, Settings, Words, parse_settings, resolve_model
 from regard.cli.text_io import (
     PICTURE_FORMATS,
     decode_lines,
@@ -70,9 +70,7 @@ def translate(
     document_format = "HTML" if html else document_form(input)
     _check_format(request, document_format, terms, one_answer=nbest is None, alternatives=alternatives)
     lines = read_lines(input) if input is not None else expand_arguments(texts, option="-i")
-    decoding_options = request.options | {
-        name: value for name, value in (("beams", beams), ("nbest", nbest)) if value is not None
-    }
+    decoding_options = parse_settings(settings, beams=beams, nbest=nbest)
     if nbest and "beams" not in decoding_options and not decoding_options.get("sample"):
         decoding_options["beams"] = max(nbest, 4)
     device, lines = choose_device(device, model, lines)
@@ -80,23 +78,16 @@ def translate(
     to = None if to is None else translator.language([], to)
     if input is not None and document_format is None:
         lines = _read_lines_or_column(translator, request, lines, to)
-    if not alternatives and document_format is None and terms is None:
+    if alternatives:
+        as_records = request.format == "jsonl"
+        output_lines = _list_alternatives(translator, lines, to, decoding_options, as_json=as_records)
+    elif document_format is None and terms is None:
         return _translate_lines(translator, lines, to, decoding_options, request)
+    elif input is not None and document_format is not None:
+        output_lines = _translate_document(translator, input, document_format, to, decoding_options, terms=terms)
+    else:
+        output_lines = _translate_texts(translator, lines, to, decoding_options, html=html, terms=terms)
     with open_writer(output) as write:
-        if alternatives:
-            output_lines = _list_alternatives(
-                translator, lines, to, decoding_options, as_json=request.format == "jsonl"
-            )
-        elif input is not None and document_format == "HTML":
-            mark, lines_of_page = read_document(input)
-            page = _translate_texts(translator, iter(lines_of_page), to, decoding_options, html=True, terms=terms)
-            output_lines = (mark + text for text in page)
-        elif input is not None and document_format is not None:
-            output_lines = _translate_document(translator, input, document_format, to, decoding_options, terms=terms)
-        else:
-            output_lines = _translate_texts(
-                translator, lines, to, decoding_options, html=document_format == "HTML", terms=terms
-            )
         for line in output_lines:
             write(line)
 
@@ -242,12 +233,16 @@ def _translate_document(
     *,
     terms: Path | None,
 ) -> Iterator[str]:
-    """Yield the lines of Markdown or subtitles with only their words translated."""
+    """Yield a page of HTML, or the lines of Markdown or subtitles, with only their words translated."""
     from regard.tasks.translation.documents import document_files as files
     from regard.tasks.translation.documents import glossary as glossaries
 
-    glossary = glossaries.load(str(terms)) if terms is not None else None
     mark, lines = read_document(path)
+    if document_format == "HTML":
+        page = _translate_texts(translator, iter(lines), to, decoding_options, html=True, terms=terms)
+        yield from (f"{mark}{text}" for text in page)
+        return
+    glossary = glossaries.load(str(terms)) if terms is not None else None
     parts = files.split_document(lines, document_format)
     if message := files.describe_copied(path, parts):
         print(f"regard: {message}", file=sys.stderr)
