@@ -44,6 +44,8 @@ def judge(
             f"--against is for models that find digits: {box_model.name} is {box_model.kind}, leave it out"
         )
     options = parse_settings(settings)
+    if "against" in options:
+        raise ValueError("against is a model: name it by --against")
     with announce("judging every map and control, which may take some minutes"):
         judgement = trained.extras["judge"].call(*pictures, against=box_model, **options)
     if as_json:

@@ -59,7 +59,9 @@ USE_DRAW = "regard generate is for texts: use regard draw for pictures, which do
 
 def follow_moved(words: Sequence[str]) -> list[str]:
     """Return the words of a command, in those of the new one if an option was moved: judge MODEL DIR."""
-    verb, *rest = words or [""]
+    if not words:
+        return []
+    verb, *rest = words
     names = [word.partition("=")[0] for word in rest[: rest.index("--") if "--" in rest else None]]
     for option, command in MOVED.get(verb, {}).items():
         if option in names:

@@ -170,5 +170,3 @@ def test_the_command_prints_both_tables(
     assert not any(line.rstrip().endswith("±") for line in narrow.output.splitlines()), "numbers stay whole"
     assert "single pictures: 24" in narrow.output
     assert "uniform, every region alike" in " ".join(narrow.output.split())
-    alone = CliRunner().invoke(app, ["explain", str(tmp_path / "colours"), "a.png", "--against", "locator"])
-    assert "--against locator is for --judge" in str(alone.exception)
