@@ -35,11 +35,11 @@ def test_every_option_was_moved_to_a_command():
 @pytest.mark.parametrize("verb", ["judge", "probe"])
 def test_a_model_without_maps_is_refused_by_either_name(verb, tmp_path, capsys):
     (tmp_path / "photos").mkdir()
-    said = []
+    messages = []
     for words in ([verb, "en-fr", tmp_path / "photos"], ["explain", "en-fr", f"--{verb}", tmp_path / "photos"]):
         assert run([*map(str, words), "--device", "cpu"]) == 1
-        said.append(capsys.readouterr().err)
-    assert set(said) == {f"regard: regard {verb} is for classifiers of pictures: en-fr is a translator\n"}
+        messages.append(capsys.readouterr().err)
+    assert set(messages) == {f"regard: regard {verb} is for classifiers of pictures: en-fr is a translator\n"}
 
 
 def test_an_option_of_judge_is_named_by_it(capsys):
