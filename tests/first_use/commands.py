@@ -70,7 +70,7 @@ COMMANDS = {
     "translate --html -i": "translate models/translation --html -i FILE --device cpu --beams 1",
     "translate --terms": "translate models/translation Dort. --terms FILE --device cpu",
     "generate -i": "generate models/causal-lm -i FILE --length 2 --device cpu",
-    "draw FILE": "draw models/pixels FILE --device cpu",
+    "draw FILE": "draw models/pixels FILE -s fit=crop -o drawn.png --device cpu",
     "classify FILE": "classify models/classification FILE --device cpu",
     "classify -i": "classify models/classification -i FILE --device cpu",
     "classify pictures FILE": "classify models/pictures FILE --device cpu",
