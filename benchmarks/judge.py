@@ -5,7 +5,7 @@
     REGARD_DATA=data python -m benchmarks.judge probe runs/vision/cifar10-resnet-all-0
     python -m benchmarks.judge table
 
-`grids` is `regard explain MODEL --judge` on the test pictures of CIFAR-10. `boxes` draws digits among scraps, trains a
+`grids` is `regard judge` on the test pictures of CIFAR-10. `boxes` draws digits among scraps, trains a
 ViT and a ResNet to name them and a locator on their boxes, and judges the maps of the first two against the third.
 `probe` trains on CIFAR-10 with a mark in the pictures of one class, and probes that model and those that are named.
 """

@@ -3,7 +3,7 @@
     python scripts/draw_maps.py runs/cifar10 data/cifar10.npz docs/pictures/maps.png
     python scripts/draw_maps.py runs/marked data/cifar10.npz docs/pictures/mark.png --mark --beside runs/cifar10-resnet
 
-The first asks about one picture of a grid of four, in a box, as `regard explain MODEL --judge` does. The second shows
+The first asks about one picture of a grid of four, in a box, as `regard judge` does. The second shows
 pictures of other classes with the mark of `data.shortcut`, and where each model finds the class that wears it.
 """
 

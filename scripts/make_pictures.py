@@ -109,7 +109,7 @@ def modules(model: str, *tables: str) -> int:
 
 def made(model: Path) -> int:
     """What a generator makes of every label, and where places of one picture look."""
-    ways = {"made": ["generate", "--count", "10"], "places": ["explain"]}
+    ways = {"made": ["draw", "--count", "10"], "places": ["explain"]}
     return max(
         run([command, str(model), *more, "--seed", "3", "-o", str(PICTURE.with_name(f"{name}.png"))])
         for name, (command, *more) in ways.items()

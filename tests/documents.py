@@ -156,10 +156,10 @@ class Desk:
             brief = {"train": MADE, "evaluate": ["-s", "count=8"]}.get(words[0], [])
             self.make_room(words) if words[0] == "train" else None
             return [*words, *brief]
-        if words[:1] == ["generate"] and "--samples" in words and words[-1].endswith(".png"):
+        if words[:1] == ["draw"] and "--samples" in words:
             at = words.index("--samples") + 1
             return [*words[:at], "2", *words[at + 1 :]]
-        if words[:1] == ["generate"] and "--length" not in words and not words[-1].endswith(".png"):
+        if words[:1] == ["generate"] and "--length" not in words:
             return [*words, "--length", "20"]
         if words[:2] == ["lab", "by-hand"]:
             return [*words, "--steps", "10"]

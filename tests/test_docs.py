@@ -186,7 +186,8 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
             "scatter",
             "labels",
             "classifier",
-        ):  # of the score, not of the search
+            "fit",
+        ):  # of the score or of pictures, not of the search
             settings.pop(name, None)
         kinds = {"cost": Plan, "embed": EmbeddingConfig, "search": EmbeddingConfig}
         config.build(kinds.get(words[0], DecodingConfig), settings)

@@ -23,28 +23,32 @@ from regard.cli import (
     cost,
     data,
     demo,
+    draw,
     embed,
     evaluate,
     explain,
     fill,
     generate,
     interop,
+    judge,
     lab,
     models,
     predict,
+    probe,
     prompt,
     runs,
     train,
     translate,
     words,
 )
-from regard.cli.former import FORMER
-from regard.cli.given_words import check_words
+from regard.cli.argument_checks import check_words
 from regard.cli.grammar import HELP, Family, show_help
-from regard.cli.lines import ESCAPED
+from regard.cli.renamed_commands import RENAMED, USE_DRAW, follow_moved
+from regard.cli.text_io import ESCAPE_UNENCODABLE, print_note
 from regard.config.words import suggest
 
-OWN = Path(__file__).parent.parent  # where our own warnings come from
+PACKAGE = Path(__file__).parent.parent  # where our own warnings come from
+NOTE = "regard.note"  # what is said after a command that was called by an old name
 PANELS: dict[str, dict[str, Any]] = {
     "Use": {
         "translate": translate.translate,
@@ -58,10 +62,17 @@ PANELS: dict[str, dict[str, Any]] = {
         "caption": caption.caption,
         "locate": predict.locate,
         "count": predict.count,
+        "draw": draw.draw,
         "predict": predict.predict,
     },
     "Make": {"train": train.train},
-    "Judge": {"evaluate": evaluate.evaluate, "compare": compare.compare, "explain": explain.explain},
+    "Judge": {
+        "evaluate": evaluate.evaluate,
+        "compare": compare.compare,
+        "explain": explain.explain,
+        "judge": judge.judge,
+        "probe": probe.probe,
+    },
     "Plan": {"cost": cost.cost, "bench": bench.bench},
     "Share": {"import": interop.import_model, "export": interop.export_model},
     "Keep": {"models": models.models, "runs": runs.runs, "data": data.data},
@@ -76,8 +87,21 @@ class Commands(Family):
     """The table of commands."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Families in their places among single commands."""
+        """Return the names of commands and families in the order of their panels."""
         return [name for commands in PANELS.values() for name in commands]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first word names, or the one that an option of it has become."""
+        words = follow_moved(args)
+        ctx.meta[NOTE] = USE_DRAW if words[:1] == ["draw"] != args[:1] else None
+        return super().resolve_command(ctx, words)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; where it was called generate and is draw, say so at the end."""
+        status = super().invoke(ctx)
+        if note := ctx.meta.get(NOTE):
+            print_note(note)
+        return status
 
 
 app = typer.Typer(
@@ -100,71 +124,76 @@ for _panel, _commands in PANELS.items():
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run one command; whatever a person got wrong is said in one line."""
+    """Run one command of the process's arguments and exit; what the user got wrong is said in one line."""
     sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """The exit status of one command."""
+    """Run one command and return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
     if sys.stderr is None:  # closed: what is said there must not end up among the answers
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors=ESCAPED)  # a name that is no text must not end a command
+        sys.stdout.reconfigure(errors=ESCAPE_UNENCODABLE)  # a name that is no text must not end a command
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = partial(_warn, warnings.showwarning, set())
+            warnings.showwarning = partial(_print_warning, warnings.showwarning, set())
             words = evaluate.split_columns(words)
-            check_words(words, _tree())
-            return _tree()(words, prog_name="regard", standalone_mode=False) or 0
+            check_words(words, _build_commands())
+            return _build_commands()(words, prog_name="regard", standalone_mode=False) or 0
     except (ValueError, FloatingPointError) as error:
-        return _complain(str(error), 1)
+        return _print_error(str(error), 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}{(error.strerror or str(error)).lower()}", 1)
+        return _print_error(f"{where}{(error.strerror or str(error)).lower()}", 1)
     except KeyboardInterrupt:
-        return _complain("interrupted", 130)
+        return _print_error("interrupted", 130)
     except Exception as error:  # usage errors of the command line library, whichever version brings them
         if not hasattr(error, "format_message"):
             raise
-        return _complain(_usage(error), getattr(error, "exit_code", 2))
+        return _print_error(_usage_message(error), getattr(error, "exit_code", 2))
 
 
 @cache
-def _tree() -> Any:
-    """All commands, made of the functions once for a process: it takes longer than most questions to them."""
+def _build_commands() -> Any:
+    """Build all commands from their functions, once a process: that takes longer than answering most of them."""
     return typer.main.get_command(app)
 
 
-def _warn(
-    usual: Callable[..., None], told: set[str], message: Warning | str, kind: type[Warning], file: str, *more: Any
+def _print_warning(
+    default_handler: Callable[..., None],
+    printed_messages: set[str],
+    message: Warning | str,
+    category: type[Warning],
+    file: str,
+    *arguments: Any,
 ) -> None:
-    """A warning of ours is a line like all others, told once; those of libraries look as they usually do."""
-    if Path(file).is_relative_to(OWN):
-        if str(message) not in told:
-            told.add(str(message))
-            _complain(str(message), 0)
+    """Print a warning of ours as a line, once; warnings of libraries are shown as usual."""
+    if Path(file).is_relative_to(PACKAGE):
+        if str(message) not in printed_messages:
+            printed_messages.add(str(message))
+            _print_error(str(message), 0)
     else:
-        usual(message, kind, file, *more)
+        default_handler(message, category, file, *arguments)
 
 
-def _complain(text: str, status: int) -> int:
+def _print_error(text: str, status: int) -> int:
     with contextlib.suppress(BrokenPipeError):
         print(f"regard: {' '.join(text.split())}", file=sys.stderr)
     return status
 
 
-def _usage(error: Any) -> str:
-    """A wrong flag or argument, with the command whose help shows the right ones; a former one, with what it became."""
+def _usage_message(error: Any) -> str:
+    """Describe a wrong flag or argument: which replaced it, or where the right ones are listed."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "regard"
-    former = f"{command.removeprefix('regard ')} {getattr(error, 'option_name', '')}"
-    if former in FORMER:
-        return f"{former} is now: regard {FORMER[former]}"
+    old_spelling = f"{command.removeprefix('regard ')} {getattr(error, 'option_name', '')}"
+    if old_spelling in RENAMED:
+        return f"{old_spelling} is now: regard {RENAMED[old_spelling]}"
     if getattr(error, "possibilities", None) is not None and context is not None:
         error.possibilities = None  # what only looks alike is not proposed
-        known = [spelling for option in context.command.params for spelling in option.opts]
-        error.message += suggest(error.option_name, known)
+        spellings = [spelling for option in context.command.params for spelling in option.opts]
+        error.message += suggest(error.option_name, spellings)
     message = error.format_message().strip().rstrip(".")
     if message == "No such option: -":
         message += ": put -- before texts that begin with a dash"

@@ -15,21 +15,30 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from regard.cli.grammar import options
-from regard.cli.lines import PICTURES, arguments, blocks, count_formulas, note, tell_formulas, writable
-from regard.cli.resumable import Draft, drafted, identity
+from regard.cli.grammar import parse_settings
+from regard.cli.resumable_output import Draft, identify_model, open_draft
+from regard.cli.text_io import (
+    PICTURE_FORMATS,
+    check_writable,
+    count_formulas,
+    escape_name,
+    expand_arguments,
+    print_note,
+    split_blocks,
+    warn_about_formulas,
+)
 from regard.data.table_records import split_line
 
 if TYPE_CHECKING:
     from regard.tasks.inputs import Inputs
 
-BLOCK = 1024  # inputs answered at a time
-JSON = ("jsonl", "json")
+BLOCK_SIZE = 1024  # inputs answered at a time
+JSON_FORMATS = ("jsonl", "json")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a command line asks of a model, and where the answers go."""
+class AnswerRequest:
+    """The inputs that a command line gives to a model, and where the answers go."""
 
     texts: list[str] | None
     file: Path | None
@@ -40,201 +49,224 @@ class Asked:
     column: str | None = None
     """The column of a table to read, where somebody named it."""
 
-    def check(self, *, reads: Sequence[Path] = (), text: bool = False, opened: tuple[str, ...] = ()) -> None:
-        """Stop before a model is loaded at what cannot be answered or written; where `text` is read, at files too.
+    def check(self, *, inputs: Sequence[Path] = (), text: bool = False, file_endings: tuple[str, ...] = ()) -> None:
+        """Refuse, before a model is loaded, what cannot be read or written; where `text` is read, names of files too.
 
-        Files whose names end in one of those `opened` are what some models read.
+        Files whose names end in one of `file_endings` are inputs of some models.
         """
         if self.texts and self.file is not None:
             raise ValueError("give either inputs, or - for standard input, or -i FILE")
         if self.column is not None and self.file is None:
             raise ValueError(f"--column {self.column} is for a table: name one with -i FILE")
         if text:
-            arguments([text for text in self.texts or [] if not text.lower().endswith(opened)], option="-i")
-        writable(self.output, reads=(self.file, *reads))
+            expand_arguments(
+                [text for text in self.texts or [] if not text.lower().endswith(file_endings)], option="-i"
+            )
+        check_writable(self.output, inputs=(self.file, *inputs))
         if self.as_json and self.output is not None and self.output.suffix.lower() == ".csv":
             raise ValueError(f"--json and {self.output} ask for two forms: leave one of them out")
 
     @property
-    def kind(self) -> str:
-        """The form of the answers: that of the file's name, JSON where asked for, or plain lines."""
+    def format(self) -> str:
+        """Return the format of the answers: that of the output's name, JSON if asked for, or plain lines."""
         kind = "" if self.output is None else self.output.suffix.lstrip(".").lower()
-        return "jsonl" if self.as_json or kind in JSON else kind
+        return "jsonl" if self.as_json or kind in JSON_FORMATS else kind
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `-s` sets."""
-        return options(self.settings)
+        """Return the settings of `-s` as keyword arguments."""
+        return parse_settings(self.settings)
 
 
-def respond(
+def write_answers(
     trained: Any,
-    asked: Asked,
+    request: AnswerRequest,
     *,
     key: str | None = "input",
-    form: Callable[[str, Any], str] = lambda text, answer: str(answer).replace("\n", " "),
-    blank: Mapping[str, Any] | None = None,
+    format_answer: Callable[[str, Any], str] = lambda text, answer: str(answer).replace("\n", " "),
+    blank_answer: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> None:
-    """Answer every input with a line; JSON has the input under `key`, and `blank` for an input that is empty.
+    """Answer every input and write each answer as a line; JSON has the input under `key`, an empty one `blank_answer`.
 
-    Of several files those that cannot be read are told, their lines stay blank, and the command fails at its end.
+    Of several files, those that cannot be read are reported, their lines stay blank, and the command fails at its end.
     """
-    if asked.kind in PICTURES:
-        remedy = "use regard generate for pictures" if trained.verb in ("make", "draw") else "choose jsonl, csv or txt"
-        raise ValueError(f"{asked.output}: answers are written as text: {remedy}")
-    given, unread = asked.options | more, 0
-    with writing(asked, key, form, blank, given) as (write, draft):
-        for texts, inputs in given_inputs(trained, asked, draft.done):
-            answers = _answers(trained, [one for one in inputs if one is not None], given)
-            found, unread = iter(answers), unread + answers.count(None)
-            for text, one in zip(texts, inputs, strict=True):
-                write(text, None if one is None else next(found))
-            draft.keep(len(texts))
-    if unread:
+    if request.format in PICTURE_FORMATS:
+        remedy = "use regard draw for pictures" if trained.verb in ("make", "draw") else "choose jsonl, csv or txt"
+        raise ValueError(f"{request.output}: answers are written as text: {remedy}")
+    answer_options, unread_count = request.options | more, 0
+    with open_answer_writer(request, key, format_answer, blank_answer, answer_options) as (write, draft):
+        for typed_texts, parsed in iterate_input_blocks(trained, request, draft.answered_count):
+            answers = _answer_readable(trained, [item for item in parsed if item is not None], answer_options)
+            block_answers, unread_count = iter(answers), unread_count + answers.count(None)
+            for text, item in zip(typed_texts, parsed, strict=True):
+                write(text, None if item is None else next(block_answers))
+            draft.commit(len(typed_texts))
+    if unread_count:
         raise typer.Exit(1)
 
 
-def _answers(trained: Any, inputs: list[Any], given: Mapping[str, Any], *, whole: bool = True) -> list[Any]:
-    """An answer for each input; of several, None for one that cannot be read, which is told."""
+def _answer_readable(
+    trained: Any, inputs: list[Any], options: Mapping[str, Any], *, first_attempt: bool = True
+) -> list[Any]:
+    """Return an answer for each input; of several, None for one that cannot be read, which is reported."""
     from regard.tasks.trained import Unreadable
 
     try:
-        return list(trained.answer(inputs, **given))
+        return list(trained.answer(inputs, **options))
     except Unreadable as error:
         if len(inputs) == 1:
-            if whole:
+            if first_attempt:
                 raise
             print(f"regard: {error}", file=sys.stderr)
             return [None]
     half = len(inputs) // 2
-    return [one for some in (inputs[:half], inputs[half:]) for one in _answers(trained, some, given, whole=False)]
+    return [
+        item
+        for some in (inputs[:half], inputs[half:])
+        for item in _answer_readable(trained, some, options, first_attempt=False)
+    ]
 
 
-def _several(text: str) -> bool:
-    """Whether one text names all files of an input by itself, instead of being one of them."""
+def _names_several_files(text: str) -> bool:
+    """Return True if one text names all files of an input instead of being one of them."""
     return len(text.split()) > 1 and not Path(text).exists()
 
 
-def tabular(name: str) -> bool:
-    """Whether it names a table, of which several may hold one input."""
+def is_table_name(name: str) -> bool:
+    """Return True for the name of a table, of which several may hold one input."""
     return name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
-def given_inputs(
-    trained: Any, asked: Asked, done: int = 0, *, size: int | None = None
+def iterate_input_blocks(
+    trained: Any, request: AnswerRequest, answered_count: int = 0, *, block_size: int | None = None
 ) -> Iterator[tuple[list[str], list[Any]]]:
-    """Blocks of inputs that are not answered yet beside how they were written; None for a blank line.
+    """Yield blocks of inputs that are not answered yet beside their texts; None for a blank line.
 
-    What is read of a table is said once the first of them are answered: a refusal is a line of its own.
+    Notes about how a table is read are printed once its first lines are read: a refusal is a line of its own.
     """
-    known: Inputs = trained.inputs
-    if asked.file is not None and known.read is not None:  # a table is more than its lines
-        if asked.column is not None:
-            raise ValueError(f"--column {asked.column}: {trained.name} is {trained.kind}, leave it out")
-        rows = known.read(asked.file)[done:]
-        yield [asked.file.name] * len(rows), list(rows)
+    spec: Inputs = trained.inputs
+    if request.file is not None and spec.read is not None:  # a table is more than its lines
+        if request.column is not None:
+            raise ValueError(f"--column {request.column}: {trained.name} is {trained.kind}, leave it out")
+        rows = spec.read(request.file)[answered_count:]
+        yield [request.file.name] * len(rows), list(rows)
         return
-    if asked.file is not None and known.join is not None and tabular(asked.file.name):
-        raise ValueError(f"{asked.file} is a table, and several hold a sample: name them without -i")
-    if asked.texts and known.join is not None and not any(map(_several, asked.texts)):
-        rows = known.join(asked.texts)[done:]
+    if request.file is not None and spec.join is not None and is_table_name(request.file.name):
+        raise ValueError(f"{request.file} is a table, and several hold a sample: name them without -i")
+    if request.texts and spec.join is not None and not any(map(_names_several_files, request.texts)):
+        rows = spec.join(request.texts)[answered_count:]
         yield [row.names[0] for row in rows], list(rows)
         return
-    if asked.texts and any(not text.strip() for text in asked.texts):
+    if request.texts and any(not text.strip() for text in request.texts):
         raise ValueError("one of the texts is empty: there is nothing to answer in it")
-    notes: list[str] = []
-    reads = (
-        file_texts(trained, asked, tell=notes.append) if asked.file is not None else typed(known, asked.texts or ["-"])
+    messages: list[str] = []
+    texts = (
+        read_file_texts(trained, request, report=messages.append)
+        if request.file is not None
+        else read_typed_texts(spec, request.texts or ["-"])
     )
-    first = next(reads, None)
+    first = next(texts, None)
     if first is None:
-        raise ValueError(f"{asked.file or 'standard input'} is empty: give {known.option}, or lines to read")
-    size = 1 << 62 if known.together else size or BLOCK
-    for block in blocks(islice(chain([first], reads), done, None), size):
-        yield block, [known.parse(text) if text.strip() else None for text in block]
-        for said in notes:
-            note(said)
-        notes.clear()
+        raise ValueError(f"{request.file or 'standard input'} is empty: give {spec.option}, or lines to read")
+    block_size = 1 << 62 if spec.together else block_size or BLOCK_SIZE
+    for block in split_blocks(islice(chain([first], texts), answered_count, None), block_size):
+        yield block, [spec.parse(text) if text.strip() else None for text in block]
+        for message in messages:
+            print_note(message)
+        messages.clear()
 
 
-def file_texts(
-    trained: Any, asked: Asked, *, usual: Sequence[str] = (), tell: Callable[[str], None] = note
+def read_file_texts(
+    trained: Any, request: AnswerRequest, *, usual_names: Sequence[str] = (), report: Callable[[str], None] = print_note
 ) -> Iterator[str]:
-    """Return the texts of the file that was named: its lines, or a column of a table, by a `usual` name or another."""
+    """Return the texts of the input file: its lines, or a column of a table, by one of `usual_names` or another."""
     from regard.cli.text_column import read_texts
 
-    assert asked.file is not None
-    return read_texts(asked.file, inputs=trained.inputs, column=asked.column, usual=usual, tell=tell)
+    assert request.file is not None
+    return read_texts(
+        request.file, inputs=trained.inputs, column=request.column, usual_names=usual_names, report=report
+    )
 
 
-def typed(inputs: Inputs, texts: list[str], *, option: str | None = "-i") -> Iterator[str]:
-    """The words of a command; the name of a file is no text, unless files are what the model reads."""
+def read_typed_texts(inputs: Inputs, texts: list[str], *, option: str | None = "-i") -> Iterator[str]:
+    """Return the texts of the command line; the name of a file is no text, unless the model reads files."""
     if not inputs.kind.is_path or "-" in texts:
-        return arguments(texts, option=option)
+        return expand_arguments(texts, option=option)
     if inputs.expand is None:
         return iter(texts)
     return (name for text in texts for name in inputs.expand(text))
 
 
 @contextmanager
-def writing(
-    asked: Asked,
+def open_answer_writer(
+    request: AnswerRequest,
     key: str | None,
-    form: Callable[[str, Any], str],
-    blank: Mapping[str, Any] | None = None,
-    given: Mapping[str, Any] | None = None,
+    format_answer: Callable[[str, Any], str],
+    blank_answer: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[Callable[[str, Any], None], Draft]]:
-    """Write an answer as a line of text, as a JSON object or as a row of a table, kept as it comes."""
+    """Open the writer of answers: as lines of text, JSON objects or rows of a table, kept as they come."""
 
     def plain(text: str, answer: Any) -> dict[str, Any]:
-        told = dict(blank or {}) if answer is None else answer.plain()
-        return told if key is None else {key: text, **told}
+        record = dict(blank_answer or {}) if answer is None else answer.plain()
+        return record if key is None else {key: text, **record}
 
-    same = [identity(asked.model), dict(given or {}), asked.kind, getattr(form, "__name__", ""), asked.column]
-    with drafted(asked.output, source=asked.file, asked=same) as draft:
+    request_key = [
+        identify_model(request.model),
+        dict(options or {}),
+        request.format,
+        getattr(format_answer, "__name__", ""),
+        request.column,
+    ]
+    with open_draft(request.output, source=request.file, request=request_key) as draft:
         write = draft.write
-        if asked.kind == "jsonl":
-            yield lambda text, answer: write(_json(plain(text, answer))), draft
-        elif asked.kind == "csv":
-            head = split_line(draft.head)
-            late: list[dict[str, Any]] = []
+        if request.format == "jsonl":
+            yield lambda text, answer: write(_to_json_line(plain(text, answer))), draft
+        elif request.format == "csv":
+            column_names = split_line(draft.first_line)
+            pending_records: list[dict[str, Any]] = []
             formulas = 0
 
             def row(text: str, answer: Any) -> None:
                 nonlocal formulas
-                late.append(plain(text, answer))
-                if answer is None and not head:
+                pending_records.append(plain(text, answer))
+                if answer is None and not column_names:
                     return  # the columns are those of the first answer
-                if not head:
-                    head.extend(late[-1])
-                    write(_row(head))
-                for one in late:
-                    cells = [_cell(one.get(name, "")) for name in head]
+                if not column_names:
+                    column_names.extend(pending_records[-1])
+                    write(_to_csv_line(column_names))
+                for record in pending_records:
+                    cells = [_to_csv_cell(record.get(name, "")) for name in column_names]
                     formulas += count_formulas(cells)
-                    write(_row(cells))
-                late.clear()
+                    write(_to_csv_line(cells))
+                pending_records.clear()
 
             yield row, draft
-            assert asked.output is not None
-            tell_formulas(formulas, asked.output)
+            assert request.output is not None
+            warn_about_formulas(formulas, request.output)
         else:
-            yield lambda text, answer: write("" if answer is None else form(text, answer)), draft
+            yield lambda text, answer: write("" if answer is None else format_answer(text, answer)), draft
 
 
-def _json(answer: Mapping[str, Any]) -> str:
-    """An answer as a line of JSON, which has no word for a number that is not finite."""
+def name_and_answer(name: str, answer: Any) -> str:
+    """Return an answer behind the name of its file, in one line."""
+    return f"{escape_name(name)}\t{answer}"
+
+
+def _to_json_line(answer: Mapping[str, Any]) -> str:
+    """Return an answer as a line of JSON, which has no word for a number that is not finite."""
     try:
         return json.dumps(answer, ensure_ascii=False, allow_nan=False)
     except ValueError:
         raise ValueError("an answer holds a number that is not finite: correct the input, or train again") from None
 
 
-def _row(cells: Sequence[Any]) -> str:
+def _to_csv_line(cells: Sequence[Any]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerow(cells)  # a cell of several lines is quoted
     return buffer.getvalue().removesuffix("\n")
 
 
-def _cell(value: Any) -> Any:
+def _to_csv_cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list, tuple)) else value

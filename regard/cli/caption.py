@@ -1,4 +1,4 @@
-"""Captions of pictures, and of frames when they change: caption."""
+"""The command that writes captions of pictures, or of frames whenever their caption changes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.answers import Asked, given_inputs, respond, writing
+from regard.cli.answers import AnswerRequest, iterate_input_blocks, name_and_answer, open_answer_writer, write_answers
 from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Settings
-from regard.cli.lines import printable
 
 
 def caption(
@@ -24,7 +23,7 @@ def caption(
     input: Input = None,
     column: Column = None,
     output: Answers = None,
-    changes: Annotated[
+    only_changes: Annotated[
         bool, typer.Option("--changes", help="Read frames in order; write a caption only when it changes.")
     ] = False,
     settings: Settings = None,
@@ -36,36 +35,37 @@ def caption(
     from regard.tasks.trained import Unreadable
     from regard.tasks.vision.image_inputs import decode_images
 
-    asked = Asked(pictures, input, output, settings, as_json, model, column)
-    asked.check(reads=[Path(picture) for picture in pictures or []])
+    request = AnswerRequest(pictures, input, output, settings, as_json, model, column)
+    request.check(inputs=[Path(picture) for picture in pictures or []])
     trained = recipe.load(model, device=device, task=recipe.tasks_with_verb("caption"))
-    if not changes:
-        return respond(trained, asked, key="picture", form=_named, blank={"caption": None, "score": None})
-    live = asked.file is None and asked.texts in (None, [], ["-"])  # frames come one by one, and so do captions
-    options = {"batch": 1, **asked.options} if live else asked.options
-    inputs = given_inputs(trained, asked, size=1 if live else None)
-    frames = (frame for _, some in inputs for frame in some if frame is not None)
-    unread = 0
+    if not only_changes:
+        return write_answers(
+            trained,
+            request,
+            key="picture",
+            format_answer=name_and_answer,
+            blank_answer={"caption": None, "score": None},
+        )
+    live = request.file is None and request.texts in (None, [], ["-"])  # frames come one by one, and so do captions
+    options = {"batch": 1, **request.options} if live else request.options
+    input_blocks = iterate_input_blocks(trained, request, block_size=1 if live else None)
+    frames = (frame for _, block in input_blocks for frame in block if frame is not None)
+    unread_count = 0
 
-    def readable() -> Iterator[Any]:
-        nonlocal unread
+    def readable_frames() -> Iterator[Any]:
+        nonlocal unread_count
         for frame in frames:
             try:
                 with warnings.catch_warnings(action="ignore"):  # it is read once more
                     decode_images([frame], trained.shape)
             except Unreadable as error:
                 print(f"regard: {error}", file=sys.stderr)
-                unread += 1
+                unread_count += 1
             else:
                 yield frame
 
-    with writing(replace(asked, file=None), None, _named, given=asked.options) as (write, _):
-        for frame, found in trained.caption_changes(readable(), **options):
-            write(str(frame), found)
-    if unread:
+    with open_answer_writer(replace(request, file=None), None, name_and_answer, options=request.options) as (write, _):
+        for frame, answer in trained.caption_changes(readable_frames(), **options):
+            write(str(frame), answer)
+    if unread_count:
         raise typer.Exit(1)
-
-
-def _named(picture: str, found: Any) -> str:
-    """A caption behind the name of its file."""
-    return f"{printable(picture)}\t{found}"

@@ -1,35 +1,36 @@
-"""Commands for models that label texts and pictures: classify, tag."""
+"""The commands that label texts, pictures and nodes: classify, tag."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from regard.cli.answers import Asked, respond
+from regard.cli.answers import AnswerRequest, name_and_answer, write_answers
 from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Node, Texts
-from regard.cli.lines import printable
+from regard.cli.text_io import escape_name
 
-Seen = Annotated[
+TextsOrPictures = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[INPUT]...", help="Texts, or - for stdin; of a model of pictures, picture files and folders."
     ),
 ]
-BLANK: dict[str, Any] = {"text": "", "label": None, "probability": None}
-UNSEEN: dict[str, Any] = {"label": None, "probability": None}
-UNTAGGED: dict[str, Any] = {"words": [], "tags": [], "probabilities": []}
+BLANK_TEXT: dict[str, Any] = {"text": "", "label": None, "probability": None}
+BLANK_PICTURE: dict[str, Any] = {"label": None, "probability": None}
+BLANK_TAGS: dict[str, Any] = {"words": [], "tags": [], "probabilities": []}
 
 
 def classify(
     model: Model,
-    texts: Seen = None,
+    texts: TextsOrPictures = None,
     input: Input = None,
     column: Column = None,
     output: Answers = None,
     node: Node = None,
-    every: Annotated[bool, typer.Option("--all", help="Every label with its probability.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Every label with its probability.")] = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -37,22 +38,23 @@ def classify(
     from regard import recipe
     from regard.data.pictures.decoding import OTHERS, SUFFIXES
 
-    asked = Asked([*(node or []), *(texts or [])], input, output, None, as_json, model, column)
-    asked.check(text=not node, opened=(*SUFFIXES, *OTHERS))
+    request = AnswerRequest([*(node or []), *(texts or [])], input, output, None, as_json, model, column)
+    request.check(text=not node, file_endings=(*SUFFIXES, *OTHERS))
     trained = recipe.load(model, device=device, task=recipe.tasks_with_verb("classify"))
-    form, key, blank = _every if every else _likeliest, None, BLANK
     if node:
-        of_graphs(trained)
-    if _reads_nodes(trained):  # their names stand before the answers, however they were given
-        form = _named_every if every else _named
-    if trained.inputs.kind.is_path:  # its inputs are files, whose names stand before the answers
-        asked.check(reads=[Path(text) for text in texts or []])
-        form, key, blank = _named_every if every else _named, "picture", UNSEEN
-    respond(trained, asked, key=key, form=form, blank=blank)
+        check_reads_nodes(trained)
+    reads_pictures = trained.inputs.kind.is_path
+    if reads_pictures:
+        request.check(inputs=[Path(text) for text in texts or []])
+    key, blank_answer = ("picture", BLANK_PICTURE) if reads_pictures else (None, BLANK_TEXT)
+    format_answer: Callable[[str, Any], str] = _all_labels if show_all else _best_label
+    if reads_pictures or _reads_nodes(trained):  # names stand before the answers, however they were given
+        format_answer = _name_and_all_labels if show_all else name_and_answer
+    write_answers(trained, request, key=key, format_answer=format_answer, blank_answer=blank_answer)
 
 
-def of_graphs(trained: Any) -> None:
-    """Stop at --node for a model that knows no nodes."""
+def check_reads_nodes(trained: Any) -> None:
+    """Refuse --node for a model that does not read the nodes of a graph."""
     if not _reads_nodes(trained):
         raise ValueError(f"--node is for models of graphs: {trained.name} is {trained.kind}, leave it out")
 
@@ -76,22 +78,18 @@ def tag(
     """Tag each word of a sentence."""
     from regard import recipe
 
-    asked = Asked(texts, input, output, None, as_json, model, column)
-    asked.check(text=True)
-    respond(recipe.load(model, device=device, task="tagging"), asked, key=None, blank=UNTAGGED)
+    request = AnswerRequest(texts, input, output, None, as_json, model, column)
+    request.check(text=True)
+    write_answers(recipe.load(model, device=device, task="tagging"), request, key=None, blank_answer=BLANK_TAGS)
 
 
-def _likeliest(text: str, verdict: Any) -> str:
+def _best_label(text: str, verdict: Any) -> str:
     return str(verdict)
 
 
-def _named(text: str, verdict: Any) -> str:
-    return f"{printable(text)}\t{_likeliest(text, verdict)}"
-
-
-def _named_every(text: str, verdict: Any) -> str:
-    return f"{printable(text)}\t{_every(text, verdict)}"
-
-
-def _every(text: str, verdict: Any) -> str:
+def _all_labels(text: str, verdict: Any) -> str:
     return "\t".join(f"{label}\t{chance:.3f}" for label, chance in verdict.all.items())
+
+
+def _name_and_all_labels(text: str, verdict: Any) -> str:
+    return f"{escape_name(text)}\t{_all_labels(text, verdict)}"

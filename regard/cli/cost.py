@@ -1,4 +1,4 @@
-"""The command that says what a model takes, on paper: to hold, to train and to use it."""
+"""The command that estimates what a model costs to hold, to train and to use."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from regard.cost import Estimate, Plan
     from regard.training.run_facts import RunFacts
 
-UNFILLED = ("classes", "inputs", "outputs", "size", "most")  # sizes that only data can say
-LARGEST_TIMES = {"s": 100, "min": 90, "h": 48, "days": 730}  # of each unit, before the next one is taken
-ON_A_GPU = ("fits", "seconds", "price", "rule_seconds", "rule_price")  # what is estimated of a GPU alone
-RULE = "  6 x parameters"  # a token: the rule of thumb, which leaves attention out
-SIZED = ("preset", "width", "channels", "hidden")  # settings by which a recipe says how large its model is
+SIZES_FROM_DATA = ("classes", "inputs", "outputs", "size", "most")  # sizes that only data can say
+LARGEST_IN_UNIT = {"s": 100, "min": 90, "h": 48, "days": 730}  # of each unit, before the next one is taken
+GPU_ESTIMATES = ("fits", "seconds", "price", "rule_seconds", "rule_price")  # what is estimated of a GPU alone
+RULE_OF_THUMB = "  6 x parameters"  # a token: the rule of thumb, which leaves attention out
+SIZE_SETTINGS = ("preset", "width", "channels", "hidden")  # settings by which a recipe says how large its model is
 
 
 @runtime_checkable
 class CountsPairs(Protocol):
-    """The config of a model that says how many pairs of tokens look at each other."""
+    """The config of a model that counts the pairs of tokens that attend to each other."""
 
     @property
     def pairs(self) -> tuple[int, int]:
-        """Pairs in sight, and pairs with full attention."""
+        """Return the pairs with the model's attention, and those with full attention."""
 
 
 def cost(
@@ -49,159 +49,177 @@ def cost(
     as_json: Json = False,
 ) -> None:
     """Parameters, FLOPs, memory, time and price of a model."""
-    from rich.console import Console
-
     from regard import config
     from regard import cost as costs
-    from regard.cli.tables import Fitted
 
-    named = config.override({}, settings or [])
-    plan = config.build(costs.Plan, named)
+    plan_settings = config.override({}, settings or [])
+    plan = config.build(costs.Plan, plan_settings)
     costs.gpu(plan.gpu)
     if model in costs.PUBLISHED:
-        return _published(model, as_json=as_json)
-    shape, past = _shape(model), _past(model)
-    if past is not None:
-        plan = config.build(costs.Plan, {**_plan_of(past, shape, elsewhere="gpu" in named), **named})
-    planned = past is None or "gpu" in named or costs.known_gpu(past.device) is not None
-    found = costs.estimate(shape, plan)
-    if as_json:
-        told = {"model": model, "name": shape.name, "plan": asdict(plan), **_pairs_plain(shape), **_plain(found, plan)}
-        if not planned:
-            told |= {"plan": {**asdict(plan), "gpu": None}} | dict.fromkeys(ON_A_GPU)
-        if past is not None:
-            told["measured"] = {"device": past.device, "seconds": past.seconds}
-        print(json.dumps(told, indent=1))
-        return
-    where = f"{plan.count} x {plan.gpu}" if past is None or planned else past.device
+        return _print_published(model, as_json=as_json)
+    model_config, run_facts = _find_model_config(model), _find_run_facts(model)
+    if run_facts is not None:
+        run_settings = _plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings)
+        plan = config.build(costs.Plan, {**run_settings, **plan_settings})
+    is_planned = run_facts is None or "gpu" in plan_settings or costs.known_gpu(run_facts.device) is not None
+    estimate = costs.estimate(model_config, plan)
+    print_estimate = _print_record if as_json else _print_tables
+    print_estimate(model, model_config, plan, estimate, run_facts, is_planned=is_planned)
+
+
+def _print_record(
+    model: str, model_config: Any, plan: Plan, estimate: Estimate, run_facts: RunFacts | None, *, is_planned: bool
+) -> None:
+    """Print the estimate as JSON, without what is only known of a planned GPU where none is."""
+    shown_plan = asdict(plan) if is_planned else {**asdict(plan), "gpu": None}
+    record = {"model": model, "name": model_config.name, "plan": shown_plan, **_count_pairs(model_config)}
+    record |= _estimate_record(estimate) | ({} if is_planned else dict.fromkeys(GPU_ESTIMATES))
+    if run_facts is not None:
+        record["measured"] = {"device": run_facts.device, "seconds": run_facts.seconds}
+    print(json.dumps(record, indent=1))
+
+
+def _print_tables(
+    model: str, model_config: Any, plan: Plan, estimate: Estimate, run_facts: RunFacts | None, *, is_planned: bool
+) -> None:
+    """Print a table of the training, and one of the memory in use."""
+    from rich.console import Console
+
+    from regard.cli.tables import FittedTable
+
+    devices = f"{plan.count} x {plan.gpu}" if run_facts is None or is_planned else run_facts.device
+    training_rows = [
+        *_size_rows(estimate, plan),
+        *_time_and_price_rows(estimate, plan, run_facts, is_planned=is_planned),
+        *_pair_rows(model_config),
+    ]
+    title = f"{model}: {_describe_training(estimate, plan)} on {devices}"
     console = Console(highlight=False)
-    console.print(
-        Fitted(
-            ("what", "how much"),
-            [*_lines(found, plan), *_ends(found, plan, past, planned=planned), *_pairs(shape)],
-            f"{model}: {_planned(found, plan)} on {where}",
-            _note(found),
-        )
-    )
-    contexts = next(iter(found.use.values()))
+    console.print(FittedTable(("what", "how much"), training_rows, title, _describe_missing_flops(estimate)))
+    contexts = next(iter(estimate.use.values()))
     columns = [f"{context:,} tokens" if context else "memory" for context in contexts]
-    used = [(name, *map(gigabytes, sizes.values())) for name, sizes in found.use.items()]
+    rows = [(name, *map(format_bytes, sizes.values())) for name, sizes in estimate.use.items()]
     console.print()
     cached = ", with the KV cache of one sequence" if any(contexts) else ""
-    console.print(Fitted(("weights in", *columns), used, f"{model}: in use{cached}"))
+    console.print(FittedTable(("weights in", *columns), rows, f"{model}: in use{cached}"))
 
 
-def _published(model: str, *, as_json: bool) -> None:
-    """What is known of a model that Regard does not build."""
+def _print_published(model: str, *, as_json: bool) -> None:
+    """Print what is known of a model that Regard does not build."""
     from rich.console import Console
 
     from regard import cost as costs
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
 
-    found = costs.PUBLISHED[model]
+    published = costs.PUBLISHED[model]
     if as_json:
-        print(json.dumps({"model": model, **asdict(found)}, indent=1))
+        print(json.dumps({"model": model, **asdict(published)}, indent=1))
         return
-    lines = [("parameters", f"{found.parameters:,}")]
-    if found.forward is not None:
-        each = {"forward": found.forward, "training": 3 * found.forward}
-        lines += [(f"FLOP a picture, {name}", f"{value:.3g}") for name, value in each.items()]
+    lines = [("parameters", f"{published.parameters:,}")]
+    if published.forward is not None:
+        operations = {"forward": published.forward, "training": 3 * published.forward}
+        lines += [(f"FLOP a picture, {name}", f"{value:.3g}") for name, value in operations.items()]
     note = "From its equations: Regard knows its size and does not build it."
-    Console(highlight=False).print(Fitted(("what", "how much"), lines, model, note))
+    Console(highlight=False).print(FittedTable(("what", "how much"), lines, model, note))
 
 
-def _planned(found: Estimate, plan: Plan) -> str:
-    """The training in a line."""
-    lengths = found.lengths
-    long = f"{lengths.source:,}" if lengths.source == lengths.target else f"{lengths.source:,} and {lengths.target:,}"
-    step = (
-        f"{quantity(found.batch, 'sequence')} of {long} tokens"
-        if found.tokens > 1
-        else quantity(found.batch, "example")
+def _describe_training(estimate: Estimate, plan: Plan) -> str:
+    """Describe the planned training in a line."""
+    lengths = estimate.lengths
+    length_text = " and ".join(f"{length:,}" for length in dict.fromkeys((lengths.source, lengths.target)))
+    step_text = (
+        f"{quantity(estimate.batch, 'sequence')} of {length_text} tokens"
+        if estimate.tokens > 1
+        else quantity(estimate.batch, "example")
     )
-    amount = f"{quantity(plan.steps, 'step')} of" if plan.tokens is None else f"{plan.tokens:,} tokens in steps of"
-    return f"{amount} {step}"
+    amount_text = f"{quantity(plan.steps, 'step')} of" if plan.tokens is None else f"{plan.tokens:,} tokens in steps of"
+    return f"{amount_text} {step_text}"
 
 
-def _note(found: Estimate) -> str | None:
-    """What there is to say of a model without matrix products."""
-    return None if found.forward else "It learns without matrix products, in a loop of its own: no time is planned."
+def _describe_missing_flops(estimate: Estimate) -> str | None:
+    """Return a note for a model without matrix products, else None."""
+    return None if estimate.forward else "It learns without matrix products, in a loop of its own: no time is planned."
 
 
-def _lines(found: Estimate, plan: Plan) -> list[tuple[str, str]]:
-    """What there is to say of each part."""
-    unit, memory = "a token" if found.tokens > 1 else "an example", found.memory[plan.optimizer]
-    others = {name: each for name, each in found.memory.items() if name != plan.optimizer}
-    named = {"lora": f"LoRA of rank {plan.rank}", "adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
-    lines = [
-        ("parameters", f"{found.parameters:,}"),
-        *((f"  {name}", f"{count:,}") for name, count in found.parts.items()),
-        (f"FLOP {unit}, forward", f"{found.forward:.3g}"),
-        (f"FLOP {unit}, training", f"{found.training:.3g}"),
-        (RULE, f"{found.rule:.3g}"),
-        ("FLOP of the training", f"{found.operations:.3g}"),
-        *([(RULE, f"{found.rule_operations:.3g}")] if found.tokens > 1 else []),
-        ("memory of weights", gigabytes(memory.weights)),
-        ("memory of gradients", gigabytes(memory.gradients)),
-        (f"memory of {named[plan.optimizer]}", gigabytes(memory.optimizer)),
-        ("memory of activations", gigabytes(memory.activations)),
-        ("memory of the loss", gigabytes(memory.loss)),
-        ("memory of training", gigabytes(memory.total)),
-        *((f"  with {named[name]}", gigabytes(each.total)) for name, each in others.items()),
+def _size_rows(estimate: Estimate, plan: Plan) -> list[tuple[str, str]]:
+    """Return rows of parameters, FLOPs and memory."""
+    unit, memory = "a token" if estimate.tokens > 1 else "an example", estimate.memory[plan.optimizer]
+    others = {name: parts for name, parts in estimate.memory.items() if name != plan.optimizer}
+    optimizer_names = {"lora": f"LoRA of rank {plan.rank}", "adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
+    rows = [
+        ("parameters", f"{estimate.parameters:,}"),
+        *((f"  {name}", f"{count:,}") for name, count in estimate.parts.items()),
+        (f"FLOP {unit}, forward", f"{estimate.forward:.3g}"),
+        (f"FLOP {unit}, training", f"{estimate.training:.3g}"),
+        (RULE_OF_THUMB, f"{estimate.rule:.3g}"),
+        ("FLOP of the training", f"{estimate.operations:.3g}"),
+        *([(RULE_OF_THUMB, f"{estimate.rule_operations:.3g}")] if estimate.tokens > 1 else []),
+        ("memory of weights", format_bytes(memory.weights)),
+        ("memory of gradients", format_bytes(memory.gradients)),
+        (f"memory of {optimizer_names[plan.optimizer]}", format_bytes(memory.optimizer)),
+        ("memory of activations", format_bytes(memory.activations)),
+        ("memory of the loss", format_bytes(memory.loss)),
+        ("memory of training", format_bytes(memory.total)),
+        *((f"  with {optimizer_names[name]}", format_bytes(parts.total)) for name, parts in others.items()),
     ]
-    return lines
+    return rows
 
 
-def _ends(found: Estimate, plan: Plan, past: RunFacts | None, *, planned: bool) -> list[tuple[str, str]]:
-    """Time and price: as planned on a GPU, counted with attention and by the rule of thumb; of a run, as measured."""
-    lines = []
-    if planned:
-        lines.append((f"fits one {plan.gpu}", "yes" if found.fits else "no: smaller steps or more GPUs"))
-    if planned and found.forward:
-        by_rule = found.tokens > 1
-        lines.append(("time", _time(found.seconds)))
-        lines += [(RULE, _time(found.rule_seconds))] if by_rule else []
-        lines.append(("price", f"{found.price:,.0f}" if found.price else "set hourly"))
-        lines += [(RULE, f"{found.rule_price:,.0f}")] if by_rule and found.price else []
-    if past is not None:
-        lines.append((f"time it took on {past.device}", _time(past.seconds)))
-    return lines
+def _time_and_price_rows(
+    estimate: Estimate, plan: Plan, run_facts: RunFacts | None, *, is_planned: bool
+) -> list[tuple[str, str]]:
+    """Return rows of time and price: as estimated for a GPU, and as measured by a run."""
+    rows = []
+    if is_planned:
+        rows.append((f"fits one {plan.gpu}", "yes" if estimate.fits else "no: smaller steps or more GPUs"))
+    if is_planned and estimate.forward:
+        has_tokens = estimate.tokens > 1
+        rows.append(("time", _format_duration(estimate.seconds)))
+        rows += [(RULE_OF_THUMB, _format_duration(estimate.rule_seconds))] if has_tokens else []
+        rows.append(("price", f"{estimate.price:,.0f}" if estimate.price else "set hourly"))
+        rows += [(RULE_OF_THUMB, f"{estimate.rule_price:,.0f}")] if has_tokens and estimate.price else []
+    if run_facts is not None:
+        rows.append((f"time it took on {run_facts.device}", _format_duration(run_facts.seconds)))
+    return rows
 
 
-def _pairs(shape: Any) -> list[tuple[str, str]]:
-    """Of a model of pixels: how many pairs look at each other."""
-    told = {"pairs": "pairs of tokens in sight, a layer", "all_pairs": "  with full attention"}
+def _pair_rows(model_config: Any) -> list[tuple[str, str]]:
+    """Return rows of the pairs of tokens that attend to each other, for a model of pixels."""
+    labels = {"pairs": "pairs of tokens in sight, a layer", "all_pairs": "  with full attention"}
     return [
-        (told[name], f"{count:,}" if count < 1e8 else f"{count:.2e}") for name, count in _pairs_plain(shape).items()
+        (labels[name], f"{count:,}" if count < 1e8 else f"{count:.2e}")
+        for name, count in _count_pairs(model_config).items()
     ]
 
 
-def _pairs_plain(shape: Any) -> dict[str, int]:
-    """The same as JSON."""
-    return dict(zip(("pairs", "all_pairs"), shape.pairs, strict=True)) if isinstance(shape, CountsPairs) else {}
+def _count_pairs(model_config: Any) -> dict[str, int]:
+    """Return the pairs of tokens that attend to each other, for a model of pixels, as JSON."""
+    if not isinstance(model_config, CountsPairs):
+        return {}
+    return dict(zip(("pairs", "all_pairs"), model_config.pairs, strict=True))
 
 
-def _plain(found: Estimate, plan: Plan) -> dict[str, Any]:
-    """As JSON."""
-    told = asdict(found)
-    memory = {name: {**each, "total": sum(each.values())} for name, each in told.pop("memory").items()}
-    return {"parameters": found.parameters, **told, "rule": found.rule, "memory": memory}
+def _estimate_record(estimate: Estimate) -> dict[str, Any]:
+    """Return the estimate as JSON."""
+    record = asdict(estimate)
+    memory = {name: {**parts, "total": sum(parts.values())} for name, parts in record.pop("memory").items()}
+    return {"parameters": estimate.parameters, **record, "rule": estimate.rule, "memory": memory}
 
 
-def _time(seconds: float) -> str:
-    """As a person reads it."""
+def _format_duration(seconds: float) -> str:
+    """Format seconds in the unit that a person would choose."""
     units = {"s": 1, "min": 60, "h": 3600, "days": 86400, "years": 365.25 * 86400}
-    unit = next((unit for unit, above in LARGEST_TIMES.items() if seconds < above * units[unit]), "years")
+    unit = next((unit for unit, limit in LARGEST_IN_UNIT.items() if seconds < limit * units[unit]), "years")
     return f"{seconds / units[unit]:,.1f} {unit}"
 
 
-def gigabytes(count: int) -> str:
-    """Bytes as a person reads them."""
+def format_bytes(count: int) -> str:
+    """Format bytes as MB or GB."""
     return f"{count / 1e9:,.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
 
 
-def _past(model: str) -> RunFacts | None:
-    """What a run took, if the model is a run folder or lies in one; of a comparison, the run of its best model."""
+def _find_run_facts(model: str) -> RunFacts | None:
+    """Return the facts of the run that a model lies in; of a comparison, those of the run of its best model."""
     from regard import cost as costs
     from regard.training.comparison import is_comparison, read_result
     from regard.training.run_facts import read_run_facts
@@ -211,67 +229,70 @@ def _past(model: str) -> RunFacts | None:
         return None
     if is_comparison(folder):
         return read_run_facts(folder / str(read_result(folder).get("best", "")))
-    above = folder.resolve().parents[1 if folder.resolve().parent.name == "checkpoints" else 0]
-    return read_run_facts(above if (above / "metrics.jsonl").is_file() else folder)
+    run_folder = folder.resolve().parents[1 if folder.resolve().parent.name == "checkpoints" else 0]
+    return read_run_facts(run_folder if (run_folder / "metrics.jsonl").is_file() else folder)
 
 
-def _plan_of(past: RunFacts, shape: Any, *, elsewhere: bool) -> dict[str, Any]:
-    """The settings of a plan that are a run's own, or those that it would have elsewhere, on another processor."""
+def _plan_settings_of_run(run_facts: RunFacts, model_config: Any, *, on_other_gpu: bool) -> dict[str, Any]:
+    """Return the settings of a plan as a run had them, or as it would have them on another GPU."""
     from regard import cost as costs
 
-    found: dict[str, Any] = {"steps": past.steps, "optimizer": past.optimizer, "rank": past.rank}
-    if not elsewhere:
-        found |= {"count": past.processes, "precision": past.precision}
-    if past.lengths is not None:
-        found |= dict(zip(("length", "target"), past.lengths, strict=True))
-    if (gpu := costs.known_gpu(past.device)) is not None:
-        found["gpu"] = gpu
-    size = costs.units_of(shape, found.get("length"), found.get("target")) if past.unit == "tokens" else 1
-    return {**found, "batch": max(1, round(past.units_per_step / size))}
+    settings: dict[str, Any] = {"steps": run_facts.steps, "optimizer": run_facts.optimizer, "rank": run_facts.rank}
+    if not on_other_gpu:
+        settings |= {"count": run_facts.processes, "precision": run_facts.precision}
+    if run_facts.lengths is not None:
+        settings |= dict(zip(("length", "target"), run_facts.lengths, strict=True))
+    if (gpu := costs.known_gpu(run_facts.device)) is not None:
+        settings["gpu"] = gpu
+    lengths = settings.get("length"), settings.get("target")
+    units = costs.units_of(model_config, *lengths) if run_facts.unit == "tokens" else 1
+    return {**settings, "batch": max(1, round(run_facts.units_per_step / units))}
 
 
-def _shape(model: str) -> Any:
-    """The config of a preset, of a recipe file, or of what lies in a run folder or a checkpoint."""
+def _find_model_config(model: str) -> Any:
+    """Return the config of a preset, of a recipe file, or of the model in a run folder or a checkpoint."""
     from regard import cost as costs
     from regard.config.words import suggest_name
     from regard.training.comparison import model_folder
 
-    known = costs.presets()
-    if model in known:
+    presets = costs.presets()
+    if model in presets:
         return costs.preset(model)
     path = model_folder(Path(model))
     if path.is_file():
-        return _of_recipe(path)
+        return _config_of_recipe(path)
     if (path / "config.yaml").is_file():
-        return _of_folder(path)
-    meant = suggest_name(model, [*known, *costs.PUBLISHED])
-    raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor a preset{meant}")
+        return _config_of_checkpoint(path)
+    suggestion = suggest_name(model, [*presets, *costs.PUBLISHED])
+    raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor a preset{suggestion}")
 
 
-def _of_folder(path: Path) -> Any:
-    """The config of a trained model, which has all its sizes, or whose weights have them."""
+def _config_of_checkpoint(path: Path) -> Any:
+    """Return the config of a trained model, completed by the sizes of its weights."""
     from regard import config, models, recipe
     from regard.models.interface import Model
 
-    shape = models.config_of(models.modernise_settings(config.read(path / "config.yaml"))["model"])
-    kind = models.MODELS[shape.name][0]
-    return kind.read_sizes(shape, recipe.open_model(path).tensors()) if issubclass(kind, Model) else shape
+    model_config = models.config_of(models.modernise_settings(config.read(path / "config.yaml"))["model"])
+    model_class = models.MODELS[model_config.name][0]
+    if not issubclass(model_class, Model):
+        return model_config
+    return model_class.read_sizes(model_config, recipe.open_model(path).tensors())
 
 
-def _of_recipe(path: Path) -> Any:
-    """The config of a recipe that says how large its model is."""
+def _config_of_recipe(path: Path) -> Any:
+    """Return the config of a recipe that sets the size of its model."""
     from regard import config, recipe
     from regard import cost as costs
     from regard.config.merging import AUTO
 
     settings = recipe.settings(path)
     _, resolved = recipe.resolve(settings)
-    shape, named = resolved.model, settings.get("model") or {}
-    sizes = config.plain(shape)
-    sized = any(name in named and named[name] != AUTO for name in SIZED)
-    if not shape.sizes_known or not sized or any(sizes.get(name) == 0 for name in UNFILLED):
+    model_config, model_settings = resolved.model, settings.get("model") or {}
+    sizes = config.plain(model_config)
+    has_size = any(name in model_settings and model_settings[name] != AUTO for name in SIZE_SETTINGS)
+    if not model_config.sizes_known or not has_size or any(sizes.get(name) == 0 for name in SIZES_FROM_DATA):
         raise ValueError(f"{path}: the sizes of this model follow from its data, train it and give its run folder")
     if "vocab" not in sizes:
-        return shape
+        return model_config
     vocab = sizes["vocab"] or resolved.tokenizer.vocab or costs.VOCAB
-    return config.build(type(shape), {**sizes, "vocab": vocab})
+    return config.build(type(model_config), {**sizes, "vocab": vocab})

@@ -1,4 +1,4 @@
-"""Data before training: data check looks at it, data make writes some."""
+"""The commands for data before training: data check inspects it, data make writes some."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from regard.cli.file_options import NamedFiles, takes_files
 from regard.cli.grammar import Json, group
 from regard.cli.progress import announce
-from regard.cli.train import sort
+from regard.cli.train import split_settings
 from regard.config.words import quantity
 
 data = group("Check your data exactly as training will read it; make some.")
@@ -38,20 +38,20 @@ def check(
     from rich.console import Console
 
     from regard import recipe as recipes
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
 
-    asked, changes = sort(words or [])
-    settings = recipes.order(asked, *changes, inputs=files.given()).settings
+    sources, changes = split_settings(words or [])
+    settings = recipes.order(sources, *changes, inputs=files.collect()).settings
     if "data" not in settings:
         raise ValueError("nothing to check: give files, or a recipe")
     task, resolved = recipes.resolve(settings)
     with announce("reading every line of the data"):
-        found = task.check(resolved, tokens=tokens)
+        report = task.check(resolved, tokens=tokens)
     if as_json:
-        print(json.dumps(found.plain(), ensure_ascii=False))
+        print(json.dumps(report.plain(), ensure_ascii=False))
     else:
-        Console(highlight=False).print(Fitted(("", ""), found.lines()))
-    if found.problems:
+        Console(highlight=False).print(FittedTable(("", ""), report.lines()))
+    if report.problems:
         raise typer.Exit(1)
 
 
@@ -68,11 +68,11 @@ def cmudict(
     from regard.config.words import quantity
     from regard.lab import cmudict
 
-    _folder(out)
-    found = cmudict.read(str(file), stress=stress)
-    for name, (words, lines) in cmudict.write(found, out).items():
+    _check_output_folder(out)
+    dictionary = cmudict.read(str(file), stress=stress)
+    for name, (words, lines) in cmudict.write(dictionary, out).items():
         print(f"{out / name}.tsv.gz: {quantity(words, 'word')}, {quantity(lines, 'pronunciation')}")
-    print(f"left out: {quantity(found.passed_over, 'word')} with signs other than letters and apostrophes")
+    print(f"left out: {quantity(dictionary.passed_over, 'word')} with signs other than letters and apostrophes")
 
 
 @make.command()
@@ -88,7 +88,7 @@ def agreement(
     """French sentences whose participle agrees with its subject or not, every word tagged right or wrong."""
     from regard.lab.agreement import sentences as agreement
 
-    _folder(out)
+    _check_output_folder(out)
     practice = agreement.Practice(shortest=shortest, longest=longest, described=not plain)
     for path in agreement.write(out, practice, seed=seed, counts={"train": count, "valid": count // 20}):
         print(f"{path}: written")
@@ -111,16 +111,16 @@ def scenes(
 
     from regard import recipe
 
-    _folder(out)
+    _check_output_folder(out)
     trained = recipe.load(model, device="cpu")
     if "scenes" not in trained.extras:
         raise ValueError(f"{model} was not trained on scattered pictures: train a model with data.scatter.size=60")
-    side = trained.extras["scenes"].call(pictures)
-    numbers = np.arange(min(count, len(side)))
+    examples = trained.extras["scenes"].call(pictures)
+    numbers = np.arange(min(count, len(examples)))
     out.mkdir(parents=True, exist_ok=True)
-    for number, pixels in zip(numbers, side.pixels(numbers), strict=True):
+    for number, pixels in zip(numbers, examples.pixels(numbers), strict=True):
         Image.fromarray(pixels.transpose(1, 2, 0).squeeze()).save(out / f"{number:05}.png")
-    labels = (trained.classes[label] for label in side.labels[numbers])  # type: ignore[attr-defined]
+    labels = (trained.classes[label] for label in examples.labels[numbers])  # type: ignore[attr-defined]
     lines = [f"{number:05}.png,{label}" for number, label in zip(numbers, labels, strict=True)]
     (out / "labels.csv").write_text("\n".join(["path,label", *lines]) + "\n", encoding="utf-8")
     print(f"{out}: {len(numbers):,} scenes, and labels.csv with what they show")
@@ -144,14 +144,14 @@ def digits(
     """Drawn digits somewhere in a picture, with labels and boxes, to judge the maps of a classifier by."""
     from regard.tasks.vision import digit_file
 
-    _folder(out)
-    known = None if glyphs is None else str(glyphs)
+    _check_output_folder(out)
+    digit_folder = None if glyphs is None else str(glyphs)
     with announce(f"drawing {quantity(count, 'picture')} to learn from and {max(1, count // 10):,} to test on"):
-        written = digit_file.write_digits(out, count=count, size=size, digits=known, seed=seed)
+        written = digit_file.write_digits(out, count=count, size=size, digits=digit_folder, seed=seed)
     print(f"{written}: {quantity(count, 'picture')} to learn from")
 
 
-def _folder(path: Path) -> None:
-    """Stop at a name that cannot be a folder's."""
+def _check_output_folder(path: Path) -> None:
+    """Refuse the path of a file where a folder is needed."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file: name a folder to write into, which may be new")

@@ -1,4 +1,4 @@
-"""Commands for vectors of texts: embed, search."""
+"""The commands for vectors of texts: embed, search."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.answers import Asked, file_texts
-from regard.cli.grammar import Column, Device, Input, Json, Settings, Words, meant, options
-from regard.cli.lines import arguments, blocks, counted, writable, writer
+from regard.cli.answers import AnswerRequest, read_file_texts
+from regard.cli.grammar import Column, Device, Input, Json, Settings, Words, parse_settings, resolve_model
+from regard.cli.text_io import check_writable, expand_arguments, open_writer, split_blocks
+from regard.config.words import quantity
 from regard.data.readers import JSON_SUFFIXES, suffix
 
 if TYPE_CHECKING:
     from regard.tasks.embedding.embedder import Embedder
 
-KINDS = ("npy", "jsonl", "json")
-TOGETHER = 2048  # texts embedded at a time
+FORMATS = ("npy", "jsonl", "json")
+BLOCK_SIZE = 2048  # texts embedded at a time
 Vectors = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here: a matrix (.npy), or .jsonl.")
 ]
@@ -35,24 +36,24 @@ def embed(
     device: Device = "auto",
 ) -> None:
     """Turn texts into vectors with a BERT or a GPT: JSON lines, or a numpy matrix."""
-    model, texts = meant(words or [], "embed")
+    model, texts = resolve_model(words or [], "embed")
     if texts and input is not None:
         raise ValueError("give either texts, or - for standard input, or -i FILE")
-    asked = Asked(texts, input, output, settings, False, model, column)
-    writable(output, KINDS, reads=(input,))
-    asked.check()
-    read = arguments(texts or ["-"], option="-i")
-    found, _ = loaded(model, device)
-    read = file_texts(found, asked) if input is not None else read
-    given = options(settings)
-    if (first := next(read, None)) is None:
+    request = AnswerRequest(texts, input, output, settings, False, model, column)
+    check_writable(output, FORMATS, inputs=(input,))
+    request.check()
+    lines = expand_arguments(texts or ["-"], option="-i")
+    embedder, _ = load_embedder(model, device)
+    lines = read_file_texts(embedder, request) if input is not None else lines
+    options = parse_settings(settings)
+    if (first := next(lines, None)) is None:
         raise ValueError(f"{input or 'standard input'} is empty: give texts, or lines to read")
-    parts = blocks(chain([first], read), TOGETHER)
+    text_blocks = split_blocks(chain([first], lines), BLOCK_SIZE)
     if output is not None and output.suffix.lower() == ".npy":
-        return _matrix(found, parts, output, given)
-    with writer(output) as write:
-        for block in parts:
-            for answer in found.answer(block, **given):
+        return _write_matrix(embedder, text_blocks, output, options)
+    with open_writer(output) as write:
+        for block in text_blocks:
+            for answer in embedder.answer(block, **options):
                 write(json.dumps(answer.plain(), ensure_ascii=False))
 
 
@@ -84,22 +85,25 @@ def search(
             f"{file} is {'JSON' if suffix(file.name) in JSON_SUFFIXES else 'a table'}, whose lines would be searched "
             "with all that stands beside the texts: write these into a .txt file, one in each line"
         )
-    writable(index, reads=(file,))
-    asked = [query for query in arguments(queries) if query.strip()]
-    if not asked:
+    check_writable(index, inputs=(file,))
+    query_texts = [query for query in expand_arguments(queries) if query.strip()]
+    if not query_texts:
         raise ValueError("the query is empty: say what to look for")
-    found, digest = loaded(model or shipped.model_for_command("search").path, device)
+    embedder, digest = load_embedder(model or shipped.model_for_command("search").path, device)
     with CountedProgress("lines embedded") as progress:
-        how = options(settings)
-        kept = open_index(file, found, digest, index=index, report=_report, progress=progress, **how)
-    if kept.is_new:
-        _report(f"{file}: {counted(len(kept.vectors), 'line')} indexed in {kept.place}, {kept.embedded:,} of them new")
-    for query, vector in zip(asked, found.embed(asked, **options(settings)), strict=True):
-        hits = kept.search(vector, count)
+        options = parse_settings(settings)
+        search_index = open_index(file, embedder, digest, index=index, report=_report, progress=progress, **options)
+    if search_index.is_new:
+        _report(
+            f"{file}: {quantity(len(search_index.vectors), 'line')} indexed in {search_index.place}, "
+            f"{search_index.embedded:,} of them new"
+        )
+    for query, vector in zip(query_texts, embedder.embed(query_texts, **parse_settings(settings)), strict=True):
+        hits = search_index.search(vector, count)
         if as_json:
             print(json.dumps({"query": query, "hits": [hit.plain() for hit in hits]}, ensure_ascii=False))
             continue
-        if len(asked) > 1:
+        if len(query_texts) > 1:
             print(query)
         print("\n".join(map(str, hits)))
 
@@ -108,37 +112,37 @@ def _report(message: str) -> None:
     print(f"regard: {message}", file=sys.stderr)
 
 
-def loaded(model: Path, device: str) -> tuple[Embedder, str]:
-    """The model that turns texts into vectors, and its digest."""
+def load_embedder(model: Path, device: str) -> tuple[Embedder, str]:
+    """Load the model that embeds texts, and return it with the digest of its files."""
     from regard import recipe
     from regard.tasks.embedding.embedder import Embedder
     from regard.training import device as devices
 
-    found = recipe.open_model(model)
-    return Embedder.load(found, device=devices.choose(device)), found.manifest["sha256"]
+    checkpoint = recipe.open_model(model)
+    return Embedder.load(checkpoint, device=devices.choose(device)), checkpoint.manifest["sha256"]
 
 
-def _matrix(found: Embedder, parts: Iterator[list[str]], output: Path, given: dict[str, Any]) -> None:
-    """A row for every text, written as they come; how many there are stands in front in the end."""
+def _write_matrix(embedder: Embedder, text_blocks: Iterator[list[str]], output: Path, options: dict[str, Any]) -> None:
+    """Write a row for every text; the header gets their number once all are written."""
     import numpy as np
     from numpy.lib import format as form
 
     def head(rows: int) -> dict[str, Any]:
-        return {"descr": "<f4", "fortran_order": False, "shape": (rows, found.width)}
+        return {"descr": "<f4", "fortran_order": False, "shape": (rows, embedder.width)}
 
-    aside, rows = output.with_name(output.name + ".part"), 0
+    partial_path, rows = output.with_name(output.name + ".part"), 0
     try:
-        with aside.open("wb") as file:
+        with partial_path.open("wb") as file:
             form.write_array_header_1_0(file, head(10**15))
-            room = file.tell()
-            for block in parts:
-                vectors = found.embed(block, **given)
+            data_start = file.tell()
+            for block in text_blocks:
+                vectors = embedder.embed(block, **options)
                 file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
                 rows += len(vectors)
             file.seek(0)
             form.write_array_header_1_0(file, head(rows))
-            assert file.tell() == room, "a header has room for any number of rows"
-        aside.replace(output)
+            assert file.tell() == data_start, "a header has room for any number of rows"
+        partial_path.replace(output)
     finally:
-        aside.unlink(missing_ok=True)
-    print(f"{output}: {counted(rows, 'text')}, {found.width} numbers each", file=sys.stderr)
+        partial_path.unlink(missing_ok=True)
+    print(f"{output}: {quantity(rows, 'text')}, {embedder.width} numbers each", file=sys.stderr)

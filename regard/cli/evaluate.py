@@ -1,4 +1,4 @@
-"""The command that measures: scores of a model on test files, whatever its task, and whether it beats another."""
+"""The command that scores a model on test files, whatever its task, and compares it with others."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.file_options import COLUMNS
-from regard.cli.grammar import Device, Json, Settings, called, named, options
-from regard.cli.lines import PICTURES, count_formulas, tell_formulas, writable
+from regard.cli.file_options import COLUMNS_HELP
+from regard.cli.grammar import Device, Json, Settings, model_name, parse_settings, split_model
+from regard.cli.text_io import PICTURE_FORMATS, check_writable, count_formulas, warn_about_formulas
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from regard.metrics.scores import Comparison, Scores
 
-PAIR = re.compile(r"([0-9]+),\s*([0-9]+)")
-KINDS = ("html", "png", "svg", "json", "csv", "htm", *PICTURES)
-Columns = Annotated[tuple[int, int] | None, typer.Option(help=COLUMNS)]
+COLUMN_PAIR = re.compile(r"([0-9]+),\s*([0-9]+)")
+FORMATS = ("html", "png", "svg", "json", "csv", "htm", *PICTURE_FORMATS)
+Columns = Annotated[tuple[int, int] | None, typer.Option(help=COLUMNS_HELP)]
 To = Annotated[str | None, typer.Option(help="Target language of translators; guessed if not given.")]
 
 
@@ -54,7 +54,7 @@ def evaluate(
         str | None,
         typer.Option(help="Of translators: overlap (BLEU, chrF, TER) or errors (wrong answers, edits to the nearest)."),
     ] = None,
-    able: Annotated[
+    task: Annotated[
         str | None,
         typer.Option("--as", metavar="TASK", help="What to score a model by that can do several: masked-lm, matching."),
     ] = None,
@@ -70,30 +70,29 @@ def evaluate(
     from regard import shipped
     from regard.metrics.scores import compare
 
-    model, files = named(words or [])
-    others = against or []
-    _possible(output, files, others)
-    given = {"columns": columns, "to": to, "metric": metric, "length": length}
-    chosen = options(settings) | {name: value for name, value in given.items() if value is not None}
+    model, files = split_model(words or [])
+    other_models = against or []
+    _check_output(output, files, other_models)
+    options = parse_settings(settings, columns=columns, to=to, metric=metric, length=length)
     systems = [
-        scored(path, files, chosen, device=device, among=bool(others), able=able)
-        for path in (model or Path(shipped.FIRST), *others)
+        score_system(path, files, options, device=device, is_one_of_several=bool(other_models), task=task)
+        for path in (model or Path(shipped.FIRST), *other_models)
     ]
-    compared = compare(systems) if others else None
+    comparison = compare(systems) if other_models else None
     if as_json:
-        print(_json(systems, compared, worst))
+        print(_scores_json(systems, comparison, worst))
     else:
-        _print(systems, compared, worst=worst)
+        _print_scores(systems, comparison, worst=worst)
     if output is not None:
-        write(systems, compared, output, worst=worst)
+        write_scores(systems, comparison, output, worst=worst)
 
 
 def split_columns(words: Sequence[str]) -> list[str]:
-    """The words of a command, `--columns 1,2` written as `--columns 1 2`."""
+    """Return the words of a command, with `--columns 1,2` written as `--columns 1 2`."""
     split: list[str] = []
     for before, word in zip(("", *words), words, strict=False):
         name, _, value = word.rpartition("=")
-        numbers = PAIR.fullmatch(value)
+        numbers = COLUMN_PAIR.fullmatch(value)
         if numbers and (name == "--columns" or (not name and before == "--columns")):
             split += [*([name] if name else []), *numbers.groups()]
         else:
@@ -101,76 +100,82 @@ def split_columns(words: Sequence[str]) -> list[str]:
     return split
 
 
-def scored(
+def score_system(
     path: Path,
     files: Sequence[str],
-    chosen: dict[str, Any],
+    options: dict[str, Any],
     *,
     device: str,
-    among: bool,
+    is_one_of_several: bool,
     name: str | None = None,
-    able: str | None = None,
+    task: str | None = None,
 ) -> Scores:
-    """The scores of a model, or of the answers in a file; among others, a model may not know some of the options."""
+    """Return the scores of a model, or of the answers in a file; of several models, each gets the options it knows."""
     from regard import recipe
     from regard.tasks import FACES
 
-    name = name or called(path)
+    name = name or model_name(path)
     if path.is_file():
-        judge = next(face.score_answers for face in FACES.values() if face.score_answers is not None)
-        known = judge.Options.__dataclass_fields__  # the others are for models
-        return judge.call(path, *files, name=name, **{key: value for key, value in chosen.items() if key in known})
-    trained = recipe.load(path, device=device, task=able)
-    if among and "alignments" in trained.extras and not trained.languages:
-        chosen = {key: value for key, value in chosen.items() if key != "to"}  # of one direction: nothing to choose
-    scores = trained.evaluate(*files, name=name, **_known(trained, chosen))
+        scorer = next(face.score_answers for face in FACES.values() if face.score_answers is not None)
+        option_names = scorer.Options.__dataclass_fields__  # the others are for models
+        return scorer.call(
+            path, *files, name=name, **{key: value for key, value in options.items() if key in option_names}
+        )
+    trained = recipe.load(path, device=device, task=task)
+    if is_one_of_several and "alignments" in trained.extras and not trained.languages:
+        options = {key: value for key, value in options.items() if key != "to"}  # of one direction: nothing to choose
+    scores = trained.evaluate(*files, name=name, **_check_options(trained, options))
     for line in scores.warnings:
         print(line, file=sys.stderr)
     return scores
 
 
-def _known(trained: Any, chosen: dict[str, Any]) -> dict[str, Any]:
-    """The options, all of which its evaluation must know, checked; lists of YAML as tuples."""
+def _check_options(trained: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Check options against those that the model's evaluation takes; lists of YAML become tuples."""
     from regard import config
 
     parameters = inspect.signature(trained.evaluate).parameters.values()
-    names = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.name != "name"]
-    if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-        for option in chosen:
-            if option not in names:
-                may = f"set {', '.join(names)}" if names else "leave it out"
-                raise ValueError(f"{option} is nothing that {trained.kind} is evaluated by: {may}")
-    checked = config.arguments(trained.evaluate, chosen)
+    known_names = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "name"
+    ]
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        for option in options:
+            if option not in known_names:
+                remedy = f"set {', '.join(known_names)}" if known_names else "leave it out"
+                raise ValueError(f"{option} is nothing that {trained.kind} is evaluated by: {remedy}")
+    checked = config.arguments(trained.evaluate, options)
     return {name: tuple(value) if isinstance(value, list) else value for name, value in checked.items()}
 
 
-def _possible(output: Path | None, files: Sequence[str], others: Sequence[Path]) -> None:
-    """Stop before anything is loaded at what could not be written."""
-    writable(output, KINDS, reads=[*map(Path, files), *others])
-    if output is not None and output.suffix.lower() in (".html", ".htm") and len(others) != 1:
-        raise ValueError(f"{output} shows two systems side by side: give one --against, not {len(others)}")
+def _check_output(output: Path | None, files: Sequence[str], other_models: Sequence[Path]) -> None:
+    """Refuse, before anything is loaded, an output that cannot be written."""
+    check_writable(output, FORMATS, inputs=[*map(Path, files), *other_models])
+    if output is not None and output.suffix.lower() in (".html", ".htm") and len(other_models) != 1:
+        raise ValueError(f"{output} shows two systems side by side: give one --against, not {len(other_models)}")
 
 
-def write(systems: Sequence[Scores], compared: Comparison | None, path: Path, *, worst: int = 5) -> None:
-    """What the file's name asks for: side by side, by length, all numbers, or every answer."""
+def write_scores(systems: Sequence[Scores], comparison: Comparison | None, path: Path, *, worst: int = 5) -> None:
+    """Write two systems side by side, scores by length, all numbers or every answer, as the file's name asks."""
     from regard.interpret import curves, plots
 
-    kind = path.suffix.lower()
-    if kind == ".json":
-        path.write_text(f"{_json(systems, compared, worst)}\n", encoding="utf-8")
-    elif kind == ".csv":
-        _every(systems, path)
-    elif kind in (".html", ".htm"):
-        assert compared is not None, "two systems were asked for"
-        path.write_text(_page(compared), encoding="utf-8")
-    elif not all(one.lengths for one in systems):
+    ending = path.suffix.lower()
+    if ending == ".json":
+        path.write_text(f"{_scores_json(systems, comparison, worst)}\n", encoding="utf-8")
+    elif ending == ".csv":
+        _write_answers(systems, path)
+    elif ending in (".html", ".htm"):
+        assert comparison is not None, "two systems were asked for"
+        path.write_text(_side_by_side_page(comparison), encoding="utf-8")
+    elif not all(system.lengths for system in systems):
         raise ValueError(f"{path}: {systems[0].name} has no scores by length to draw, choose json or csv")
     else:
-        plots.save(curves.by_length({one.name: one.lengths for one in systems}), path)
+        plots.save(curves.by_length({system.name: system.lengths for system in systems}), path)
 
 
-def _every(systems: Sequence[Scores], path: Path) -> None:
-    """A row for every example: what was given, what is right, and what each system answered."""
+def _write_answers(systems: Sequence[Scores], path: Path) -> None:
+    """Write a row for every example: input, reference, and the answer of each system."""
     import csv
 
     first = systems[0]
@@ -179,62 +184,66 @@ def _every(systems: Sequence[Scores], path: Path) -> None:
     formulas = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(["number", "given", "right", *(name for one in systems for name in (one.name, "score"))])
-        for rows in zip(*(one.examples for one in systems), strict=True):
-            own = (cell for row in rows for cell in (row.answer, f"{row.score:.6g}"))
-            cells = [rows[0].number, rows[0].given, rows[0].right, *own]
+        table.writerow(["number", "given", "right", *(name for system in systems for name in (system.name, "score"))])
+        for rows in zip(*(system.examples for system in systems), strict=True):
+            answer_cells = (cell for row in rows for cell in (row.answer, f"{row.score:.6g}"))
+            cells = [rows[0].number, rows[0].given, rows[0].right, *answer_cells]
             formulas += count_formulas(cells)
             table.writerow(cells)
-    tell_formulas(formulas, path)
+    warn_about_formulas(formulas, path)
 
 
-def _page(compared: Comparison) -> str:
-    """Two systems side by side, example by example."""
+def _side_by_side_page(comparison: Comparison) -> str:
+    """Return a page with two systems side by side, example by example."""
     from regard.interpret import sidebyside
     from regard.metrics.scores import number_duplicates
 
-    first, second = compared.systems[:2]
+    first, second = comparison.systems[:2]
     sign = -1 if first.lower_is_better else 1  # the page puts what is worth more first
     rows = [
         sidebyside.Row(
-            one.number, one.given, one.right, (one.answer, other.answer), (sign * one.score, sign * other.score)
+            example.number,
+            example.given,
+            example.right,
+            (example.answer, other_example.answer),
+            (sign * example.score, sign * other_example.score),
         )
-        for one, other in zip(first.examples, second.examples, strict=True)
+        for example, other_example in zip(first.examples, second.examples, strict=True)
     ]
-    one, other = number_duplicates([first.name, second.name])
-    return sidebyside.page((one, other), rows, summary=compared.lines(), score=first.counted)
+    example, other_example = number_duplicates([first.name, second.name])
+    return sidebyside.page((example, other_example), rows, summary=comparison.lines(), score=first.counted)
 
 
-def _json(systems: Sequence[Scores], compared: Comparison | None, worst: int) -> str:
-    told = compared.plain(worst=worst) if compared else systems[0].plain(worst=worst)
-    return json.dumps(told, ensure_ascii=False, indent=1)
+def _scores_json(systems: Sequence[Scores], comparison: Comparison | None, worst: int) -> str:
+    record = comparison.plain(worst=worst) if comparison else systems[0].plain(worst=worst)
+    return json.dumps(record, ensure_ascii=False, indent=1)
 
 
-def _print(systems: Sequence[Scores], compared: Comparison | None, *, worst: int) -> None:
-    """Scores of each, how they compare, and the worst answers of the first."""
+def _print_scores(systems: Sequence[Scores], comparison: Comparison | None, *, worst: int) -> None:
+    """Print the scores of each system, how they compare, and the worst answers of the first."""
     from rich.console import Console
 
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
 
     console = Console(highlight=False)
-    for one in systems:
-        console.print(Fitted(("", ""), one.lines()), "")
-        for table in one.tables:
+    for system in systems:
+        console.print(FittedTable(("", ""), system.lines()), "")
+        for table in system.tables:
             if table.rows:
-                console.print(Fitted(table.head, table.rows, table.title), "")
-    if compared is not None:
-        print_tests(console, compared)
+                console.print(FittedTable(table.head, table.rows, table.title), "")
+    if comparison is not None:
+        print_tests(console, comparison)
     for note in systems[0].notes:  # signatures are copied whole
         print(textwrap.fill(note, console.width, break_long_words=False, break_on_hyphens=False))
     for example in systems[0].worst(worst):
-        head = (f"{example.number}", f"{systems[0].counted} {example.score:.3g}")
-        told = zip(("given", "right", "answer"), example[1:4], strict=True)
-        console.print("", Fitted(("", ""), [head, *told]))
+        heading = (f"{example.number}", f"{systems[0].counted} {example.score:.3g}")
+        fields = zip(("given", "right", "answer"), example[1:4], strict=True)
+        console.print("", FittedTable(("", ""), [heading, *fields]))
 
 
-def print_tests(console: Console, compared: Comparison) -> None:
-    """Each system by each metric, and the probability of its difference by chance."""
-    from regard.cli.tables import Fitted
+def print_tests(console: Console, comparison: Comparison) -> None:
+    """Print each system by each metric, and the probability that its difference is chance."""
+    from regard.cli.tables import FittedTable
 
-    head, *rows = compared.lines()
-    console.print(Fitted(head, rows, "Paired tests against the first"), "")
+    head, *rows = comparison.lines()
+    console.print(FittedTable(head, rows, "Paired tests against the first"), "")

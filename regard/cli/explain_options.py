@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-SHOWN, MEASURED = "What is shown", "For translators"
+SHOWN, FOR_TRANSLATORS = "What is shown", "For translators"
 
 Words = Annotated[
     list[str] | None,
@@ -44,24 +44,6 @@ About = Annotated[
     str | None,
     typer.Option(metavar="LABEL", help="For pictures: which label to show the evidence for.", rich_help_panel=SHOWN),
 ]
-Judge = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="DIR",
-        help="For pictures: judge every method on labelled ones, with controls.",
-        rich_help_panel=SHOWN,
-    ),
-]
-Against = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="MODEL", help="With --judge: a model trained on boxes, to compare with.", rich_help_panel=SHOWN
-    ),
-]
-Probe = Annotated[
-    list[str] | None,
-    typer.Option(metavar="DIR", help="For pictures: does a mark in a corner decide the answer?", rich_help_panel=SHOWN),
-]
 Anatomy = Annotated[
     bool,
     typer.Option(
@@ -86,15 +68,17 @@ Seed = Annotated[
 ]
 To = Annotated[
     str | None,
-    typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
+    typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=FOR_TRANSLATORS),
 ]
 Alignments = Annotated[
-    bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.", rich_help_panel=MEASURED)
+    bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.", rich_help_panel=FOR_TRANSLATORS)
 ]
 Gold = Annotated[
     str | None,
     typer.Option(
-        metavar="LINKS", help="Links made by hand, as '0-0 1p2', to show and to measure.", rich_help_panel=MEASURED
+        metavar="LINKS",
+        help="Links made by hand, as '0-0 1p2', to show and to measure.",
+        rich_help_panel=FOR_TRANSLATORS,
     ),
 ]
 Measures = Annotated[
@@ -102,7 +86,7 @@ Measures = Annotated[
     typer.Option(
         "--measures",
         help="Measure all heads against alignments drawn by hand, with controls.",
-        rich_help_panel=MEASURED,
+        rich_help_panel=FOR_TRANSLATORS,
     ),
 ]
 Interventions = Annotated[
@@ -110,7 +94,7 @@ Interventions = Annotated[
     typer.Option(
         "--interventions",
         help="Measure also silenced heads and words left out: minutes.",
-        rich_help_panel=MEASURED,
+        rich_help_panel=FOR_TRANSLATORS,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: the matrix shown, or all measures.")]

@@ -1,4 +1,4 @@
-"""The command that fills gaps in texts with a masked language model."""
+"""The command that fills the gaps of texts with a masked language model."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.answers import Asked, respond
-from regard.cli.grammar import Answers, Column, Device, Input, Json, Words, meant
+from regard.cli.answers import AnswerRequest, write_answers
+from regard.cli.grammar import Answers, Column, Device, Input, Json, Words, resolve_model
 
-BLANK: dict[str, Any] = {"text": "", "filled": "", "gaps": []}
+BLANK_FILL: dict[str, Any] = {"text": "", "filled": "", "gaps": []}
 
 
 def fill(
@@ -24,14 +24,14 @@ def fill(
     """Fill the gaps of a text, such as "Paris is the [MASK] of France"."""
     from regard import recipe
 
-    model, texts = meant(words or [], "fill")
-    asked = Asked(texts, input, output, None, as_json, model, column)
-    asked.check(text=True)
+    model, texts = resolve_model(words or [], "fill")
+    request = AnswerRequest(texts, input, output, None, as_json, model, column)
+    request.check(text=True)
     trained = recipe.load(model, device=device, task=recipe.tasks_with_verb("fill"))
-    respond(trained, asked, key=None, form=_candidates, blank=BLANK, top=top)
+    write_answers(trained, request, key=None, format_answer=_format_candidates, blank_answer=BLANK_FILL, top=top)
 
 
-def _candidates(text: str, answer: Any) -> str:
-    """The filled text in one line, and below it the candidates of each gap."""
+def _format_candidates(text: str, answer: Any) -> str:
+    """Return the filled text in one line, and below it the candidates for each gap."""
     gaps = ("   " + "  ".join(f"{word} {share:.3f}" for word, share in gap) for gap in answer.gaps)
     return "\n".join([answer.filled.replace("\n", " "), *gaps])

@@ -1,4 +1,4 @@
-"""One grammar for all commands: `regard VERB MODEL [INPUT...] [-i FILE] [-o FILE] [-s name=value]... [--device D]`."""
+"""What all commands share: `regard VERB MODEL [INPUT...] [-i FILE] [-o FILE] [-s NAME=VALUE]... [--device D]`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from regard.cli.former import FORMER
-from regard.cli.lines import is_address
+from regard.cli.renamed_commands import RENAMED
+from regard.cli.text_io import is_address
 from regard.config.paths import real_path
 from regard.config.words import suggest
 
-LONGEST = 255  # letters of a path that could be asked for
+MAX_PATH_LENGTH = 255  # letters of a path that could be asked for
 SENTENCE_ENDS = (".", "!", "?", "…", ":", ";", ",")
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -48,6 +48,23 @@ Node = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="A node of the graph that the model was trained on; again for more."),
 ]
+LabelledPictures = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PICTURES...", help="Labelled pictures, best not learnt from: folders or files, as for train."
+    ),
+]
+Temperature = Annotated[
+    float | None, typer.Option(min=0, help="Below 1 safer, above 1 wilder; 0 takes the likeliest token.")
+]
+TopK = Annotated[int | None, typer.Option(help="Sample from the k likeliest tokens.")]
+TopP = Annotated[
+    float | None, typer.Option(help="Sample from the likeliest tokens that have this probability together.")
+]
+MinP = Annotated[
+    float | None, typer.Option(help="Leave out tokens below this share of the likeliest one's probability.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, max=2**64 - 1, help="Random seed.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Labels = Annotated[
     str | None, typer.Option(metavar="NAMES", help="Names for the models, in their order, between commas.")
@@ -55,20 +72,20 @@ Labels = Annotated[
 
 
 class Family(TyperGroup):
-    """Some commands; a name that is no longer one of them answers with what it became."""
+    """A group of commands; the old name of a command is answered with the new one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names."""
+        """Return the command that the first word names."""
         former = " ".join([*ctx.command_path.split()[1:], *args[:1]])
-        if args and args[0] not in self.commands and former in FORMER:
-            raise ValueError(f"{former} is now: regard {FORMER[former]}")
+        if args and args[0] not in self.commands and former in RENAMED:
+            raise ValueError(f"{former} is now: regard {RENAMED[former]}")
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}{suggest(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
 
 def group(help: str) -> typer.Typer:
-    """A family of commands, which prints its help when none of them is named."""
+    """Create a group of commands, which prints its help if none of them is named."""
     family = typer.Typer(help=help, cls=Family, context_settings=HELP, rich_markup_mode="rich")
 
     @family.callback(invoke_without_command=True)
@@ -79,31 +96,32 @@ def group(help: str) -> typer.Typer:
 
 
 def show_help(context: typer.Context) -> None:
-    """The help of a family none of whose commands was named."""
+    """Print the help of a group if none of its commands is named."""
     if context.invoked_subcommand is None and (text := context.get_help()):
         print(text)  # with Rich it is printed already
 
 
-def options(settings: list[str] | None) -> dict[str, Any]:
-    """What `-s name=value` says, as keyword arguments."""
+def parse_settings(settings: list[str] | None, **flags: Any) -> dict[str, Any]:
+    """Parse `-s name=value` settings into keyword arguments, with those flags that were given in their place."""
     from regard import config
 
-    return config.override({}, settings or [])
+    return config.override({}, settings or []) | {name: value for name, value in flags.items() if value is not None}
 
 
-def named(words: list[str]) -> tuple[Path | None, list[str]]:
-    """The model that the first word names, if it is a folder, a path to one or a shipped model; and the other words.
+def split_model(words: list[str]) -> tuple[Path | None, list[str]]:
+    """Split words into the model that the first one names, if it does, and the other words.
 
-    A folder is a folder whatever its name. Several words that name nothing are a text, unless they look like a path.
+    A model is a folder, a path to one or the name of a shipped model. A folder is a folder whatever its name. Several
+    words that name nothing are a text, unless they look like a path.
     """
     if not words:
         return None, []
     first, rest = words[0], words[1:]
     if not first.strip() or first == "-" or "\0" in first or is_address(first) or _is_file(first):
         return None, words
-    if _is_folder(first) or ships(first):
+    if _is_folder(first) or is_shipped(first):
         return Path(first), rest
-    if len(first) > LONGEST or not _looks_like_path(first):
+    if len(first) > MAX_PATH_LENGTH or not _looks_like_path(first):
         return None, words
     if len(first.split()) > 1:
         remedy = "correct the path, or name a model before it if it is a text"
@@ -134,29 +152,29 @@ def _is_file(name: str) -> bool:
     return False
 
 
-def meant(words: list[str], command: str) -> tuple[Path, list[str]]:
-    """The model that the first word names, else the one that comes with Regard for this command; the other words."""
+def resolve_model(words: list[str], command: str) -> tuple[Path, list[str]]:
+    """Split words into a model, the shipped one for this command if none is named, and the other words."""
     from regard import shipped
 
-    model, texts = named(words)
+    model, texts = split_model(words)
     if model is not None:
         return model, texts
     try:
         return shipped.model_for_command(command).path, texts
     except ValueError as error:
-        alone = f"no model at {words[0]}, and " if len(words) == 1 and len(words[0].split()) == 1 else ""
-        raise ValueError(f"{alone}{error}") from None
+        prefix = f"no model at {words[0]}, and " if len(words) == 1 and len(words[0].split()) == 1 else ""
+        raise ValueError(f"{prefix}{error}") from None
 
 
-def called(path: Path) -> str:
-    """The name of a folder; of a checkpoint in a run folder both names, since many are called best."""
-    found = real_path(path)
-    folder = found.parents[1] if found.parent.name == "checkpoints" else found.parent
-    return f"{folder.name}/{found.name}" if (folder / "metrics.jsonl").is_file() else found.name
+def model_name(path: Path) -> str:
+    """Return the name of a folder; of a checkpoint in a run folder both names, since many are called best."""
+    resolved = real_path(path)
+    folder = resolved.parents[1] if resolved.parent.name == "checkpoints" else resolved.parent
+    return f"{folder.name}/{resolved.name}" if (folder / "metrics.jsonl").is_file() else resolved.name
 
 
-def ships(name: str) -> bool:
-    """Whether a model of this name comes with Regard."""
+def is_shipped(name: str) -> bool:
+    """Return True if a model of this name is shipped with Regard."""
     from regard import shipped
 
     return name in shipped.models()

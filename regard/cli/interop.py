@@ -1,4 +1,4 @@
-"""The commands that read other people's models and write ours for others."""
+"""The commands that import models of other libraries and export ours to them."""
 
 from __future__ import annotations
 
@@ -52,30 +52,30 @@ def import_model(
     from regard.interop import pictures
     from regard.tasks.trained import usage_line
 
-    _vacant(out, overwrite)
+    _check_vacant(out, overwrite)
     if onto is None and not pairs and pictures.is_picture_model(folder, kind):
-        _import_pictures(folder, out, kind, labels, as_json=as_json)
+        _import_picture_model(folder, out, kind, labels, as_json=as_json)
         return
     if onto is None:
-        found = _alone(folder, kind, labels, pairs)
-        task = _task(found.shape)
-        files = task.checkpoint_files(found.shape, found.tokenizer, found.notes)
+        imported = _read_whole_model(folder, kind, labels, pairs)
+        task = _task_for_model(imported.shape)
+        files = task.checkpoint_files(imported.shape, imported.tokenizer, imported.notes)
     else:
-        found = interop.add_adapter(folder, _base(onto, kind))
-        task, files = _labelled(found, None if labels is None else labels.split(","), pairs)
-    files = {**files, checkpoint.WEIGHTS: found.tensors}
-    if found.embedding is not None:
-        files["config.yaml"] = {**files["config.yaml"], "embedding": dict(found.embedding)}
-    if found.target is not None:
-        files["tokenizer.target.json"] = found.target.json()
-    _write(out, files)
-    size = parameters(found.shape)
+        imported = interop.add_adapter(folder, _read_base_model(onto, kind))
+        task, files = _build_adapted_files(imported, None if labels is None else labels.split(","), pairs)
+    files = {**files, checkpoint.WEIGHTS: imported.tensors}
+    if imported.embedding is not None:
+        files["config.yaml"] = {**files["config.yaml"], "embedding": dict(imported.embedding)}
+    if imported.target is not None:
+        files["tokenizer.target.json"] = imported.target.json()
+    _write_checkpoint(out, files)
+    size = parameters(imported.shape)
     if as_json:
-        told = {"folder": str(out), "type": found.kind, "task": task.Recipe.task, "parameters": size}
-        print(json.dumps({**told, "tokens": found.tokenizer.vocab, "model": config.plain(found.shape)}))
+        record = {"folder": str(out), "type": imported.kind, "task": task.Recipe.task, "parameters": size}
+        print(json.dumps({**record, "tokens": imported.tokenizer.vocab, "model": config.plain(imported.shape)}))
         return
-    print(f"{out}: {found.shape.phrase}, {size:,} parameters, {found.tokenizer.vocab:,} tokens")
-    usage = task.use(found.shape)[0] if isinstance(task, SaysUse) else task.usage
+    print(f"{out}: {imported.shape.phrase}, {size:,} parameters, {imported.tokenizer.vocab:,} tokens")
+    usage = task.use(imported.shape)[0] if isinstance(task, SaysUse) else task.usage
     print(usage_line(usage, out))
 
 
@@ -99,62 +99,62 @@ def export_model(
     from regard.interop import pictures
     from regard.models.lora import merge_lora
 
-    _vacant(out, overwrite)
+    _check_vacant(out, overwrite)
     if onto is not None and to != "peft":
         raise ValueError("--onto is the base of an adapter: add --to peft")
-    found = recipe.open_model(model)
-    shape = models.config_of(found.config.get("model", {}))
-    if to == "hf" and any(isinstance(shape, family.model) for family in pictures.KINDS.values()):
-        _export_pictures(found, shape, out, as_json=as_json)
-        _tell_temperature(found)
+    checkpoint = recipe.open_model(model)
+    model_config = models.config_of(checkpoint.config.get("model", {}))
+    if to == "hf" and any(isinstance(model_config, family.model) for family in pictures.KINDS.values()):
+        _export_picture_model(checkpoint, model_config, out, as_json=as_json)
+        _warn_about_temperature(checkpoint)
         return
     if to == "hf":
-        family = interop.family_for(shape, kind)  # before its tokenizer is read, which others may lack
-    tokenizer = Tokenizer.parse(found.text("tokenizer.json"))
+        family = interop.family_for(model_config, kind)  # before its tokenizer is read, which others may lack
+    tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"))
     if to == "peft":
-        told = _adapter(out, found, shape, tokenizer, kind, onto)
+        record = _write_adapter(out, checkpoint, model_config, tokenizer, kind, onto)
     else:
-        labels = _named(found, shape)
-        files = interop.export_files(family, shape, merge_lora(found.finite_tensors()), tokenizer, labels)
-        _write(out, files)
-        told = {"type": family.kind, "architecture": files["config.json"]["architectures"][0]}
-    _tell_temperature(found)
-    if (level := found.config.get("tokenizer", {}).get("normalise", "none")) != "none":
+        labels = _label_names(checkpoint, model_config)
+        files = interop.export_files(family, model_config, merge_lora(checkpoint.finite_tensors()), tokenizer, labels)
+        _write_checkpoint(out, files)
+        record = {"type": family.kind, "architecture": files["config.json"]["architectures"][0]}
+    _warn_about_temperature(checkpoint)
+    if (level := checkpoint.config.get("tokenizer", {}).get("normalise", "none")) != "none":
         note = "which nobody does there: prepare texts likewise"
         print(f"regard: texts are normalised here ({level}) before they become tokens, {note}", file=sys.stderr)
     if as_json:
-        print(json.dumps({"folder": str(out), **told}))
+        print(json.dumps({"folder": str(out), **record}))
     elif to == "peft":
-        print(f"{out}: written for peft, {told['task_type']}, {told['bytes'] / 1e6:.2g} MB")
+        print(f"{out}: written for peft, {record['task_type']}, {record['bytes'] / 1e6:.2g} MB")
     else:
-        print(f"{out}: written for transformers, {told['architecture']}")
+        print(f"{out}: written for transformers, {record['architecture']}")
 
 
-def _import_pictures(folder: Path, out: Path, kind: str | None, labels: str | None, *, as_json: bool) -> None:
-    """Read a model of pictures; names of its classes may be given, or a file with one in each line."""
+def _import_picture_model(folder: Path, out: Path, kind: str | None, labels: str | None, *, as_json: bool) -> None:
+    """Import a model of pictures; its classes are named on the command line or in a file."""
     from regard import checkpoint, config
     from regard.cost import parameters
     from regard.interop import pictures
     from regard.tasks.trained import usage_line
 
-    found = pictures.read(folder, kind)
-    task = _task(found.shape)
-    named = found.labels if labels is None else _listed(labels)
-    files = task.checkpoint_files(found.shape, found.data, found.notes, labels=named)
-    _write(out, {**files, checkpoint.WEIGHTS: found.tensors})
-    size = parameters(found.shape)
+    imported = pictures.read(folder, kind)
+    task = _task_for_model(imported.shape)
+    labels_read = imported.labels if labels is None else _read_labels(labels)
+    files = task.checkpoint_files(imported.shape, imported.data, imported.notes, labels=labels_read)
+    _write_checkpoint(out, {**files, checkpoint.WEIGHTS: imported.tensors})
+    size = parameters(imported.shape)
     if as_json:
-        told = {"folder": str(out), "type": found.kind, "task": task.Recipe.task, "parameters": size}
-        print(json.dumps({**told, "classes": found.shape.classes, "model": config.plain(found.shape)}))
+        record = {"folder": str(out), "type": imported.kind, "task": task.Recipe.task, "parameters": size}
+        print(json.dumps({**record, "classes": imported.shape.classes, "model": config.plain(imported.shape)}))
         return
-    classes = f"{found.shape.classes:,} classes" if found.shape.classes else "no head"
-    print(f"{out}: {found.shape.phrase}, {size:,} parameters, {classes}")
-    usage = task.usage if found.shape.classes else "regard train --pictures DIR --from {folder}"
+    classes = f"{imported.shape.classes:,} classes" if imported.shape.classes else "no head"
+    print(f"{out}: {imported.shape.phrase}, {size:,} parameters, {classes}")
+    usage = task.usage if imported.shape.classes else "regard train --pictures DIR --from {folder}"
     print(usage_line(usage, out))
 
 
-def _listed(labels: str) -> list[str]:
-    """Names of classes: those in a file, a line each, or those that are given with commas between them."""
+def _read_labels(labels: str) -> list[str]:
+    """Return names of classes: the lines of a file, or those given between commas."""
     if not Path(labels).is_file():
         return labels.split(",")
     try:
@@ -163,64 +163,73 @@ def _listed(labels: str) -> list[str]:
         raise ValueError(f"{labels}: cannot be read as a list of names, {error}") from None
 
 
-def _export_pictures(found: Any, shape: Any, out: Path, *, as_json: bool) -> None:
-    """Write a model of pictures in the words of others."""
+def _export_picture_model(checkpoint: Any, model_config: Any, out: Path, *, as_json: bool) -> None:
+    """Export a model of pictures under the names of another library."""
     from regard.interop import pictures
     from regard.models.lora import merge_lora
 
     files = pictures.model_files(
-        shape, merge_lora(found.finite_tensors()), found.config.get("data", {}), _named(found, shape) or []
+        model_config,
+        merge_lora(checkpoint.finite_tensors()),
+        checkpoint.config.get("data", {}),
+        _label_names(checkpoint, model_config) or [],
     )
-    _write(out, files)
-    family = next(family for family in pictures.KINDS.values() if isinstance(shape, family.model))
-    whose = family.spelling
+    _write_checkpoint(out, files)
+    family = next(family for family in pictures.KINDS.values() if isinstance(model_config, family.model))
+    library = family.spelling
     if as_json:
-        print(json.dumps({"folder": str(out), "type": family.kind, "for": whose}))
+        print(json.dumps({"folder": str(out), "type": family.kind, "for": library}))
         return
-    called = family.architecture_name(shape) if whose == "transformers" else "weights with its names"
-    print(f"{out}: written for {whose}, {called}")
+    architecture = family.architecture_name(model_config) if library == "transformers" else "weights with its names"
+    print(f"{out}: written for {library}, {architecture}")
 
 
-def _tell_temperature(found: Any) -> None:
-    """Say that probabilities will be others there, where logits are divided here before they become some."""
-    if (heat := found.config.get("temperature", 1.0)) != 1.0:
-        note = f"logits are divided here by {heat:.3g}, a temperature that was fitted, before they become probabilities"
-        print(f"regard: {note}: do so there too, labels are the same", file=sys.stderr)
+def _warn_about_temperature(checkpoint: Any) -> None:
+    """Warn that probabilities will differ elsewhere, if logits are divided by a temperature here."""
+    if (temperature := checkpoint.config.get("temperature", 1.0)) != 1.0:
+        note = f"logits are divided here by {temperature:.3g}, a temperature that was fitted"
+        print(
+            f"regard: {note}, before they become probabilities: do so there too, labels are the same", file=sys.stderr
+        )
 
 
-def _named(found: Any, shape: Any) -> list[str] | None:
-    """What a model that labels calls them; numbers where it gives one."""
+def _label_names(checkpoint: Any, model_config: Any) -> list[str] | None:
+    """Return the names of the labels of a classifier; numbered ones if it has none."""
     from regard import config
 
-    count = config.plain(shape).get("classes")
+    count = config.plain(model_config).get("classes")
     if count is None:
         return None
-    named = [str(label) for label in found.config.get("labels", ())]
-    return named if len(named) == count else [f"LABEL_{number}" for number in range(count)]
+    labels = [str(label) for label in checkpoint.config.get("labels", ())]
+    return labels if len(labels) == count else [f"LABEL_{number}" for number in range(count)]
 
 
-def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None, onto: str | None) -> dict[str, Any]:
-    """Write what lies beside the frozen matrices of a model; what there is to say of it."""
+def _write_adapter(
+    out: Path, checkpoint: Any, model_config: Any, tokenizer: Any, kind: str | None, onto: str | None
+) -> dict[str, Any]:
+    """Write the LoRA adapter of a model, and return what to report of it."""
     from regard import interop
     from regard.interop import peft
     from regard.tasks import TASKS
 
-    task = TASKS[found.config["task"]].task
-    added = task.added_token_ids(tokenizer) if isinstance(task, AddsTokens) else ()
-    kept = {name: value for name, value in found.config.items() if name not in ("format", "model")}
-    tensors = found.finite_tensors()
+    task = TASKS[checkpoint.config["task"]].task
+    extra_tokens = task.added_token_ids(tokenizer) if isinstance(task, AddsTokens) else ()
+    settings = {name: value for name, value in checkpoint.config.items() if name not in ("format", "model")}
+    tensors = checkpoint.finite_tensors()
     try:
-        files = interop.adapter_files(shape, tensors, tokenizer, kind=kind, base=onto, added=added, settings=kept)
+        files = interop.adapter_files(
+            model_config, tensors, tokenizer, kind=kind, base=onto, added=extra_tokens, settings=settings
+        )
     except ValueError as error:
-        raise ValueError(f"{found.directory} cannot be written for peft: {error}") from None
-    _write(out, files)
-    how = files[peft.CONFIG]
+        raise ValueError(f"{checkpoint.directory} cannot be written for peft: {error}") from None
+    _write_checkpoint(out, files)
+    adapter_config = files[peft.CONFIG]
     size = (out / peft.WEIGHTS).stat().st_size
-    return {"task_type": how["task_type"], "target_modules": how["target_modules"], "bytes": size}
+    return {"task_type": adapter_config["task_type"], "target_modules": adapter_config["target_modules"], "bytes": size}
 
 
-def _alone(folder: Path, kind: str | None, labels: str | None, pairs: bool) -> Any:
-    """A model that is whole by itself."""
+def _read_whole_model(folder: Path, kind: str | None, labels: str | None, pairs: bool) -> Any:
+    """Read a model that is complete, unlike an adapter."""
     from regard import interop
 
     if interop.is_adapter(folder):
@@ -230,8 +239,8 @@ def _alone(folder: Path, kind: str | None, labels: str | None, pairs: bool) -> A
     return interop.read(folder, kind=kind)
 
 
-def _base(onto: Path, kind: str | None) -> Any:
-    """The model below an adapter: a folder of somebody else's, or a checkpoint."""
+def _read_base_model(onto: Path, kind: str | None) -> Any:
+    """Read the model that an adapter changes: a folder of another library, or a checkpoint."""
     from regard import config, interop, models, recipe
     from regard.data.tokenizers import Tokenizer
     from regard.data.tokenizers.units import UnitsConfig
@@ -240,59 +249,65 @@ def _base(onto: Path, kind: str | None) -> Any:
 
     if not (onto / "config.yaml").exists() and not (onto / "checkpoints").is_dir():
         return replace(interop.read(onto, kind=kind), labels=interop.labels(onto))
-    found = recipe.open_model(onto)
-    tensors = found.finite_tensors()
+    checkpoint = recipe.open_model(onto)
+    tensors = checkpoint.finite_tensors()
     if any(name.endswith(lora.DOWN) for name in tensors):
         raise ValueError(f"{onto} has an adapter already: name the model that this one belongs to")
-    shape = models.config_of(found.config.get("model", {}))
-    family = interop.family_for(strip_heads(body_of(shape)), kind)
-    read = {
+    model_config = models.config_of(checkpoint.config.get("model", {}))
+    family = interop.family_for(strip_heads(body_of(model_config)), kind)
+    tokenizer_settings = {
         name: value
-        for name, value in found.config.get("tokenizer", {}).items()
+        for name, value in checkpoint.config.get("tokenizer", {}).items()
         if name in UnitsConfig.__dataclass_fields__
     }
-    tokenizer = Tokenizer.parse(found.text("tokenizer.json"), config.build(UnitsConfig, read, where="tokenizer"))
-    return interop.ImportedModel(family.kind, shape, tensors, tokenizer)
+    tokenizer = Tokenizer.parse(
+        checkpoint.text("tokenizer.json"), config.build(UnitsConfig, tokenizer_settings, where="tokenizer")
+    )
+    return interop.ImportedModel(family.kind, model_config, tensors, tokenizer)
 
 
-def _labelled(found: Any, labels: list[str] | None, pairs: bool) -> tuple[Any, dict[str, Any]]:
-    """The task of a model with an adapter, and the files of its checkpoint; one of ours comes with its settings."""
+def _build_adapted_files(imported: Any, labels: list[str] | None, pairs: bool) -> tuple[Any, dict[str, Any]]:
+    """Return the task and the checkpoint files of a model with an adapter; our own adapters bring settings."""
     from regard import config
     from regard.tasks import TASKS
 
-    told = found.settings or {}
-    name, own = told.get("task"), told.get("labels")
-    if own is not None and not (isinstance(own, list) and all(isinstance(label, str) for label in own)):
-        raise ValueError(f"regard.json: labels must be a list of names, not {own!r}")
-    known_task = isinstance(name, str) and name in TASKS
-    task = _task(found.shape) if name is None else TASKS[name].task if known_task else None
-    if task is None or type(found.shape) not in config.sections(task.Recipe, "model").values():
-        raise ValueError(f"regard.json: task is {name!r}, which has no model of kind {found.shape.name}")
-    known = labels or own or found.labels
-    if labels is None and known is not None and len(known) != found.shape.classes:
-        known = None  # those of another head
-    head = {"labels": known, "pairs": pairs or told.get("pairs") is True} if isinstance(task, ImportsHeads) else {}
-    files = task.checkpoint_files(found.shape, found.tokenizer, found.notes, **head)
-    if name is not None:
-        files["config.yaml"] = {**files["config.yaml"], **told, "model": config.plain(found.shape)}
+    settings = imported.settings or {}
+    task_name, own_labels = settings.get("task"), settings.get("labels")
+    if own_labels is not None and not (
+        isinstance(own_labels, list) and all(isinstance(label, str) for label in own_labels)
+    ):
+        raise ValueError(f"regard.json: labels must be a list of names, not {own_labels!r}")
+    known_task = isinstance(task_name, str) and task_name in TASKS
+    task = _task_for_model(imported.shape) if task_name is None else TASKS[task_name].task if known_task else None
+    if task is None or type(imported.shape) not in config.sections(task.Recipe, "model").values():
+        raise ValueError(f"regard.json: task is {task_name!r}, which has no model of kind {imported.shape.name}")
+    known_labels = labels or own_labels or imported.labels
+    if labels is None and known_labels is not None and len(known_labels) != imported.shape.classes:
+        known_labels = None  # those of another head
+    head: dict[str, Any] = {}
+    if isinstance(task, ImportsHeads):
+        head = {"labels": known_labels, "pairs": pairs or settings.get("pairs") is True}
+    files = task.checkpoint_files(imported.shape, imported.tokenizer, imported.notes, **head)
+    if task_name is not None:
+        files["config.yaml"] = {**files["config.yaml"], **settings, "model": config.plain(imported.shape)}
         files["config.yaml"] |= {"labels": labels} if labels else {}
     return task, files
 
 
-def _task(shape: Any) -> Any:
-    """The task whose recipes have models of this kind and that can take one over."""
+def _task_for_model(model_config: Any) -> Any:
+    """Return the task that can take over a model of this kind."""
     from regard import config
     from regard.tasks import TASKS
 
     for task in (entry.task for entry in TASKS.values()):
-        fits = isinstance(task, ImportsModels) and type(shape) in config.sections(task.Recipe, "model").values()
-        if fits and (not isinstance(task, ImportsHeads) or task.holds(shape)):
+        fits = isinstance(task, ImportsModels) and type(model_config) in config.sections(task.Recipe, "model").values()
+        if fits and (not isinstance(task, ImportsHeads) or task.holds(model_config)):
             return task
-    raise ValueError(f"no task can use a model of kind {shape.name}")
+    raise ValueError(f"no task can use a model of kind {model_config.name}")
 
 
-def _vacant(out: Path, overwrite: bool) -> None:
-    """Refuse, before anything is read, a folder that holds something; what is no checkpoint is never replaced."""
+def _check_vacant(out: Path, overwrite: bool) -> None:
+    """Refuse, before anything is read, a folder that is not empty; only a checkpoint is ever replaced."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out}: is a file, name a folder")
     if out.is_dir() and any(out.iterdir()):
@@ -302,8 +317,8 @@ def _vacant(out: Path, overwrite: bool) -> None:
             raise ValueError(f"{out}: holds something that Regard did not write, remove it or name another folder")
 
 
-def _write(out: Path, files: dict[str, Any]) -> None:
-    """All files or none."""
+def _write_checkpoint(out: Path, files: dict[str, Any]) -> None:
+    """Write all files, or none."""
     from regard import checkpoint
 
     if out.is_dir() and not any(out.iterdir()):

@@ -1,4 +1,4 @@
-"""The experiments of the courses: lab positions, gradients, complexity, agreement, tokenizers, by-hand."""
+"""The commands of the course experiments: lab positions, gradients, complexity, agreement, tokenizers, by-hand."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.grammar import Device, Json, Labels, Picture, called, group
-from regard.cli.lines import PICTURES, counted, writable
+from regard.cli.grammar import Device, Json, Labels, Picture, group, model_name
+from regard.cli.text_io import PICTURE_FORMATS, check_writable
+from regard.config.words import quantity
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
     from regard.lab.agreement.judging import Point
 
 lab = group("Experiments of the courses, no model of yours needed.")
-MOST = 200  # words that a sentence can sensibly have
-SLOW = 2**22  # steps times the square of the width: a minute on one core of a laptop
-SEEDS = 2**64 - 1  # the last that PyTorch takes
-LEAST = 300  # tokens of a vocabulary that has all bytes
-LEVELS = 9  # losses shown of a training by hand
+MAX_DISTANCE = 200  # words that a sentence can sensibly have
+SLOW_OPERATIONS = 2**22  # steps times the square of the width: a minute on one core of a laptop
+MAX_SEED = 2**64 - 1  # the last that PyTorch takes
+MIN_VOCABULARY = 300  # tokens of a vocabulary that has all bytes
+LOSSES_SHOWN = 9  # losses shown of a training by hand
 
 
 @lab.command()
@@ -36,26 +37,30 @@ def positions(
     as_json: Json = False,
 ) -> None:
     """Positional encodings and their properties."""
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
     from regard.lab import positions
 
     if (output is None) != (scheme is None):
         raise ValueError("name a scheme and a file to draw it: regard lab positions sinusoidal -o positions.png")
-    writable(output, PICTURES)
-    found = positions.properties()
+    check_writable(output, PICTURE_FORMATS)
+    properties = positions.properties()
     head = ("encoding", "unique", "bounded", "independent of length")
-    rows = [(one.scheme, *("yes" if holds else "no" for holds in one[1:])) for one in found]
-    _tell([one._asdict() for one in found], [Fitted(head, rows, "Positional encodings")], as_json=as_json)
+    rows = [(encoding.scheme, *("yes" if holds else "no" for holds in encoding[1:])) for encoding in properties]
+    _print_results(
+        [encoding._asdict() for encoding in properties],
+        [FittedTable(head, rows, "Positional encodings")],
+        as_json=as_json,
+    )
     if output is not None and scheme is not None:
         positions.draw(scheme, output)
-        _drawn(output, f"the {scheme} encoding, position by feature", as_json)
+        _print_file_written(output, f"the {scheme} encoding, position by feature", as_json)
 
 
 @lab.command()
 def gradients(
     length: Annotated[int, typer.Option(min=2, max=1000, help="Steps that the layers read; 1,000 take a minute.")] = 64,
     width: Annotated[int, typer.Option(min=4, max=256, help="Features of inputs and states; a multiple of 4.")] = 64,
-    seed: Annotated[int, typer.Option(min=0, max=SEEDS, help="Random seed.", show_default=False)] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Random seed.", show_default=False)] = 0,
     output: Picture = None,
     as_json: Json = False,
 ) -> None:
@@ -65,18 +70,18 @@ def gradients(
     from regard.interpret import curves, plots
     from regard.lab import gradients as reach
 
-    writable(output, PICTURES)
+    check_writable(output, PICTURE_FORMATS)
     if width % reach.HEADS:
         raise ValueError(f"--width {width}: give a multiple of {reach.HEADS}, the heads of the attention")
-    if length * width**2 > SLOW:
+    if length * width**2 > SLOW_OPERATIONS:
         print("regard: so many steps of such a width may take minutes", file=sys.stderr)
     norms = reach.compare(length=length, width=width, seed=seed)
-    told = {"width": width, "norms": {name: each.tolist() for name, each in norms.items()}}
-    _tell(told, [_reached(norms, width=Console().width)], as_json=as_json)
+    record = {"width": width, "norms": {name: norm.tolist() for name, norm in norms.items()}}
+    _print_results(record, [_gradient_table(norms, width=Console().width)], as_json=as_json)
     if output is not None:
         title = f"d output / d input at a distance, {width} wide, untrained"
         plots.save(curves.by_distance(norms, title=title), output)
-        _drawn(output, "gradients against distance", as_json)
+        _print_file_written(output, "gradients against distance", as_json)
 
 
 @lab.command()
@@ -93,30 +98,37 @@ def complexity(
     from dataclasses import asdict
 
     from regard.attention.axial import axial_pairs
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
     from regard.lab import complexity
     from regard.training.device import choose
 
-    writable(output, PICTURES)
-    place = str(choose(device))
-    found = complexity.table(length, width, window=window)
+    check_writable(output, PICTURE_FORMATS)
+    chosen_device = str(choose(device))
+    rows_computed = complexity.table(length, width, window=window)
     head = ("layer", "cost", "operations", "steps", "path", "pairs", "learned")
     rows = [
-        (row.name, row.complexity, *map(_short, (row.operations, row.steps, row.path, row.weights, row.parameters)))
-        for row in found
+        (
+            row.name,
+            row.complexity,
+            *map(_format_count, (row.operations, row.steps, row.path, row.weights, row.parameters)),
+        )
+        for row in rows_computed
     ]
-    whole, cut = complexity.image_pairs(1024, 1024), complexity.image_pairs(1024, 1024, patch=16)
-    lines = axial_pairs(1024, 1024)
-    note = f"1024 x 1024 pixels: {whole:.2e} pairs; axial {lines:.2e}; 16 x 16 patches {cut:.2e}."
-    tables, told = [Fitted(head, rows, "One layer, computed", note)], {"layers": [asdict(row) for row in found]}
+    all_pairs, patch_pairs = complexity.image_pairs(1024, 1024), complexity.image_pairs(1024, 1024, patch=16)
+    axial_pair_count = axial_pairs(1024, 1024)
+    note = (
+        f"1024 x 1024 pixels: {all_pairs:.2e} pairs; axial {axial_pair_count:.2e}; 16 x 16 patches {patch_pairs:.2e}."
+    )
+    tables = [FittedTable(head, rows, "One layer, computed", note)]
+    record = {"layers": [asdict(row) for row in rows_computed]}
     if measure or output is not None:
-        timings = complexity.measure(width=width, window=window, device=place)
-        tables.append(_growth(timings))
-        told["timings"] = [asdict(one) | {"exponent": one.exponent} for one in timings]
-    _tell(told, tables, as_json=as_json)
+        timings = complexity.measure(width=width, window=window, device=chosen_device)
+        tables.append(_timing_table(timings))
+        record["timings"] = [asdict(timing) | {"exponent": timing.exponent} for timing in timings]
+    _print_results(record, tables, as_json=as_json)
     if output is not None:
         complexity.plot(timings, output)
-        _drawn(output, "time against length, computed and measured", as_json)
+        _print_file_written(output, "time against length, computed and measured", as_json)
 
 
 @lab.command()
@@ -141,27 +153,35 @@ def agreement(
     from regard.interpret import curves, plots
     from regard.lab.agreement import judging
 
-    writable(output, PICTURES)
-    groups = _groups(models, labels)
-    lengths, found = _distances(distances), {}
+    check_writable(output, PICTURE_FORMATS)
+    groups = _group_models(models, labels)
+    word_distances, points_by_model = _parse_distances(distances), {}
     for name, paths in groups.items():
         taggers = [recipe.load(path, device=device, task="tagging") for path in paths]
-        found[name] = judging.measure(taggers, distances=lengths, count=count, seed=seed, described=not plain)
-    own = {name: [point.plain() for point in points] for name, points in found.items()}
-    tables = [_errors(title, _chosen(found, each)) for each, title in judging.CONDITIONS.items()]
-    _tell({"sentences": count, "seed": seed, "models": own}, tables, as_json=as_json)
+        points_by_model[name] = judging.measure(
+            taggers, distances=word_distances, count=count, seed=seed, described=not plain
+        )
+    plain_points = {name: [point.plain() for point in points] for name, points in points_by_model.items()}
+    tables = [
+        _error_table(title, _select_points(points_by_model, attractors))
+        for attractors, title in judging.CONDITIONS.items()
+    ]
+    _print_results({"sentences": count, "seed": seed, "models": plain_points}, tables, as_json=as_json)
     if output is not None:
-        panels = {title: _spread_of(_chosen(found, each)) for each, title in judging.CONDITIONS.items()}
+        panels = {
+            title: _error_ranges(_select_points(points_by_model, attractors))
+            for attractors, title in judging.CONDITIONS.items()
+        }
         plots.save(curves.by_words_between(panels, longest=longest), output)
-        _drawn(output, "errors against distance", as_json)
+        _print_file_written(output, "errors against distance", as_json)
 
 
 @lab.command()
 def tokenizers(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Text, one sentence per line; may be gzipped.")],
     column: Annotated[int | None, typer.Option(min=1, help="The column with the text, in a TSV file.")] = None,
-    held: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Other text to evaluate on; else a tenth is held out.")
+    held_out: Annotated[
+        Path | None, typer.Option("--held", metavar="FILE", help="Other text to evaluate on; else a tenth is held out.")
     ] = None,
     sizes: Annotated[
         str, typer.Option(metavar="NUMBERS", help="Sizes of vocabularies, between commas.")
@@ -173,31 +193,34 @@ def tokenizers(
     as_json: Json = False,
 ) -> None:
     """Characters, words and subwords compared: vocabulary, length of the text, what is unknown."""
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
     from regard.interpret import curves, plots
     from regard.lab import tokenizers
 
-    writable(output, PICTURES, reads=[file, held])
+    check_writable(output, PICTURE_FORMATS, inputs=[file, held_out])
     lines = tokenizers.read(str(file), column=column)
-    train, other = (
-        (lines, tokenizers.read(str(held), column=column)) if held is not None else tokenizers.hold_out(lines)
+    train, evaluation_lines = (
+        (lines, tokenizers.read(str(held_out), column=column)) if held_out is not None else tokenizers.hold_out(lines)
     )
-    found = tokenizers.compare(train, other, sizes=_sizes(sizes), words=words.split())
+    comparison = tokenizers.compare(train, evaluation_lines, sizes=_parse_vocabulary_sizes(sizes), words=words.split())
     rows = [
-        (one.kind, one.vocab, f"{one.per_line:.1f}", f"{one.per_token:.2f}", f"{100 * one.unknown:.2f} %")
-        for one in found
+        (units.kind, units.vocab, f"{units.per_line:.1f}", f"{units.per_token:.2f}", f"{100 * units.unknown:.2f} %")
+        for units in comparison
     ]
-    title = f"{len(train):,} lines to make units from, {len(other):,} to measure them on"
-    cuts = [(f"{one.kind} {one.vocab:,}", *(" ".join(pieces) for pieces in one.words.values())) for one in found]
+    title = f"{len(train):,} lines to make units from, {len(evaluation_lines):,} to measure them on"
+    segmentations = [
+        (f"{units.kind} {units.vocab:,}", *(" ".join(pieces) for pieces in units.words.values()))
+        for units in comparison
+    ]
     tables = [
-        Fitted(("units", "vocabulary", "tokens a line", "characters a token", "unknown"), rows, title),
-        Fitted(("units", *found[0].words), cuts),
+        FittedTable(("units", "vocabulary", "tokens a line", "characters a token", "unknown"), rows, title),
+        FittedTable(("units", *comparison[0].words), segmentations),
     ]
-    told = {"lines": len(train), "held": len(other), "units": [one.plain() for one in found]}
-    _tell(told, tables, as_json=as_json)
+    record = {"lines": len(train), "held": len(evaluation_lines), "units": [units.plain() for units in comparison]}
+    _print_results(record, tables, as_json=as_json)
     if output is not None:
-        plots.save(curves.by_vocabulary(found), output)
-        _drawn(output, "vocabulary against length", as_json)
+        plots.save(curves.by_vocabulary(comparison), output)
+        _print_file_written(output, "vocabulary against length", as_json)
 
 
 @lab.command("by-hand")
@@ -214,59 +237,62 @@ def by_hand(
     """Back-propagation through time written out in numpy, held against autograd."""
     from dataclasses import asdict
 
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
     from regard.lab import by_hand
 
     lesson = by_hand.learn(text, width=width, steps=steps, rate=rate, seed=seed)
-    shown = sorted({round(place * steps / (LEVELS - 1)) for place in range(LEVELS)})
-    slopes = [(name, f"{value:.1e}") for name, value in lesson.differences.items()]
+    shown_steps = sorted({round(place * steps / (LOSSES_SHOWN - 1)) for place in range(LOSSES_SHOWN)})
+    differences = [(name, f"{value:.1e}") for name, value in lesson.differences.items()]
     tables = [
-        Fitted(("weight", "relative difference"), slopes, "Derivatives by hand and by autograd"),
-        Fitted(("step", *map(str, shown)), [("loss", *(f"{lesson.losses[at]:.3f}" for at in shown))]),
+        FittedTable(("weight", "relative difference"), differences, "Derivatives by hand and by autograd"),
+        FittedTable(
+            ("step", *map(str, shown_steps)), [("loss", *(f"{lesson.losses[step]:.3f}" for step in shown_steps))]
+        ),
     ]
-    _tell(asdict(lesson), tables, as_json=as_json)
+    _print_results(asdict(lesson), tables, as_json=as_json)
     if not as_json:
         print(f"it writes: {lesson.written}")
 
 
-def _tell(told: Any, tables: Sequence[Fitted], *, as_json: bool) -> None:
-    """Numbers as JSON, or tables for a person."""
+def _print_results(record: Any, tables: Sequence[FittedTable], *, as_json: bool) -> None:
+    """Print results as JSON, or as tables."""
     from rich.console import Console
 
     if as_json:
-        print(json.dumps(told, ensure_ascii=False, indent=1))
+        print(json.dumps(record, ensure_ascii=False, indent=1))
         return
     console = Console(highlight=False)
     for table in tables:
         console.print(table, "")
 
 
-def _drawn(path: Path, what: str, as_json: bool) -> None:
+def _print_file_written(path: Path, what: str, as_json: bool) -> None:
     print(f"{path}: {what}", file=sys.stderr if as_json else sys.stdout)
 
 
-def _reached(norms: Mapping[str, Tensor], *, width: int) -> Fitted:
-    """How much of a gradient is left so many steps back, at as many distances as there is room for."""
-    from regard.cli.tables import Fitted
+def _gradient_table(norms: Mapping[str, Tensor], *, width: int) -> FittedTable:
+    """Return a table of how much of a gradient is left at as many distances as fit the width."""
+    from regard.cli.tables import FittedTable
 
     length = min(map(len, norms.values()))
     rows = {name: [f"{value:.1e}" for value in values.tolist()] for name, values in norms.items()}
-    room = (width - max(map(len, rows))) // (2 + max(len(value) for values in rows.values() for value in values))
-    distances = _spread(length - 1, min(room, 1 + length.bit_length()))
+    column_width = 2 + max(len(value) for values in rows.values() for value in values)
+    column_count = (width - max(map(len, rows))) // column_width
+    distances = _spaced_distances(length - 1, min(column_count, 1 + length.bit_length()))
     shown = [(name, *(values[distance] for distance in distances)) for name, values in rows.items()]
     note = "Untrained: gates stand half open, so GRU and LSTM lose the gradient too, if later than the RNN."
-    return Fitted(("layer", *map(str, distances)), shown, "Norm of the gradient by distance in steps", note)
+    return FittedTable(("layer", *map(str, distances)), shown, "Norm of the gradient by distance in steps", note)
 
 
-def _spread(last: int, count: int) -> list[int]:
-    """0, and then whole numbers from 1 to the last, as even as they can be on a scale of powers."""
-    gaps = max(count - 2, 1)
-    return sorted({0, *(round(last ** (place / gaps)) for place in range(gaps)), last})
+def _spaced_distances(last: int, count: int) -> list[int]:
+    """Return 0 and whole numbers from 1 to `last`, evenly spaced on a logarithmic scale."""
+    interval_count = max(count - 2, 1)
+    return sorted({0, *(round(last ** (index / interval_count)) for index in range(interval_count)), last})
 
 
-def _growth(timings: Sequence[Any]) -> Fitted:
-    """Layers, timed."""
-    from regard.cli.tables import Fitted
+def _timing_table(timings: Sequence[Any]) -> FittedTable:
+    """Return a table of the times of layers, and how they grow with the length."""
+    from regard.cli.tables import FittedTable
 
     rows = [
         (
@@ -282,64 +308,70 @@ def _growth(timings: Sequence[Any]) -> Fitted:
     if noisy:
         worst = max(timing.noise for timing in noisy)
         note = f"Rounds differ by up to {worst:.0%}, which hides how times grow: try again when the machine is idle."
-    return Fitted(names, rows, "Milliseconds on this machine", note)
+    return FittedTable(names, rows, "Milliseconds on this machine", note)
 
 
-def _short(number: int) -> str:
-    """A number a person can take in."""
+def _format_count(number: int) -> str:
+    """Format a count in few characters."""
     return "-" if number == 0 else f"{number:,}" if number < 1_000_000 else f"{number:.2e}"
 
 
-def _groups(models: Sequence[Path], labels: str | None) -> dict[str, list[Path]]:
-    """Models by their name; those of one name are averaged."""
-    names = [called(path) for path in models] if labels is None else [name.strip() for name in labels.split(",")]
+def _group_models(models: Sequence[Path], labels: str | None) -> dict[str, list[Path]]:
+    """Group models by name; those of one name are averaged."""
+    names = [model_name(path) for path in models] if labels is None else [name.strip() for name in labels.split(",")]
     if len(names) != len(models) or not all(names):
-        raise ValueError(f"--labels {labels!r}: give {counted(len(models), 'name')} between commas, one for each model")
+        raise ValueError(
+            f"--labels {labels!r}: give {quantity(len(models), 'name')} between commas, one for each model"
+        )
     groups: dict[str, list[Path]] = {}
     for name, path in zip(names, models, strict=True):
         groups.setdefault(name, []).append(path)
     return groups
 
 
-def _distances(text: str) -> list[int]:
+def _parse_distances(text: str) -> list[int]:
     try:
-        found = sorted({int(each) for each in text.split(",")})
+        distances = sorted({int(part) for part in text.split(",")})
     except ValueError:
-        found = [0]
-    if found[0] < 1 or found[-1] > MOST:
-        raise ValueError(f"--distances {text!r}: give whole numbers from 1 to {MOST} between commas, such as 1,8,32")
-    return found
+        distances = [0]
+    if distances[0] < 1 or distances[-1] > MAX_DISTANCE:
+        raise ValueError(
+            f"--distances {text!r}: give whole numbers from 1 to {MAX_DISTANCE} between commas, such as 1,8,32"
+        )
+    return distances
 
 
-def _sizes(text: str) -> list[int]:
-    """Numbers between commas."""
+def _parse_vocabulary_sizes(text: str) -> list[int]:
+    """Parse sizes of vocabularies between commas."""
     try:
-        found = sorted({int(each) for each in text.split(",")})
+        sizes = sorted({int(part) for part in text.split(",")})
     except ValueError:
         raise ValueError(f"--sizes {text!r}: give whole numbers between commas, such as 500,2000") from None
-    if found[0] < LEAST:
-        raise ValueError(f"--sizes {text}: the least is {LEAST}, the 256 bytes and some more")
-    return found
+    if sizes[0] < MIN_VOCABULARY:
+        raise ValueError(f"--sizes {text}: the least is {MIN_VOCABULARY}, the 256 bytes and some more")
+    return sizes
 
 
-def _chosen(found: Mapping[str, Sequence[Point]], attractors: bool) -> dict[str, list[Point]]:
-    return {name: [point for point in points if point.attractors == attractors] for name, points in found.items()}
-
-
-def _spread_of(found: Mapping[str, Sequence[Point]]) -> dict[str, list[tuple[int, float, float, float]]]:
-    """Distance, mean, least and most error of each model."""
+def _select_points(points_by_model: Mapping[str, Sequence[Point]], attractors: bool) -> dict[str, list[Point]]:
     return {
-        name: [(point.distance, point.error, min(point.errors), max(point.errors)) for point in points]
-        for name, points in found.items()
+        name: [point for point in points if point.attractors == attractors] for name, points in points_by_model.items()
     }
 
 
-def _errors(title: str, found: Mapping[str, Sequence[Point]]) -> Fitted:
-    """A line for every distance, however many there are, and a column for every model."""
-    from regard.cli.tables import Fitted
+def _error_ranges(points_by_model: Mapping[str, Sequence[Point]]) -> dict[str, list[tuple[int, float, float, float]]]:
+    """Return distance, mean, least and largest error of each model."""
+    return {
+        name: [(point.distance, point.error, min(point.errors), max(point.errors)) for point in points]
+        for name, points in points_by_model.items()
+    }
+
+
+def _error_table(title: str, points_by_model: Mapping[str, Sequence[Point]]) -> FittedTable:
+    """Return a table with a row for every distance and a column for every model."""
+    from regard.cli.tables import FittedTable
 
     rows = [
         (f"{points[0].distance}", *(f"{point.error:.1f}" for point in points))
-        for points in zip(*found.values(), strict=True)
+        for points in zip(*points_by_model.values(), strict=True)
     ]
-    return Fitted(("words between", *found), rows, f"Errors in 100, {title}")
+    return FittedTable(("words between", *points_by_model), rows, f"Errors in 100, {title}")

@@ -1,4 +1,4 @@
-"""The command that lists the models that come with Regard."""
+"""The command that lists the models shipped with Regard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.shipped import Shipped
 
 WIDTH = 80
-PLACE = "A run folder or a checkpoint directory may stand wherever a name may."
+PLACE_NOTE = "A run folder or a checkpoint directory may stand wherever a name may."
 
 
 def models(
@@ -27,22 +27,22 @@ def models(
     from regard import shipped
     from regard.config.words import suggest_name
 
-    known = shipped.models()
-    if name is not None and name not in known:
+    shipped_models = shipped.models()
+    if name is not None and name not in shipped_models:
         if Path(name).is_dir():
             raise ValueError(
                 f"{name} is a folder, no model that comes with Regard: try regard runs {shlex.quote(name)}"
             )
-        raise ValueError(f"no model called {name} comes with Regard{suggest_name(name, known)}")
-    found = list(known.values()) if name is None else [known[name]]
+        raise ValueError(f"no model called {name} comes with Regard{suggest_name(name, shipped_models)}")
+    chosen = list(shipped_models.values()) if name is None else [shipped_models[name]]
     if as_json:
-        print(json.dumps([model.plain() for model in found], ensure_ascii=False, indent=1))
+        print(json.dumps([model.plain() for model in chosen], ensure_ascii=False, indent=1))
         return
-    print("\n\n".join([*map(_described, found), *([PLACE] if name is None else [])]))
+    print("\n\n".join([*map(_describe_model, chosen), *([PLACE_NOTE] if name is None else [])]))
 
 
-def _described(model: Shipped) -> str:
-    """A model in a few lines of at most eighty columns."""
+def _describe_model(model: Shipped) -> str:
+    """Describe a model in a few lines of at most eighty columns."""
     from regard.data.language_names import LANGUAGES
 
     facts = model.facts

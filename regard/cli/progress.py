@@ -1,4 +1,4 @@
-"""How far a long command is: a bar on a terminal, a plain line now and then elsewhere; both on standard error."""
+"""Show the progress of a long command on stderr: a bar on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.data.progress import LINE_SECONDS, Countdown
 
 @contextmanager
 def announce(what: str) -> Iterator[None]:
-    """Say what is being done: at once on a terminal, elsewhere in a line if it takes long."""
+    """Announce a slow piece of work: at once on a terminal, elsewhere in a line if it takes long."""
     console = Console(stderr=True)
     if console.is_terminal:
         with console.status(f"{what} ..."):
@@ -32,7 +32,7 @@ def announce(what: str) -> Iterator[None]:
 
 
 class CountedProgress:
-    """Progress through a known number of things; nothing is shown of what is done at once."""
+    """Progress through a known number of items; nothing is shown if all are done at once."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -47,19 +47,19 @@ class CountedProgress:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, done: int, total: int) -> None:
-        """Show how many of how many are done."""
+    def __call__(self, count: int, total: int) -> None:
+        """Show how many of the items are done."""
         if self._console.is_terminal:
-            self._draw(done, total)
-        elif (line := self._countdown.line(done, total, seconds=LINE_SECONDS)) is not None:
+            self._draw(count, total)
+        elif (line := self._countdown.line(count, total, seconds=LINE_SECONDS)) is not None:
             print(f"regard: {line}", file=sys.stderr, flush=True)
 
-    def _draw(self, done: int, total: int) -> None:
+    def _draw(self, count: int, total: int) -> None:
         if self._bar is None:
-            if done >= total:
+            if count >= total:
                 return
             columns = BarColumn(), MofNCompleteColumn(), TextColumn(self.what), TimeRemainingColumn()
             self._bar = Progress(*columns, console=self._console, transient=True)
             self._bar.add_task("", total=total)
             self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=done)
+        self._bar.update(self._bar.task_ids[0], completed=count)

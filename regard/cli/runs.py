@@ -1,4 +1,4 @@
-"""The status of runs: the list of them, how two differ, and what a model answered as its training went on."""
+"""The commands about runs: their status, how two differ, and what a model answered during training."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Runs(Family):
-    """Commands on runs; a word that is none of them is a run to show."""
+    """Commands about runs; a word that is none of them is a run to show."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names, or the one that shows the run it names."""
+        """Return the command that the first word names, or `show` for the run that it names."""
         command = args[0] in self.commands or suggest(args[0], self.list_commands(ctx))
         return super().resolve_command(ctx, args if command else ["show", *args])
 
@@ -29,8 +29,8 @@ class Runs(Family):
 runs = typer.Typer(
     help="The status of every run; one by itself; two compared; answers.", cls=Runs, context_settings=HELP
 )
-CHANGING = ("text", "answer", "near")  # what a sample holds that training changes; the rest is what was asked
-RIGHT = ("reference", "label", "truth", "there")  # what should be answered, shown after what was asked
+ANSWER_FIELDS = ("text", "answer", "near")  # what a sample holds that training changes; the rest is what was asked
+REFERENCE_FIELDS = ("reference", "label", "truth", "there")  # what should be answered, shown after what was asked
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 
 
@@ -47,30 +47,36 @@ def list_runs(
         return
     from rich.console import Console
 
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
     from regard.config.words import list_scores
     from regard.training import history
 
-    found = history.summaries(folder)
+    summaries = history.summaries(folder)
     if as_json:
-        told = [
-            {"run": str(one.folder), "state": one.state, "step": one.step, "best": dict(one.best), "why": one.reason}
-            for one in found
+        records = [
+            {
+                "run": str(summary.folder),
+                "state": summary.state,
+                "step": summary.step,
+                "best": dict(summary.best),
+                "why": summary.reason,
+            }
+            for summary in summaries
         ]
-        print(json.dumps(told, ensure_ascii=False, indent=1))
+        print(json.dumps(records, ensure_ascii=False, indent=1))
         return
     rows = [
         (
-            one.name,
-            one.state,
-            f"{one.step:,}",
-            list_scores(one.best) or None,
-            one.reason or None,
+            summary.name,
+            summary.state,
+            f"{summary.step:,}",
+            list_scores(summary.best) or None,
+            summary.reason or None,
         )
-        for one in found
+        for summary in summaries
     ]
     title = None if rows else f"no runs in {folder} yet"
-    Console(highlight=False).print(Fitted(("run", "state", "step", "best", "why"), rows, title))
+    Console(highlight=False).print(FittedTable(("run", "state", "step", "best", "why"), rows, title))
 
 
 @runs.command()
@@ -78,17 +84,19 @@ def show(run: Run, as_json: Json = False) -> None:
     """One run: its state, best scores, settings in short, and the command that began it."""
     from rich.console import Console
 
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
     from regard.training import history
 
-    place = run if run.is_dir() else Path("runs") / run
-    if not (place / "config.yaml").is_file() and not (place / "contest.json").is_file():
+    folder = run if run.is_dir() else Path("runs") / run
+    if not (folder / "config.yaml").is_file() and not (folder / "contest.json").is_file():
         raise ValueError(f"{run}: no run here or in runs, and no command of regard runs: name a run folder")
-    found = history.describe(place)
+    description = history.describe(folder)
     if as_json:
-        print(json.dumps(found, ensure_ascii=False, indent=1))
+        print(json.dumps(description, ensure_ascii=False, indent=1))
     else:
-        Console(highlight=False).print(Fitted(("", ""), [(name, str(value)) for name, value in found.items() if value]))
+        Console(highlight=False).print(
+            FittedTable(("", ""), [(name, str(value)) for name, value in description.items() if value])
+        )
 
 
 @runs.command()
@@ -100,15 +108,16 @@ def diff(
     """Every setting, fact and score in which two runs differ."""
     from rich.console import Console
 
-    from regard.cli.tables import Fitted
+    from regard.cli.tables import FittedTable
     from regard.training import history
 
     rows = history.difference(first, second)
     if as_json:
-        print(json.dumps({name: [one, other] for name, one, other in rows}, ensure_ascii=False, indent=1))
+        differences = {name: [first_value, second_value] for name, first_value, second_value in rows}
+        print(json.dumps(differences, ensure_ascii=False, indent=1))
         return
     title = None if rows else "the runs do not differ"
-    Console(highlight=False).print(Fitted(("what", str(first), str(second)), rows, title))
+    Console(highlight=False).print(FittedTable(("what", str(first), str(second)), rows, title))
 
 
 @runs.command()
@@ -122,51 +131,54 @@ def samples(
     """What a model answered as its training went on, side by side."""
     from rich.console import Console
 
-    found = _saved(run)
+    answers_by_step = _read_samples(run)
     if as_json:
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(answers_by_step, ensure_ascii=False))
         return
-    steps, gaps = list(found), max(1, min(columns, len(found)) - 1)
-    shown = [steps[-1 - place * (len(steps) - 1) // gaps] for place in range(min(columns, len(steps)))][::-1]
-    Console().print(_table({step: found[step][:rows] for step in shown}, characters))
+    steps, interval_count = list(answers_by_step), max(1, min(columns, len(answers_by_step)) - 1)
+    last, count = len(steps) - 1, min(columns, len(steps))
+    shown_steps = [steps[last - index * last // interval_count] for index in reversed(range(count))]
+    Console().print(_sample_table({step: answers_by_step[step][:rows] for step in shown_steps}, characters))
 
 
-def _saved(run: Path) -> dict[int, list[dict[str, Any]]]:
-    """The samples of every evaluation of a run, by its step."""
+def _read_samples(run: Path) -> dict[int, list[dict[str, Any]]]:
+    """Read the samples of every evaluation of a run, by step."""
     paths = {path: re.fullmatch(r"step-([0-9]+)\.json", path.name) for path in (run / "samples").glob("*.json")}
-    found = {int(match[1]): path for path, match in paths.items() if match}
-    if not found:
+    paths_by_step = {int(match[1]): path for path, match in paths.items() if match}
+    if not paths_by_step:
         raise ValueError(f"{run} holds no samples: give a run folder in which something was evaluated")
     answers: dict[int, list[dict[str, Any]]] = {}
-    for step in sorted(found):
+    for step in sorted(paths_by_step):
         try:
-            answers[step] = [dict(entry) for entry in json.loads(found[step].read_text(encoding="utf-8"))]
+            answers[step] = [dict(sample) for sample in json.loads(paths_by_step[step].read_text(encoding="utf-8"))]
         except (ValueError, TypeError):
-            raise ValueError(f"{found[step]} is damaged: remove it, the others can still be shown") from None
+            raise ValueError(f"{paths_by_step[step]} is damaged: remove it, the others can still be shown") from None
     return answers
 
 
-def _table(answers: Mapping[int, Sequence[Mapping[str, Any]]], characters: int) -> Table:
-    """A column for every part of what was asked, where something was, then one for every evaluation."""
+def _sample_table(answers: Mapping[int, Sequence[Mapping[str, Any]]], characters: int) -> Table:
+    """Return a table with a column for each input field, then one for every evaluation."""
     from rich.table import Table
     from rich.text import Text
 
-    deepest = max(answers.values(), key=len)
-    asked = {name: None for entry in deepest for name, value in entry.items() if name not in CHANGING and value}
-    parts = sorted(asked, key=lambda name: name in RIGHT)
+    most_samples = max(answers.values(), key=len)
+    input_names = {
+        name: None for sample in most_samples for name, value in sample.items() if name not in ANSWER_FIELDS and value
+    }
+    names = sorted(input_names, key=lambda name: name in REFERENCE_FIELDS)
     table = Table(show_lines=True)
-    for name in (*parts, *(f"step {step:,}" for step in answers)):
+    for name in (*names, *(f"step {step:,}" for step in answers)):
         table.add_column(Text(name), overflow="fold")
-    for number, entry in enumerate(deepest):
-        given = [_cut(str(entry.get(name, "")), characters) for name in parts]
-        cells = [_answer(entries[number]) if number < len(entries) else "" for entries in answers.values()]
-        table.add_row(*map(Text, [*given, *(_cut(cell, characters) for cell in cells)]))
+    for number, sample in enumerate(most_samples):
+        inputs = [_truncate(str(sample.get(name, "")), characters) for name in names]
+        cells = [_format_answer(samples[number]) if number < len(samples) else "" for samples in answers.values()]
+        table.add_row(*map(Text, [*inputs, *(_truncate(cell, characters) for cell in cells)]))
     return table
 
 
-def _answer(entry: Mapping[str, Any]) -> str:
-    return "\n".join(str(entry[name]) for name in CHANGING if name in entry)
+def _format_answer(entry: Mapping[str, Any]) -> str:
+    return "\n".join(str(entry[name]) for name in ANSWER_FIELDS if name in entry)
 
 
-def _cut(text: str, characters: int) -> str:
+def _truncate(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: characters - 3]}..."

@@ -1,4 +1,4 @@
-"""Which files are tables though their names do not say so: their first lines have the same columns."""
+"""Recognise tables whose names do not say so: their first lines have the same columns."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from regard.cli.lines import lines_of
+from regard.cli.text_io import read_lines
 from regard.data.column_names import LABELS, TEXTS
 from regard.data.line_report import LineReport
 from regard.data.pair_headings import language_columns
 from regard.data.table_records import find_delimiter, split_records
 from regard.data.text_columns import TextColumn
 
-SAMPLE = 200  # lines that are looked at
-EVEN = 0.9  # share of lines with the same number of columns
+SAMPLE_LINES = 200  # lines that are looked at
+MIN_EQUAL_SHARE = 0.9  # share of lines with the same number of columns
 
 
 def sample_columns(path: Path) -> tuple[str, list[list[str]]]:
@@ -23,34 +23,36 @@ def sample_columns(path: Path) -> tuple[str, list[list[str]]]:
     if not path.is_file():  # of a pipe nothing can be read twice
         return "", []
     try:
-        first = [line.encode() for line in islice(lines_of(path), SAMPLE) if line.strip()]
+        sample = [line.encode() for line in islice(read_lines(path), SAMPLE_LINES) if line.strip()]
     except ValueError:
         return "", []  # whoever reads it says why it cannot be read
-    delimiter = find_delimiter(lambda: first, spreadsheet=False)
-    rows = [row for _, row in split_records(first, LineReport(), delimiter, quoted=delimiter != "\t")]
+    delimiter = find_delimiter(lambda: sample, spreadsheet=False)
+    rows = [row for _, row in split_records(sample, LineReport(), delimiter, quoted=delimiter != "\t")]
     widths = Counter(len(row) for row in rows)
     width, count = widths.most_common(1)[0] if widths else (1, 0)
-    full = sum(sum(map(bool, map(str.strip, row))) > 1 and bool(row[0].strip()) for row in rows)
-    return (delimiter, rows) if width > 1 and min(count, full) >= EVEN * len(rows) else ("", [])
+    filled_rows = sum(sum(map(bool, map(str.strip, row))) > 1 and bool(row[0].strip()) for row in rows)
+    return (delimiter, rows) if width > 1 and min(count, filled_rows) >= MIN_EQUAL_SHARE * len(rows) else ("", [])
 
 
-def is_unnamed_table(delimiter: str, rows: Sequence[Sequence[str]], expected: TextColumn, usual: Sequence[str]) -> bool:
+def is_unnamed_table(
+    delimiter: str, rows: Sequence[Sequence[str]], expected: TextColumn, usual_names: Sequence[str]
+) -> bool:
     """True if rows are those of a table like the one trained on: by its heading, its known labels or its columns."""
     if not rows:
         return False
-    first = [cell.strip().casefold() for cell in rows[0]]
-    known = {name.casefold() for name in (*expected.names, *usual, *TEXTS)}
-    if len(set(first)) == len(first) and all(first) and set(first) & known:
-        others = {name.casefold() for name in (*known, *LABELS)}
-        return delimiter == "\t" or len(set(first) & others) > 1
+    headings = [cell.strip().casefold() for cell in rows[0]]
+    known_names = {name.casefold() for name in (*expected.names, *usual_names, *TEXTS)}
+    if len(set(headings)) == len(headings) and all(headings) and set(headings) & known_names:
+        all_names = {name.casefold() for name in (*known_names, *LABELS)}
+        return delimiter == "\t" or len(set(headings) & all_names) > 1
     if delimiter != "\t":
         return False
     if language_columns(rows[0]) is not None:
         return True
     if expected.labels and any(_holds_labels(column, expected) for column in zip(*rows, strict=False)):
         return True
-    last = max(expected.number or 0, expected.label_number or 0)
-    return not expected.names and 1 < last <= len(first)
+    last_column = max(expected.number or 0, expected.label_number or 0)
+    return not expected.names and 1 < last_column <= len(headings)
 
 
 def _holds_labels(column: Sequence[str], expected: TextColumn) -> bool:

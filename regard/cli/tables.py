@@ -1,4 +1,4 @@
-"""One look for every table in a terminal: it fits the width, and every number stays whole."""
+"""Tables for the terminal: they fit its width, and every number stays whole."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from rich.text import Text
 Cell = str | float | int | None
 NUMBER = re.compile(r"[<n^+-]*\d[\d,.e+-]*( ?[%a-zA-Z]{1,5})?( ± \S+)?|-")
 """What stands on the right of its column: a number, with its unit or interval if it has one."""
-LONGEST = 30
+MAX_WHOLE_WORD = 30
 """Longest word that is never broken."""
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """Rows under their headings: words fold first, and columns that are still too many go on in a table below.
+class FittedTable:
+    """A table whose words fold to fit the terminal; columns that are still too many go on in a table below.
 
-    Cells are text, never markup; floats are shown to three digits. Without a single heading none is shown, and of
-    no rows only the title.
+    Cells are text, never markup; floats are shown to three digits. Without a single heading none is shown, and without
+    rows only the title.
     """
 
     columns: Sequence[str]
@@ -34,56 +34,60 @@ class Fitted:
     note: str | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The lines, as wide as there is room."""
+        """Yield the lines of the table, as wide as the console allows."""
         if self.title:
             yield Text(self.title, style="italic")
         if not self.rows:
             return
-        names, cells, sizes = self._fit(options.max_width)
-        gap = 2 if sum(sizes) + 2 * (len(sizes) - 1) <= options.max_width else 1
-        for number, band in enumerate(_bands(sizes, options.max_width, gap)):
+        headings, cells, widths = self._fit(options.max_width)
+        gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= options.max_width else 1
+        for number, columns in enumerate(_split_into_bands(widths, options.max_width, gap)):
             if number:
                 yield Text("")
-            yield self._table(band, names, cells, gap=gap)
+            yield self._table(columns, headings, cells, gap=gap)
         if self.note:
             yield Text(self.note, style="dim")
 
     def _fit(self, width: int) -> tuple[list[str], list[list[str]], list[int]]:
-        """Headings and cells in lines, and how wide their columns are."""
-        cells = [[_text(cell) for cell in row] for row in self.rows]
-        counted = [self._counted(place) for place in range(len(self.columns))]
-        names = list(self.columns)
+        """Return headings and cells broken into lines, and the widths of their columns."""
+        cells = [[_format_cell(cell) for cell in row] for row in self.rows]
+        numeric = [self._is_numeric(index) for index in range(len(self.columns))]
+        headings = list(self.columns)
         if (
-            sum(map(_widest, zip(names, *cells, strict=True))) + 2 * (len(names) - 1) > width
+            sum(map(_widest_line, zip(headings, *cells, strict=True))) + 2 * (len(headings) - 1) > width
         ):  # numbers need not be wide
-            names = [
-                _folded(name, max(_widest(column), _longest([name]))) if number else name
-                for name, number, column in zip(names, counted, zip(*cells, strict=True), strict=True)
+            headings = [
+                _wrap_text(name, max(_widest_line(cells_of_column), _longest_word([name]))) if is_number else name
+                for name, is_number, cells_of_column in zip(headings, numeric, zip(*cells, strict=True), strict=True)
             ]
-        sizes = _shrunk(names, cells, counted, room=width)
-        names = [_folded(name, size) for name, size in zip(names, sizes, strict=True)]
-        tall = max(name.count("\n") for name in names)
-        names = ["\n" * (tall - name.count("\n")) + name for name in names]  # the last line of each above its column
-        return names, [[_folded(cell, size) for cell, size in zip(row, sizes, strict=True)] for row in cells], sizes
+        widths = _shrink_columns(headings, cells, numeric, total_width=width)
+        headings = [_wrap_text(name, size) for name, size in zip(headings, widths, strict=True)]
+        line_count = max(name.count("\n") for name in headings)
+        # the last line of each heading stands above its column
+        headings = ["\n" * (line_count - name.count("\n")) + name for name in headings]
+        cells = [[_wrap_text(cell, size) for cell, size in zip(row, widths, strict=True)] for row in cells]
+        return headings, cells, widths
 
-    def _table(self, band: Sequence[int], names: Sequence[str], cells: Sequence[Sequence[str]], *, gap: int) -> Table:
-        """Some of the columns."""
+    def _table(
+        self, columns: Sequence[int], headings: Sequence[str], cells: Sequence[Sequence[str]], *, gap: int
+    ) -> Table:
+        """Return a table of some of the columns."""
         table = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False)
         table.show_header = any(self.columns)
-        for place in band:
-            side: Literal["left", "right"] = "right" if self._counted(place) else "left"
-            table.add_column(Text(names[place]), justify=side, no_wrap=True)
+        for index in columns:
+            justify: Literal["left", "right"] = "right" if self._is_numeric(index) else "left"
+            table.add_column(Text(headings[index]), justify=justify, no_wrap=True)
         for row in cells:
-            table.add_row(*(Text(row[place]) for place in band))
+            table.add_row(*(Text(row[index]) for index in columns))
         return table
 
-    def _counted(self, place: int) -> bool:
-        """Whether a column holds numbers."""
-        return all(NUMBER.fullmatch(_text(row[place])) for row in self.rows)
+    def _is_numeric(self, index: int) -> bool:
+        """Return True if a column holds numbers."""
+        return all(NUMBER.fullmatch(_format_cell(row[index])) for row in self.rows)
 
 
-def _text(cell: Cell) -> str:
-    """A number to three digits, whole numbers in groups of three, a dash for nothing; of a text what can be shown."""
+def _format_cell(cell: Cell) -> str:
+    """Format a cell: floats to three digits, integers in groups of three, None as -, control characters as dots."""
     if cell is None:
         return "-"
     if isinstance(cell, str):
@@ -91,44 +95,46 @@ def _text(cell: Cell) -> str:
     return f"{cell:.3f}" if isinstance(cell, float) else f"{cell:,}"
 
 
-def _shrunk(names: Sequence[str], cells: Sequence[Sequence[str]], counted: Sequence[bool], *, room: int) -> list[int]:
-    """Columns that each column gets: its own, or in what is too wide less for those that hold words."""
-    columns = [[name, *(row[place] for row in cells)] for place, name in enumerate(names)]
-    sizes = [_widest(column) for column in columns]
-    least = [
-        size if number else min(size, max(_longest(column), 8))
-        for size, number, column in zip(sizes, counted, columns, strict=True)
+def _shrink_columns(
+    headings: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool], *, total_width: int
+) -> list[int]:
+    """Return the width of each column: its own, or less for columns of words if the table is too wide."""
+    columns = [[name, *(row[index] for row in cells)] for index, name in enumerate(headings)]
+    widths = [_widest_line(column) for column in columns]
+    min_widths = [
+        width if is_number else min(width, max(_longest_word(column), 8))
+        for width, is_number, column in zip(widths, numeric, columns, strict=True)
     ]
-    while sum(sizes) + len(sizes) - 1 > room:
-        place = max(range(len(sizes)), key=lambda each: sizes[each] - least[each])
-        if sizes[place] == least[place]:
+    while sum(widths) + len(widths) - 1 > total_width:
+        index = max(range(len(widths)), key=lambda candidate: widths[candidate] - min_widths[candidate])
+        if widths[index] == min_widths[index]:
             break
-        sizes[place] -= 1
-    return sizes
+        widths[index] -= 1
+    return widths
 
 
-def _longest(texts: Iterable[str]) -> int:
-    """The longest word that is kept whole."""
-    return min(LONGEST, max((len(word) for text in texts for word in text.split()), default=1))
+def _longest_word(texts: Iterable[str]) -> int:
+    """Return the length of the longest word that is kept whole."""
+    return min(MAX_WHOLE_WORD, max((len(word) for text in texts for word in text.split()), default=1))
 
 
-def _folded(text: str, width: int) -> str:
-    """The text in lines that break between words, and inside one only if it is longer than a line."""
+def _wrap_text(text: str, width: int) -> str:
+    """Wrap text between words, and inside one only if it is longer than a line."""
     wrapped = (textwrap.wrap(line, max(width, 1), break_on_hyphens=False) or [""] for line in text.split("\n"))
     return "\n".join(part for line in wrapped for part in line)
 
 
-def _widest(texts: Iterable[str]) -> int:
+def _widest_line(texts: Iterable[str]) -> int:
     return max((len(line) for text in texts for line in text.split("\n")), default=0)
 
 
-def _bands(sizes: Sequence[int], width: int, gap: int) -> list[list[int]]:
-    """Runs of columns that fit side by side, the first column in each of them."""
-    bands, used = [[0]], sizes[0]
-    for place, size in enumerate(sizes[1:], start=1):
-        if used + gap + size > width and len(bands[-1]) > 1:
+def _split_into_bands(widths: Sequence[int], total_width: int, gap: int) -> list[list[int]]:
+    """Split columns into runs that fit side by side, each beginning with the first column."""
+    bands, used_width = [[0]], widths[0]
+    for index, column_width in enumerate(widths[1:], start=1):
+        if used_width + gap + column_width > total_width and len(bands[-1]) > 1:
             bands.append([0])
-            used = sizes[0]
-        bands[-1].append(place)
-        used += gap + size
+            used_width = widths[0]
+        bands[-1].append(index)
+        used_width += gap + column_width
     return bands

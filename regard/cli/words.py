@@ -1,4 +1,4 @@
-"""Commands for word vectors: words similar, analogy, map, context, export."""
+"""The commands for word vectors: words similar, analogy, map, context, export."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.grammar import Device, Json, Picture, group
-from regard.cli.lines import PICTURES, counted, writable
+from regard.cli.text_io import PICTURE_FORMATS, check_writable
+from regard.config.words import quantity
 
 if TYPE_CHECKING:
     from regard.tasks.word2vec.vectors import WordVectors
 
 words = group("Word vectors: neighbours, analogies, maps, words in context, files.")
-TEXT = (".txt", ".vec")
+TEXT_ENDINGS = (".txt", ".vec")
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A run folder, a checkpoint, or a file in word2vec's text format.")
 ]
@@ -30,10 +31,10 @@ def similar(
     as_json: Json = False,
 ) -> None:
     """The words nearest to a word, by the cosine of their vectors."""
-    vectors = _opened(model)
+    vectors = _load_vectors(model)
     answers = {word: vectors.similar(word, count=count) for word in words}
     if as_json:
-        print(json.dumps({word: _plain(near) for word, near in answers.items()}, ensure_ascii=False))
+        print(json.dumps({word: _neighbour_records(near) for word, near in answers.items()}, ensure_ascii=False))
         return
     for word, near in answers.items():
         print("\n".join((word, *(f"  {cosine:.3f}  {other}" for other, cosine in near))))
@@ -50,9 +51,9 @@ def analogy(
     if len(words) != 3:
         raise ValueError("give three words, as in `regard words analogy MODEL man woman king`")
     first, second, third = words
-    near = _opened(model).analogy(first, second, third, count=count)
+    near = _load_vectors(model).analogy(first, second, third, count=count)
     if as_json:
-        print(json.dumps(_plain(near), ensure_ascii=False))
+        print(json.dumps(_neighbour_records(near), ensure_ascii=False))
     else:
         print("\n".join(f"{cosine:.3f}  {other}" for other, cosine in near))
 
@@ -64,7 +65,9 @@ def map(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The picture: a PNG, SVG or PDF file.")
     ] = Path("map.png"),
-    near: Annotated[int, typer.Option(min=0, help="Draw so many neighbours of each word too.")] = 0,
+    neighbour_count: Annotated[
+        int, typer.Option("--near", min=0, help="Draw so many neighbours of each word too.")
+    ] = 0,
     method: Annotated[
         str, typer.Option(metavar="NAME", help="pca, or tsne: neighbours stay near, needs scikit-learn.")
     ] = "pca",
@@ -73,19 +76,19 @@ def map(
     """Draw words as a map: those with like vectors lie near one another."""
     from regard.interpret import plots, wordmap
 
-    writable(output, PICTURES)
-    vectors = _opened(model)
+    check_writable(output, PICTURE_FORMATS)
+    vectors = _load_vectors(model)
     groups: dict[int, int] = {}
     for number, word in enumerate(words):
-        groups.setdefault(vectors.place(word), number if near else 0)
+        groups.setdefault(vectors.place(word), number if neighbour_count else 0)
     for number, word in enumerate(words):
-        for other, _ in vectors.similar(word, count=near) if near else []:
+        for other, _ in vectors.similar(word, count=neighbour_count) if neighbour_count else []:
             groups.setdefault(vectors.place(other), number)
     chosen = vectors.units[list(groups)]
-    places = wordmap.project(chosen, method=method, seed=seed)
-    plots.save(wordmap.plot_words(places, [vectors.words[place] for place in groups], list(groups.values())), output)
+    points = wordmap.project(chosen, method=method, seed=seed)
+    plots.save(wordmap.plot_words(points, [vectors.words[index] for index in groups], list(groups.values())), output)
     shown = f", which show {wordmap.explained_variance(chosen):.0%} of their differences" if method == "pca" else ""
-    print(f"{output}: {counted(len(groups), 'word')} in two directions{shown}")
+    print(f"{output}: {quantity(len(groups), 'word')} in two directions{shown}")
 
 
 @words.command()
@@ -100,25 +103,25 @@ def context(
     """Compare the vectors of one word in several sentences, and its static vector."""
     import numpy
 
-    from regard.cli.embed import loaded
+    from regard.cli.embed import load_embedder
     from regard.interpret import plots, wordmap
     from regard.tasks.embedding.contexts import find_uses
 
-    writable(output, PICTURES)
-    found = find_uses(loaded(model, device)[0], word, sentences)
+    check_writable(output, PICTURE_FORMATS)
+    uses = find_uses(load_embedder(model, device)[0], word, sentences)
     if as_json:
-        print(json.dumps(found.plain(), ensure_ascii=False))
+        print(json.dumps(uses.plain(), ensure_ascii=False))
     else:
-        head = "".join(f"{number:>8}" for number in range(1, len(found.uses) + 1))
+        head = "".join(f"{number:>8}" for number in range(1, len(uses.uses) + 1))
         print(f"{'':8}{head}  static")
-        for number, (use, row) in enumerate(zip(found.uses, found.cosines, strict=False), start=1):
+        for number, (use, row) in enumerate(zip(uses.uses, uses.cosines, strict=False), start=1):
             print(f"{number:<8}{''.join(f'{cosine:8.3f}' for cosine in row)}  {use.shown}")
     if output is not None:
-        every = numpy.concatenate([found.vectors, found.static[None]])
-        every = every / numpy.maximum(numpy.linalg.norm(every, axis=1, keepdims=True), 1e-12)
-        labels = [*(use.shown for use in found.uses), f"{word} (static)"]
-        groups = [*(0 for _ in found.uses), 1]
-        plots.save(wordmap.plot_words(wordmap.project(every), labels, groups), output)
+        vectors = numpy.concatenate([uses.vectors, uses.static[None]])
+        vectors = vectors / numpy.maximum(numpy.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        labels = [*(use.shown for use in uses.uses), f"{word} (static)"]
+        groups = [*(0 for _ in uses.uses), 1]
+        plots.save(wordmap.plot_words(wordmap.project(vectors), labels, groups), output)
 
 
 @words.command()
@@ -132,26 +135,28 @@ def export(
     ] = None,
 ) -> None:
     """Write word vectors for other programs, or read theirs into a checkpoint; what there is, without -o."""
-    if output is not None and output.suffix in (*TEXT, ".npy"):
-        writable(output, reads=(model,))
-    found = _opened(model)
-    count, width = found.vectors.shape
-    print(f"{model}: {counted(count, 'word')}, {counted(width, 'number')} each; first {', '.join(found.words[:10])}")
+    if output is not None and output.suffix in (*TEXT_ENDINGS, ".npy"):
+        check_writable(output, inputs=(model,))
+    vectors = _load_vectors(model)
+    count, width = vectors.vectors.shape
+    print(
+        f"{model}: {quantity(count, 'word')}, {quantity(width, 'number')} each; first {', '.join(vectors.words[:10])}"
+    )
     if output is None:
         return
-    if output.suffix in TEXT:
-        found.export(output)
+    if output.suffix in TEXT_ENDINGS:
+        vectors.export(output)
     elif output.suffix == ".npy":
         import numpy
 
-        numpy.save(output, found.vectors)
+        numpy.save(output, vectors.vectors)
     else:
-        found.save(output)
+        vectors.save(output)
     print(f"{output}: written")
 
 
-def _opened(path: Path) -> WordVectors:
-    """The vectors in a folder or file."""
+def _load_vectors(path: Path) -> WordVectors:
+    """Load the vectors of a run, a checkpoint or a file."""
     from regard import recipe
     from regard.tasks.word2vec.vectors import WordVectors
 
@@ -162,5 +167,5 @@ def _opened(path: Path) -> WordVectors:
     return recipe.load(path, device="cpu", task="word2vec")
 
 
-def _plain(near: Sequence[tuple[str, float]]) -> list[dict[str, str | float]]:
+def _neighbour_records(near: Sequence[tuple[str, float]]) -> list[dict[str, str | float]]:
     return [{"word": word, "cosine": round(cosine, 6)} for word, cosine in near]

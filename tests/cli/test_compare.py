@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.cli.grammar import called
+from regard.cli.grammar import model_name
 from regard.tasks.translation import evaluation
 from regard.training.history import learning_curve
 from tests.conftest import sentences
@@ -40,28 +40,28 @@ def records(folder: Path) -> list[dict]:
 
 def test_the_curve_is_what_the_run_measured(trained):
     points = learning_curve(trained, "bleu")
-    told = [record for record in records(trained) if record["kind"] == "evaluation"]
+    entries = [record for record in records(trained) if record["kind"] == "evaluation"]
     assert [(point.step, point.seconds, point.score) for point in points] == [
-        (record["step"], record["seconds"], record["bleu"]) for record in told
+        (record["step"], record["seconds"], record["bleu"]) for record in entries
     ]
     assert [point.step for point in points] == [75, 150]
     assert 0 < points[0].seconds < points[1].seconds
 
 
 def test_json_holds_scores_by_length_and_by_time(desk, capsys):
-    asked = ["compare", "one", "two", "one/best", "-i", "test.fr", "-i", "test.en", "--labels", "a,b, c", "--json"]
-    assert run([*asked, "--set", "beams=1"]) == 0
-    said = capsys.readouterr()
-    told = json.loads(said.out)["systems"]
-    assert [one["name"] for one in told] == ["a", "b", "c"]
+    command = ["compare", "one", "two", "one/best", "-i", "test.fr", "-i", "test.en", "--labels", "a,b, c", "--json"]
+    assert run([*command, "--set", "beams=1"]) == 0
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)["systems"]
+    assert [record["name"] for record in result] == ["a", "b", "c"]
     translator = regard.load(desk / "one", device="cpu")
-    own = evaluation.evaluate(translator, PAIRS, beams=1)
-    assert told[0]["bleu"] == {"score": own.scores["bleu"].value, "signature": own.scores["bleu"].signature}
-    assert told[0]["metrics"]["BLEU"]["score"] == pytest.approx(own.scores["bleu"].value)
-    assert told[0]["by_length"] == own.plain()["by_length"] == told[2]["by_length"]
-    assert [point["step"] for point in told[1]["by_time"]] == [75, 150]
-    assert "by_time" not in told[2]
-    assert "one/best: not a run folder, left out over time" in said.err
+    scores = evaluation.evaluate(translator, PAIRS, beams=1)
+    assert result[0]["bleu"] == {"score": scores.scores["bleu"].value, "signature": scores.scores["bleu"].signature}
+    assert result[0]["metrics"]["BLEU"]["score"] == pytest.approx(scores.scores["bleu"].value)
+    assert result[0]["by_length"] == scores.plain()["by_length"] == result[2]["by_length"]
+    assert [point["step"] for point in result[1]["by_time"]] == [75, 150]
+    assert "by_time" not in result[2]
+    assert "one/best: not a run folder, left out over time" in captured.err
 
 
 def test_tables_fit_eighty_columns_and_the_picture_has_both_curves(desk, capsys):
@@ -100,12 +100,12 @@ def test_a_language_model_is_refused_by_name(with_test, desk, other, capsys):
     capsys.readouterr()
     words = ["-i", "test.fr", "-i", "test.en"] if with_test else []
     assert run(["compare", "one", "writer", *words]) == 1
-    said = capsys.readouterr().err
-    assert "models of different tasks cannot be compared: one of translation, writer of language" in said
+    stderr = capsys.readouterr().err
+    assert "models of different tasks cannot be compared: one of translation, writer of language" in stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["one", "-i", "test.fr", "-i", "short.en"], "test.fr has 20 lines but short.en has 1"),
         (["one", "nowhere"], "no model at nowhere"),
@@ -120,31 +120,33 @@ def test_a_language_model_is_refused_by_name(with_test, desk, other, capsys):
         (["blank"], "no evaluations in its metrics.jsonl"),
     ],
 )
-def test_bad_input_is_one_line(words, said, desk, capsys):
+def test_bad_input_is_one_line(words, message, desk, capsys):
     (desk / "short.en").write_text("The cat sleeps.\n")
     for name in ("old", "blank"):
         shutil.copytree(desk / "one", desk / name)
-        told = [{key: value for key, value in one.items() if key != "seconds"} for one in records(desk / "one")]
-        lines = "".join(json.dumps(one) + "\n" for one in told) if name == "old" else ""
+        stderr = [
+            {key: value for key, value in entries.items() if key != "seconds"} for entries in records(desk / "one")
+        ]
+        lines = "".join(json.dumps(entries) + "\n" for entries in stderr) if name == "old" else ""
         (desk / name / "metrics.jsonl").write_text(lines)
     assert run(["compare", *words]) == 1
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
 
 
 def test_an_old_run_is_left_out_over_time_where_sentences_are_given(desk, capsys):
-    told = [{key: value for key, value in one.items() if key != "seconds"} for one in records(desk / "two")]
-    (desk / "two" / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in told))
+    entries = [{key: value for key, value in entry.items() if key != "seconds"} for entry in records(desk / "two")]
+    (desk / "two" / "metrics.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     assert run(["compare", "one", "two", "-i", "test.fr", "-i", "test.en", "--json"]) == 0
-    said = capsys.readouterr()
-    assert "two: its metrics.jsonl has no seconds" in said.err
-    assert ["by_time" in one for one in json.loads(said.out)["systems"]] == [True, False]
+    captured = capsys.readouterr()
+    assert "two: its metrics.jsonl has no seconds" in captured.err
+    assert ["by_time" in entry for entry in json.loads(captured.out)["systems"]] == [True, False]
 
 
 def test_checkpoints_of_runs_are_called_by_both_names(desk):
     newest = next((Path("one") / "checkpoints").iterdir())
-    assert [called(path) for path in (Path("one"), Path("two/best"), newest)] == [
+    assert [model_name(path) for path in (Path("one"), Path("two/best"), newest)] == [
         "one",
         "two/best",
         f"one/{newest.name}",

@@ -29,9 +29,9 @@ def test_a_dictionary_becomes_three_files_and_a_count(desk, capsys):
         "".join(f"{a}{b} B AH{b in 'aeiou':d}\n" for a in "bcdfgh" for b in "aeioubcdf") + "a1 B\n"
     )
     assert run(["data", "make", "cmudict", "dict", "out"]) == 0
-    said = capsys.readouterr().out
-    assert "left out: 1 word with" in said
-    assert "out/train.tsv.gz: " in said
+    stdout = capsys.readouterr().out
+    assert "left out: 1 word with" in stdout
+    assert "out/train.tsv.gz: " in stdout
     lines = gzip.decompress((desk / "out" / "train.tsv.gz").read_bytes()).decode().splitlines()
     assert all(line.endswith("\tB AH") for line in lines)
     assert run(["data", "make", "cmudict", "dict", "out", "--stress"]) == 0
@@ -40,7 +40,7 @@ def test_a_dictionary_becomes_three_files_and_a_count(desk, capsys):
 
 
 def test_sentences_of_agreement_are_written_and_shown(desk, capsys):
-    asked = [
+    command = [
         "data",
         "make",
         "agreement",
@@ -55,7 +55,7 @@ def test_sentences_of_agreement_are_written_and_shown(desk, capsys):
         "--show",
         "2",
     ]
-    assert run(asked) == 0
+    assert run(command) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
     assert len(gzip.decompress((desk / "out" / "train.txt.gz").read_bytes()).decode().splitlines()) == 40
     assert len(gzip.decompress((desk / "out" / "valid.txt.gz").read_bytes()).decode().splitlines()) == 2
@@ -64,21 +64,21 @@ def test_sentences_of_agreement_are_written_and_shown(desk, capsys):
 def test_units_are_told_as_tables_as_json_and_as_a_picture(desk, capsys):
     (desk / "a.fr").write_text(TEXT)
     (desk / "b.fr").write_text("le roi est grand .\nla reine est grande .\n")
-    asked = ["lab", "tokenizers", "a.fr", "--held", "b.fr", "--sizes", "300,320", "--words", "grand beau"]
-    assert run([*asked, "-o", "units.png"]) == 0
+    command = ["lab", "tokenizers", "a.fr", "--held", "b.fr", "--sizes", "300,320", "--words", "grand beau"]
+    assert run([*command, "-o", "units.png"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].rstrip() == "45 lines to make units from, 2 to measure them on"
     assert max(map(len, lines)) <= 80
     assert width("units.png") > 800
-    assert run([*asked, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    words = next(one for one in told["units"] if one["kind"] == "words")
+    assert run([*command, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    words = next(record for record in result["units"] if record["kind"] == "words")
     assert (words["per_line"], words["unknown"]) == (5.0, 0.3)
     assert words["words"] == {"grand": ["grand"], "beau": ["beau"]}
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["lab", "tokenizers", "none.fr"], "no file none.fr here"),
         (["lab", "tokenizers", "a.fr", "--sizes", "many"], "--sizes 'many': give whole numbers"),
@@ -91,26 +91,26 @@ def test_units_are_told_as_tables_as_json_and_as_a_picture(desk, capsys):
         (["data", "make", "cmudict", "a.fr", "out"], "a.fr:1: 'le roi est grand .' is not a word and its sounds"),
     ],
 )
-def test_bad_input_is_one_line(words, said, desk, capsys):
+def test_bad_input_is_one_line(words, message, desk, capsys):
     (desk / "a.fr").write_text(TEXT)
     assert run(words) == 1
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
 
 
 def test_data_is_checked_as_what_it_is_said_to_hold(desk, capsys):
     (desk / "pairs.tsv").write_text("".join(f"le roi {n}\tthe king {n}\n" for n in range(40)))
     (desk / "texts.csv").write_text("".join(f"film {n},{('good', 'bad')[n % 2]}\n" for n in range(40)))
-    for kind, file, seen in (
+    for kind, file, expected in (
         ("pairs", "pairs.tsv", "40"),
         ("labelled", "texts.csv", "2 labels"),
         ("text", "pairs.tsv", ""),
     ):
         assert run(["data", "check", f"--{kind}", file]) == 0
-        told = " ".join(capsys.readouterr().out.split())
-        assert "can be trained on" in told
-        assert seen in told
+        stdout = " ".join(capsys.readouterr().out.split())
+        assert "can be trained on" in stdout
+        assert expected in stdout
     assert run(["data", "check", "--pairs", "pairs.tsv", "--text", "pairs.tsv"]) == 1
     assert "--pairs and --text contradict each other" in capsys.readouterr().err
 
@@ -135,6 +135,6 @@ def test_one_of_something_is_not_counted_in_the_plural(tmp_path, capsys, words, 
     file = tmp_path / name
     file.write_text(text, encoding="utf-8")
     run([*words, str(file)])
-    said = "".join(capsys.readouterr())
-    assert re.search(r"\b1 \w", said)
-    assert PLURAL.findall(said) == []
+    message = "".join(capsys.readouterr())
+    assert re.search(r"\b1 \w", message)
+    assert PLURAL.findall(message) == []

@@ -40,25 +40,25 @@ def test_a_matrix_and_json_lines_hold_the_same_vectors(models, file, tmp_path, c
     assert run([*words, "-o", str(tmp_path / "a.jsonl")]) == 0
     matrix = np.load(tmp_path / "a.npy", allow_pickle=False)
     np.testing.assert_array_equal(matrix, Embedder.load(recipe.open_model(models[0])).embed(LINES))
-    told = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
-    assert [one["text"] for one in told] == LINES
-    np.testing.assert_array_equal(np.array([one["embedding"] for one in told], np.float32), matrix)
+    records = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [record["text"] for record in records] == LINES
+    np.testing.assert_array_equal(np.array([record["embedding"] for record in records], np.float32), matrix)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "a.npy", "lines.txt"]
     capsys.readouterr()
     assert run(["embed", str(models[0]), "A B C", "--device", "cpu", "-s", "pool=class"]) == 0
     assert len(json.loads(capsys.readouterr().out)["embedding"]) == 24
 
 
-def found(file: Path, model: Path, capsys, *more: str) -> tuple[list[dict], bool]:
+def search_hits(file: Path, model: Path, capsys, *more: str) -> tuple[list[dict], bool]:
     """What a search finds, and whether the index was made anew."""
     words = ["search", str(file), "A B C", "--model", str(model), "--device", "cpu", "--json", *more]
     assert run(words) == 0
-    said = capsys.readouterr()
-    return json.loads(said.out)["hits"], "indexed" in said.err
+    captured = capsys.readouterr()
+    return json.loads(captured.out)["hits"], "indexed" in captured.err
 
 
 def test_the_best_lines_are_found_exactly_with_their_numbers(models, file, capsys):
-    hits, anew = found(file, models[0], capsys, "--top", "10")
+    hits, anew = search_hits(file, models[0], capsys, "--top", "10")
     assert anew
     assert [hit["line"] for hit in hits[:2]] == [1, 7], "equals in their order"
     assert sorted(hit["line"] for hit in hits) == [1, 3, 5, 6, 7], "blank lines are not found"
@@ -72,35 +72,35 @@ def test_the_best_lines_are_found_exactly_with_their_numbers(models, file, capsy
 
 def test_an_index_is_kept_and_made_anew_when_anything_changes(models, file, capsys):
     index = file.with_name("lines.txt.index.safetensors")
-    assert found(file, models[0], capsys)[1]
+    assert search_hits(file, models[0], capsys)[1]
     assert load_file(index)["vectors"].shape == (5, 24), "anybody can read it"
-    assert not found(file, models[0], capsys)[1]
-    assert found(file, models[0], capsys, "-s", "pool=class")[1]
-    assert not found(file, models[0], capsys, "-s", "pool=class")[1]
-    assert found(file, models[1], capsys, "-s", "pool=class")[1]
+    assert not search_hits(file, models[0], capsys)[1]
+    assert search_hits(file, models[0], capsys, "-s", "pool=class")[1]
+    assert not search_hits(file, models[0], capsys, "-s", "pool=class")[1]
+    assert search_hits(file, models[1], capsys, "-s", "pool=class")[1]
     file.write_text("X Y Z\nA B C\n", encoding="utf-8")
-    hits, anew = found(file, models[1], capsys)
+    hits, anew = search_hits(file, models[1], capsys)
     assert anew
     assert hits[0]["line"] == 2
     broken = bytearray(index.read_bytes())
     broken[-3] ^= 1
     index.write_bytes(broken)
-    assert found(file, models[1], capsys) == (hits, True), "a damaged index is no index"
+    assert search_hits(file, models[1], capsys) == (hits, True), "a damaged index is no index"
     assert [path.name for path in file.parent.iterdir() if "part" in path.name] == []
 
 
 def test_blocks_change_nothing(models, file, capsys, monkeypatch, tmp_path):
-    whole, _ = found(file, models[0], capsys, "--top", "4")
+    whole, _ = search_hits(file, models[0], capsys, "--top", "4")
     monkeypatch.setattr(searching, "BLOCK_LINES", 2)
     monkeypatch.setattr(searching, "COMPARED_LINES", 2)
-    parts, anew = found(file, models[0], capsys, "--top", "4", "--index", str(tmp_path / "elsewhere"))
+    parts, anew = search_hits(file, models[0], capsys, "--top", "4", "--index", str(tmp_path / "elsewhere"))
     assert anew
     assert [hit["line"] for hit in parts] == [hit["line"] for hit in whole]
     np.testing.assert_allclose([hit["score"] for hit in parts], [hit["score"] for hit in whole], atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("content", "words", "said"),
+    ("content", "words", "message"),
     [
         ("\n \n", ["A"], "has no line that is not blank"),
         ("A\n", [" "], "the query is empty"),
@@ -108,11 +108,11 @@ def test_blocks_change_nothing(models, file, capsys, monkeypatch, tmp_path):
         (b"A\n\xff\xfe\n", ["A"], "lines.txt:2: not UTF-8"),
     ],
 )
-def test_what_cannot_be_searched_is_said_in_a_line(models, file, capsys, content, words, said):
+def test_what_cannot_be_searched_is_said_in_a_line(models, file, capsys, content, words, message):
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert run(["search", str(file), *words, "--model", str(models[0]), "--device", "cpu"]) == 1
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
     assert [path.name for path in file.parent.iterdir()] == ["lines.txt"], "nothing is left behind"
 

@@ -48,13 +48,13 @@ def test_measures_begin_with_sentences_and_fit_the_terminal_with_every_number_wh
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 80
     assert max(map(len, lines)) <= 80
-    said = " ".join(lines[: lines.index("")])
+    message = " ".join(lines[: lines.index("")])
     for words in (
         r"Alignment: .* \(error rate 0\.\d{3}; diagonal",
         r"Adjectives: .* \d+% \(",
         rf"Articles: .* \d+% of {articles}\b",
     ):
-        assert re.search(words, said)
+        assert re.search(words, message)
     shown = " ".join(lines)
     for word in ("precision", "recall", "permuted", "diagonal", "uniform", "exchanged"):
         assert f" {word} " in f"{shown} "
@@ -74,8 +74,8 @@ def test_what_the_sentences_say_is_what_the_tables_hold(trained, few_aligned, ca
     assert any(row["weights"].endswith("head 0") for row in rows), "every head is in the JSON"
     best = min((row for row in rows if row["weights"].endswith(", mean")), key=lambda row: row["AER"])
     controls = [best[f"AER {name}"] for name in ("diagonal", "permuted", "uniform")]
-    told = [float(number) for number in re.findall(r"0\.\d{3}", table["finding"])]
-    assert told[:4] == [round(value, 3) for value in (best["AER"], *controls)]
+    stated_numbers = [float(number) for number in re.findall(r"0\.\d{3}", table["finding"])]
+    assert stated_numbers[:4] == [round(value, 3) for value in (best["AER"], *controls)]
     verdict = "better than every control" if best["AER"] < min(controls) else "no better than its controls"
     assert verdict in table["finding"]
     assert {rows[number]["shift"] for number in table["main"]} == {best["shift"]}
@@ -85,10 +85,10 @@ def test_what_the_sentences_say_is_what_the_tables_hold(trained, few_aligned, ca
 
 def test_the_matrix_is_also_json(recurrent, capsys):
     assert run(["explain", str(recurrent), "chat", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["columns"] == list("chat")
-    assert len(told["weights"]) == len(told["rows"])
-    assert all(len(line) == 4 and 0 <= sum(line) <= 1.0001 for line in told["weights"])
+    result = json.loads(capsys.readouterr().out)
+    assert result["columns"] == list("chat")
+    assert len(result["weights"]) == len(result["rows"])
+    assert all(len(line) == 4 and 0 <= sum(line) <= 1.0001 for line in result["weights"])
 
 
 def test_a_single_word_of_many_letters_is_shown_letter_by_letter(recurrent, capsys):
@@ -173,6 +173,6 @@ def test_explain_measures_heads_for_a_file_or_a_page(
         ("-o", "x.csv"): "measures are written as .json",
         ("-o", "x.html"): "takes no text, or a text and -o page.html",
     }
-    for words, told in wrong.items():
+    for words, message in wrong.items():
         assert run(["explain", str(trained), "--measures", "--to", "en", *words]) == 1
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err

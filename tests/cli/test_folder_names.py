@@ -9,7 +9,7 @@ import pytest
 
 from regard import recipe
 from regard.cli import run
-from regard.cli.grammar import named
+from regard.cli.grammar import split_model
 from regard.training.bookkeeping import Result
 from regard.training.guard import Faults
 from tests.documents import ROOT
@@ -44,9 +44,11 @@ COMMANDS = {
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of each task, in folders whose names have all kinds of characters."""
     here = tmp_path_factory.mktemp("names")
-    found = lines(here)
+    commands = lines(here)
     for task in TASKS:
-        recipe.train({"task": task, **found[task].settings, "training": BRIEF}, out=here / f"{ODD} {task}", quiet=True)
+        recipe.train(
+            {"task": task, **commands[task].settings, "training": BRIEF}, out=here / f"{ODD} {task}", quiet=True
+        )
     shutil.copytree(TRANSLATOR, here / f"{ODD} translation")
     return here
 
@@ -83,17 +85,19 @@ def test_a_text_stays_a_text_and_a_path_that_leads_nowhere_is_refused(at_home: P
         *("runs/first holds the best model.", "/tmp is full", "a/" * 200 + " b", "Is it in runs/a?"),
     ]
     for text in texts:
-        assert named([text, "more"]) == (None, [text, "more"])
+        assert split_model([text, "more"]) == (None, [text, "more"])
     for path in ("runs/ma memoire", "./ma memoire", "../ma memoire", f"{at_home}/ma memoire"):
         with pytest.raises(ValueError, match=rf"no model at {path}: correct the path, or name a model before it"):
-            named([path, "a text"])
-    assert named(["en-fr", "runs/ma memoire"]) == (Path("en-fr"), ["runs/ma memoire"]), "behind a model it is a text"
-    assert named(["runs/typo"]) == (Path("runs/typo"), [])
-    assert named([f"{ODD} tagging", "x"])[0] == Path(f"{ODD} tagging")
-    assert named([str(Path("runs") / ".." / "runs" / ".." / f"{ODD} tagging")])[0] is not None
+            split_model([path, "a text"])
+    assert split_model(["en-fr", "runs/ma memoire"]) == (Path("en-fr"), ["runs/ma memoire"]), (
+        "behind a model it is a text"
+    )
+    assert split_model(["runs/typo"]) == (Path("runs/typo"), [])
+    assert split_model([f"{ODD} tagging", "x"])[0] == Path(f"{ODD} tagging")
+    assert split_model([str(Path("runs") / ".." / "runs" / ".." / f"{ODD} tagging")])[0] is not None
 
 
-def pasted(printed: str) -> list[str]:
+def split_command(printed: str) -> list[str]:
     """The words of the command that a line tells people to use."""
     [line] = [line for line in printed.splitlines() if line.startswith(("use it with: ", "Try it: "))]
     words = shlex.split(line.partition(": ")[2])
@@ -106,25 +110,25 @@ def test_what_a_training_prints_can_be_pasted(at_home: Path, capsys):
     brief = [f"training.{name}={str(value).lower()}" for name, value in BRIEF.items()]
     small = ["model.name=transformer-encoder", "model.width=16", "model.heads=2", "model.depth=1"]
     assert run(["train", "labels.tsv", *brief, *small, "--out", out]) == 0
-    words = pasted(capsys.readouterr().out)
+    words = split_command(capsys.readouterr().out)
     assert words[:2] == ["classify", out]
     assert run(words) == 0
     assert run(["train", out, "--resume"]) == 1
-    told = capsys.readouterr().err
-    assert shlex.split(told.partition("go on with it by ")[2]) == ["--resume", "--out", out]
+    stderr = capsys.readouterr().err
+    assert shlex.split(stderr.partition("go on with it by ")[2]) == ["--resume", "--out", out]
     assert run(["train", "--few", "labels.tsv", "--from", f"{ODD} masked-lm", "--out", f"{out} few"]) == 0
-    words = pasted(capsys.readouterr().out)
+    words = split_command(capsys.readouterr().out)
     assert words[:2] == ["classify", f"{out} few"]
     assert run(words) == 0
     assert run(["export", f"{ODD} masked-lm", "exported", "--overwrite"]) == 0
     assert run(["import", "exported", f"{out} imported"]) == 0
-    assert pasted(capsys.readouterr().out)[:2] == ["fill", f"{out} imported"]
+    assert split_command(capsys.readouterr().out)[:2] == ["fill", f"{out} imported"]
 
 
 def test_what_an_interrupted_training_prints_can_be_pasted(tmp_path: Path):
     result = Result(3, "interrupted", 1.0, best=None, faults=Faults(), counts={})
-    told = recipe.Outcome(tmp_path / ODD, tmp_path / ODD / "best", {}, result, "regard tag {folder}").summary
-    [line] = [line for line in told.splitlines() if line.startswith("resume with: ")]
+    summary = recipe.Outcome(tmp_path / ODD, tmp_path / ODD / "best", {}, result, "regard tag {folder}").summary
+    [line] = [line for line in summary.splitlines() if line.startswith("resume with: ")]
     assert shlex.split(line)[2:] == ["regard", "train", "--resume", "--out", str(tmp_path / ODD)]
 
 
@@ -132,8 +136,8 @@ def test_the_name_of_a_file_in_advice_can_be_pasted(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     Path("l'été.txt").write_bytes("Bonjour, mon été.\n".encode("latin-1"))
     assert run(["translate", "l'été.txt"]) == 1
-    told = capsys.readouterr().err
-    assert shlex.quote("l'été.txt") in told
+    stderr = capsys.readouterr().err
+    assert shlex.quote("l'été.txt") in stderr
     assert run(["translate", "-i", "l'été.txt"]) == 1
-    told = capsys.readouterr().err
-    assert f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(chr(108) + chr(39) + 'été.txt')}" in told
+    stderr = capsys.readouterr().err
+    assert f"iconv -f WINDOWS-1252 -t UTF-8 {shlex.quote(chr(108) + chr(39) + 'été.txt')}" in stderr

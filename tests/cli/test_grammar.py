@@ -9,44 +9,44 @@ import typer.main
 from typer.testing import CliRunner
 
 from regard.cli import PANELS, app, run
-from regard.cli.former import FORMER
+from regard.cli.renamed_commands import RENAMED
 
 TABLE = typer.main.get_command(app)
 
 
-def every(command=TABLE, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+def list_commands(command=TABLE, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """The words that lead to every command and family."""
     below = getattr(command, "commands", {})
-    return [path, *(way for name, each in below.items() for way in every(each, (*path, name)))]
+    return [path, *(way for name, record in below.items() for way in list_commands(record, (*path, name)))]
 
 
-def found(path: tuple[str, ...]):
+def find_command(path: tuple[str, ...]):
     command = TABLE
     for name in path:
         command = command.commands[name]
     return command
 
 
-COMMANDS = [path for path in every() if path]
+COMMANDS = [path for path in list_commands() if path]
 
 
-def helped(*words: str) -> str:
-    done = CliRunner().invoke(app, list(words), env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
-    assert done.exit_code == 0, done.output
-    return done.output
+def help_text(*words: str) -> str:
+    completed = CliRunner().invoke(app, list(words), env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+    assert completed.exit_code == 0, completed.output
+    return completed.output
 
 
-@pytest.mark.parametrize("path", every(), ids=" ".join)
+@pytest.mark.parametrize("path", list_commands(), ids=" ".join)
 def test_help_fits_eighty_columns_and_nothing_is_cut_off(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
-    short = helped(*path, "-h")
+    short = help_text(*path, "-h")
     assert "--help" in short
     assert "…" not in short
     assert max(map(len, short.splitlines())) <= 80
-    said = " ".join(re.sub(r"[│╭╮╰╯─]", " ", short).split())
-    for parameter in found(path).params:
+    message = " ".join(re.sub(r"[│╭╮╰╯─]", " ", short).split())
+    for parameter in find_command(path).params:
         assert parameter.help, f"{parameter.name} has no help"
-        assert " ".join(parameter.help.split()) in said
+        assert " ".join(parameter.help.split()) in message
 
 
 def test_a_bare_command_prints_the_table_in_panels(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
@@ -62,24 +62,26 @@ def test_a_bare_command_prints_the_table_in_panels(capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_options_mean_the_same_everywhere(path: tuple[str, ...]):
-    flags = {name: set(each.opts) for each in found(path).params for name in each.opts if name.startswith("-")}
+    flags = {
+        name: set(record.opts) for record in find_command(path).params for name in record.opts if name.startswith("-")
+    }
     for short, long in (("-o", "--output"), ("-i", "--input"), ("-s", "--set")):
         assert flags.get(short, {short, long}) == {short, long}
     assert not {"--plot", "--page", "--draw"} & set(flags)
 
 
-@pytest.mark.parametrize("name", FORMER)
+@pytest.mark.parametrize("name", RENAMED)
 def test_an_old_name_answers_with_the_new_one(name: str, capsys: pytest.CaptureFixture[str]):
     words = name.split()
     arguments = ["x", "y", "z"] if words[-1].startswith("--") else []
     assert run([*[word for word in words if not word.startswith("--")], *arguments, *words[-1:][: len(arguments)], "w"])
-    assert capsys.readouterr().err == f"regard: {name} is now: regard {FORMER[name]}\n"
-    leading = tuple(word for word in FORMER[name].split() if re.fullmatch(r"[a-z-]+", word) and word[0] != "-")
+    assert capsys.readouterr().err == f"regard: {name} is now: regard {RENAMED[name]}\n"
+    leading = tuple(word for word in RENAMED[name].split() if re.fullmatch(r"[a-z-]+", word) and word[0] != "-")
     assert leading[:2] in COMMANDS or leading[:1] in COMMANDS, "and the new one exists"
     assert tuple(words) not in COMMANDS
 
 
 def test_help_does_not_wait_for_torch():
     code = "import sys; from regard.cli import run; run(['--help']); print('torch' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines()[-1] == "False"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.splitlines()[-1] == "False"

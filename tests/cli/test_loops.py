@@ -32,7 +32,7 @@ def test_a_link_to_itself_is_one_line(command, tmp_path, monkeypatch, capsys):
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "other.txt").write_text("one line\n" * 30, encoding="utf-8")
     status = run(command)
-    said = capsys.readouterr().err.strip().splitlines()
+    stderr = capsys.readouterr().err.strip().splitlines()
     assert status in (0, 1, 2)
-    assert status == 0 or len([line for line in said if line.startswith("regard: ")]) == 1, said
-    assert not any("Traceback" in line for line in said)
+    assert status == 0 or len([line for line in stderr if line.startswith("regard: ")]) == 1, stderr
+    assert not any("Traceback" in line for line in stderr)

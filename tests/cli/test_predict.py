@@ -18,7 +18,7 @@ from tests.documents import ROOT
 SHORT = ["training.steps=2", "model.channels=[4, 4, 4]", "data.valid=4", "data.batch=4"]
 
 
-def answer(capsys, *line: object) -> str:
+def output_of(capsys, *line: object) -> str:
     assert run([str(word) for word in line]) == 0, capsys.readouterr().err
     return capsys.readouterr().out
 
@@ -42,14 +42,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_locate_prints_a_digit_and_its_box_and_draws_it(folder, capsys):
-    said = answer(capsys, "locate", folder / "locate-digits", folder / "digit.png", "-o", folder / "drawn.png")
-    name, digit, sure, box = said.rstrip("\n").split("\t")
+    output = output_of(capsys, "locate", folder / "locate-digits", folder / "digit.png", "-o", folder / "drawn.png")
+    name, digit, sure, box = output.rstrip("\n").split("\t")
     assert name == str(folder / "digit.png")
     assert 0 <= int(digit) <= 9
     assert 0 < float(sure) <= 1
     left, top, right, bottom = map(float, box.split())
-    found = json.loads(answer(capsys, "locate", folder / "locate-digits", folder / "digit.png", "--json"))
-    assert (found["picture"], found["box"]) == (name, [left, top, right, bottom])
+    result = json.loads(output_of(capsys, "locate", folder / "locate-digits", folder / "digit.png", "--json"))
+    assert (result["picture"], result["box"]) == (name, [left, top, right, bottom])
     with Image.open(folder / "drawn.png") as picture:
         assert picture.size == (192, 192)
         shades = np.asarray(picture.convert("RGB")).astype(int)
@@ -57,52 +57,52 @@ def test_locate_prints_a_digit_and_its_box_and_draws_it(folder, capsys):
     rows, columns = np.flatnonzero(red.sum(1) > 20), np.flatnonzero(red.sum(0) > 20)
     inside = (max(left, 0), max(top, 0), min(right, 48), min(bottom, 48))
     drawn_sides = (columns[0] / 4, rows[0] / 4, columns[-1] / 4, rows[-1] / 4)
-    seen = [side for side, kept in zip(range(4), (left, top, right, bottom), strict=True) if 0 < kept < 48]
-    assert all(abs(drawn_sides[side] - inside[side]) < 1 for side in seen)
+    visible_sides = [side for side, edge in zip(range(4), (left, top, right, bottom), strict=True) if 0 < edge < 48]
+    assert all(abs(drawn_sides[side] - inside[side]) < 1 for side in visible_sides)
 
 
 def test_json_keeps_the_letters_of_a_name(folder, capsys):
-    named = folder / "été.png"
-    named.write_bytes((folder / "digit.png").read_bytes())
-    assert "été.png" in answer(capsys, "locate", folder / "locate-digits", named, "--json")
+    path = folder / "été.png"
+    path.write_bytes((folder / "digit.png").read_bytes())
+    assert "été.png" in output_of(capsys, "locate", folder / "locate-digits", path, "--json")
     frame = folder / "août.png"
     frame.write_bytes((folder / "frame0.png").read_bytes())
-    assert "août.png" in answer(capsys, "count", folder / "count-digits", frame, "--json")
+    assert "août.png" in output_of(capsys, "count", folder / "count-digits", frame, "--json")
 
 
 def test_several_pictures_are_several_lines_and_inverting_is_an_option(folder, capsys):
-    both = answer(capsys, "locate", folder / "locate-digits", folder / "digit.png", folder / "digit.png")
+    both = output_of(capsys, "locate", folder / "locate-digits", folder / "digit.png", folder / "digit.png")
     assert both.count("\n") == 2
-    light = answer(capsys, "locate", folder / "locate-digits", folder / "digit.png", "--invert")
+    light = output_of(capsys, "locate", folder / "locate-digits", folder / "digit.png", "--invert")
     assert light != both.splitlines(keepends=True)[0]
 
 
 def test_count_prints_a_number_for_every_frame(folder, capsys):
     frames = [folder / f"frame{number}.png" for number in range(8)]
-    lines = answer(capsys, "count", folder / "count-digits", *frames).splitlines()
+    lines = output_of(capsys, "count", folder / "count-digits", *frames).splitlines()
     assert [line.split("\t")[0] for line in lines] == [str(frame) for frame in frames]
     assert all(0 <= int(line.split("\t")[1]) <= 4 for line in lines)
-    found = [
+    records = [
         json.loads(line)
-        for line in answer(capsys, "count", folder / "count-digits", *frames, "--json").split("\n")[:-1]
+        for line in output_of(capsys, "count", folder / "count-digits", *frames, "--json").split("\n")[:-1]
     ]
-    assert [str(each["count"]) for each in found] == [line.split("\t")[1] for line in lines]
+    assert [str(record["count"]) for record in records] == [line.split("\t")[1] for line in lines]
 
 
 def test_predict_prints_a_line_for_every_row_and_evaluate_says_how_good_they_are(folder, capsys):
     table = folder / "new.csv"
     table.write_text("gravity,length,angle,period\n9.81,1.0,10,2.01\n1.62,2.0,90,8.24\n")
-    first, second = map(float, answer(capsys, "predict", folder / "pendulum", "-i", table).split())
+    first, second = map(float, output_of(capsys, "predict", folder / "pendulum", "-i", table).split())
     assert 0 < first < 4 < second < 14
-    told = answer(capsys, "evaluate", folder / "pendulum", table)
-    assert re.search(r"rows +2\b", told)
-    assert "r2 " in told
+    output = output_of(capsys, "evaluate", folder / "pendulum", table)
+    assert re.search(r"rows +2\b", output)
+    assert "r2 " in output
     table.write_text("gravity,length,angle\n9.81,1.0,10\n")
     assert run(["evaluate", str(folder / "pendulum"), str(table)]) == 1
     assert "no column period to measure on" in capsys.readouterr().err
-    found = json.loads(answer(capsys, "predict", folder / "pendulum", "-i", table, "--json"))
-    assert found["value"] == pytest.approx(first, rel=1e-3)
-    assert float(answer(capsys, "predict", folder / "pendulum", "gravity=9.81,length=1,angle=10")) == pytest.approx(
+    result = json.loads(output_of(capsys, "predict", folder / "pendulum", "-i", table, "--json"))
+    assert result["value"] == pytest.approx(first, rel=1e-3)
+    assert float(output_of(capsys, "predict", folder / "pendulum", "gravity=9.81,length=1,angle=10")) == pytest.approx(
         first
     )
 
@@ -110,16 +110,16 @@ def test_predict_prints_a_line_for_every_row_and_evaluate_says_how_good_they_are
 def test_predict_answers_with_classes_too(folder, capsys):
     table = folder / "bodies.csv"
     table.write_text("length,angle,period\n1.0,10,2.01\n2.0,10,9.0\n")
-    found = [
-        json.loads(line) for line in answer(capsys, "predict", folder / "body", "-i", table, "--json").splitlines()
+    records = [
+        json.loads(line) for line in output_of(capsys, "predict", folder / "body", "-i", table, "--json").splitlines()
     ]
-    assert found[0]["value"] == "Earth"
-    assert all(0.25 < each["probability"] <= 1 for each in found)
-    assert answer(capsys, "predict", folder / "body", "-i", table).split() == [each["value"] for each in found]
+    assert records[0]["value"] == "Earth"
+    assert all(0.25 < record["probability"] <= 1 for record in records)
+    assert output_of(capsys, "predict", folder / "body", "-i", table).split() == [record["value"] for record in records]
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (["locate", "{0}/locate-digits", "{0}/frame0.png"], "32 x 32 pixels and the model reads 48 x 48"),
         (["locate", "{0}/locate-digits", "{0}/locate-digits/config.yaml"], "is no picture that can be read"),
@@ -147,7 +147,7 @@ def test_predict_answers_with_classes_too(folder, capsys):
         (["predict", "{0}/pendulum", "-i", "{0}/long.csv"], "long.csv:2: a line of more than 1,048,576 bytes"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(folder, capsys, line, said):
+def test_what_is_wrong_is_said_in_one_line(folder, capsys, line, message):
     (folder / "empty.csv").write_text("")
     (folder / "header.csv").write_text("length,angle,gravity\n")
     (folder / "text.csv").write_text("length,angle,gravity\n1,2,3\nlong,2,3\n")
@@ -156,5 +156,5 @@ def test_what_is_wrong_is_said_in_one_line(folder, capsys, line, said):
     (folder / "long.csv").write_text(f"length,angle,gravity\n{'9' * (1 << 21)},2,3\n1,2,3\n")
     assert run([word.format(folder) for word in line]) == 1
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1

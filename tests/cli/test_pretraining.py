@@ -47,13 +47,13 @@ def runs(desk: Path) -> dict[str, Path]:
     return {kind: desk / "runs" / kind for kind in KINDS}
 
 
-def answer(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     capsys.readouterr()
     assert run([str(word) for word in words]) == 0, capsys.readouterr().err
     return capsys.readouterr().out
 
 
-def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def type_input(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
 
@@ -73,95 +73,99 @@ def test_generate_streams_reads_standard_input_and_answers_in_json(runs, capsys,
     model = regard.load(runs["gpt"], device="cpu")
     how = ["--length", 40, "--temperature", 0, "--device", "cpu"]
     [expected] = model.write("the old", length=40, temperature=0.0, samples=1)
-    assert answer(capsys, "generate", runs["gpt"], "the old", *how) == f"{expected.text}\n"
-    typed(monkeypatch, "the old\n")
-    assert answer(capsys, "generate", runs["gpt"], "-", *how) == f"{expected.text}\n"
-    told = json.loads(answer(capsys, "generate", runs["gpt"], "the old", *how, "--json"))
-    assert told == expected.plain()
+    assert output_of(capsys, "generate", runs["gpt"], "the old", *how) == f"{expected.text}\n"
+    type_input(monkeypatch, "the old\n")
+    assert output_of(capsys, "generate", runs["gpt"], "-", *how) == f"{expected.text}\n"
+    result = json.loads(output_of(capsys, "generate", runs["gpt"], "the old", *how, "--json"))
+    assert result == expected.plain()
     several = [text.text for text in model.write("a", length=5, samples=3, seed=4)]
     how = ["--length", 5, "--samples", 3, "--seed", 4, "--device", "cpu"]
-    assert answer(capsys, "generate", runs["gpt"], "a", *how).split("---\n") == [f"{text}\n" for text in several]
+    assert output_of(capsys, "generate", runs["gpt"], "a", *how).split("---\n") == [f"{text}\n" for text in several]
 
 
 def test_fill_shows_the_text_and_candidates_and_answers_in_json(runs, desk, capsys, monkeypatch):
     text = "the [MASK]og s[MASK]eeps"
-    found = regard.load(runs["bert"], device="cpu").fill(text, top=3)
-    shown = answer(capsys, "fill", runs["bert"], text, "--top", 3, "--device", "cpu").splitlines()
-    assert shown[0] == found.filled.replace("\n", " ")
+    trained = regard.load(runs["bert"], device="cpu").fill(text, top=3)
+    shown = output_of(capsys, "fill", runs["bert"], text, "--top", 3, "--device", "cpu").splitlines()
+    assert shown[0] == trained.filled.replace("\n", " ")
     assert [re.findall(r"('.*?'|\S+) 0\.\d{3}", line) for line in shown[1:]] == [
-        [word for word, _ in g] for g in found.gaps
+        [word for word, _ in g] for g in trained.gaps
     ]
-    told = json.loads(answer(capsys, "fill", runs["bert"], text, "--top", 3, "--json", "--device", "cpu"))
-    assert told["filled"] == found.filled
-    assert [[each["token"] for each in gap] for gap in told["gaps"]] == [[word for word, _ in g] for g in found.gaps]
+    result = json.loads(output_of(capsys, "fill", runs["bert"], text, "--top", 3, "--json", "--device", "cpu"))
+    assert result["filled"] == trained.filled
+    assert [[record["token"] for record in gap] for gap in result["gaps"]] == [
+        [word for word, _ in g] for g in trained.gaps
+    ]
     (desk / "gaps.txt").write_text(f"{text}\n\na [MASK]\n")
-    typed(monkeypatch, (desk / "gaps.txt").read_text())
+    type_input(monkeypatch, (desk / "gaps.txt").read_text())
     lines = [
-        [json.loads(line) for line in answer(capsys, "fill", runs["bert"], *words, "--json").splitlines()]
+        [json.loads(line) for line in output_of(capsys, "fill", runs["bert"], *words, "--json").splitlines()]
         for words in (["-i", desk / "gaps.txt"], ["-"])
     ]
     assert lines[0] == lines[1]
     assert [line["filled"] == "" for line in lines[0]] == [False, True, False]
-    answer(capsys, "fill", runs["bert"], text, "-o", desk / "filled.jsonl")
-    assert json.loads((desk / "filled.jsonl").read_text())["filled"] == found.filled
+    output_of(capsys, "fill", runs["bert"], text, "-o", desk / "filled.jsonl")
+    assert json.loads((desk / "filled.jsonl").read_text())["filled"] == trained.filled
 
 
 def test_a_gap_may_be_written_as_people_write_it(runs):
     model = regard.load(runs["bert"], device="cpu")
     gaps = [model.fill(f"the {gap} sleeps").gaps for gap in ("[MASK]", "[mask]", "<mask>", "<MASK>", "___", "________")]
-    assert all(found == gaps[0] for found in gaps)
-    assert [len(found) for found in gaps] == [1] * 6
+    assert all(candidates == gaps[0] for candidates in gaps)
+    assert [len(candidates) for candidates in gaps] == [1] * 6
 
 
 def test_predict_answers_with_every_one_of_them(runs, capsys):
     restored = regard.load(runs["t5"], device="cpu").restore("the <extra_id_0> sleeps")
-    told = json.loads(answer(capsys, "predict", runs["t5"], "the <extra_id_0> sleeps", "--json"))
-    assert told["answer"] == restored.answer
-    assert told["spans"] == restored.spans
-    assert answer(capsys, "predict", runs["bert"], "a [MASK]og").startswith("a ")
-    assert answer(capsys, "predict", runs["gpt"], "the", "-s", "length=3").startswith("the")
+    result = json.loads(output_of(capsys, "predict", runs["t5"], "the <extra_id_0> sleeps", "--json"))
+    assert result["answer"] == restored.answer
+    assert result["spans"] == restored.spans
+    assert output_of(capsys, "predict", runs["bert"], "a [MASK]og").startswith("a ")
+    assert output_of(capsys, "predict", runs["gpt"], "the", "-s", "length=3").startswith("the")
 
 
 def test_evaluate_measures_every_one_of_them(runs, desk, capsys):
     size = (desk / "test.txt").stat().st_size
-    gpt = json.loads(answer(capsys, "evaluate", runs["gpt"], desk / "test.txt", "--json"))
+    gpt = json.loads(output_of(capsys, "evaluate", runs["gpt"], desk / "test.txt", "--json"))
     assert gpt["bits_per_byte"] == pytest.approx(gpt["loss"] / 0.6931471805599453, rel=1e-6), "a letter is a byte"
-    table = answer(capsys, "evaluate", runs["gpt"], desk / "test.txt")
+    table = output_of(capsys, "evaluate", runs["gpt"], desk / "test.txt")
     assert re.search(rf"tokens +{size}\b", table)
     assert "bits per byte" in table
     assert "perplexity per word" in table
-    strided = json.loads(answer(capsys, "evaluate", runs["gpt"], desk / "test.txt", "-s", "stride=8", "--json"))
+    strided = json.loads(output_of(capsys, "evaluate", runs["gpt"], desk / "test.txt", "-s", "stride=8", "--json"))
     assert strided["loss"] != gpt["loss"]
-    bert = json.loads(answer(capsys, "evaluate", runs["bert"], desk / "test.txt", "--json"))
+    bert = json.loads(output_of(capsys, "evaluate", runs["bert"], desk / "test.txt", "--json"))
     assert 0 <= bert["accuracy"] <= 1 < bert["loss"]
-    t5 = json.loads(answer(capsys, "evaluate", runs["t5"], desk / "test.txt", "--json"))
+    t5 = json.loads(output_of(capsys, "evaluate", runs["t5"], desk / "test.txt", "--json"))
     assert t5["perplexity"] > t5["loss"] > 1
-    assert "perplexity" in answer(capsys, "evaluate", runs["t5"], desk / "test.txt")
+    assert "perplexity" in output_of(capsys, "evaluate", runs["t5"], desk / "test.txt")
 
 
 @pytest.mark.parametrize(
     ("kind", "text"), [("gpt", "the old wolf"), ("bert", "the [MASK]og sleeps"), ("t5", "the <extra_id_0> sleeps")]
 )
 def test_explain_shows_every_one_of_them(kind, text, runs, desk, capsys):
-    told = json.loads(answer(capsys, "explain", runs[kind], text, "--json", "--level", "subword", "--device", "cpu"))
-    assert len(told["weights"]) == len(told["rows"])
-    assert all(0 <= sum(line) < 1.0001 for line in told["weights"])
-    assert answer(capsys, "explain", runs[kind], text).strip()
-    assert answer(capsys, "explain", runs[kind], text, "--step", 1).strip()
-    answer(capsys, "explain", runs[kind], text, "-o", desk / f"{kind}.html")
+    result = json.loads(
+        output_of(capsys, "explain", runs[kind], text, "--json", "--level", "subword", "--device", "cpu")
+    )
+    assert len(result["weights"]) == len(result["rows"])
+    assert all(0 <= sum(line) < 1.0001 for line in result["weights"])
+    assert output_of(capsys, "explain", runs[kind], text).strip()
+    assert output_of(capsys, "explain", runs[kind], text, "--step", 1).strip()
+    output_of(capsys, "explain", runs[kind], text, "-o", desk / f"{kind}.html")
     assert "<html" in (desk / f"{kind}.html").read_text()
 
 
-def refused(capsys: pytest.CaptureFixture[str], words: Sequence[object]) -> str:
+def error_of(capsys: pytest.CaptureFixture[str], words: Sequence[object]) -> str:
     capsys.readouterr()
     assert run([str(word) for word in words]) == 1
-    said = capsys.readouterr()
-    assert said.err.count("\n") == 1, said.err
-    return said.err
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1, captured.err
+    return captured.err
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (["generate", "{gpt}", "é"], "never seen 'é'"),
         (["generate", "{bert}", "a"], "is a masked language model; regard generate needs a language model"),
@@ -188,15 +192,15 @@ def refused(capsys: pytest.CaptureFixture[str], words: Sequence[object]) -> str:
         (["train", "--text", "{desk}/nowhere"], "nowhere"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(line, said, runs, desk, capsys):
-    assert said in refused(capsys, [word.format(desk=desk, **runs) for word in line])
+def test_what_is_wrong_is_said_in_one_line(line, message, runs, desk, capsys):
+    assert message in error_of(capsys, [word.format(desk=desk, **runs) for word in line])
 
 
 def test_a_run_goes_on_from_a_model_of_its_task_within_its_context(runs, desk, tmp_path, capsys):
     files = ["--text", desk / "book.txt", "--from", runs["gpt"], "training.steps=1", "--device", "cpu"]
-    said = refused(capsys, ["train", *files, "data.context=64", "--out", tmp_path / "a"])
-    assert "data.context is 64, the model holds 32 tokens: set data.context=32" in said
-    answer(capsys, "train", *files, "--out", tmp_path / "b")
+    error = error_of(capsys, ["train", *files, "data.context=64", "--out", tmp_path / "a"])
+    assert "data.context is 64, the model holds 32 tokens: set data.context=32" in error
+    output_of(capsys, "train", *files, "--out", tmp_path / "b")
     assert regard.load(tmp_path / "b", device="cpu").model.config.context == 32
-    said = refused(capsys, ["train", *files, "data.context=32", "--masked", "--out", tmp_path / "c"])
-    assert "leave out --from" in said
+    error = error_of(capsys, ["train", *files, "data.context=32", "--masked", "--out", tmp_path / "c"])
+    assert "leave out --from" in error

@@ -3,10 +3,10 @@
 import pytest
 from rich.console import Console
 
-from regard.cli.tables import Fitted
+from regard.cli.tables import FittedTable
 
 
-def lines(table: Fitted, width: int = 80) -> list[str]:
+def lines(table: FittedTable, width: int = 80) -> list[str]:
     console = Console(width=width, force_terminal=False, color_system=None)
     with console.capture() as caught:
         console.print(table)
@@ -14,7 +14,9 @@ def lines(table: Fitted, width: int = 80) -> list[str]:
 
 
 def test_numbers_stand_on_the_right_and_words_on_the_left():
-    table = Fitted(("name", "how many", "share"), [("a", 1234567, 0.5), ("long name", 8, None)], "A title", "A note.")
+    table = FittedTable(
+        ("name", "how many", "share"), [("a", 1234567, 0.5), ("long name", 8, None)], "A title", "A note."
+    )
     title, heading, rule, first, second, note = lines(table)
     assert title == "A title"
     assert heading == "name        how many  share"
@@ -28,7 +30,7 @@ def test_numbers_stand_on_the_right_and_words_on_the_left():
 def test_what_is_too_wide_folds_its_words_and_then_goes_on_below(width):
     columns = ("what it is called", *(f"column {n}" for n in range(9)))
     rows = [("some words that may be folded anywhere", *(f"{n + 0.125:.3f}" for n in range(9)))]
-    shown = lines(Fitted(columns, rows), width)
+    shown = lines(FittedTable(columns, rows), width)
     assert max(map(len, shown)) <= width
     for number in range(9):
         assert sum(f"{number}.125" in line.split() for line in shown) == 1, "no number is cut"
@@ -38,20 +40,20 @@ def test_what_is_too_wide_folds_its_words_and_then_goes_on_below(width):
 
 def test_a_path_longer_than_the_line_is_broken_and_nothing_is_lost():
     path = "runs/" + "very-long-name/" * 8
-    shown = lines(Fitted(("run", "step"), [(path, 12)]), 60)
+    shown = lines(FittedTable(("run", "step"), [(path, 12)]), 60)
     assert max(map(len, shown)) <= 60
     assert "".join(line.split("  ")[0].strip() for line in shown[2:]).startswith(path)
 
 
 def test_brackets_are_text_and_a_table_without_headings_has_none():
-    shown = lines(Fitted(("", ""), [("[bold]", "[/oops]")]))
+    shown = lines(FittedTable(("", ""), [("[bold]", "[/oops]")]))
     assert shown == ["[bold]  [/oops]"]
 
 
 def test_a_table_of_nothing_says_only_its_title():
     for width in (80, 20):
-        assert lines(Fitted(("what", "runs/a-long-name", "runs/another-one"), [], "no runs"), width) == ["no runs"]
+        assert lines(FittedTable(("what", "runs/a-long-name", "runs/another-one"), [], "no runs"), width) == ["no runs"]
 
 
 def test_what_a_terminal_would_obey_is_shown_as_a_dot():
-    assert lines(Fitted(("text",), [("a\x02b\x1bc",)]))[-1] == "a·b·c"
+    assert lines(FittedTable(("text",), [("a\x02b\x1bc",)]))[-1] == "a·b·c"

@@ -39,18 +39,18 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     here = tmp_path_factory.mktemp("tasks")
     words = ["nouna", "nounb", "verba", "verbb"]
     WordVectors(words, np.eye(4, 3, dtype=np.float32) + 0.1).save(here / "word2vec")
-    made = dict(zip(MADE, (FROZEN, here / "word2vec"), strict=True))
-    found = {}
+    run_folders = dict(zip(MADE, (FROZEN, here / "word2vec"), strict=True))
+    cases_by_task = {}
     for task, line in lines(here).items():
-        model = made.get(task, here / task)
-        if task not in made:
+        model = run_folders.get(task, here / task)
+        if task not in run_folders:
             recipe.train({"task": task, **line.settings, "training": BRIEF}, out=model, quiet=True)
         options = [word for name, value in line.options.items() for word in ("-s", f"{name}={value}")]
-        found[task] = Case(model, line.inputs, line.files, options, line.looks)
-    return found
+        cases_by_task[task] = Case(model, line.inputs, line.files, options, line.looks)
+    return cases_by_task
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     assert run([str(word) for word in words]) == 0, capsys.readouterr().err
     return capsys.readouterr().out
 
@@ -58,15 +58,17 @@ def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 @pytest.mark.parametrize("task", TASKS)
 def test_predict_answers_every_input_in_its_line(task, cases, tmp_path, capsys):
     case = cases[task]
-    lines = said(capsys, "predict", case.model, *case.inputs, "--device", "cpu").splitlines()
+    lines = output_of(capsys, "predict", case.model, *case.inputs, "--device", "cpu").splitlines()
     assert len(lines) == len(case.inputs)
-    told = [json.loads(line) for line in said(capsys, "predict", case.model, *case.inputs, "--json").splitlines()]
-    assert [one["input"] for one in told] == case.inputs
-    said(capsys, "predict", case.model, *case.inputs, "-o", tmp_path / "answers.csv")
+    records = [
+        json.loads(line) for line in output_of(capsys, "predict", case.model, *case.inputs, "--json").splitlines()
+    ]
+    assert [record["input"] for record in records] == case.inputs
+    output_of(capsys, "predict", case.model, *case.inputs, "-o", tmp_path / "answers.csv")
     with (tmp_path / "answers.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["input"] for row in rows] == case.inputs
-    assert list(rows[0]) == list(told[0])
+    assert list(rows[0]) == list(records[0])
     assert run(["predict", str(case.model), *case.inputs, "-s", "louder=1"]) == 1
     assert "louder" in capsys.readouterr().err
 
@@ -75,11 +77,11 @@ def test_predict_answers_every_input_in_its_line(task, cases, tmp_path, capsys):
 def test_evaluate_scores_every_task_and_holds_two_models_together(task, cases, tmp_path, capsys, monkeypatch):
     case = cases[task]
     monkeypatch.setenv("COLUMNS", "80")
-    shown = said(capsys, "evaluate", case.model, *case.files, *case.options, "--device", "cpu")
+    shown = output_of(capsys, "evaluate", case.model, *case.files, *case.options, "--device", "cpu")
     assert max(map(len, shown.splitlines())) <= 80 or task in ("translation", "captions")  # signatures are copied whole
-    told = json.loads(said(capsys, "evaluate", case.model, *case.files, *case.options, "--json"))
-    assert told["task"] == task
-    assert all(np.isfinite(one["score"]) for one in told["metrics"].values())
+    result = json.loads(output_of(capsys, "evaluate", case.model, *case.files, *case.options, "--json"))
+    assert result["task"] == task
+    assert all(np.isfinite(record["score"]) for record in result["metrics"].values())
     assert run(["evaluate", str(case.model), *case.files, *case.options, "-s", "louder=1"]) == 1
     error = capsys.readouterr().err
     assert "louder" in error
@@ -88,7 +90,7 @@ def test_evaluate_scores_every_task_and_holds_two_models_together(task, cases, t
         "language",
         "translation",
     ):  # one short text cannot be resampled; translators are compared elsewhere
-        again = said(capsys, "evaluate", case.model, *case.files, *case.options, "--against", case.model)
+        again = output_of(capsys, "evaluate", case.model, *case.files, *case.options, "--against", case.model)
         assert "randomised" in again
 
 
@@ -96,11 +98,11 @@ def test_evaluate_scores_every_task_and_holds_two_models_together(task, cases, t
 def test_explain_shows_where_it_looked_or_says_that_there_is_nothing(task, cases, tmp_path, capsys):
     case = cases[task]
     if case.looks:
-        shown = said(capsys, "explain", case.model, case.inputs[0])
+        shown = output_of(capsys, "explain", case.model, case.inputs[0])
         assert "%" in shown or "weight" in shown.splitlines()[1], "shares, or a table of edges"
-        told = json.loads(said(capsys, "explain", case.model, case.inputs[0], "--json"))
-        assert len(told["weights"]) == len(told["rows"])
-        said(capsys, "explain", case.model, case.inputs[0], "-o", tmp_path / "weights.npy")
+        result = json.loads(output_of(capsys, "explain", case.model, case.inputs[0], "--json"))
+        assert len(result["weights"]) == len(result["rows"])
+        output_of(capsys, "explain", case.model, case.inputs[0], "-o", tmp_path / "weights.npy")
         assert np.load(tmp_path / "weights.npy").sum(-1) == pytest.approx(1, abs=1e-5)
         return
     assert run(["explain", str(case.model), case.inputs[0]]) == 1
@@ -114,44 +116,44 @@ def test_explain_refuses_an_attention_that_a_model_has_not_before_it_looks(task,
     case = cases[task]
     if not case.looks:
         return
-    model, given, trace = str(case.model), case.inputs[0], tmp_path / "trace.json"
-    said(capsys, "explain", model, given, "-o", trace)
-    known = [weights["name"] for weights in json.loads(trace.read_text(encoding="utf-8"))["weights"]]
+    model, input_text, trace = str(case.model), case.inputs[0], tmp_path / "trace.json"
+    output_of(capsys, "explain", model, input_text, "-o", trace)
+    result = [weights["name"] for weights in json.loads(trace.read_text(encoding="utf-8"))["weights"]]
     monkeypatch.setattr(type(recipe.load(case.model, device="cpu")), "look", None)
-    assert run(["explain", model, given, "--attention", "grad-cam"]) == 1
+    assert run(["explain", model, input_text, "--attention", "grad-cam"]) == 1
     error = capsys.readouterr().err
     assert (error.count("\n"), "no weights called grad-cam; there are " in error) == (1, True)
-    assert set(error.strip().partition("there are ")[2].split(", ")) >= set(known)
+    assert set(error.strip().partition("there are ")[2].split(", ")) >= set(result)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_cost_of_a_trained_model_has_exactly_its_parameters(task, cases, capsys):
-    told = json.loads(said(capsys, "cost", cases[task].model, "--json", "-s", "length=8"))
+    result = json.loads(output_of(capsys, "cost", cases[task].model, "--json", "-s", "length=8"))
     trained = recipe.load(cases[task].model, device="cpu")
     if task == "word2vec":  # vectors of words, and as many of what they are predicted by
-        assert told["parameters"] == 2 * trained.vectors.size
-        assert told["operations"] == 0
+        assert result["parameters"] == 2 * trained.vectors.size
+        assert result["operations"] == 0
     else:
-        assert told["parameters"] == sum(weight.numel() for weight in trained.model.parameters())
-        assert told["operations"] > 0
-        assert told["memory"]["adamw"]["activations"] > 0
+        assert result["parameters"] == sum(weight.numel() for weight in trained.model.parameters())
+        assert result["operations"] > 0
+        assert result["memory"]["adamw"]["activations"] > 0
 
 
 @pytest.mark.parametrize("task", ["translation", "word2vec", "captions"])  # operations, none of them, several parts
 def test_the_cost_of_a_trained_model_can_be_read(task, cases, capsys):
-    assert "parameters" in said(capsys, "cost", cases[task].model, "-s", "length=8")
+    assert "parameters" in output_of(capsys, "cost", cases[task].model, "-s", "length=8")
 
 
 @pytest.mark.parametrize("task", [name for name in TASKS if name not in MADE])
 def test_what_was_chosen_for_a_run_is_what_it_resumes_with(task, cases, tmp_path):
-    named = lines(tmp_path)[task].settings
-    asked = {"task": task, **{name: named[name] for name in ("data", "tokenizer") if name in named}}
-    kind, own = recipe.resolve(asked)
-    begun = kind.resolve(asked, kind.prepare(own))
-    known = recipe.open_model(
+    settings = lines(tmp_path)[task].settings
+    recipe_settings = {"task": task, **{name: settings[name] for name in ("data", "tokenizer") if name in settings}}
+    kind, resolved = recipe.resolve(recipe_settings)
+    begun = kind.resolve(recipe_settings, kind.prepare(resolved))
+    checkpoint = recipe.open_model(
         cases[task].model
     )  # with a checkpoint the same settings are chosen, not those of a new model
-    resumed = kind.resolve(asked, kind.prepare(own, known), begun=config.plain(begun))
+    resumed = kind.resolve(recipe_settings, kind.prepare(resolved, checkpoint), begun=config.plain(begun))
     assert config.plain(resumed) == config.plain(begun)
 
 
@@ -159,27 +161,27 @@ def test_what_was_chosen_for_a_run_is_what_it_resumes_with(task, cases, tmp_path
 def test_the_data_of_every_task_is_checked_before_anything_is_trained_on_it(task, tmp_path, capsys):
     settings = {"task": task, **lines(tmp_path)[task].settings}
     (tmp_path / "mine.yaml").write_text(config.dump(settings), encoding="utf-8")
-    assert "can be trained on" in said(capsys, "data", "check", tmp_path / "mine.yaml")
-    told = json.loads(said(capsys, "data", "check", tmp_path / "mine.yaml", "--json"))
-    assert told["problems"] == []
-    assert told.get("summary", True)
+    assert "can be trained on" in output_of(capsys, "data", "check", tmp_path / "mine.yaml")
+    result = json.loads(output_of(capsys, "data", "check", tmp_path / "mine.yaml", "--json"))
+    assert result["problems"] == []
+    assert result.get("summary", True)
     if str(tmp_path) not in config.dump(settings):
         return  # drawn, or shipped
     for path in tmp_path.rglob("*"):
         if path.suffix != ".yaml" and path.is_file():
             path.unlink()
     assert run(["data", "check", str(tmp_path / "mine.yaml")]) == 1
-    seen = capsys.readouterr()
-    said_so = " ".join(f"{seen.out} {seen.err}".split())
+    captured = capsys.readouterr()
+    said_so = " ".join(f"{captured.out} {captured.err}".split())
     assert "no file" in said_so or "no pictures" in said_so
 
 
 def test_runs_of_any_task_are_compared_over_time(cases, capsys, tmp_path):
     for task in ("regression", "language"):
-        told = json.loads(said(capsys, "compare", cases[task].model, "--json"))
-        assert [point["step"] for point in told["systems"][0]["by_time"]] == [2]
+        result = json.loads(output_of(capsys, "compare", cases[task].model, "--json"))
+        assert [point["step"] for point in result["systems"][0]["by_time"]] == [2]
     picture = tmp_path / "time.png"
-    said(capsys, "compare", cases["regression"].model, "--metric", "mae", "-o", picture)
+    output_of(capsys, "compare", cases["regression"].model, "--metric", "mae", "-o", picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -188,11 +190,11 @@ def test_python_calls_refuse_what_is_no_input_in_a_sentence(task, cases):
     trained = recipe.load(cases[task].model, device="cpu")
     use = getattr(trained, trained.verb)
     optional = trained.verb in ("write", "make", "draw")
-    for strange in (*([] if optional else [None]), {"a": 1}, b"abc", 3.5, ["a", None], [b"a"], [(None,)]):
+    for bad_input in (*([] if optional else [None]), {"a": 1}, b"abc", 3.5, ["a", None], [b"a"], [(None,)]):
         with pytest.raises(
             ValueError, match=r"takes|number|must be text|no file|give a pair|missing file|no .* 'a'|a row"
         ):
-            use(strange)
+            use(bad_input)
     with pytest.raises(ValueError, match=r"evaluate takes the names of files, not None"):
         trained.evaluate([None])
 
@@ -210,14 +212,14 @@ def test_a_picture_whose_name_is_no_text_or_has_several_lines_is_answered_on_one
     names = [f"{tmp_path}/caf\udce9.png", f"{tmp_path}/a\nb.png"]
     for name in names:
         Path(name).write_bytes(Path(picture).read_bytes())
-    lines = said(capsys, "classify", model, *names).splitlines()
+    lines = output_of(capsys, "classify", model, *names).splitlines()
     assert [line.split("\t")[0] for line in lines] == [f"{tmp_path}/caf\\udce9.png", f"{tmp_path}/a\\nb.png"]
-    told = said(capsys, "classify", model, *names, "--json").splitlines()
-    assert [json.loads(line)["picture"] for line in told] == names
-    said(capsys, "classify", model, *names, "-o", tmp_path / "out.jsonl")
+    output = output_of(capsys, "classify", model, *names, "--json").splitlines()
+    assert [json.loads(line)["picture"] for line in output] == names
+    output_of(capsys, "classify", model, *names, "-o", tmp_path / "out.jsonl")
     assert [json.loads(line)["picture"] for line in (tmp_path / "out.jsonl").read_text().splitlines()] == names
     assert run(["classify", model, "https://example.com/cat.jpg"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("regard: https://example.com/cat.jpg: nothing is fetched: download the picture first")
+    output = capsys.readouterr().err
+    assert output.startswith("regard: https://example.com/cat.jpg: nothing is fetched: download the picture first")
     assert run(["train", names[0]]) == 1
     assert capsys.readouterr().err == f"regard: {tmp_path}/caf\\udce9.png: this name is not UTF-8, rename it first\n"

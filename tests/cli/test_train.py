@@ -66,9 +66,9 @@ def test_the_same_files_train_the_same_by_flags_recipe_and_python(kind: str, her
     assert run(["train", "own.yaml", *short, "--out", "recipe"]) == 0
     regard.train(files, *short, out="python", quiet=True)
     regard.train(mapping, *short, out="mapping", quiet=True)
-    found = [settings_of(folder) for folder in ("flags", "seen", "recipe", "python", "mapping")]
-    assert all(each == found[0] for each in found)
-    assert found[0]["training"]["patience"] is not None
+    settings = [settings_of(folder) for folder in ("flags", "seen", "recipe", "python", "mapping")]
+    assert all(record == settings[0] for record in settings)
+    assert settings[0]["training"]["patience"] is not None
 
 
 def test_one_setting_leaves_the_others_to_the_data(here: Path):
@@ -76,9 +76,9 @@ def test_one_setting_leaves_the_others_to_the_data(here: Path):
         task, resolved = recipe.resolve(order := recipe.order(["a.fr", "a.en"], *settings).settings)
         return config.plain(task.resolve(order, task.prepare(resolved, None)))["model"]
 
-    named = model("model.dropout=0.25")
-    assert named == {**model(), "dropout": 0.25}
-    assert named["width"] == transformer_sizes(180)["width"] != 512
+    changed = model("model.dropout=0.25")
+    assert changed == {**model(), "dropout": 0.25}
+    assert changed["width"] == transformer_sizes(180)["width"] != 512
     recurrent = model("model.name=seq2seq")
     assert (recurrent["name"], recurrent["width"]) == ("seq2seq", 128)
     assert model("model.preset=tiny")["encoder"] == 4, "a preset names all sizes"
@@ -102,8 +102,8 @@ def test_runs_are_named_after_their_data_and_a_taken_name_gets_a_number(here: Pa
     assert run(["train", "numbers.csv", *SHORT, "--overwrite"]) == 0
     assert capsys.readouterr().out.startswith("runs/numbers: 1 step,")
     assert run(["train", "numbers.csv", *SHORT, "--out", "runs/numbers"]) == 1
-    told = capsys.readouterr().err.strip().splitlines()[-1]
-    assert told.index("--resume") < told.index("--out") < told.index("--overwrite")
+    stderr = capsys.readouterr().err.strip().splitlines()[-1]
+    assert stderr.index("--resume") < stderr.index("--out") < stderr.index("--overwrite")
     assert run(["train", "task=regression", "data.train=numbers.csv", "data.target=y", *SHORT]) == 0
     assert capsys.readouterr().out.startswith("runs/numbers-4: ")
 
@@ -133,12 +133,12 @@ def test_the_shipped_model_is_adapted_by_its_short_name_into_a_language_that_is_
     few = [*SHORT, "objective.judged=2", "data.longest=48", "training.device=cpu"]
     assert run(["train", "--from", "en-fr", "--source", "a.fr", "--target", "a.en", *few]) == 0
     assert "a.en: translations into en, guessed from the texts (--to chooses)" in capsys.readouterr().err
-    found = settings_of("runs/a")
-    assert found["data"]["train"][0]["tag"] == "en"
-    assert found["decoding"]["longest"] == 48, "no longer than what it learns from"
-    assert found["model"]["width"] == regard.load("runs/a", device="cpu").model.config.width == 256
-    task, named = recipe.resolve(recipe.order(["a.fr", "a.en"], "data.train.tag=fr").settings)
-    prepared = task.prepare(named, recipe.open_model("en-fr"))
+    settings = settings_of("runs/a")
+    assert settings["data"]["train"][0]["tag"] == "en"
+    assert settings["decoding"]["longest"] == 48, "no longer than what it learns from"
+    assert settings["model"]["width"] == regard.load("runs/a", device="cpu").model.config.width == 256
+    task, resolved = recipe.resolve(recipe.order(["a.fr", "a.en"], "data.train.tag=fr").settings)
+    prepared = task.prepare(resolved, recipe.open_model("en-fr"))
     assert (prepared.data.train[0].tag, prepared.notes) == ("fr", ()), "what is named is not guessed"
     assert run(["train", "--from", "en-fr", "a.fr", "a.en", "--to", "de", *few]) == 1
     assert "unknown language tag 'de': there are en, fr" in capsys.readouterr().err
@@ -174,7 +174,7 @@ def test_an_interrupted_run_can_be_used_before_its_first_evaluation(
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("--pairs a.tsv --labelled b.csv", "--pairs and --labelled contradict each other"),
         ("--source a.fr --target a.en --text a.fr", "--text and --source and --target contradict each other"),
@@ -190,11 +190,11 @@ def test_an_interrupted_run_can_be_used_before_its_first_evaluation(
         ("--from de-fr a.fr a.en", "no model at de-fr: give a checkpoint directory, a run folder, or a name: en-fr"),
     ],
 )
-def test_a_mistake_is_answered_in_one_line(line: str, told: str, here: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_mistake_is_answered_in_one_line(line: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["train", *line.split()]) != 0
     out, error = capsys.readouterr()
     assert (out, error.count("\n")) == ("", 1)
-    assert told in error
+    assert message in error
     assert not Path("runs").exists()
 
 

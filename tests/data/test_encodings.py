@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from regard.cli.lines import lines_of
+from regard.cli.text_io import read_lines
 from regard.data.encodings import guess_encoding, hint
 from regard.data.line_report import LineReport
 from regard.data.readers import Corpus, pairs
@@ -66,9 +66,9 @@ def test_a_corpus_in_latin_1_is_refused_line_by_line_with_the_command(tmp_path):
 def test_what_is_translated_and_what_is_measured_on_say_the_same(tmp_path):
     path = tmp_path / "new.fr"
     path.write_bytes(FRENCH.encode("latin-1"))
-    for read in (lambda: list(lines_of(path)), lambda: texts(str(path))):
+    for read in (lambda: list(read_lines(path)), lambda: texts(str(path))):
         with pytest.raises(ValueError, match=r"new\.fr:1: not UTF-8, .*Latin-1: iconv -f WINDOWS-1252"):
             read()
     path.write_bytes(FRENCH.encode("utf-16"))
     with pytest.raises(ValueError, match=r"new\.fr:1: not UTF-8, .*UTF-16: iconv -f UTF-16"):
-        list(lines_of(path))
+        list(read_lines(path))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.attention.positions import sinusoidal_table
-from regard.cli.views import View, show
+from regard.cli.trace_views import View, show
 from regard.interpret import plots, trace
 from regard.interpret.trace import Item, Trace, Weights
 
@@ -50,7 +50,7 @@ def test_words_that_look_at_a_picture_look_as_their_pieces_do_on_average(monkeyp
     assert words.weights[0].values.equal(torch.tensor([[[0.75, 0.25], [0.0, 1.0], [0.25, 0.75]]]))
     assert words.by_words() is words
     for level, lines in ((None, 2), ("subword", 3)):
-        show(trace, View(None, None, level, False, False), output=None, step=None, gold=None, extra={})
+        show(trace, View(None, None, level, False, False), output=None)
         said = capsys.readouterr().out
         assert said.count("(highest ") == lines, "pieces are shown where they are asked for"
         assert said.count(", an equal share 50.0%)") == lines, "a map alike everywhere shades like a sure one"

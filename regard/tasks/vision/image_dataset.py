@@ -45,7 +45,7 @@ class ImageDataConfig:
     held: Some = 0.1
     """Share of the pictures held out when valid names none, chosen by content: equal pictures stay together."""
     shortcut: ShortcutConfig | None = None
-    """For lessons: a mark put into the pictures of one class, held-out ones too; `explain --probe` should expose it."""
+    """For lessons: a mark put into the pictures of one class, held-out ones too; `regard probe` should expose it."""
     scatter: ScatterConfig | None = None
     """Scenes made of the pictures: turned, scaled, moved on a larger canvas among scraps of others; null: none."""
     most: Count | None = None

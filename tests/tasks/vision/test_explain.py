@@ -130,8 +130,8 @@ def test_about_is_refused_where_there_are_no_pictures() -> None:
     done = CliRunner().invoke(app, ["explain", "en-fr", "Good morning.", "--about", "dog"])
     assert done.exit_code
     assert "--about is for" in str(done.exception or done.output)
-    done = CliRunner().invoke(app, ["explain", "en-fr", "--judge", "photos", "--about", "dog"])
-    assert "--about is for one picture: leave it out with --judge" in str(done.exception)
+    done = CliRunner().invoke(app, ["explain", "en-fr", "photos", "--anatomy", "--about", "dog"])
+    assert "--about is for one picture: leave it out with --anatomy" in str(done.exception)
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_methods_are_judged_beside_controls(tmp_path: Path) -> None:
     assert "200 grids of four" in shown.output
     assert re.search(r"gradient (above|below|level with) rollout, pointing: p = ", shown.output)
     wrong = run.invoke(app, ["explain", "en-fr", "--judge", str(tmp_path / "photos")])
-    assert "--judge is for classifiers of pictures" in str(wrong.exception or wrong.output)
+    assert "regard judge is for classifiers of pictures" in str(wrong.exception or wrong.output)
 
 
 def test_a_planted_shortcut_is_exposed_and_a_model_without_one_is_not_suspected(tmp_path: Path) -> None:

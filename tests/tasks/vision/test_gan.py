@@ -199,17 +199,28 @@ def test_files_are_learnt_to_make_where_that_is_asked_for(pictures):
     assert recipe.order(pictures, "task=gan").settings["task"] == "gan"
 
 
+@pytest.mark.parametrize("options", [["--seed", "3"], ["flat", "--seed", "3"], ["--label", "flat", "--count", "2"]])
+def test_generate_still_draws_and_names_the_command_that_does(run, tmp_path, capsys, options):
+    old, new = tmp_path / "old.png", tmp_path / "new.png"
+    assert main(["generate", str(run), *options, "-o", str(old)]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(f"{old}: ")
+    assert said.err == "regard: regard generate is for texts: use regard draw for pictures, which does the same\n"
+    assert main(["draw", str(run), *options, "-o", str(new)]) == 0
+    assert new.read_bytes() == old.read_bytes()
+
+
 def test_commands_make_pictures_and_show_where_they_look(run, tmp_path, capsys):
     grid, arrays, places = (tmp_path / name for name in ("grid.png", "made.npz", "places.png"))
-    assert main(["generate", str(run), "--label", "flat", "--count", "6", "--seed", "3", "-o", str(grid)]) == 0
-    assert f"{grid}: 6 pictures of flat" in capsys.readouterr().out
+    assert main(["draw", str(run), "--label", "flat", "--count", "6", "--seed", "3", "-o", str(grid)]) == 0
+    assert capsys.readouterr() == (f"{grid}: 6 pictures of flat\n", "")
     with Image.open(grid) as picture:
         whole = np.asarray(picture)
     times = whole.shape[1] // (3 * 10 - 2)
     assert whole.shape == (times * (2 * 10 - 2), times * (3 * 10 - 2)), "two rows of three, with gaps, enlarged"
     first = regard.load(run, device="cpu").make(["flat"], seed=3)[0].pixels[0]
     assert np.array_equal(whole[: 8 * times : times, : 8 * times : times], first)
-    assert main(["generate", str(run), "--count", "4", "-o", str(arrays)]) == 0
+    assert main(["draw", str(run), "--count", "4", "-o", str(arrays)]) == 0
     assert len(shelve(PictureFile(path=str(arrays)))) == 8
     assert main(["explain", str(run), "--seed", "3", "-o", str(places)]) == 0
     with Image.open(places) as picture:
@@ -229,7 +240,7 @@ def test_commands_make_pictures_and_show_where_they_look(run, tmp_path, capsys):
         (["generate", "{run}", "-o", "a.doc"], "a.doc: cannot write a Word document"),
         (["generate", "{run}", "--length", "3", "-o", "a.png"], "unknown setting options.length"),
         (["generate", "{run}", "--samples", "4", "-o", "a.png"], "--samples does not go with a generator of pictures"),
-        (["predict", "{run}", "flat", "-o", "a.png"], "a.png: answers are written as text: use regard generate"),
+        (["predict", "{run}", "flat", "-o", "a.png"], "a.png: answers are written as text: use regard draw"),
         (["evaluate", "{run}", "x", "-s", "count=many"], "count must be a whole number, not 'many'"),
         (["evaluate", "{run}", "x", "-s", "classifier=5"], "classifier must be text or null, not 5"),
         (["explain", "{run}", "sock", "--seed", "1"], "'sock' is no label that"),

@@ -93,7 +93,7 @@ def test_without_boxes_there_is_nothing_to_hold_maps_against(colours: ImageClass
     with np.load(painted(tmp_path / "a.npz")) as held:
         np.savez(tmp_path / "b.npz", **{name: held[name] for name in held if name != "boxes"})
     found = colours.judge_maps(tmp_path / "b.npz", grids=4, singles=2)
-    assert "bounding_boxes" not in found.plain()
+    assert "boxed" not in found.plain()
     with pytest.raises(ValueError, match="--against needs pictures whose boxes are known: `regard data make digits"):
         colours.judge_maps(tmp_path / "b.npz", against=locator())
     with pytest.raises(ValueError, match="locator reads pictures of 24 pixels and these have 16"):
@@ -180,5 +180,3 @@ def test_the_command_prints_both_tables(
     assert not any(line.rstrip().endswith("±") for line in narrow.output.splitlines()), "numbers stay whole"
     assert "single pictures: 24" in narrow.output
     assert "uniform, every region alike" in " ".join(narrow.output.split())
-    alone = CliRunner().invoke(app, ["explain", str(tmp_path / "colours"), "a.png", "--against", "locator"])
-    assert "--against locator is for --judge" in str(alone.exception)

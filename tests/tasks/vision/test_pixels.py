@@ -187,7 +187,7 @@ def _file(path: Path):
 def test_a_command_completes_a_picture_and_draws_others(trained, tmp_path, capsys):
     out = tmp_path / "grid.png"
     picture = str(trained["grey"] / "3.png")
-    assert run(["generate", str(trained["gpt"]), picture, "--keep", "upper", "--samples", "4", "-o", str(out)]) == 0
+    assert run(["draw", str(trained["gpt"]), picture, "--keep", "upper", "--samples", "4", "-o", str(out)]) == 0
     with Image.open(out) as grid:
         assert grid.size == (6 * (112 + image_grid.GAP) + image_grid.GAP, 112 + 2 * image_grid.GAP)
         pixels = np.asarray(grid)

@@ -114,7 +114,7 @@ class ImageGeneration(Task):
     """The task of training a generator of images."""
 
     Recipe = GANRecipe
-    usage: ClassVar[str] = "regard generate {folder} -o grid.png"
+    usage: ClassVar[str] = "regard draw {folder} -o grid.png"
     shared: ClassVar[bool] = True
     brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 16}}
     goal: Goal = ("distance", "min")
@@ -266,7 +266,7 @@ class ImageGeneration(Task):
             "Makes pictures",
             f"{self.recipe.model.phrase}, trained with Regard on {len(self.prepared.train):,} pictures of "
             f"{data.size} x {data.size} pixels.\n\nIt makes pictures of {class_names}.",
-            command="regard generate DIRECTORY --count 8 -o grid.png",
+            command="regard draw DIRECTORY --count 8 -o grid.png",
             code=f'make(["{classes[0]}"], count=8, seed=3)',
             files=[file.path for file in data.train],
         )

@@ -104,7 +104,7 @@ class PixelGeneration(Task):
     """The task of writing images pixel by pixel."""
 
     Recipe = PixelsRecipe
-    usage: ClassVar[str] = "regard generate {folder} --samples 16 -o drawn.png"
+    usage: ClassVar[str] = "regard draw {folder} --samples 16 -o drawn.png"
     shared: ClassVar[bool] = True
     brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 1, "samples": 1}}
     goal: Goal = ("loss", "min")
@@ -244,7 +244,7 @@ class PixelGeneration(Task):
             "Writes pictures pixel by pixel",
             f"{self.recipe.model.phrase}, trained with Regard on {len(self.prepared.train):,} pictures of "
             f"{tokenizer.size} x {tokenizer.size} pixels. A token is {tokenizer.phrase}.",
-            command="regard generate DIRECTORY picture.png --keep upper --samples 4 -o drawn.png",
+            command="regard draw DIRECTORY picture.png --keep upper --samples 4 -o drawn.png",
             code='draw("picture.png", keep="upper")',
             files=[file.path for file in self.recipe.data.train],
         )

@@ -3,7 +3,8 @@
 import pytest
 
 from regard.cli import run
-from regard.cli.lines import count_formulas, counted, printable, writable
+from regard.cli.text_io import check_writable, count_formulas, escape_name
+from regard.config.words import quantity
 
 PICTURES = [
     "compare nomodel nomodel -o {}",
@@ -48,7 +49,7 @@ def test_a_folder_that_is_not_there_is_named_first(line, kind, capsys):
 def test_a_file_is_not_a_folder_nor_a_folder_a_file(tmp_path, capsys):
     (tmp_path / "a.png").mkdir()
     with pytest.raises(ValueError, match=r"a\.png is a folder: name a file"):
-        writable(tmp_path / "a.png", ("png",))
+        check_writable(tmp_path / "a.png", ("png",))
     (tmp_path / "file").write_text("")
     for line in (["data", "make", "agreement"], ["data", "make", "cmudict", "nofile"]):
         assert run([*line, str(tmp_path / "file")]) == 1
@@ -57,18 +58,18 @@ def test_a_file_is_not_a_folder_nor_a_folder_a_file(tmp_path, capsys):
 
 def test_what_can_be_written_passes_and_nothing_is_made(tmp_path):
     for path in (None, tmp_path / "a.PNG"):
-        writable(path, ("png", "svg"))
+        check_writable(path, ("png", "svg"))
     assert not list(tmp_path.iterdir())
 
 
 def test_one_thing_is_told_in_the_singular():
-    assert [counted(count, "name") for count in (0, 1, 2, 1234)] == ["0 names", "1 name", "2 names", "1,234 names"]
+    assert [quantity(count, "name") for count in (0, 1, 2, 1234)] == ["0 names", "1 name", "2 names", "1,234 names"]
 
 
 def test_a_name_stays_on_its_line_and_in_utf_8():
-    assert printable("été 1.png") == "été 1.png"
-    assert printable("a\nb\tc\r.png") == r"a\nb\tc\r.png"
-    assert printable("caf\udce9.png") == r"caf\udce9.png"
+    assert escape_name("été 1.png") == "été 1.png"
+    assert escape_name("a\nb\tc\r.png") == r"a\nb\tc\r.png"
+    assert escape_name("caf\udce9.png") == r"caf\udce9.png"
 
 
 def test_numbers_are_no_formulas():

@@ -1,4 +1,4 @@
-"""What `regard train --few` does: a linear head on the vectors of a model, written as a checkpoint."""
+"""The training of `regard train --few`: a linear head on the vectors of a model, saved as a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.cli.grammar import options
+from regard.cli.grammar import parse_settings
 
 
-def instead(order: Any, start: str) -> list[Mapping[str, Any]]:
-    """The files of an order that `--few` should take, since they hold few texts of each label; else none."""
+def choose_few_shot_files(order: Any, start: str) -> list[Mapping[str, Any]]:
+    """Return the files of an order if they hold so few texts of each label that `--few` should take them, else none."""
     from regard import recipe
     from regard.tasks import FACES
     from regard.tasks.embedding.few import FewShot, suits
@@ -21,12 +21,12 @@ def instead(order: Any, start: str) -> list[Mapping[str, Any]]:
     task = order.settings["task"]
     if task not in recipe.tasks_with_verb(FewShot.verb) or FACES[task].input_kind.is_path:  # pictures are no texts
         return []
-    named = order.settings["data"]["train"]
-    files = [named] if isinstance(named, Mapping) else list(named)
+    train_files = order.settings["data"]["train"]
+    files = [train_files] if isinstance(train_files, Mapping) else list(train_files)
     return files if suits(files, recipe.open_model(start)) else []
 
 
-def fit(
+def fit_few_shot(
     files: Sequence[Path | Mapping[str, Any]],
     settings: list[str],
     *,
@@ -37,7 +37,7 @@ def fit(
     device: str | None,
     as_json: bool,
 ) -> None:
-    """Fit, score on validation files where there are some, and save."""
+    """Fit a head, score it on validation files if there are any, and save it."""
     from regard import checkpoint, recipe
     from regard.tasks.embedding.few import learn
     from regard.tasks.trained import usage_line
@@ -48,29 +48,29 @@ def fit(
     if start is None:
         raise ValueError("--few needs a model whose vectors are used: name a BERT or a GPT by --from")
     parent = recipe.open_model(start)
-    first = Path(files[0]["path"]) if isinstance(files[0], Mapping) else files[0]
-    place = out or runs.find_vacant_folder(recipe.RUNS / first.name.removesuffix(".gz").partition(".")[0])
-    if place.is_file() or (place.is_dir() and any(place.iterdir()) and not overwrite):
-        raise ValueError(f"{place}: is not empty, name another folder by --out or add --overwrite")
-    found = learn(files, parent, device=devices.choose(device or "auto"), **options(settings))
-    metrics = dict(found.metrics)
+    first_path = Path(files[0]["path"]) if isinstance(files[0], Mapping) else files[0]
+    folder = out or runs.find_vacant_folder(recipe.RUNS / first_path.name.removesuffix(".gz").partition(".")[0])
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not overwrite):
+        raise ValueError(f"{folder}: is not empty, name another folder by --out or add --overwrite")
+    learnt = learn(files, parent, device=devices.choose(device or "auto"), **parse_settings(settings))
+    metrics = dict(learnt.metrics)
     if valid:
-        scores = found.classifier.evaluate(*valid)
+        scores = learnt.classifier.evaluate(*valid)
         metrics |= {"accuracy": scores.details["accuracy"], "f1": scores.details["f1"]}
         labels = Counter(example.right for example in scores.examples)
         metrics["commonest"] = max(labels.values()) / len(scores)
-    names = [str(file["path"] if isinstance(file, Mapping) else file) for file in files]
-    facts = {provenance.FACT: provenance.digests_of_files(names)}
-    checkpoint.write(place, {**found.contents, "metrics.json": metrics}, facts=facts)
-    print("\n".join(found.summary), file=sys.stderr)
+    file_names = [str(file["path"] if isinstance(file, Mapping) else file) for file in files]
+    facts = {provenance.FACT: provenance.digests_of_files(file_names)}
+    checkpoint.write(folder, {**learnt.contents, "metrics.json": metrics}, facts=facts)
+    print("\n".join(learnt.summary), file=sys.stderr)
     if as_json:
-        print(json.dumps({"folder": str(place), "labels": found.classifier.classes, "metrics": metrics}))
+        print(json.dumps({"folder": str(folder), "labels": learnt.classifier.classes, "metrics": metrics}))
         return
-    print(f"{place}: {_told(metrics, found.tuned)}")
-    print(usage_line(found.classifier.usage, place))
+    print(f"{folder}: {_describe_accuracy(metrics, learnt.tuned)}")
+    print(usage_line(learnt.classifier.usage, folder))
 
 
-def _told(metrics: dict[str, Any], tuned: bool) -> str:
+def _describe_accuracy(metrics: dict[str, Any], tuned: bool) -> str:
     chance = f" (always the commonest label: {metrics['commonest']:.1%})"
     if "accuracy" in metrics:
         return f"accuracy {metrics['accuracy']:.1%} on the validation files{chance}"

@@ -44,20 +44,20 @@ SIDES = {"first": "ABCD", "last": "MNOP"}
 
 def test_it_classifies_and_scores_itself(few, capsys):
     assert run(["classify", str(few / "out"), "A X", "N Z", "--device", "cpu", "--json"]) == 0
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [one["label"] for one in told] == ["first", "last"]
-    assert all(abs(sum(one["all"].values()) - 1) < 1e-5 for one in told)
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["label"] for record in records] == ["first", "last"]
+    assert all(abs(sum(record["all"].values()) - 1) < 1e-5 for record in records)
     assert run(["evaluate", str(few / "out"), str(few / "texts.csv"), "--device", "cpu", "--json"]) == 0
     assert "accuracy, %" in capsys.readouterr().out
-    found = regard.load(few / "out", device="cpu")
-    assert isinstance(found, Trained)
-    assert found.evaluate(few / "texts.csv").details["accuracy"] == checkpoint.read(few / "out").metrics["fitted"]
-    trace = found.look("A X")
+    trained = regard.load(few / "out", device="cpu")
+    assert isinstance(trained, Trained)
+    assert trained.evaluate(few / "texts.csv").details["accuracy"] == checkpoint.read(few / "out").metrics["fitted"]
+    trace = trained.look("A X")
     assert trace.facts["answer"] == "first"
     assert trace.weights
-    known = history.summarise_run(few / "out")
-    assert (known.state, known.reason, known.step) == ("finished", "made without steps", 0)
-    assert known.best["fitted"] == checkpoint.read(few / "out").metrics["fitted"]
+    summary = history.summarise_run(few / "out")
+    assert (summary.state, summary.reason, summary.step) == ("finished", "made without steps", 0)
+    assert summary.best["fitted"] == checkpoint.read(few / "out").metrics["fitted"]
 
 
 def test_of_a_table_it_reads_the_texts_alone(few, capsys):
@@ -71,14 +71,14 @@ def test_the_body_is_as_it_was_and_the_company_of_a_text_means_nothing(few, mode
     before, after = (checkpoint.read(place).tensors() for place in (model, few / "out"))
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
-    found = regard.load(few / "out", device="cpu")
-    many = found.classify(["A X", "B Y Z A B C D", "N"] * 50)
-    alone = [found.classify(text)[0].probability for text in ("A X", "B Y Z A B C D", "N")]
-    np.testing.assert_allclose([one.probability for one in many[:3]], alone, atol=1e-6)
+    trained = regard.load(few / "out", device="cpu")
+    many = trained.classify(["A X", "B Y Z A B C D", "N"] * 50)
+    alone = [trained.classify(text)[0].probability for text in ("A X", "B Y Z A B C D", "N")]
+    np.testing.assert_allclose([record.probability for record in many[:3]], alone, atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("content", "more", "said"),
+    ("content", "more", "message"),
     [
         ("text,label\nA,x\nB,x\n", [], "there must be two labels at least"),
         ("text,label\nA,x\nB,y\n", ["penalty=-1"], "penalty"),
@@ -86,13 +86,13 @@ def test_the_body_is_as_it_was_and_the_company_of_a_text_means_nothing(few, mode
         ("text,label\nA,x\nB,y\n", None, "--few needs a model"),
     ],
 )
-def test_what_cannot_be_fitted_is_said_in_a_line(model, tmp_path, capsys, content, more, said):
+def test_what_cannot_be_fitted_is_said_in_a_line(model, tmp_path, capsys, content, more, message):
     (tmp_path / "a.csv").write_text(content)
     begin = [] if more is None else ["--from", str(model)]
     words = ["train", "--few", str(tmp_path / "a.csv"), *begin, "--out", str(tmp_path / "out"), *(more or [])]
     assert run([*words, "--device", "cpu"]) == 1
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
@@ -100,12 +100,12 @@ def test_what_cannot_be_fitted_is_said_in_a_line(model, tmp_path, capsys, conten
 def test_contrast_tunes_the_body_that_is_kept_and_leaves_the_parent_alone(few, model, tmp_path, capsys):
     words = ["train", "--few", str(few / "texts.csv"), "--from", str(model), "--device", "cpu", "steps=30", "rate=1e-2"]
     before = {name: tensor.clone() for name, tensor in checkpoint.read(model).tensors().items()}
-    told = {}
+    records = {}
     for name in ("a", "b"):
         assert run([*words, "--out", str(tmp_path / name)]) == 0
-        told[name] = capsys.readouterr()
-    assert "tuned by contrast in 30 steps (contrast=off leaves them frozen)" in told["a"].err
-    assert "by cross-validation before the body was tuned; --valid measures it after" in told["a"].out
+        records[name] = capsys.readouterr()
+    assert "tuned by contrast in 30 steps (contrast=off leaves them frozen)" in records["a"].err
+    assert "by cross-validation before the body was tuned; --valid measures it after" in records["a"].out
     parent = checkpoint.read(model).tensors()
     assert all(torch.equal(before[name], parent[name]) for name in before)
     first, again = (checkpoint.read(tmp_path / name).tensors() for name in ("a", "b"))
@@ -115,7 +115,7 @@ def test_contrast_tunes_the_body_that_is_kept_and_leaves_the_parent_alone(few, m
     tuned, frozen = (regard.load(place, device="cpu") for place in (tmp_path / "a", few / "out"))
     texts = [f"{letter} {other}" for letters in SIDES.values() for letter in letters for other in "XYZ"]
     labels = torch.arange(24) // 12
-    strains = [float(cosine_loss(torch.from_numpy(each.embedder.embed(texts)), labels)) for each in (tuned, frozen)]
+    strains = [float(cosine_loss(torch.from_numpy(record.embedder.embed(texts)), labels)) for record in (tuned, frozen)]
     assert strains[0] < 0.2 * strains[1]
     assert tuned.look("A X").facts["answer"] == "first"
     assert tuned.evaluate(few / "texts.csv").details["accuracy"] == checkpoint.read(tmp_path / "a").metrics["fitted"]
@@ -125,10 +125,10 @@ def test_contrast_tunes_the_body_that_is_kept_and_leaves_the_parent_alone(few, m
 def test_few_texts_and_a_model_to_start_from_choose_it_and_a_word_chooses_otherwise(few, model, tmp_path, capsys):
     words = ["train", str(few / "texts.csv"), "--from", str(model), "--device", "cpu"]
     assert run([*words, "--out", str(tmp_path / "chosen"), "--valid", str(few / "texts.csv")]) == 0
-    out, told = capsys.readouterr()
+    out, captured = capsys.readouterr()
     assert "% on the validation files (always the commonest label: 50.0%)" in out
-    assert "12 of each of 2 labels; a linear head on" in told
-    assert f"{few / 'texts.csv'}: few labelled texts: fitting a head to vectors, as --few does (--task " in told
+    assert "12 of each of 2 labels; a linear head on" in captured
+    assert f"{few / 'texts.csv'}: few labelled texts: fitting a head to vectors, as --few does (--task " in captured
     assert isinstance(regard.load(tmp_path / "chosen", device="cpu"), FewShot)
     short = ["training.steps=2", "training.evaluate=2"]
     assert run([*words, "--out", str(tmp_path / "tuned"), *short]) == 0

@@ -5,7 +5,7 @@ import pytest
 from regard.cli import run
 
 
-def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert run(list(words)) != 0
     out, error = capsys.readouterr()
     assert out == ""
@@ -14,7 +14,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["predict", "", "x=1"], "MODEL is given nothing: name one"),
         (["export", "en-fr", ""], "OUT is given nothing: name one"),
@@ -29,10 +29,10 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["evaluate", "--columns", "1,2", "--columns", "2,1", "x"], "--columns is given twice, 1 2 and 2 1"),
     ],
 )
-def test_an_empty_value_and_one_given_twice_are_refused(words, said, capsys, tmp_path, monkeypatch):
+def test_an_empty_value_and_one_given_twice_are_refused(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "note.txt").write_text("must not be read\n")
-    assert said in complaint(capsys, *words)
+    assert message in error_of(capsys, *words)
 
 
 def test_an_option_for_several_may_be_given_again_and_words_after_a_dash_are_texts(capsys):
@@ -52,15 +52,15 @@ def test_an_option_for_several_may_be_given_again_and_words_after_a_dash_are_tex
     ],
 )
 def test_a_command_and_an_option_are_proposed_only_where_they_are_near(words, near, capsys):
-    said = complaint(capsys, *words)
+    error = error_of(capsys, *words)
     name = next(word for word in words if word not in ("runs", "words", "translate", "predict"))
     what = f"No such option: {name}" if name.startswith("-") else f"No such command {name!r}"
-    assert said.startswith(f"regard: {what}{near} (see regard ")
+    assert error.startswith(f"regard: {what}{near} (see regard ")
 
 
 def test_the_address_of_a_page_is_neither_a_model_nor_fetched(capsys):
-    said = complaint(capsys, "translate", "--to", "fr", "https://example.com")
-    assert said.startswith("regard: https://example.com: nothing is fetched: save the page and give -i FILE")
+    error = error_of(capsys, "translate", "--to", "fr", "https://example.com")
+    assert error.startswith("regard: https://example.com: nothing is fetched: save the page and give -i FILE")
     assert run(["translate", "--to", "fr", "https://example.com is down."]) == 0
     assert "https://example.com" in capsys.readouterr().out
 
@@ -70,6 +70,4 @@ def test_a_language_may_be_written_in_capitals(capsys):
     upper = capsys.readouterr()
     assert run(["translate", "--to", "fr", "Good morning."]) == 0
     assert capsys.readouterr() == upper
-    assert "unknown language tag 'DE': there are en, fr" in complaint(
-        capsys, "translate", "--to", "DE", "Good morning."
-    )
+    assert "unknown language tag 'DE': there are en, fr" in error_of(capsys, "translate", "--to", "DE", "Good morning.")
