@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from regard.decoding.beam import Beam, search
-from regard.models.inference import FusedDecoder
+from regard.models.inference.cuda import FusedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 
 PAD, BOS, EOS, SPECIAL = 0, 1, 2, 4

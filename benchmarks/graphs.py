@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 import regard
 from regard import recipe
-from regard.models.sparse import Sparse
+from regard.models.parts.sparse import Sparse
 from regard.tasks.graphs.files import prepare
 from regard.training import device as devices
 

@@ -19,7 +19,7 @@ from typing import Any
 from regard import checkpoint, recipe
 from regard.data.encodings import find_path
 from regard.metrics.scores import Scores, compare
-from regard.models.reader import BERTEncoderConfig
+from regard.models.encoder_with_head import BERTEncoderConfig
 from regard.tasks.trained import usage_line
 from regard.training import distributed
 from regard.training import run as runs

@@ -22,7 +22,7 @@ from regard.config.expressions import explosive
 from regard.config.fields import bare, hints, sections
 from regard.config.ranges import Range
 from regard.models import MODELS
-from regard.models.lstm import RecurrentLM, RecurrentLMConfig
+from regard.models.rnn_lm import RecurrentLM, RecurrentLMConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
     Labeller,

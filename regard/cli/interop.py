@@ -97,7 +97,7 @@ def export_model(
     from regard import interop, models, recipe
     from regard.data.tokenizers import Tokenizer
     from regard.interop import pictures
-    from regard.models.lora import merge_lora
+    from regard.models.parts.lora import merge_lora
 
     _check_vacant(out, overwrite)
     if onto is not None and to != "peft":
@@ -166,7 +166,7 @@ def _read_labels(labels: str) -> list[str]:
 def _export_picture_model(checkpoint: Any, model_config: Any, out: Path, *, as_json: bool) -> None:
     """Export a model of pictures under the names of another library."""
     from regard.interop import pictures
-    from regard.models.lora import merge_lora
+    from regard.models.parts.lora import merge_lora
 
     files = pictures.model_files(
         model_config,
@@ -245,7 +245,7 @@ def _read_base_model(onto: Path, kind: str | None) -> Any:
     from regard.data.tokenizers import Tokenizer
     from regard.data.tokenizers.units import UnitsConfig
     from regard.interop.heads import body_of, strip_heads
-    from regard.models import lora
+    from regard.models.parts import lora
 
     if not (onto / "config.yaml").exists() and not (onto / "checkpoints").is_dir():
         return replace(interop.read(onto, kind=kind), labels=interop.labels(onto))

@@ -10,8 +10,8 @@ from torch import nn
 from regard.attention.multihead import MultiHead
 from regard.cost.sizes import count, parts
 from regard.cost.trace import BYTES, Precision, Trace
-from regard.models import lora
 from regard.models.interface import Model, TokenModel
+from regard.models.parts import lora
 
 Optimizer = Literal["adamw", "muon", "sgd", "lora"]
 MAX_LOGITS = 1 << 28  # logits that a loss holds at once, in numbers

@@ -13,9 +13,9 @@ from regard.attention.multihead import MultiHead
 from regard.attention.positions import Positions
 from regard.attention.singlehead import SingleHead
 from regard.config.words import suggest_name
-from regard.models.blocks import Embedding, FeedForward
-from regard.models.cells import Layer
-from regard.models.running import RunningNorm
+from regard.models.parts.batch_norm import RunningNorm
+from regard.models.parts.blocks import Embedding, FeedForward
+from regard.models.parts.cells import Layer
 from regard.models.vit import Patches
 from regard.models.weights import Unfilled, learned_tensors
 

@@ -19,7 +19,7 @@ from regard.interop.family import Family, blank
 from regard.interop.fields import Fields, quote_name
 from regard.interop.heads import BODIES, ENCODERS, HEADS, TOKENS, Outline, encoder_config, module_of, strip_heads
 from regard.interop.peft import CONFIG, PREFIX, ROWS, WEIGHTS, A, B, ends_with, is_among
-from regard.models.lora import DOWN, SCALE, UP
+from regard.models.parts.lora import DOWN, SCALE, UP
 
 STARTS: tuple[Any, ...] = (True, False, "gaussian", "eva", "orthogonal")  # ways to begin that leave the base alone
 CONSTANT: Mapping[str, tuple[Any, ...]] = {

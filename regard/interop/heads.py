@@ -15,8 +15,8 @@ from regard.interop import links
 from regard.interop.family import Family
 from regard.interop.links import Link, identity_link
 from regard.models.bert import BERTConfig
+from regard.models.encoder_with_head import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.gpt import GPTConfig
-from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.t5 import T5Config
 
 READER = "reader."  # what the names of a body begin with that stands under a head

@@ -19,7 +19,7 @@ from regard.interop import links
 from regard.interop.family import Family
 from regard.interop.heads import Outline, module_of, outline_model, without_bias
 from regard.interop.links import Link
-from regard.models.lora import DOWN, SCALE, UP
+from regard.models.parts.lora import DOWN, SCALE, UP
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.attention.masks import causal
 from regard.attention.multihead import MultiHead
-from regard.models.cells import Layers
+from regard.models.parts.cells import Layers
 
 HEADS = 4
 KINDS = ("rnn", "gru", "lstm")

@@ -12,7 +12,7 @@ from regard import config
 from regard.config.registry import Registry
 from regard.config.words import suggest_name
 from regard.models.interface import Model, traits_of
-from regard.models.lora import merge_lora
+from regard.models.parts.lora import merge_lora
 from regard.models.weights import Unfilled, adopt
 
 Pair = tuple[Any, Any]  # the class of a model, and that of its config
@@ -22,15 +22,15 @@ MODELS: Mapping[str, Pair] = Registry(
     {
         "transformer": "regard.models.transformer:Transformer,TransformerConfig",
         "seq2seq": "regard.models.seq2seq:Seq2Seq,Seq2SeqConfig",
-        "rnn-lm": "regard.models.lstm:RecurrentLM,RecurrentLMConfig",
+        "rnn-lm": "regard.models.rnn_lm:RecurrentLM,RecurrentLMConfig",
         "gpt": "regard.models.gpt:GPT,GPTConfig",
         "bert": "regard.models.bert:BERT,BERTConfig",
         "t5": "regard.models.t5:T5,T5Config",
         "rnn-encoder": "regard.models.text_classifier:Labeller,RecurrentEncoderConfig",
         "cnn-encoder": "regard.models.text_classifier:Labeller,ConvolutionEncoderConfig",
         "transformer-encoder": "regard.models.text_classifier:Labeller,TransformerEncoderConfig",
-        "bert-encoder": "regard.models.reader:BodyReader,BERTEncoderConfig",
-        "gpt-encoder": "regard.models.reader:BodyReader,GPTEncoderConfig",
+        "bert-encoder": "regard.models.encoder_with_head:BodyReader,BERTEncoderConfig",
+        "gpt-encoder": "regard.models.encoder_with_head:BodyReader,GPTEncoderConfig",
         "linear": "regard.models.linear:LinearText,LinearConfig",
         "perceptron": "regard.models.perceptron:Perceptron,PerceptronConfig",
         "gat": "regard.models.gat:GAT,GATConfig",

@@ -30,9 +30,9 @@ from regard.attention.plane import LearnedPlane
 from regard.attention.positions import Positions
 from regard.config.ranges import Range, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, init_normal, to_autocast_dtype
-from regard.models.dropout import Dropout
 from regard.models.interface import ModelConfig, TokenModel
+from regard.models.parts.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, init_normal, to_autocast_dtype
+from regard.models.parts.dropout import Dropout
 
 
 @dataclass(frozen=True, kw_only=True)

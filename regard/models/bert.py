@@ -28,10 +28,18 @@ from regard.config.ranges import (
     check_divisible,
 )
 from regard.config.resuming import Warned
-from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, check_length, init_normal
-from regard.models.dropout import Dropout
 from regard.models.interface import Backbone, ModelConfig, TokenModel, read_settings
-from regard.models.spread import first
+from regard.models.parts.blocks import (
+    ACTIVATIONS,
+    DEVIATION,
+    BlockShape,
+    Embedding,
+    EncoderBlock,
+    check_length,
+    init_normal,
+)
+from regard.models.parts.dropout import Dropout
+from regard.models.parts.unpack import first
 
 
 def _bert(width: int, depth: int) -> dict[str, Any]:

@@ -23,16 +23,13 @@ from regard.attention.plane import interpolate_positions
 from regard.attention.positions import Learned, Positions, scheme
 from regard.config.ranges import Length, Share, Small, Vocabulary, Whole, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, init_xavier
-from regard.models.dropout import Dropout
 from regard.models.efficientnet import EfficientNet, EfficientNetConfig
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.interface import Backbone, Model, ModelConfig, Traits
-from regard.models.picture import check
-from regard.models.resnet import ResNet, ResNetConfig
-from regard.models.vgg import VGG, VGGConfig
-from regard.models.vit import ViT, ViTConfig
-from regard.models.writers import (
+from regard.models.parts.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, init_xavier
+from regard.models.parts.dropout import Dropout
+from regard.models.parts.encoder_decoder import EncoderDecoder
+from regard.models.parts.images import check
+from regard.models.parts.recurrent_decoders import (
     Bahdanau,
     Carried,
     Hard,
@@ -44,6 +41,9 @@ from regard.models.writers import (
     full_precision,
     table,
 )
+from regard.models.resnet import ResNet, ResNetConfig
+from regard.models.vgg import VGG, VGGConfig
+from regard.models.vit import ViT, ViTConfig
 
 PACE = 0.1  # of a step in the baseline
 ENCODER = "encoder."  # before the names of its weights

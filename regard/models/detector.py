@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from regard.config.ranges import Range, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
-from regard.models.cells import Kind, Layers
 from regard.models.interface import Model, ModelConfig, Traits
+from regard.models.parts.cells import Kind, Layers
 
 GROUPS = 4
 

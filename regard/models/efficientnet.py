@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from regard.config.ranges import Positive, Share, Vocabulary, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
-from regard.models.picture import Activation, Channels, Convolutional, Convolved, Plane, Side, halvings
+from regard.models.parts.images import Activation, Channels, Convolutional, Convolved, Plane, Side, halvings
 
 STEM, HEAD = 32, 1280  # features of the first and the last convolution, in all sizes
 STAGES = (  # expansion, features, blocks, stride, side of the kernel

@@ -24,7 +24,7 @@ from regard.attention.tap import Tap
 from regard.config.ranges import Amount, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Model, ModelConfig, Traits
-from regard.models.sparse import Sparse
+from regard.models.parts.sparse import Sparse
 
 Features = Tensor | Sparse
 

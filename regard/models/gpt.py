@@ -33,7 +33,8 @@ from regard.config.ranges import (
     check_divisible,
 )
 from regard.config.resuming import Warned
-from regard.models.blocks import (
+from regard.models.interface import Backbone, ModelConfig, TokenModel, read_settings
+from regard.models.parts.blocks import (
     DEVIATION,
     BlockShape,
     Embedding,
@@ -43,8 +44,7 @@ from regard.models.blocks import (
     init_normal,
     to_autocast_dtype,
 )
-from regard.models.dropout import Dropout
-from regard.models.interface import Backbone, ModelConfig, TokenModel, read_settings
+from regard.models.parts.dropout import Dropout
 
 Side = Annotated[int, Range(0, 4096)]
 

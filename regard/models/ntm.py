@@ -26,8 +26,8 @@ from regard.attention.masks import EVERYONE, Grid, Mask, Padded, Turn
 from regard.attention.scores import cosine
 from regard.attention.tap import Tap
 from regard.config.ranges import Range, Small, Vocabulary, Width, check_affordable
-from regard.models.cells import LSTM
 from regard.models.interface import Model, ModelConfig, Traits
+from regard.models.parts.cells import LSTM
 
 FIRST = 5.0  # by how much the first place outweighs the others before a step, as a logit
 SETTINGS = 3  # numbers that address a memory beside a key and a shift: strength, power, gate

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from regard.config.ranges import Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
-from regard.models.cells import CELLS, Kind, Layers
 from regard.models.interface import Model, ModelConfig, Traits
+from regard.models.parts.cells import CELLS, Kind, Layers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from regard.config.ranges import Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
-from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, halvings
+from regard.models.parts.images import Channels, Convolutional, Convolved, Plane, Side, halvings
 
 GROWTH = {"basic": 1, "bottleneck": 4}  # features that leave a block for each inside it
 

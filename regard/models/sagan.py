@@ -22,9 +22,9 @@ from regard.attention.multihead import Heads, MultiHead
 from regard.attention.scores import dot
 from regard.config.ranges import Range, Vocabulary, check_affordable
 from regard.models.interface import Model, ModelConfig, Traits
-from regard.models.picture import Channels, Plane, Side, check
-from regard.models.running import ClassNorm, RunningNorm
-from regard.models.spectral import add_spectral_norm
+from regard.models.parts.batch_norm import ClassNorm, RunningNorm
+from regard.models.parts.images import Channels, Plane, Side, check
+from regard.models.parts.spectral_norm import add_spectral_norm
 
 SHARE = 8  # queries and keys have this part of the width
 

@@ -18,10 +18,9 @@ from regard.attention.cache import KeyValues
 from regard.attention.masks import Grid, Row, padded
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
-from regard.models.cells import Kind, Layers
 from regard.models.interface import Backbone, ModelConfig, read_settings
-from regard.models.spread import spread
-from regard.models.writers import (
+from regard.models.parts.cells import Kind, Layers
+from regard.models.parts.recurrent_decoders import (
     Bahdanau,
     Carried,
     Luong,
@@ -32,6 +31,7 @@ from regard.models.writers import (
     full_precision,
     table,
 )
+from regard.models.parts.unpack import spread
 
 Layout = Row | Grid
 

@@ -15,7 +15,7 @@ from regard.attention.attend import attend
 from regard.config.ranges import Range, Share, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
-from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, check, halvings
+from regard.models.parts.images import Channels, Convolutional, Convolved, Plane, Side, check, halvings
 
 SPOTS = 4  # rows and columns that a map is brought to before layers that see all of it
 HIDDEN = 32  # features that a map is predicted from

@@ -17,10 +17,10 @@ from regard.attention.positions import Relative
 from regard.attention.scores import dot
 from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, FeedForward, Stack
-from regard.models.dropout import Dropout
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.interface import Backbone, ModelConfig, read_settings
+from regard.models.parts.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, FeedForward, Stack
+from regard.models.parts.dropout import Dropout
+from regard.models.parts.encoder_decoder import EncoderDecoder
 
 
 def _t5(width: int, heads: int, hidden: int, blocks: int, **settings: Any) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from regard.attention.scores import Additive
 from regard.attention.singlehead import SingleHead
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, EncoderBlock, check_length
-from regard.models.cells import Kind, Layers
-from regard.models.convolution import TextConvolution
 from regard.models.interface import Backbone, Model, ModelConfig, Traits, read_settings
-from regard.models.spread import highest, mean, spread
+from regard.models.parts.blocks import BlockShape, EncoderBlock, check_length
+from regard.models.parts.cells import Kind, Layers
+from regard.models.parts.convolution import TextConvolution
+from regard.models.parts.unpack import highest, mean, spread
 
 UNKNOWN = 3  # the token of words that are not known, which dropped words become
 

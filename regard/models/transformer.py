@@ -13,9 +13,9 @@ from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, init_xavier
-from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.interface import Backbone, ModelConfig, read_settings
+from regard.models.parts.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, init_xavier
+from regard.models.parts.encoder_decoder import EncoderDecoder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from regard.config.ranges import Range, Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
-from regard.models.picture import Channels, Convolutional, Plane, Side
+from regard.models.parts.images import Channels, Convolutional, Plane, Side
 
 SPOTS = 7  # rows and columns of the map that goes to the hidden layers
 

@@ -16,10 +16,10 @@ from regard.attention.plane import RotaryPlane, interpolate_positions, sinusoida
 from regard.attention.positions import Learned, Positions, Table
 from regard.config.ranges import Positive, Range, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, EncoderBlock, init_xavier, to_autocast_dtype
-from regard.models.dropout import Dropout
 from regard.models.interface import Backbone, Model, ModelConfig, read_settings
-from regard.models.picture import Channels, Plane, Side, check
+from regard.models.parts.blocks import DEVIATION, BlockShape, EncoderBlock, init_xavier, to_autocast_dtype
+from regard.models.parts.dropout import Dropout
+from regard.models.parts.images import Channels, Plane, Side, check
 
 TABLE = "positions.table.weight"
 

@@ -136,7 +136,7 @@ class Word2Vec(Model):
 def kernel() -> ModuleType:
     """The compiled inner loop."""
     try:
-        from regard.models import hogwild
+        from regard.models.parts import hogwild
     except ImportError as error:
         raise ValueError(f"learning word vectors needs numba ({error}): pip install 'regard[words]'") from None
     return hogwild

@@ -22,7 +22,7 @@ from regard.decoding.generate import generate, stream_one
 from regard.decoding.request import Request, Sampling
 from regard.decoding.sampling import Sampler
 from regard.interpret.watch import SearchWatcher
-from regard.models.inference import ENOUGH, Ready
+from regard.models.inference.fast_path import ENOUGH, FastPath
 from regard.tasks.trained import Extra, Face, NoOptions, Workload, describe_model
 
 TIMED_TOKENS = 100  # tokens written to measure speed
@@ -119,7 +119,7 @@ class Writes(Face):
 
     def __init__(self, model: Any, tokenizer: Tokenizer, writing: WritingConfig, name: str = "writer") -> None:
         self.model, self.tokenizer, self.writing, self.name = model, tokenizer, writing, name
-        self.ready = Ready(model)
+        self.ready = FastPath(model)
 
     @property
     def device(self) -> torch.device:

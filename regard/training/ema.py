@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from regard.models.running import statistics
+from regard.models.parts.batch_norm import statistics
 
 EARLY = 10  # steps: at first the average follows the weights closely, since they have hardly begun
 

@@ -15,8 +15,8 @@ from torch import nn
 from regard.config.ranges import Count, Positive, Seed, Share, Small, Whole
 from regard.config.resuming import Free
 from regard.config.words import quantity
-from regard.models import spectral
-from regard.models.running import forget, norms, settle
+from regard.models.parts import spectral_norm
+from regard.models.parts.batch_norm import forget, norms, settle
 from regard.models.weights import learned_tensors
 from regard.training import device
 from regard.training.bookkeeping import Bookkeeping, Result
@@ -140,7 +140,7 @@ class _Loop:
         self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
         self.ema = MovingAverage(task.model, config.ema)
-        self.norms, self.spectra = norms(task.model), spectral.spectra(task.model)
+        self.norms, self.spectra = norms(task.model), spectral_norm.spectra(task.model)
         optimizers = self.optimizers
         self.books = Bookkeeping(task, config, run, log, signals, guard=self.guard, optimizers=optimizers, ema=self.ema)
         self.window = Meter()
@@ -260,7 +260,7 @@ class _Loop:
         broken = self.updates[part](total, rate=rate, veto=~verdict.sound)
         self.team.add([norm.seen for norm in self.norms])
         settle(self.norms, veto=broken)
-        spectral.settle(self.spectra, veto=broken)
+        spectral_norm.settle(self.spectra, veto=broken)
         self.task.after_update(loss / total, veto=broken)
         self.guard.saw(now, [(row, step.loss, step.weight) for row, step in row_steps], verdict, broken)
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
@@ -300,7 +300,7 @@ class _Loop:
         """Forget all gradients, and what norms have seen and found."""
         self.rows.clear(optimizer)
         forget(self.norms)
-        spectral.forget(self.spectra)
+        spectral_norm.forget(self.spectra)
 
     def _updates(self) -> dict[str, Callable[..., torch.Tensor]]:
         """How each part is updated: recorded where rows are."""

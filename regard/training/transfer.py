@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard import config, models
 from regard.checkpoint import Checkpoint, fill
 from regard.models.interface import Backbone, Model, ModelConfig, traits_of
-from regard.models.lora import merge_lora
+from regard.models.parts.lora import merge_lora
 from regard.shipped import name_of
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors",

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.ranges import Part, Positive, Small, Whole
-from regard.models import lora
 from regard.models.interface import Backbone, config_of_model
+from regard.models.parts import lora
 
 STRONGER = 10.0  # times, which LoRA and a new head alone bear and need
 

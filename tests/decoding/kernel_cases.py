@@ -12,8 +12,8 @@ from regard.attention import attend, cache
 from regard.attention.scores import dot
 from regard.decoding import kernels, tables
 from regard.decoding.beam import Beam, search
-from regard.models import inference, projection
 from regard.models.gpt import GPT, GPTConfig
+from regard.models.inference import cuda, projection
 from regard.models.t5 import T5, T5Config
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -50,7 +50,7 @@ def compare(model: Any, batch: int, beams: int, *, longest: int, limit: list[int
     kernels_run(False)
     plain = search(model, inputs, beam, limit=limit, eos=0)
     kernels_run(True)
-    fast = search(inference.FusedDecoder(model), inputs, beam, limit=limit, eos=0)
+    fast = search(cuda.FusedDecoder(model), inputs, beam, limit=limit, eos=0)
     for ours, theirs in zip(fast, plain, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             assert (one.tokens, one.path, one.finished) == (other.tokens, other.path, other.finished)
@@ -73,7 +73,7 @@ def score_continuations(settings: dict[str, Any], batch: int, beams: int, limit:
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
     prompts, lengths = torch.randint(41, (batch, 4)), torch.randint(1, 5, (batch,))
-    fast = inference.FusedDecoder(model)
+    fast = cuda.FusedDecoder(model)
     kernels_run(False)
     plain, past = model.start(prompts, lengths, beams=beams, limit=limit)
     _, fixed = fast.start(prompts, lengths, beams=beams, limit=limit)

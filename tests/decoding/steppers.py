@@ -22,7 +22,7 @@ from regard.attention.positions import scheme
 from regard.decoding.beam import Beam
 from regard.decoding.stepper import Stepper
 from regard.models import seq2seq as networks
-from regard.models.blocks import BlockShape, Embedding, EncoderBlock, Stack
+from regard.models.parts.blocks import BlockShape, Embedding, EncoderBlock, Stack
 from regard.models.transformer import Transformer, TransformerConfig
 
 ROOM = 12  # tokens that any text here has at most

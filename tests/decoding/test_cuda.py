@@ -10,7 +10,7 @@ from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, 
 from regard.decoding.generate import generate
 from regard.decoding.lane import Group
 from regard.decoding.sampling import Sampler
-from regard.models.inference import FusedDecoder
+from regard.models.inference.cuda import FusedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

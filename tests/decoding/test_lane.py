@@ -15,7 +15,7 @@ from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, 
 from regard.decoding.generate import Drawing, generate, stream_one
 from regard.decoding.lane import NOT_NUMBERS, Group, Lane
 from regard.decoding.sampling import Sampler
-from regard.models.inference import FusedDecoder
+from regard.models.inference.cuda import FusedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 from tests.decoding.steppers import Writer
 

@@ -20,7 +20,7 @@ from regard.decoding.request import Request, Sampling, Score
 from regard.decoding.sampling import Sampler
 from regard.decoding.teacher_forcing import score_continuations
 from regard.interpret.watch import SearchWatcher, watch
-from regard.models.lean import LeanDecoder
+from regard.models.inference.cpu import LeanDecoder
 from tests.decoding.steppers import Writer
 from tests.decoding.test_lane import VOCAB, Poisoned, pair, same
 

@@ -12,7 +12,7 @@ from regard.decoding.beam import Beam, search
 from regard.decoding.constraints import MinimumLength
 from regard.decoding.graphs import Graph
 from regard.decoding.stepper import Fixed, Replayable
-from regard.models.inference import FusedDecoder
+from regard.models.inference.cuda import FusedDecoder
 from tests.decoding.test_lane import inputs, pair, same
 
 __all__ = ["pair"]

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from regard import interop, models
 from regard.cli import run
 from regard.interop.sentencepiece import Piece
-from regard.models import known
+from regard.models.inference import supported
 from regard.models.transformer import TransformerConfig
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.translator import Translator
@@ -130,8 +130,8 @@ def test_a_bias_of_the_logits_is_learnt_and_kept_from_the_fast_path():
     made = models.build(shape)
     assert made.bias.shape == (20,)
     assert "bias" in made.state_dict()
-    with pytest.raises(known.Unknown, match="a bias of the logits"):
-        known.check(made.stack)
+    with pytest.raises(supported.Unknown, match="a bias of the logits"):
+        supported.check(made.stack)
     plain = models.build(dataclasses.replace(shape, output_bias=False))
     assert plain.bias is None
     assert "bias" not in plain.state_dict()

@@ -15,8 +15,8 @@ import regard
 from regard import checkpoint, config, interop, models
 from regard.attention.masks import Row
 from regard.cli import run
-from regard.models.lora import adapt, lora_layers
-from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
+from regard.models.encoder_with_head import BERTEncoderConfig, GPTEncoderConfig
+from regard.models.parts.lora import adapt, lora_layers
 from tests.interop import test_t5
 from tests.interop.making import lay as lay_gpt
 from tests.interop.making import scattered

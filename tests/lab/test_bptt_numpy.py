@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from regard.lab import bptt_numpy
 from regard.lab.bptt_numpy import Weights
-from regard.models.cells import RNN
+from regard.models.parts.cells import RNN
 
 VOCAB, WIDTH = 7, 5
 LETTERS = "aems"  # of "masse"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from regard.models.bits import draw_bits
-from regard.models.dropout import STEPS, WORD, drop_features
-from regard.models.gelu import biased_gelu
+from regard.models.parts.dropout import STEPS, WORD, drop_features
+from regard.models.parts.gelu import biased_gelu
+from regard.models.parts.random_bits import draw_bits
 
 COUNT = 2500  # words whose bits are counted
 

@@ -9,7 +9,7 @@ import torch
 from regard.attention.masks import EVERYONE
 from regard.attention.multihead import Heads
 from regard.attention.positions import Positions
-from regard.models.blocks import ACTIVATIONS, BlockShape, Embedding, EncoderBlock, FeedForward
+from regard.models.parts.blocks import ACTIVATIONS, BlockShape, Embedding, EncoderBlock, FeedForward
 
 
 def array(tensor):

@@ -15,7 +15,7 @@ from regard.decoding.constraints import NoRepeat
 from regard.interpret.watch import watch
 from regard.models import build, config_of, revive
 from regard.models.captioner import everywhere
-from regard.models.lean import LeanDecoder
+from regard.models.inference.cpu import LeanDecoder
 from tests.models.test_stepping import Beams
 
 EYE = {"name": "vit", "size": 8, "patch": 4, "width": 12, "heads": 2, "hidden": 16, "depth": 1, "channels": 1}

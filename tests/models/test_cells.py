@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.models.cells import CELLS, FUSED, GRU, LSTM, RNN, Fused, GRUBefore, Layers, StepwiseLayer
+from regard.models.parts.cells import CELLS, FUSED, GRU, LSTM, RNN, Fused, GRUBefore, Layers, StepwiseLayer
 
 WIDTH, INPUTS = 5, 3
 GATED = {"gru": GRU, "gru_before": GRUBefore}

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from regard import cost
 from regard.models import build, config_of
-from regard.models.running import norms, settle
+from regard.models.parts.batch_norm import norms, settle
 from tests.models.families import parameters
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.models.dropout import Dropout
+from regard.models.parts.dropout import Dropout
 from tests import interpreted
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from regard.attention.masks import Mask, neighbours
 from regard.interpret.watch import watch
 from regard.models.gat import GAT, GATConfig
-from regard.models.sparse import Sparse
+from regard.models.parts.sparse import Sparse
 
 NODES = 30
 

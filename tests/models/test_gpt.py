@@ -11,8 +11,8 @@ from regard.decoding.generate import generate
 from regard.decoding.stepper import State, Stepper
 from regard.interpret.watch import watch
 from regard.models.gpt import GPT, GPTConfig
-from regard.models.inference import FusedDecoder
-from regard.models.known import Unknown
+from regard.models.inference.cuda import FusedDecoder
+from regard.models.inference.supported import Unknown
 from tests.models.families import packed, padded, parameters, shaken, texts
 
 VOCAB = 23

@@ -11,11 +11,12 @@ from torch import nn
 from regard.attention.scores import Bilinear, cosine, dot
 from regard.decoding.beam import Beam, search
 from regard.interpret.watch import watch
-from regard.models import inference as lean
-from regard.models.blocks import DecoderBlock
 from regard.models.gpt import GPT, GPTConfig
-from regard.models.inference import FusedDecoder, Ready
-from regard.models.known import Unknown
+from regard.models.inference import fast_path
+from regard.models.inference.cuda import FusedDecoder
+from regard.models.inference.fast_path import FastPath
+from regard.models.inference.supported import Unknown
+from regard.models.parts.blocks import DecoderBlock
 from regard.models.t5 import T5, T5Config
 from regard.models.transformer import Transformer, TransformerConfig
 from tests.decoding.steppers import Writer
@@ -225,7 +226,7 @@ def test_what_it_does_not_know_is_refused_and_the_model_generates_as_it_is(chang
     change(model)
     with pytest.raises(Unknown):
         FusedDecoder(model)
-    ready = Ready(model)
+    ready = FastPath(model)
     with pytest.warns(UserWarning, match="does not know this model"):
         assert ready(1000) is model
     assert ready(1000) is model  # said once
@@ -234,24 +235,24 @@ def test_what_it_does_not_know_is_refused_and_the_model_generates_as_it_is(chang
 @pytest.fixture
 def everywhere(monkeypatch):
     """The fast path pays on a CPU as well."""
-    monkeypatch.setattr(lean, "pays", lambda device: True)
+    monkeypatch.setattr(fast_path, "pays", lambda device: True)
 
 
 def test_little_work_is_left_to_the_model_and_much_to_its_copy(everywhere):
     model = make()
-    one_by_one = Ready(model)
-    chosen = [one_by_one(1) for _ in range(lean.ENOUGH)]
+    one_by_one = FastPath(model)
+    chosen = [one_by_one(1) for _ in range(fast_path.ENOUGH)]
     assert all(each is model for each in chosen[:-1])
     assert isinstance(chosen[-1], FusedDecoder)
-    assert isinstance(Ready(model)(lean.ENOUGH), FusedDecoder)
-    warmed = Ready(model)
+    assert isinstance(FastPath(model)(fast_path.ENOUGH), FusedDecoder)
+    warmed = FastPath(model)
     warmed.warm()
     assert isinstance(warmed(1), FusedDecoder)
 
 
 def test_a_watched_model_generates_as_it_is_and_changed_weights_are_taken_over_in_place(everywhere):
     model, given = make(), inputs()
-    ready = Ready(model)
+    ready = FastPath(model)
     fast = ready(1000)
     with watch(model):
         search(ready(1), given, Beam(beams=2), limit=2, eos=0)
@@ -270,7 +271,7 @@ def test_a_watched_model_generates_as_it_is_and_changed_weights_are_taken_over_i
 
 def test_the_copy_dies_with_its_owner(everywhere):
     model = make()
-    ready = Ready(model)
+    ready = FastPath(model)
     search(ready(1000), inputs(), Beam(beams=2), limit=5, eos=0)
     held = weakref.ref(ready(1)), weakref.ref(ready(1).tables[0])
     del ready
@@ -286,11 +287,11 @@ def test_threads_that_ask_at_once_share_one_copy(monkeypatch):
             time.sleep(0.05)
             super().__init__(*given)
 
-    monkeypatch.setattr(lean, "FusedDecoder", Slow)
-    monkeypatch.setattr(lean, "pays", lambda device: True)
-    ready = Ready(model)
+    monkeypatch.setattr(fast_path, "FusedDecoder", Slow)
+    monkeypatch.setattr(fast_path, "pays", lambda device: True)
+    ready = FastPath(model)
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: ready(lean.ENOUGH), range(8)))
+        answers = list(pool.map(lambda _: ready(fast_path.ENOUGH), range(8)))
     assert len(made) == 1
     assert {id(each) for each in answers} == {id(answers[0])}
     assert isinstance(answers[0], Slow)

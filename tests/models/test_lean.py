@@ -10,8 +10,8 @@ from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Replayable
 from regard.interpret.watch import watch
-from regard.models.inference import Ready
-from regard.models.lean import LeanDecoder
+from regard.models.inference.cpu import LeanDecoder
+from regard.models.inference.fast_path import FastPath
 from regard.models.t5 import T5, T5Config
 from tests.models.test_inference import KINDS, TEXTS, VOCAB, adapted, inputs, make, other_scores, written
 
@@ -109,7 +109,7 @@ def test_beams_are_those_of_the_model():
 
 def test_where_there_is_no_gpu_it_writes_from_the_first_example_on_and_nothing_is_copied():
     model, given = make(), inputs()
-    ready = Ready(model)
+    ready = FastPath(model)
     fast = ready(1)
     assert isinstance(fast, LeanDecoder)
     assert not isinstance(fast, Replayable)  # nobody waits for rounds that ran ahead in vain
@@ -125,7 +125,7 @@ def test_where_there_is_no_gpu_it_writes_from_the_first_example_on_and_nothing_i
 
 def test_a_model_that_is_watched_or_changed_is_never_stepped_with_what_it_was():
     model, given = make(), inputs()
-    ready = Ready(model)
+    ready = FastPath(model)
     fast = ready(1)
     with watch(model):
         assert ready(1) is model

@@ -12,7 +12,7 @@ from regard import models
 from regard.attention.masks import Row
 from regard.models.bert import BERT, BERTConfig
 from regard.models.gpt import GPT, GPTConfig
-from regard.models.lora import LoRALinear, adapt, lora_layers, merge_lora
+from regard.models.parts.lora import LoRALinear, adapt, lora_layers, merge_lora
 
 SIZES: dict[str, Any] = {"vocab": 31, "width": 16, "heads": 2, "hidden": 32, "depth": 2, "context": 12, "dropout": 0.0}
 MODELS = {"gpt": lambda: GPT(GPTConfig(**SIZES)), "bert": lambda: BERT(BERTConfig(**SIZES))}

@@ -9,7 +9,7 @@ from regard.decoding.beam import Beam, search
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import State, Stepper
-from regard.models.lstm import RecurrentLM, RecurrentLMConfig
+from regard.models.rnn_lm import RecurrentLM, RecurrentLMConfig
 
 VARIANTS = [
     {"cell": "rnn"},

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.models.blocks import Residual
+from regard.models.parts.blocks import Residual
 
 # Rows are features, columns are examples; the second feature is the same in all examples, so its variance is 0.
 MATRIX = np.array([[1, 3, 4], [2, 2, 2], [0, 1, 5], [4, 6, 1], [5, 2, 3], [3, 0, 1]], dtype=np.float64)

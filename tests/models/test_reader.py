@@ -6,7 +6,7 @@ import torch
 from regard.interop import links
 from regard.interop.bert import Bert
 from regard.interop.gpt import GPT2
-from regard.models.reader import BERTEncoderConfig, BodyReader, GPTEncoderConfig
+from regard.models.encoder_with_head import BERTEncoderConfig, BodyReader, GPTEncoderConfig
 from tests.models.families import packed, padded, shaken, texts
 
 SIZES = {"vocab": 31, "classes": 3, "width": 16, "heads": 2, "hidden": 24, "depth": 2, "context": 32}

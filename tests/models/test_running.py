@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard.models.running import RunningNorm, forget, norms, settle, statistics
+from regard.models.parts.batch_norm import RunningNorm, forget, norms, settle, statistics
 from regard.training import run as runs
 from regard.training.ema import MovingAverage
 from regard.training.loop import TrainingConfig, fit

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from regard.models import running, spectral
-from regard.models.running import ClassNorm
+from regard.models.parts import batch_norm, spectral_norm
+from regard.models.parts.batch_norm import ClassNorm
+from regard.models.parts.spectral_norm import SpectralNorm, add_spectral_norm, spectra
 from regard.models.sagan import SAGAN, Attention, SAGANConfig, flattery, freeze_weights, hinge
-from regard.models.spectral import SpectralNorm, add_spectral_norm, spectra
 
 SMALL = SAGANConfig(classes=3, size=8, noise=4, widths=(16, 8, 8))
 NO, YES = torch.tensor(False), torch.tensor(True)
@@ -37,9 +37,9 @@ def weight_of(module: nn.Module) -> torch.Tensor:
 def test_the_norm_settles_at_the_largest_singular_value_that_numpy_finds():
     module = convolution()
     for _ in range(300):
-        spectral.forget(spectra(module))
+        spectral_norm.forget(spectra(module))
         _ = module.weight
-        spectral.settle(spectra(module), veto=NO)
+        spectral_norm.settle(spectra(module), veto=NO)
     largest = np.linalg.svd(weight_of(module).detach().flatten(1).numpy(), compute_uv=False)[0]
     sigma = (weight_of(module) / module.weight).detach().numpy()
     np.testing.assert_allclose(sigma, largest, rtol=1e-9)
@@ -57,11 +57,11 @@ def test_one_step_is_that_of_torch_with_its_gradient():
         known._u.copy_(only(ours).left)
         known._v.copy_(only(ours).right)
     x = torch.randn(2, 3, 6, 6, dtype=torch.float64)
-    spectral.forget(spectra(ours))
+    spectral_norm.forget(spectra(ours))
     answers = [each(x) for each in (ours, theirs)]
     for answer in answers:
         answer.square().sum().backward()
-    spectral.settle(spectra(ours), veto=NO)
+    spectral_norm.settle(spectra(ours), veto=NO)
     torch.testing.assert_close(*answers)
     torch.testing.assert_close(weight_of(ours).grad, weight_of(theirs).grad)
     torch.testing.assert_close(only(ours).left, known._u)
@@ -74,21 +74,21 @@ def test_one_step_is_that_of_torch_with_its_gradient():
 def test_vetoed_frozen_and_ungraded_rounds_leave_no_trace():
     module = convolution()
     before = only(module).left.clone()
-    spectral.forget(spectra(module))
+    spectral_norm.forget(spectra(module))
     first = module.weight
     assert torch.equal(first, module.weight), "all rows of a step use the same weights"
-    spectral.settle(spectra(module), veto=YES)
+    spectral_norm.settle(spectra(module), veto=YES)
     assert torch.equal(only(module).left, before)
-    spectral.forget(spectra(module))
+    spectral_norm.forget(spectra(module))
     with torch.no_grad():
         _ = module.weight
     with freeze_weights(module):
         _ = module.weight
-    spectral.settle(spectra(module), veto=NO)
+    spectral_norm.settle(spectra(module), veto=NO)
     assert torch.equal(only(module).left, before)
-    spectral.forget(spectra(module))
+    spectral_norm.forget(spectra(module))
     _ = module.weight
-    spectral.settle(spectra(module), veto=NO)
+    spectral_norm.settle(spectra(module), veto=NO)
     assert not torch.equal(only(module).left, before)
 
 
@@ -99,7 +99,7 @@ def test_a_class_norm_is_batch_normalisation_with_the_scale_of_each_class():
         norm.bias.normal_()
     x, labels = torch.randn(6, 4, 5, 5, dtype=torch.float64), torch.tensor([0, 2, 1, 1, 0, 2])
     answer = norm(x, labels)
-    running.settle([norm], veto=NO)
+    batch_norm.settle([norm], veto=NO)
     with torch.no_grad():
         plain = known(x)
         each = norm.weight[labels][:, :, None, None] * plain + norm.bias[labels][:, :, None, None]

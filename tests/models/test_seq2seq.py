@@ -12,7 +12,7 @@ from regard import checkpoint
 from regard.decoding.beam import Beam, search
 from regard.interpret.watch import watch
 from regard.models import MODELS
-from regard.models.cells import CELLS, Fused, StepwiseLayer
+from regard.models.parts.cells import CELLS, Fused, StepwiseLayer
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.training.device import compiles
 from tests.models.test_stepping import Beams

@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 
 from regard import cost
-from regard.models.running import norms, settle
+from regard.models.parts.batch_norm import norms, settle
 from regard.models.spatial_transformer import (
     Localiser,
     Places,

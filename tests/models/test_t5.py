@@ -10,8 +10,8 @@ from regard.attention.scores import dot
 from regard.decoding.beam import Beam, search
 from regard.decoding.generate import generate
 from regard.interpret.watch import watch
-from regard.models.inference import FusedDecoder
-from regard.models.known import Unknown
+from regard.models.inference.cuda import FusedDecoder
+from regard.models.inference.supported import Unknown
 from regard.models.t5 import T5, T5Config
 from tests.models.families import packed, padded, parameters, shaken, texts
 

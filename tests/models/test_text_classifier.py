@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from regard.attention.masks import Grid, Row
 from regard.interpret.watch import watch
-from regard.models.convolution import TextConvolution
+from regard.models.parts.convolution import TextConvolution
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
     Labeller,

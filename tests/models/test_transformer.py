@@ -15,7 +15,7 @@ from regard.attention.multihead import MultiHead
 from regard.attention.positions import SCHEMES
 from regard.attention.tap import Tap
 from regard.models import MODELS
-from regard.models.blocks import DecoderBlock, EncoderBlock, Residual
+from regard.models.parts.blocks import DecoderBlock, EncoderBlock, Residual
 from regard.models.transformer import Transformer, TransformerConfig
 
 TINY = {"vocab": 19, "width": 8, "heads": 2, "hidden": 16, "encoder": 2, "decoder": 2, "dropout": 0.0, "context": 16}

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.interpret.watch import watch
-from regard.models.blocks import StochasticDepth
+from regard.models.parts.blocks import StochasticDepth
 from regard.models.vit import ViT, ViTConfig
 from tests.models.families import parameters, shaken
 

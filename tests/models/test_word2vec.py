@@ -193,7 +193,7 @@ def test_bad_settings_and_too_few_words_are_said_in_one_line():
 
 
 def test_without_numba_the_remedy_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "regard.models.hogwild", None)
-    monkeypatch.delattr("regard.models.hogwild", raising=False)
+    monkeypatch.setitem(sys.modules, "regard.models.parts.hogwild", None)
+    monkeypatch.delattr("regard.models.parts.hogwild", raising=False)
     with pytest.raises(ValueError, match=r"needs numba .*pip install 'regard\[words\]'"):
         word2vec.kernel()

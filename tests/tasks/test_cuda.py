@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import regard
-from regard.models import inference
-from regard.models.inference import FusedDecoder
+from regard.models.inference import fast_path
+from regard.models.inference.cuda import FusedDecoder
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -34,7 +34,7 @@ def test_translations_are_those_of_the_cpu_whatever_is_replayed():
 
 def test_a_watched_model_is_searched_as_it_is_and_a_changed_one_gives_its_weights_to_the_copy():
     translator = regard.load(device="cuda")
-    fast = translator.ready(inference.ENOUGH)
+    fast = translator.ready(fast_path.ENOUGH)
     assert isinstance(fast, FusedDecoder)
     assert translator.look("Good morning.", to="fr").weights
     assert translator.ready(1) is fast

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import checkpoint
-from regard.models.running import RunningNorm
+from regard.models.parts.batch_norm import RunningNorm
 from regard.training.loop import Evaluation, Step
 from regard.training.resume import NUMBERS, TENSORS
 from regard.training.task import alone

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard import checkpoint, config, models
-from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
+from regard.models.encoder_with_head import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import TransformerEncoderConfig
 from regard.models.transformer import TransformerConfig
 from regard.training import transfer

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from regard import checkpoint, load, recipe
+from regard.models.encoder_with_head import BERTEncoderConfig, BodyReader
 from regard.models.gpt import GPT, GPTConfig
-from regard.models.reader import BERTEncoderConfig, BodyReader
 from regard.training.optim import OptimConfig, build, rates
 from regard.training.tuning import TuningConfig, tune
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.attention.masks import Row
 from regard.metrics.likelihood import IGNORE
-from regard.models.spread import spread
+from regard.models.parts.unpack import spread
 from regard.tasks.answering.windows import END, START, Passage
 
 MIN_PROBABILITY = 1e-9  # the probability of an answer that cannot be given, in the loss

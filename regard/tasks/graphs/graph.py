@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.attention.masks import Mask, neighbours
 from regard.config.words import quantity
 from regard.data.holdout import draw_of_classes
-from regard.models.sparse import Sparse
+from regard.models.parts.sparse import Sparse
 
 PARTS = ("train", "valid", "test")
 PURPOSES = {"train": "be trained on", "valid": "be measured on", "test": "be tested on"}

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.models.encoder_with_head import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.linear import LinearConfig
-from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
     RecurrentEncoderConfig,

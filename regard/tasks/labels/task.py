@@ -23,8 +23,8 @@ from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length
 from regard.metrics.calibration import explain_missing_temperature, fit_temperature
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
+from regard.models.encoder_with_head import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.linear import LinearConfig
-from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
     RecurrentEncoderConfig,

@@ -29,7 +29,7 @@ from regard.interpret.watch import SearchWatcher, watch
 from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import mean_statistics
-from regard.models.inference import ENOUGH, Ready
+from regard.models.inference.fast_path import ENOUGH, FastPath
 from regard.models.t5 import T5
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.pretraining.corpus import read
@@ -82,7 +82,7 @@ class Restorer(PromptedT5, Reader, Face):
 
     def __init__(self, model: T5, tokenizer: Tokenizer, name: str = "restorer") -> None:
         super().__init__(model, tokenizer, name)
-        self.ready = Ready(model)
+        self.ready = FastPath(model)
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Restored]:
         """An answer to each text; options are those of `RestoringConfig`."""

@@ -22,7 +22,7 @@ from regard.data.glimpse import text_file_at
 from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
-from regard.models.lstm import RecurrentLMConfig
+from regard.models.rnn_lm import RecurrentLMConfig
 from regard.tasks.card import card
 from regard.tasks.rnn_lm.streams import Lanes, StreamConfig, Texts, prepare
 from regard.tasks.rnn_lm.writer import LANE_STATE, Writer, measure_surprise, register_lane_state, sum_cross_entropy

@@ -20,7 +20,7 @@ from regard.decoding.constraints import Forbid
 from regard.interpret.trace import Trace
 from regard.metrics.likelihood import linear_cross_entropy
 from regard.metrics.scores import Scores
-from regard.models.lstm import RecurrentLM
+from regard.models.rnn_lm import RecurrentLM
 from regard.tasks.rnn_lm import streams
 from regard.tasks.rnn_lm.streams import Stream
 from regard.tasks.surprise import Surprise, total

@@ -26,7 +26,7 @@ from regard.decoding.request import How, Request, Score
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
 from regard.decoding.teacher_forcing import Teacher
 from regard.interpret.watch import SearchWatcher, attention_names
-from regard.models.inference import ENOUGH, Ready
+from regard.models.inference.fast_path import ENOUGH, FastPath
 from regard.tasks.translation.model_calls import OnFinished, SearchCall
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.policy import build_how, build_policy, build_rules
@@ -47,12 +47,12 @@ class Searcher(TextSide):
         decoding: DecodingConfig,
         name: str = "translator",
         *,
-        ready: Ready | None = None,
+        ready: FastPath | None = None,
     ) -> None:
         crossing = find_crossing(model)
         super().__init__(tokenizers, decoding, context=int(model.config.context), crossing=crossing, name=name)
         self.model = model
-        self.ready = Ready(model) if ready is None else ready
+        self.ready = FastPath(model) if ready is None else ready
 
     @property
     def teacher(self) -> Teacher:

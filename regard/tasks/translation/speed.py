@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.attention.hardware import device_of
 from regard.data import languages
-from regard.models.inference import pays
+from regard.models.inference.fast_path import pays
 from regard.tasks.trained import SENTENCES, Workload
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.parts.encoder_decoder import EncoderDecoder
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import TransformerConfig
 from regard.tasks.card import card

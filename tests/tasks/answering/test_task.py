@@ -11,7 +11,7 @@ import regard
 from regard import models, recipe
 from regard.cli import app
 from regard.interop.bert import Bert
-from regard.models.reader import BERTEncoderConfig
+from regard.models.encoder_with_head import BERTEncoderConfig
 from regard.tasks.answering.recognition import recognise_questions
 from regard.tasks.recognition import choose_task
 from regard.training.task import Given

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from regard import config
-from regard.models.sparse import Sparse
+from regard.models.parts.sparse import Sparse
 from regard.tasks.graphs.files import GraphConfig, GraphData, GraphFile, prepare
 from tests.tasks.graphs import small
 

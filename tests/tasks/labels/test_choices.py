@@ -11,7 +11,7 @@ import regard
 from regard import models, recipe
 from regard.data.line_report import LineReport
 from regard.interop.bert import Bert
-from regard.models.reader import BERTEncoderConfig
+from regard.models.encoder_with_head import BERTEncoderConfig
 from regard.tasks.labels.choice_columns import ChoiceColumns
 from regard.tasks.labels.choice_file import ChoiceFile, parse_question
 from regard.tasks.labels.choice_file import read_questions as questions_of

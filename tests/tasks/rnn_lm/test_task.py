@@ -12,7 +12,7 @@ from torch.nn import functional as F
 import regard
 from regard import checkpoint, recipe
 from regard.data.tokenizers.units import UnitsConfig
-from regard.models.lstm import RecurrentLM, RecurrentLMConfig
+from regard.models.rnn_lm import RecurrentLM, RecurrentLMConfig
 from regard.tasks.rnn_lm.streams import StreamConfig, prepare
 from regard.tasks.rnn_lm.task import Language, LanguageRecipe
 from regard.tasks.rnn_lm.writer import LANE_STATE, measure_surprise

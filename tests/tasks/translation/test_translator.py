@@ -17,7 +17,7 @@ import regard
 from regard import checkpoint, cli
 from regard.attention.masks import Grid
 from regard.interpret.watch import watch
-from regard.models import inference
+from regard.models.inference import fast_path
 from regard.tasks.translation.translator import Translator
 
 TEXTS = ["Le chat noir dort.", "Le roi mange !", "Le garçon français court vite.", "Le loup dort !"]
@@ -133,7 +133,7 @@ def test_every_line_of_a_file_is_sampled_with_a_seed_of_its_own(translator: Tran
 @pytest.fixture
 def fast(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Translator:
     """A translator that takes the fast path here, too, and at once."""
-    monkeypatch.setattr(inference, "pays", lambda device: True)
+    monkeypatch.setattr(fast_path, "pays", lambda device: True)
     translator = regard.load(trained, device="cpu")
     translator.ready.warm()
     return translator

@@ -28,7 +28,7 @@ from regard.data.tokenizers import TokenizerConfig
 from regard.metrics.captions import score_captions
 from regard.metrics.likelihood import IGNORE
 from regard.models.captioner import CaptionerConfig, TransformerCaptionerConfig
-from regard.models.writers import Looks
+from regard.models.parts.recurrent_decoders import Looks
 from regard.tasks.card import card
 from regard.tasks.vision.captions import dataset
 from regard.tasks.vision.captions.cached_regions import CachedRegions, Regions

@@ -36,7 +36,7 @@ from regard.interpret.watch import SearchWatcher, attention_names, watch
 from regard.metrics import gender
 from regard.metrics.captions import NOTE, score_captions
 from regard.metrics.scores import Judged, Scores
-from regard.models.inference import ENOUGH, Ready, pays
+from regard.models.inference.fast_path import ENOUGH, FastPath, pays
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
 from regard.tasks.trained import Face, describe_model, load_model, no_attention_error
 from regard.tasks.vision.captions.dataset import read
@@ -120,7 +120,7 @@ class CaptionWriter(Face):
         self.shape = Shape.of(encoder, data)
         self.patch = patch_size(encoder)
         self.normalise = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
-        self.ready = Ready(model) if hasattr(model, "stack") else None
+        self.ready = FastPath(model) if hasattr(model, "stack") else None
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> CaptionWriter:

@@ -31,7 +31,7 @@ from regard.decoding.generate import generate
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.metrics.significance import mean_statistics
-from regard.models.inference import Ready
+from regard.models.inference.fast_path import FastPath
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, check_input
 from regard.tasks.trained import DirectAnswers, Extra, describe_model, load_model, resolve_options
 from regard.tasks.vision.image_inputs import ImageInput, expand_folder, input_name
@@ -109,7 +109,7 @@ class PixelGenerator(DirectAnswers):
 
     def __init__(self, model: Any, tokenizer: PixelTokenizer, file: Mapping[str, Any], name: str = "painter") -> None:
         self.model, self.tokenizer, self.file, self.name = model, tokenizer, dict(file), name
-        self.ready = Ready(model)
+        self.ready = FastPath(model)
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> PixelGenerator:

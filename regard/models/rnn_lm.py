@@ -19,8 +19,8 @@ from torch.nn import functional as F
 
 from regard.config.ranges import Share, Small, Vocabulary, Width, check_affordable
 from regard.config.resuming import Warned
-from regard.models.cells import Kind, Layers
 from regard.models.interface import Backbone, ModelConfig, TokenModel, Traits, read_settings
+from regard.models.parts.cells import Kind, Layers
 
 READ = 1024  # tokens of a prompt read at a time
 BETWEEN = re.compile(r"weight_hh|state\.weight")  # weights from one state to the next

@@ -20,9 +20,9 @@ from regard.attention.hard import HardHead
 from regard.attention.masks import Grid, Mask, Padded, Stepping, Turn, padded
 from regard.attention.scores import Additive, Bilinear, Score, dot
 from regard.attention.singlehead import SingleHead
-from regard.models.blocks import Tied
-from regard.models.cells import Kind, Layers
 from regard.models.interface import Traits
+from regard.models.parts.blocks import Tied
+from regard.models.parts.cells import Kind, Layers
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Dropout(nn.Dropout):
 
 def drop_features(x: Tensor, share: float) -> Tensor:
     """Features, about so many of them zero."""
-    from regard.models.bits import draw_bits
+    from regard.models.parts.random_bits import draw_bits
 
     keep_steps = round((1 - share) * STEPS)
     seed = torch.randint(1 << 62, (1,), device=x.device)

@@ -16,11 +16,11 @@ from regard.attention.masks import Grid, Row
 from regard.config.ranges import Share, Vocabulary
 from regard.config.resuming import Warned
 from regard.models.bert import BERT, BERTConfig
-from regard.models.blocks import init_normal
-from regard.models.dropout import Dropout
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.interface import Backbone
-from regard.models.spread import first, highest, last, mean
+from regard.models.parts.blocks import init_normal
+from regard.models.parts.dropout import Dropout
+from regard.models.parts.unpack import first, highest, last, mean
 
 SMALL = {"width": 64, "heads": 4, "hidden": 128, "depth": 2, "dropout": 0.3, "head_dropout": 0.3}
 

@@ -20,8 +20,8 @@ from regard.attention.cache import DecoderState, KeyValues, LayerCache
 from regard.attention.masks import Mask, Stepping, padded, stepping
 from regard.attention.multihead import MultiHead
 from regard.attention.positions import Positions
-from regard.models.blocks import DecoderBlock, FeedForward
-from regard.models.known import check
+from regard.models.inference.supported import check
+from regard.models.parts.blocks import DecoderBlock, FeedForward
 
 Change = Callable[[Tensor], Tensor]
 

@@ -8,8 +8,8 @@ from torch import nn
 
 from regard.attention.multihead import MultiHead
 from regard.attention.tap import Tap
-from regard.models.blocks import ACTIVATIONS, DecoderBlock, Embedding, EncoderBlock, FeedForward, Residual, Stack
-from regard.models.dropout import Dropout
+from regard.models.parts.blocks import ACTIVATIONS, DecoderBlock, Embedding, EncoderBlock, FeedForward, Residual, Stack
+from regard.models.parts.dropout import Dropout
 
 Kinds = tuple[type[nn.Module], ...]
 

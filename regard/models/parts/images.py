@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.config.ranges import Range
 from regard.models.interface import Model
-from regard.models.running import RunningNorm
+from regard.models.parts.batch_norm import RunningNorm
 
 Side = Annotated[int, Range(0, 4096)]
 """Pixels on each side of a picture; 0 until the data is known."""

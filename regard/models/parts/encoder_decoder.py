@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.attention.cache import DecoderState, LayerCache
 from regard.attention.masks import Grid, Mask, Row, Stepping, causal, mask_between, padded, stepping
-from regard.models.blocks import DecoderBlock, Stack, Tied, check_length
+from regard.models.parts.blocks import DecoderBlock, Stack, Tied, check_length
 
 Layout = Row | Grid
 

@@ -19,8 +19,8 @@ from regard.attention.masks import Mask
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import Positions
 from regard.attention.scores import Score, scaled_dot
-from regard.models.dropout import Dropout
 from regard.models.interface import TokenModel
+from regard.models.parts.dropout import Dropout
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ class FeedForward(nn.Module):
         if self.gate is not None:
             inner = self.activation(self.gate(x)) * self.inner(x)
         elif self._uses_kernel(x):
-            from regard.models.gelu import biased_gelu
+            from regard.models.parts.gelu import biased_gelu
 
             inner = biased_gelu(F.linear(x, self.inner.weight), self.inner.bias, bool(self.approximate))
         else:

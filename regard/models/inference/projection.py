@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.hardware import kernels_run
-from regard.models.blocks import ACTIVATIONS
+from regard.models.parts.blocks import ACTIVATIONS
 
 FEW = 16  # rows up to which reading the weights takes longer than multiplying with them
 FINISHED = ("relu", "gelu_tanh")  # functions that a matrix product can end with on a GPU
@@ -62,13 +62,13 @@ def project_normalised(
     """The projection of what is carried, normalised first, in the type asked for; and both of that: normalised, not."""
     x, change, bias = carried
     if kernels_run(x) and x.numel() <= FEW * x.shape[-1]:
-        from regard.models.kernels import project
+        from regard.models.inference.kernels import project
 
         assert change is None
         wide, normed = project(x, projection, norm=norm, dtype=dtype)
         return wide, (normed, x)
     if kernels_run(x) and norm is not None:
-        from regard.models.kernels import normalise
+        from regard.models.inference.kernels import normalise
 
         normed, x = normalise(x, change, bias, norm)
     else:
@@ -89,7 +89,7 @@ def add_projection(
     if not kernels_run(x):
         return Carried(projection(inputs) + x)
     if x.numel() <= FEW * x.shape[-1]:
-        from regard.models.kernels import project
+        from regard.models.inference.kernels import project
 
         return Carried(project(inputs, projection, residual=x)[0])
     return Carried(x, F.linear(inputs, projection.weight), projection.bias)

@@ -1,0 +1,1 @@
+"""What makes models fast when they generate: fused steps for CUDA and for a CPU."""

@@ -1,0 +1,1 @@
+"""What models are made of: blocks, cells, norms, dropout, low-rank adapters."""
