@@ -125,7 +125,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
     """A curve for each recipe of CIFAR-10: mean accuracy over seeds, and its standard deviation as a bar."""
     from matplotlib.figure import Figure
 
-    from regard.interpret.curves import looks, tidy
+    from regard.interpret.draw.curves import looks, tidy
 
     figure = Figure(figsize=(6.0, 3.8), layout="constrained")
     axes = figure.add_subplot()

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.config.former_python_names import install_former_modules
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = ["__version__", "load", "prompt", "train", "watch"]
+
+install_former_modules()
 
 
 def load(

@@ -14,7 +14,7 @@ from rich.text import Text as Styled
 from regard import config, recipe
 from regard.data.line_report import LineReport
 from regard.data.readers import Corpus, pairs
-from regard.interpret import plots
+from regard.interpret.draw import plots
 from regard.metrics.overlap import bleu
 from regard.tasks.translation.translator import Translator
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import regard
 from regard.attention.hard import HardHead
-from regard.interpret import plots
+from regard.interpret.draw import plots
 
 
 def main() -> None:

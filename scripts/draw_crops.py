@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import regard
-from regard.interpret import plots
+from regard.interpret.draw import plots
 from regard.models.spatial_transformer import corners
 
 

@@ -18,7 +18,8 @@ from PIL import Image
 import regard
 from regard import config
 from regard.data.pictures.shortcut import ShortcutConfig, draw_mark
-from regard.interpret import judging, maps, plots
+from regard.interpret.draw import plots
+from regard.interpret.measure import map_checks, maps
 
 COLOURS, WIDEST = 96, 1250  # photographs take a megabyte otherwise
 
@@ -59,13 +60,13 @@ def asked(trained: Any, pixels: torch.Tensor, labels: torch.Tensor, count: int, 
     """Grids of four pictures that are labelled right, each with a question about one of them."""
     with torch.no_grad():
         right = trained.model(trained.normalise(pixels)).argmax(-1) == labels
-    shown = judging.make_grids(pixels[right], labels[right], count, seed=seed)
-    model = judging.double_input_size(trained.model)
+    shown = map_checks.make_grids(pixels[right], labels[right], count, seed=seed)
+    model = map_checks.double_input_size(trained.model)
     scaled = trained.normalise(shown.pixels)
     found = {name: maps.evidence_maps(model, scaled, shown.labels, name) for name in maps.methods(model)}
     first = next(iter(found))
-    new = maps.evidence_maps(judging.reinitialise_model(model), scaled, shown.labels, first)
-    found |= judging.control_maps(found[first], new, torch.Generator().manual_seed(seed))
+    new = maps.evidence_maps(map_checks.reinitialise_model(model), scaled, shown.labels, first)
+    found |= map_checks.control_maps(found[first], new, torch.Generator().manual_seed(seed))
     names = [trained.classes[label] for label in shown.labels.tolist()]
     assert shown.boxes is not None
     return plots.maps(shown.pixels, found, names=names, boxes=shown.boxes.tolist())

@@ -31,8 +31,8 @@ from regard import load
 from regard.cli import run
 from regard.data.pictures.album import Shape, load_album
 from regard.data.pictures.shelves import PictureFile, shelve
-from regard.interpret import neighbourhood
-from regard.interpret.curves import looks, tidy
+from regard.interpret.draw import neighbourhood
+from regard.interpret.draw.curves import looks, tidy
 from regard.tasks.vision.pixels.image_grid import grey_out_rows
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "explain.png"

@@ -14,8 +14,8 @@ def show_anatomy(model: Path | None, pictures: list[str], output: Path | None, *
 
     from regard import recipe
     from regard.cli.tables import FittedTable
-    from regard.interpret import plots
-    from regard.interpret.anatomy import lines
+    from regard.interpret.draw import plots
+    from regard.interpret.measure.anatomy import lines
 
     check_writable(output, ("json", *PICTURE_FORMATS), inputs=[*map(Path, pictures)])
     trained = recipe.load(model, device=device)

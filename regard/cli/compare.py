@@ -271,7 +271,7 @@ def _write_comparison(
     path: Path, systems: Sequence[Scores], comparison: Comparison | None, training_curves: TrainingCurves
 ) -> None:
     """Write curves, a page of two systems side by side, or numbers, as the file's name asks."""
-    from regard.interpret import curves, plots
+    from regard.interpret.draw import curves, plots
 
     if path.suffix.lstrip(".").lower() in (*PAGE_FORMATS, "json", "csv"):
         if not systems:

@@ -158,7 +158,7 @@ def _check_output(output: Path | None, files: Sequence[str], other_models: Seque
 
 def write_scores(systems: Sequence[Scores], comparison: Comparison | None, path: Path, *, worst: int = 5) -> None:
     """Write two systems side by side, scores by length, all numbers or every answer, as the file's name asks."""
-    from regard.interpret import curves, plots
+    from regard.interpret.draw import curves, plots
 
     ending = path.suffix.lower()
     if ending == ".json":
@@ -195,13 +195,13 @@ def _write_answers(systems: Sequence[Scores], path: Path) -> None:
 
 def _side_by_side_page(comparison: Comparison) -> str:
     """Return a page with two systems side by side, example by example."""
-    from regard.interpret import sidebyside
+    from regard.interpret.draw import side_by_side
     from regard.metrics.scores import number_duplicates
 
     first, second = comparison.systems[:2]
     sign = -1 if first.lower_is_better else 1  # the page puts what is worth more first
     rows = [
-        sidebyside.Row(
+        side_by_side.Row(
             example.number,
             example.given,
             example.right,
@@ -211,7 +211,7 @@ def _side_by_side_page(comparison: Comparison) -> str:
         for example, other_example in zip(first.examples, second.examples, strict=True)
     ]
     example, other_example = number_duplicates([first.name, second.name])
-    return sidebyside.page((example, other_example), rows, summary=comparison.lines(), score=first.counted)
+    return side_by_side.page((example, other_example), rows, summary=comparison.lines(), score=first.counted)
 
 
 def _scores_json(systems: Sequence[Scores], comparison: Comparison | None, worst: int) -> str:

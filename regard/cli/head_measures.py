@@ -19,7 +19,7 @@ def measure_heads(trained: Any, to: str | None, path: Path | None, *, interventi
     from rich.console import Console
 
     from regard.cli.tables import FittedTable
-    from regard.interpret.alignment.summary import summary
+    from regard.interpret.measure.summary import summary
 
     if path is not None and path.suffix.lower() != ".json":
         raise ValueError(f"{path}: measures are written as .json, or shown in the terminal without -o")
@@ -48,12 +48,12 @@ def page_extras(
     trained: Any, trace: Trace, view: View, to: str | None, with_measures: bool, gold: str | None
 ) -> dict[str, Any]:
     """Return what a page shows beside the weights: numbers of the heads, and links made by hand with their score."""
-    from regard.interpret.alignment import measures, summary
+    from regard.interpret.measure import alignment_scores, summary
 
     numbers: dict[str, Any] = dict(link_errors(trace, view, gold))
     if with_measures:
         reader, golds = _load_reader_and_golds(trained, to)
-        numbers |= summary.measures_for_page(measures.examples(reader, golds))
+        numbers |= summary.measures_for_page(alignment_scores.examples(reader, golds))
     return {"measures": numbers, "gold": gold}
 
 

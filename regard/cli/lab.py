@@ -67,7 +67,7 @@ def gradients(
     """How far gradients reach back through RNN, GRU, LSTM and self-attention at initialisation."""
     from rich.console import Console
 
-    from regard.interpret import curves, plots
+    from regard.interpret.draw import curves, plots
     from regard.lab import gradients as reach
 
     check_writable(output, PICTURE_FORMATS)
@@ -150,7 +150,7 @@ def agreement(
 ) -> None:
     """How often taggers misjudge a French participle, by distance from its subject."""
     from regard import recipe
-    from regard.interpret import curves, plots
+    from regard.interpret.draw import curves, plots
     from regard.lab.agreement import judging
 
     check_writable(output, PICTURE_FORMATS)
@@ -194,7 +194,7 @@ def tokenizers(
 ) -> None:
     """Characters, words and subwords compared: vocabulary, length of the text, what is unknown."""
     from regard.cli.tables import FittedTable
-    from regard.interpret import curves, plots
+    from regard.interpret.draw import curves, plots
     from regard.lab import tokenizers
 
     check_writable(output, PICTURE_FORMATS, inputs=[file, held_out])

@@ -139,7 +139,7 @@ def _make_sequence(trained: Any, length: int, inputs: list[str] | None, file: Pa
 
 def _draw_answer(trained: Any, inputs: list[str], output: Path) -> None:
     """Draw one answer and where the model looked."""
-    from regard.interpret import plots
+    from regard.interpret.draw import plots
 
     if len(inputs) != 1:
         raise ValueError(f"{output} shows one answer and {len(inputs)} inputs were given: name one at a time")

@@ -16,7 +16,7 @@ from regard.cli.text_io import PICTURE_FORMATS
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.interpret.terminal import Style
+    from regard.interpret.draw.terminal import Style
     from regard.interpret.trace import Trace
 
 PAGE_ENDINGS = (".html", ".htm")
@@ -81,7 +81,7 @@ def check_attention(trained: Any, name: str | None) -> None:
 
 def format_matrix(trace: Trace, view: View) -> str:
     """Return one attention matrix in shades."""
-    from regard.interpret import terminal
+    from regard.interpret.draw import terminal
 
     if "graph" in trace.facts:
         return _neighbour_table(trace, view)
@@ -102,7 +102,7 @@ def _neighbour_table(trace: Trace, view: View) -> str:
     from rich.console import Console
 
     from regard.cli.tables import FittedTable
-    from regard.interpret import neighbourhood
+    from regard.interpret.draw import neighbourhood
 
     attention = trace.find(view.attention)
     head = None if view.head is None else _check_head(view.head, len(attention.values))
@@ -133,7 +133,7 @@ def _describe_controls(trace: Trace) -> str | None:
 
 def format_links(trace: Trace, view: View) -> str:
     """Return the source word read for each target word, in Pharaoh format."""
-    from regard.interpret import terminal
+    from regard.interpret.draw import terminal
 
     attention = trace.find(view.attention)
     return terminal.pharaoh(_select_weights(trace, view), trace.items[attention.query], trace.items[attention.key])
@@ -141,7 +141,7 @@ def format_links(trace: Trace, view: View) -> str:
 
 def format_arithmetic(trace: Trace, position: int, view: View) -> str:
     """Return query, keys, scores, softmax, sum and likeliest answers at one query position."""
-    from regard.interpret import terminal
+    from regard.interpret.draw import terminal
 
     attention = trace.find(view.attention)
     queries = trace.items[attention.query]
@@ -163,7 +163,7 @@ def format_arithmetic(trace: Trace, position: int, view: View) -> str:
 
 def write_trace(trace: Trace, path: Path, view: View, *, extra: Mapping[str, Any]) -> None:
     """Write a page, picture, table, numbers or trace, as the file's name asks."""
-    from regard.interpret import page, plots
+    from regard.interpret.draw import page, plots
 
     kind = path.suffix.lower()
     if kind == ".json":
@@ -199,7 +199,7 @@ def write_trace(trace: Trace, path: Path, view: View, *, extra: Mapping[str, Any
 
 def _write_neighbourhood(trace: Trace, path: Path, view: View) -> None:
     """Write the edges of a node as a table or a picture."""
-    from regard.interpret import neighbourhood, plots
+    from regard.interpret.draw import neighbourhood, plots
 
     head = None if view.head is None else _check_head(view.head, len(trace.find(view.attention).values))
     if path.suffix.lower() == ".csv":
@@ -286,7 +286,7 @@ def _write_csv(rows: list[list[Any]], path: Path) -> None:
 
 def _terminal_style(*, numbers: bool = False) -> Style:
     """Return the terminal's style: shades where it can show them."""
-    from regard.interpret.terminal import Style
+    from regard.interpret.draw.terminal import Style
 
     encoding = "ascii" if sys.stdout is None else sys.stdout.encoding or "ascii"
     try:

@@ -74,7 +74,7 @@ def map(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed of t-SNE.", show_default=False)] = 0,
 ) -> None:
     """Draw words as a map: those with like vectors lie near one another."""
-    from regard.interpret import plots, wordmap
+    from regard.interpret.draw import plots, word_map
 
     check_writable(output, PICTURE_FORMATS)
     vectors = _load_vectors(model)
@@ -85,9 +85,9 @@ def map(
         for other, _ in vectors.similar(word, count=neighbour_count) if neighbour_count else []:
             groups.setdefault(vectors.place(other), number)
     chosen = vectors.units[list(groups)]
-    points = wordmap.project(chosen, method=method, seed=seed)
-    plots.save(wordmap.plot_words(points, [vectors.words[index] for index in groups], list(groups.values())), output)
-    shown = f", which show {wordmap.explained_variance(chosen):.0%} of their differences" if method == "pca" else ""
+    points = word_map.project(chosen, method=method, seed=seed)
+    plots.save(word_map.plot_words(points, [vectors.words[index] for index in groups], list(groups.values())), output)
+    shown = f", which show {word_map.explained_variance(chosen):.0%} of their differences" if method == "pca" else ""
     print(f"{output}: {quantity(len(groups), 'word')} in two directions{shown}")
 
 
@@ -104,7 +104,7 @@ def context(
     import numpy
 
     from regard.cli.embed import load_embedder
-    from regard.interpret import plots, wordmap
+    from regard.interpret.draw import plots, word_map
     from regard.tasks.embedding.contexts import find_uses
 
     check_writable(output, PICTURE_FORMATS)
@@ -121,7 +121,7 @@ def context(
         vectors = vectors / numpy.maximum(numpy.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         labels = [*(use.shown for use in uses.uses), f"{word} (static)"]
         groups = [*(0 for _ in uses.uses), 1]
-        plots.save(wordmap.plot_words(wordmap.project(vectors), labels, groups), output)
+        plots.save(word_map.plot_words(word_map.project(vectors), labels, groups), output)
 
 
 @words.command()

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
+
+
+def load_module(name: str) -> ModuleType:
+    """Return a module of this package by its name."""
+    if not name.startswith("regard."):
+        raise ValueError(f"{name} is no part of regard")
+    return import_module(name)
 
 
 def load_object(place: str) -> Any:

@@ -108,7 +108,7 @@ class Trace:
 
     def _repr_html_(self) -> str:
         """The page of this trace, as notebooks show it."""
-        from regard.interpret import page
+        from regard.interpret.draw import page
 
         return page.frame(self)
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.positions import binary_table, integer_table, normalised_table, sinusoidal_table
-from regard.interpret import plots
+from regard.interpret.draw import plots
 
 SCHEMES: dict[str, Callable[[int], Tensor]] = {
     "normalised": normalised_table,

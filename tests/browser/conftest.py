@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard.attention.masks import Grid
-from regard.interpret import page
+from regard.interpret.draw import page
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Trace
 

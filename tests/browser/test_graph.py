@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.interpret import neighbourhood, page
+from regard.interpret.draw import neighbourhood, page
 from regard.interpret.trace import Trace, load
 from regard.models.gat import GAT, GATConfig
 from regard.tasks.graphs.classifier import NodeClassifier

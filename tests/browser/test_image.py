@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.interpret import page
+from regard.interpret.draw import page
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace, load
 

@@ -11,7 +11,7 @@ from regard.attention.masks import causal
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import scheme
 from regard.attention.scores import Additive, Graph, cosine
-from regard.interpret import page
+from regard.interpret.draw import page
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.words import group_items, merge

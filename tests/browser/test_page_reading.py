@@ -9,7 +9,7 @@ import torch
 
 from regard.attention.attend import weigh
 from regard.attention.multihead import Heads, MultiHead
-from regard.interpret import page
+from regard.interpret.draw import page
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Item, Trace, Weights
 from tests.browser.reading import contrast, luminance

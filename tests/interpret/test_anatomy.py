@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.interpret import anatomy, plots
+from regard.interpret.draw import plots
+from regard.interpret.measure import anatomy
 from regard.models.resnet import ResNet, ResNetConfig
 from regard.models.vit import ViT, ViTConfig
 

@@ -8,8 +8,8 @@ import torch
 import regard
 from regard.attention.masks import causal
 from regard.attention.multihead import MultiHead
-from regard.interpret.alignment.forced import ForcedReader
-from regard.interpret.interventions import ablate_head, ablate_heads, agreement, answer_loss, deletions, kendall
+from regard.interpret.measure.forced_decoding import ForcedReader
+from regard.interpret.measure.interventions import ablate_head, ablate_heads, agreement, answer_loss, deletions, kendall
 
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "format-1"
 PAIRS = [("Le chat noir dort.", "The black cat sleeps."), ("Le loup court vite !", "The wolf runs fast!")]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard import models
-from regard.interpret import judging
+from regard.interpret.measure import map_checks
 from regard.models.vit import ViT, ViTConfig
 from tests.interpret.colours import Colours, ColoursConfig
 
@@ -28,7 +28,7 @@ def painted() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_a_grid_has_one_picture_of_the_label_and_the_box_is_around_it() -> None:
-    asked = judging.make_grids(*painted(), 20, seed=3)
+    asked = map_checks.make_grids(*painted(), 20, seed=3)
     assert asked.pixels.shape == (12, COLOURS, 16, 16), "each of twelve pictures is asked about once"
     assert torch.equal(asked.labels.bincount(), painted()[1].bincount())
     assert asked.boxes is not None
@@ -38,16 +38,16 @@ def test_a_grid_has_one_picture_of_the_label_and_the_box_is_around_it() -> None:
         assert pixels[label].sum() == 64
         assert pixels.sum() == 4 * 64
     assert len({tuple(box.tolist()) for box in asked.boxes}) == 4
-    again = judging.make_grids(*painted(), 20, seed=3)
+    again = map_checks.make_grids(*painted(), 20, seed=3)
     assert torch.equal(asked.pixels, again.pixels)
     with pytest.raises(ValueError, match="pictures of several labels"):
-        judging.make_grids(painted()[0][:2], torch.tensor([1, 1]), 1)
+        map_checks.make_grids(painted()[0][:2], torch.tensor([1, 1]), 1)
 
 
 def test_what_is_known_is_found_and_controls_are_at_chance(colours: Colours) -> None:
     twice = Colours(ColoursConfig(16))
-    asked = judging.make_grids(*(each.repeat(17, *[1] * (each.dim() - 1)) for each in painted()), 200)
-    both = judging.judge_maps(twice, asked), judging.measure_localisation(twice, asked)
+    asked = map_checks.make_grids(*(each.repeat(17, *[1] * (each.dim() - 1)) for each in painted()), 200)
+    both = map_checks.judge_maps(twice, asked), map_checks.measure_localisation(twice, asked)
     found = {name: checks | both[1][name] for name, checks in both[0].items()}
     assert set(found) == {"cam", "gradcam", "centre", "uniform", "random", "untrained"}
     for method in ("cam", "gradcam"):
@@ -66,25 +66,25 @@ def test_what_is_known_is_found_and_controls_are_at_chance(colours: Colours) -> 
 def test_deletion_takes_the_highest_first_and_insertion_puts_it_in(colours: Colours) -> None:
     pixels = torch.zeros(1, COLOURS, 8, 8)
     pixels[0, 1, :4, :4] = 1  # all that speaks for the label lies in a quarter
-    asked = judging.MapExamples(pixels, torch.tensor([1]))
+    asked = map_checks.MapExamples(pixels, torch.tensor([1]))
     maps = torch.zeros(1, 4, 4)
     maps[0, :2, :2] = 0.25
-    lost = judging.measure_removal(colours, asked, maps)[:, 0]
+    lost = map_checks.measure_removal(colours, asked, maps)[:, 0]
     assert lost[0] == pytest.approx(colours(pixels).softmax(-1)[0, 1].item())
     assert lost[3:].tolist() == pytest.approx([0.25] * 8)  # nothing speaks for any colour any more
-    won = judging.measure_removal(colours, asked, maps, put=True)[:, 0]
+    won = map_checks.measure_removal(colours, asked, maps, put=True)[:, 0]
     assert won[0] == pytest.approx(0.25)
     assert won[3:].tolist() == pytest.approx([lost[0].item()] * 8)
-    late = judging.measure_removal(colours, asked, 1 / 12 - maps / 3)[:, 0]
+    late = map_checks.measure_removal(colours, asked, 1 / 12 - maps / 3)[:, 0]
     assert late[7] == lost[0]
 
 
 def test_chunks_change_nothing(colours: Colours, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = judging.make_grids(*painted(), 10)
-    for how in (judging.judge_maps, judging.measure_localisation):
-        monkeypatch.setattr(judging, "CHUNK", 64)
+    asked = map_checks.make_grids(*painted(), 10)
+    for how in (map_checks.judge_maps, map_checks.measure_localisation):
+        monkeypatch.setattr(map_checks, "CHUNK", 64)
         whole = how(Colours(ColoursConfig(16)), asked)
-        monkeypatch.setattr(judging, "CHUNK", 3)
+        monkeypatch.setattr(map_checks, "CHUNK", 3)
         parts = how(Colours(ColoursConfig(16)), asked)
         for name in ("cam", "gradcam", "untrained"):
             for check, values in whole[name].items():
@@ -95,11 +95,11 @@ def test_a_model_for_twice_the_size_is_the_same_model() -> None:
     torch.manual_seed(0)
     shape = {"classes": 4, "width": 8, "heads": 2, "hidden": 16, "depth": 2, "patch": 4}
     model = ViT(ViTConfig(size=8, **shape))
-    twice = judging.double_input_size(model)
+    twice = map_checks.double_input_size(model)
     assert twice.grid == (4, 4)
     pictures = torch.randn(2, 3, 16, 16)
     assert twice(pictures).shape == (2, 4)
     assert torch.equal(twice.blocks[0].attention.query.weight, model.blocks[0].attention.query.weight)
-    new = judging.reinitialise_model(model, seed=5)
+    new = map_checks.reinitialise_model(model, seed=5)
     assert not torch.equal(new.head.weight, model.head.weight)
-    assert torch.equal(judging.reinitialise_model(model, seed=5).head.weight, new.head.weight)
+    assert torch.equal(map_checks.reinitialise_model(model, seed=5).head.weight, new.head.weight)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.interpret import page, plots, terminal, trace
+from regard.interpret import trace
+from regard.interpret.draw import page, plots, terminal
 from regard.interpret.trace import Trace
 from tests.interpret.looking import LABELLING, TEXT, WRITING, model
 

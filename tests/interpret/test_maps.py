@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard.attention.tap import Tap
-from regard.interpret import maps
+from regard.interpret.measure import maps
 from regard.models.vit import ViT, ViTConfig
 
 POOLINGS = ("class", "mean", "attention")

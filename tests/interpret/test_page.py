@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.interpret import page
+from regard.interpret.draw import page
 from regard.interpret.trace import Item, Trace, Weights
 
 SOURCE = [Item(" Le", word=0), Item(" chat", word=1), Item("<eos>", special=True)]

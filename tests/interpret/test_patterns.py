@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.interpret.patterns import diagonality, entropy, measure_heads, rollout
+from regard.interpret.measure.patterns import diagonality, entropy, measure_heads, rollout
 from regard.interpret.trace import Item, Trace, Weights
 
 SIZE = 5

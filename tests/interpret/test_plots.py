@@ -2,7 +2,7 @@
 
 import torch
 
-from regard.interpret import plots
+from regard.interpret.draw import plots
 from regard.interpret.items import Item
 from regard.interpret.trace import Trace, Weights
 

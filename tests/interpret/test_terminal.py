@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from regard.interpret import terminal
+from regard.interpret.draw import terminal
+from regard.interpret.draw.terminal import Style
 from regard.interpret.steps import Prediction, Step
-from regard.interpret.terminal import Style
 from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.words import group_items
 

@@ -10,7 +10,8 @@ import torch
 
 from regard.attention.positions import sinusoidal_table
 from regard.cli.trace_views import View, show
-from regard.interpret import plots, trace
+from regard.interpret import trace
+from regard.interpret.draw import plots
 from regard.interpret.trace import Item, Trace, Weights
 
 

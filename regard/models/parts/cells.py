@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.config.former_python_names import FormerName
+
 Kind = Literal["rnn", "gru", "gru_before", "lstm"]
 NAMES = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 HOLD = 1e4  # what is added to a gate that is to be open or shut, whatever else it hears
@@ -342,3 +344,5 @@ class Layers(nn.Module):
         twin = copy.deepcopy(self)
         twin.layers = nn.ModuleList(layer.to_stepwise() if isinstance(layer, Fused) else layer for layer in twin.layers)
         return twin
+
+    written_out = FormerName("to_stepwise")

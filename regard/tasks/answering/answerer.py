@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.former_python_names import FormerName
 from regard.config.ranges import Length
 from regard.data.line_report import LineReport
 from regard.data.normalise import read_text_settings
@@ -71,6 +72,7 @@ class Reply:
     probability: float
     no_answer: float
     """The probability that there is no answer."""
+    none = FormerName("no_answer")
 
     def __str__(self) -> str:
         return f"{NO_ANSWER if self.answer is None else self.answer}\t{self.probability:.3f}"

@@ -198,7 +198,7 @@ class Machine(DirectAnswers):
 
     def picture(self, sequence: SequenceInput | str) -> Figure:
         """Draw what was read and answered, and where the heads wrote and read, over time."""
-        from regard.interpret.memory import heads_over_time
+        from regard.interpret.draw.memory import heads_over_time
 
         parsed = self.parse(sequence) if isinstance(sequence, str) else sequence
         batch = parsed.to_batch(self.data)

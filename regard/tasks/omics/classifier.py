@@ -201,7 +201,7 @@ class OmicsClassifier(DirectAnswers):
 
     def draw(self, inputs: Sequence[Samples], path: str | Path) -> None:
         """Draw the vectors of the most important features on the direction of the module that is attended to most."""
-        from regard.interpret import plots
+        from regard.interpret.draw import plots
         from regard.tasks.omics.drawing import draw_vectors
 
         if not isinstance(self.model, MOMA):

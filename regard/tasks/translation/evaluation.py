@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.config.words import quantity
-from regard.interpret import sidebyside
+from regard.interpret.draw import side_by_side
 from regard.metrics.lengths import Bucket, by_length, length_ratio
 from regard.metrics.overlap import Score
 from regard.metrics.significance import SEED, Statistics, Verdict, corpus, paired_test, statistics
@@ -219,11 +219,11 @@ def page(comparison: Comparison) -> str:
     """The first two systems side by side, sentence by sentence, as one HTML page."""
     first, second = comparison.systems[:2]
     rows = [
-        sidebyside.Row(a.number, a.source, a.reference, (a.answer, b.answer), (a.chrf, b.chrf))
+        side_by_side.Row(a.number, a.source, a.reference, (a.answer, b.answer), (a.chrf, b.chrf))
         for a, b in zip(first.sentences, second.sentences, strict=True)
     ]
     a, b = number_duplicates([first.name, second.name])
-    return sidebyside.page((a, b), rows, summary=comparison.lines())
+    return side_by_side.page((a, b), rows, summary=comparison.lines())
 
 
 def _split_sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:

@@ -29,7 +29,7 @@ from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, 
 from regard.tasks.translation.search import Searcher
 
 if TYPE_CHECKING:
-    from regard.interpret.alignment.forced import ForcedReader
+    from regard.interpret.measure.forced_decoding import ForcedReader
     from regard.interpret.steps import Steps as TracedSteps
     from regard.tasks.translation.documents.glossary import Terms
 
@@ -120,7 +120,7 @@ class Translator(Searcher, Face):
 
     def read_answers(self, *, to: str | None = None) -> ForcedReader:
         """Return what reads answers that are given, to a language of several, and says where it looks."""
-        from regard.interpret.alignment.forced import ForcedReader
+        from regard.interpret.measure.forced_decoding import ForcedReader
 
         return ForcedReader(self, to if self.languages else None)
 

@@ -21,7 +21,7 @@ from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile
 from regard.interpret.items import Item
-from regard.interpret.maps import field, methods
+from regard.interpret.measure.maps import field, methods
 from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
@@ -47,7 +47,7 @@ from regard.tasks.vision.shortcut_probe import ShortcutProbe, probe_shortcut
 from regard.training.task import sample_evenly
 
 if TYPE_CHECKING:
-    from regard.interpret.anatomy import Anatomy
+    from regard.interpret.measure.anatomy import Anatomy
 
 IMAGES_PER_BATCH = 256  # images read at a time
 ANATOMY_IMAGES = 128  # images over which distances of attention are averaged
@@ -205,7 +205,7 @@ class ImageClassifier(DirectAnswers):
 
     def anatomy(self, images: ImageInput | Sequence[ImageInput]) -> Anatomy:
         """Return patch filters, likeness of positions, and how far the heads of a ViT look in some of these images."""
-        from regard.interpret.anatomy import anatomy
+        from regard.interpret.measure.anatomy import anatomy
 
         pixels = self.decode_images(sample_evenly(_expand_inputs(images), ANATOMY_IMAGES))
         return anatomy(self.model, self.normalise(pixels.to(self.runner.device)))

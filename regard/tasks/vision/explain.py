@@ -12,8 +12,8 @@ from torch import Tensor
 
 from regard.attention.hardware import device_of
 from regard.attention.tap import Tap
-from regard.interpret import judging, maps
 from regard.interpret.items import Item, Weights
+from regard.interpret.measure import map_checks, maps
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.models.spatial_transformer import SpatialTransformer, corners
@@ -48,7 +48,7 @@ def explain_image(
         first_maps[method] = evidence[:1]
         shares = torch.nn.functional.pad(evidence.flatten(1).cpu(), (special_count, 0))
         weights.append(Weights(method, "asked", "source", shares[None]))
-    example = judging.MapExamples(pixels, class_numbers[:1])
+    example = map_checks.MapExamples(pixels, class_numbers[:1])
     curves = [{"label": labels[0]} | curve for curve in _removal_curves(classifier, example, first_maps)]
     items = {"source": patches, "asked": [Item(label, word=number) for number, label in enumerate(labels)]}
     if any(attention.query == "label" for attention in weights):
@@ -67,23 +67,23 @@ def explain_image(
 
 
 def _removal_curves(
-    classifier: ImageModel, example: judging.MapExamples, first_maps: Mapping[str, Tensor]
+    classifier: ImageModel, example: map_checks.MapExamples, first_maps: Mapping[str, Tensor]
 ) -> Iterator[dict[str, Any]]:
     """Measure the label's probability while regions are deleted or inserted, as ranked by each map and at random."""
     any_map = next(iter(first_maps.values()))
-    random = torch.rand(judging.ORDERS, *any_map.shape[1:], generator=torch.Generator().manual_seed(0)).to(any_map)
-    copies = judging.MapExamples(
-        example.pixels.expand(judging.ORDERS, -1, -1, -1), example.labels.expand(judging.ORDERS)
+    random = torch.rand(map_checks.ORDERS, *any_map.shape[1:], generator=torch.Generator().manual_seed(0)).to(any_map)
+    copies = map_checks.MapExamples(
+        example.pixels.expand(map_checks.ORDERS, -1, -1, -1), example.labels.expand(map_checks.ORDERS)
     )
 
-    def measure(examples: judging.MapExamples, ranks: Tensor, *, put: bool) -> Tensor:
+    def measure(examples: map_checks.MapExamples, ranks: Tensor, *, put: bool) -> Tensor:
         temperature = classifier.temperature
-        return judging.measure_removal(classifier.model, examples, ranks, put=put, temperature=temperature).mean(1)
+        return map_checks.measure_removal(classifier.model, examples, ranks, put=put, temperature=temperature).mean(1)
 
-    controls = {name: measure(copies, random, put=put) for name, put in judging.REMOVALS.items()}
+    controls = {name: measure(copies, random, put=put) for name, put in map_checks.REMOVALS.items()}
     for method, ranks in first_maps.items():
-        for name, put in judging.REMOVALS.items():
-            yield {"method": method} | judging.curve(name, measure(example, ranks, put=put), controls[name])
+        for name, put in map_checks.REMOVALS.items():
+            yield {"method": method} | map_checks.curve(name, measure(example, ranks, put=put), controls[name])
 
 
 def _crop_corners(model: Any, pixels: Float[Tensor, "1 channels size size"]) -> dict[str, Any]:

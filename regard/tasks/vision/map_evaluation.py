@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.attention.hardware import device_of
 from regard.config.ranges import Count, Seed, Whole
 from regard.data.pictures.shelves import BOX
-from regard.interpret import judging
+from regard.interpret.measure import map_checks
 from regard.metrics.boxes import iou
 from regard.metrics.significance import Statistics, interval, mean_statistics, paired_test
 from regard.tasks.vision.image_model import BoxModel, ImageModel
@@ -100,13 +100,13 @@ def evaluate_maps(classifier: ImageModel, images: LabelledImages, options: MapEv
     boxes = _known_boxes(images, against)
     order = torch.randperm(len(correct), generator=torch.Generator().manual_seed(seed))
     correct_pixels, correct_labels = pixels[correct.to(device)], labels[correct].to(device)
-    grid_scores: dict[str, judging.Checked] = {}
+    grid_scores: dict[str, map_checks.Checked] = {}
     if boxes is None or len(correct_labels.unique()) > 1:  # with boxes there is something to judge without grids
-        grids = judging.make_grids(correct_pixels, correct_labels, options.grids, seed=seed)
-        grid_scores = judging.measure_localisation(judging.double_input_size(classifier.model), grids, seed=seed)
+        grids = map_checks.make_grids(correct_pixels, correct_labels, options.grids, seed=seed)
+        grid_scores = map_checks.measure_localisation(map_checks.double_input_size(classifier.model), grids, seed=seed)
     singles = order[: options.singles].to(device)
-    single_examples = judging.MapExamples(correct_pixels[singles], correct_labels[singles])
-    single_scores = judging.judge_maps(classifier.model, single_examples, seed=seed)
+    single_examples = map_checks.MapExamples(correct_pixels[singles], correct_labels[singles])
+    single_scores = map_checks.judge_maps(classifier.model, single_examples, seed=seed)
     checks = {
         method: {check: mean_statistics(values) for check, values in grid_scores.get(method, {}).items()}
         | {
@@ -122,8 +122,8 @@ def evaluate_maps(classifier: ImageModel, images: LabelledImages, options: MapEv
         return MapEvaluation(checks, *counts)
     chosen = correct[order[: options.grids]]
     true_boxes = boxes[chosen]
-    examples = judging.MapExamples(pixels[chosen.to(device)], labels[chosen].to(device), true_boxes.to(device))
-    box_scores = judging.measure_localisation(classifier.model, examples, seed=seed)
+    examples = map_checks.MapExamples(pixels[chosen.to(device)], labels[chosen].to(device), true_boxes.to(device))
+    box_scores = map_checks.measure_localisation(classifier.model, examples, seed=seed)
     if against is not None:
         shades = torch.from_numpy(images.pixels(chosen.numpy())).float().mean(1) / 255
         box_scores[against.name] = _score_boxes(against.boxes(shades), true_boxes)
@@ -140,7 +140,7 @@ def _correct_images(
     model: Any, pixels: Float[Tensor, "image channels size size"], labels: Int[Tensor, "image"]
 ) -> Int[Tensor, "correct"]:
     """Return the numbers of the images that the model classifies correctly."""
-    predicted = torch.cat([model(chunk).argmax(-1).cpu() for chunk in pixels.split(judging.CHUNK)])
+    predicted = torch.cat([model(chunk).argmax(-1).cpu() for chunk in pixels.split(map_checks.CHUNK)])
     return (predicted == labels).nonzero()[:, 0]
 
 
@@ -161,7 +161,7 @@ def _known_boxes(images: LabelledImages, against: BoxModel | None) -> Tensor | N
     return boxes
 
 
-def _score_boxes(guesses: Tensor, true_boxes: Tensor) -> judging.Checked:
+def _score_boxes(guesses: Tensor, true_boxes: Tensor) -> map_checks.Checked:
     """Score boxes that a model was trained to draw: a box points with its centre."""
     left, top, right, bottom = true_boxes.unbind(1)
     across, down = ((guesses[:, low] + guesses[:, low + 2]) / 2 for low in (0, 1))
@@ -170,7 +170,7 @@ def _score_boxes(guesses: Tensor, true_boxes: Tensor) -> judging.Checked:
 
 
 def _split_numbers(count: int) -> list[np.ndarray]:
-    return np.array_split(np.arange(count), max(1, -(-count // judging.CHUNK)))
+    return np.array_split(np.arange(count), max(1, -(-count // map_checks.CHUNK)))
 
 
 def _table_rows(checks: Checks, columns: Sequence[str]) -> list[list[str]]:

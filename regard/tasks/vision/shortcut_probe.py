@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int, UInt8
 from regard import config
 from regard.attention.hardware import device_of
 from regard.data.pictures.shortcut import ShortcutConfig, draw_mark, mark_box
-from regard.interpret import judging, maps
+from regard.interpret.measure import map_checks, maps
 from regard.metrics.significance import Statistics, interval, mean_statistics, paired_test
 from regard.tasks.vision.image_model import ImageModel
 from regard.tasks.vision.labelled_images import LabelledImages
@@ -142,7 +142,7 @@ def _difference(before: Share | None, after: Share | None) -> float:
 def _predict_labels(
     classifier: ImageModel, pixels: UInt8[np.ndarray, "images channels size size"]
 ) -> Int[np.ndarray, "images"]:
-    chunks = np.array_split(pixels, -(-len(pixels) // judging.CHUNK))
+    chunks = np.array_split(pixels, -(-len(pixels) // map_checks.CHUNK))
     return torch.cat([classifier.logits(torch.from_numpy(chunk)).argmax(-1) for chunk in chunks]).numpy()
 
 

@@ -7,7 +7,7 @@ import torch
 
 import regard
 from regard.data.tokenizers import Tokenizer, TokenizerConfig, train
-from regard.interpret.alignment.forced import ForcedReader
+from regard.interpret.measure.forced_decoding import ForcedReader
 from regard.tasks.translation.translator import Translator
 
 CHECKPOINT = Path(__file__).parent.parent.parent / "checkpoints" / "format-1"

@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.interpret.alignment import measures
-from regard.interpret.alignment.forced import ForcedReader
-from regard.interpret.alignment.measures import (
+from regard.interpret.measure.alignment_scores import (
     Example,
     View,
     best_head,
+    examples,
     links,
     measure_alignments,
     measure_articles,
     measure_inversions,
     views,
 )
-from regard.interpret.alignment.summary import summary
+from regard.interpret.measure.forced_decoding import ForcedReader
+from regard.interpret.measure.summary import summary
 from regard.interpret.trace import Item, Trace, Weights
 from regard.metrics.alignment import Gold, Phrase, parse_links
 
@@ -183,7 +183,7 @@ def test_every_shipped_pair_can_be_looked_at_with_its_own_words():
 
     reader = ForcedReader(regard.load(CHECKPOINT))
     for gold in alignment.read()[::20]:
-        [example] = measures.examples(reader, [gold])
+        [example] = examples(reader, [gold])
         for shift in (0, 1):
             for _, weights in views(example, shift=shift):
                 assert weights.shape == (len(gold.target), len(gold.source))

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.interpret.alignment import relations
-from regard.interpret.alignment.measures import Example
-from regard.interpret.alignment.relations import RelationScore, best_heads, score_relations
-from regard.interpret.alignment.summary import grammar_table, head_tables, measures_for_page
+from regard.interpret.measure import relations
+from regard.interpret.measure.alignment_scores import Example
+from regard.interpret.measure.relations import RelationScore, best_heads, score_relations
+from regard.interpret.measure.summary import grammar_table, head_tables, measures_for_page
 from regard.interpret.trace import Item, Trace, Weights
 from regard.metrics.alignment import Gold, Phrase, parse_links
 

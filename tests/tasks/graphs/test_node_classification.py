@@ -12,7 +12,7 @@ import torch
 
 import regard
 from regard.cli import run
-from regard.interpret import neighbourhood
+from regard.interpret.draw import neighbourhood
 from regard.interpret.trace import load
 from regard.tasks.graphs.explain import MAX_FOLLOWED
 from tests.tasks.graphs import small

@@ -12,7 +12,7 @@ import regard
 from regard import checkpoint, config, recipe
 from regard.attention.masks import Row
 from regard.data.vectors import write
-from regard.interpret.page import render
+from regard.interpret.draw.page import render
 from regard.metrics.likelihood import cross_entropy
 from regard.models.text_classifier import Labeller
 from regard.tasks import TASKS

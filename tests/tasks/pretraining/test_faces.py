@@ -8,7 +8,7 @@ import torch
 
 from regard import models, recipe
 from regard.attention.masks import Grid
-from regard.interpret import page
+from regard.interpret.draw import page
 from regard.tasks.pretraining.filler import Filler
 from regard.tasks.pretraining.tokenising import encode_parts
 from tests.models.families import shaken

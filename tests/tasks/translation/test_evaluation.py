@@ -12,8 +12,8 @@ import torch
 
 import regard
 from regard.attention.masks import Grid
-from regard.interpret import curves, plots, sidebyside
-from regard.interpret.sidebyside import ORDERS, Row, mark_differences, page
+from regard.interpret.draw import curves, plots, side_by_side
+from regard.interpret.draw.side_by_side import ORDERS, Row, mark_differences, page
 from regard.tasks.translation import evaluation
 from regard.tasks.translation.evaluation import compare, evaluate, judge
 from regard.tasks.translation.teacher_forcing import likelihood, score_tokens
@@ -183,7 +183,7 @@ def test_words_that_only_one_has_are_marked_by_whether_the_reference_has_them(mo
     found = mark_differences("The black cat < sleeps.", "The white cat sleeps.", "The black dog sleeps.")
     assert found == 'The <mark class="right">black</mark> cat <mark class="wrong">&lt;</mark> sleeps.'
     assert mark_differences("a & b", "a & b", "c") == "a &amp; b"
-    monkeypatch.setattr(sidebyside, "_common", lambda *_: pytest.fail("a quadratic search in a long text"))
+    monkeypatch.setattr(side_by_side, "_common", lambda *_: pytest.fail("a quadratic search in a long text"))
     assert mark_differences("a b " * 5000, "b a " * 5000, "") == "a b " * 5000
 
 

@@ -9,8 +9,8 @@ import torch
 import regard
 from regard import checkpoint, config, recipe
 from regard.cli import run
-from regard.interpret.alignment.forced import ForcedReader
-from regard.interpret.interventions import ablate_heads, agreement, answer_loss
+from regard.interpret.measure.forced_decoding import ForcedReader
+from regard.interpret.measure.interventions import ablate_heads, agreement, answer_loss
 from regard.tasks.translation.alignment import links
 from regard.tasks.translation.teacher_forcing import likelihood
 from tests.conftest import SMALL, Corpus, sentences, unchecked

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli import app
-from regard.interpret import maps
+from regard.interpret.measure import maps
 from regard.tasks.vision import explain
 from tests.data.pictures.drawing import fill
 

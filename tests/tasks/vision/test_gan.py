@@ -16,7 +16,7 @@ import regard
 from regard import checkpoint, recipe
 from regard.cli import run as main
 from regard.data.pictures.shelves import PictureFile, shelve
-from regard.interpret import plots
+from regard.interpret.draw import plots
 from regard.metrics.made import frechet_distance
 from tests.tasks.vision import bars
 

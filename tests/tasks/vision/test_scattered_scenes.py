@@ -184,7 +184,7 @@ def test_crops_are_told_and_drawn_as_boxes(digits: Path, run: Path, tmp_path: Pa
     torch.testing.assert_close(torch.tensor(trace.facts["crops"]), truth, rtol=0, atol=1e-5)
     trace.save(tmp_path / "trace.json")
     assert reload(tmp_path / "trace.json").facts["crops"] == trace.facts["crops"]
-    from regard.interpret import page, plots, terminal
+    from regard.interpret.draw import page, plots, terminal
 
     assert json.dumps(trace.facts["crops"][0][0])[1:-1].replace(" ", "") in page.render(trace)
     told = terminal.regions(trace).splitlines()

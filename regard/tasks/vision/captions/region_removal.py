@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.interpret.judging import ORDERS, STEPS, curve
+from regard.interpret.measure.map_checks import ORDERS, STEPS, curve
 
 IMAGES_PER_BATCH = 64  # images, with some of their regions deleted, that are read at a time
 

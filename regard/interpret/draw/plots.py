@@ -17,7 +17,7 @@ from regard.interpret.items import SIDES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.interpret.anatomy import Anatomy
+    from regard.interpret.measure.anatomy import Anatomy
     from regard.interpret.trace import Trace
 
 GROUND = "#dde5ef"  # between small pictures, and none of their shades

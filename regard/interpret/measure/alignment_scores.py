@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.interpret.alignment.forced import ForcedReader
+from regard.interpret.measure.forced_decoding import ForcedReader
 from regard.interpret.trace import Trace
 from regard.interpret.words import group_items, merge
 from regard.metrics.alignment import (

@@ -20,15 +20,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.interpret.draw.neighbourhood import graph_for_page
 from regard.interpret.items import Item, Weights
-from regard.interpret.neighbourhood import graph_for_page
-from regard.interpret.spread import diagonality, entropy
+from regard.interpret.measure.entropy import diagonality, entropy
 from regard.interpret.steps import Inside, Steps
 from regard.interpret.trace_like import TraceLike
 from regard.interpret.words import group_items, merge
 from regard.metrics.alignment import parse_links
 
-WEB = Path(__file__).parent.parent / "web"
+WEB = Path(__file__).parents[2] / "web"
 MODULES = (
     "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "image",
     "neighbourhood", "graph", "main",

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.tap import Tap
-from regard.interpret.patterns import rollout_layers
+from regard.interpret.measure.patterns import rollout_layers
 from regard.models.spatial_transformer import SpatialTransformer
 
 Maps = Float[Tensor, "picture rows columns"]

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
 from regard.attention.singlehead import SingleHead
-from regard.interpret.alignment.forced import ForcedReader
-from regard.interpret.patterns import rollout
+from regard.interpret.measure.forced_decoding import ForcedReader
+from regard.interpret.measure.patterns import rollout
 from regard.interpret.trace import Trace
 from regard.interpret.words import group_items, merge
 

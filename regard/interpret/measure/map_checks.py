@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard import models
-from regard.interpret.maps import evidence_maps, methods, shares
+from regard.interpret.measure.maps import evidence_maps, methods, shares
 from regard.metrics import maps as measures
 
 STEPS = 10  # in which regions are taken away or put in

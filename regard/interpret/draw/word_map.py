@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from regard.interpret.curves import COLOURS, MARKERS
+from regard.interpret.draw.curves import COLOURS, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.interpret.items import Item, Weights
-from regard.interpret.spread import diagonality, entropy
+from regard.interpret.measure.entropy import diagonality, entropy
 from regard.interpret.trace import Trace
 from regard.interpret.words import group_items, merge
 

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.interpret.alignment.measures import Example
 from regard.interpret.items import Weights
-from regard.interpret.patterns import MIN_RATIO, MIN_SHARE
+from regard.interpret.measure.alignment_scores import Example
+from regard.interpret.measure.patterns import MIN_RATIO, MIN_SHARE
 from regard.interpret.words import group_items, merge
 from regard.metrics.alignment import Gold
 

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from regard.interpret import interventions, patterns
-from regard.interpret.alignment import measures, relations
-from regard.interpret.alignment.forced import ForcedReader
-from regard.interpret.alignment.measures import SHIFTS, Aligned, Cell, Example, Table, View
-from regard.interpret.alignment.relations import RelationScore
+from regard.interpret.measure import alignment_scores, interventions, patterns, relations
+from regard.interpret.measure.alignment_scores import SHIFTS, Aligned, Cell, Example, Table, View
+from regard.interpret.measure.forced_decoding import ForcedReader
+from regard.interpret.measure.relations import RelationScore
 from regard.metrics.alignment import Counts, Gold
 
 CROSS = "cross"
@@ -19,7 +18,7 @@ THEIRS = {"itself": "themselves", "rest of its word": "the rest of their word"}
 
 def summary(reader: ForcedReader, golds: Sequence[Gold], *, intervene: bool = True) -> list[Table]:
     """Everything measured on these pairs; without interventions, which read them many times over, it is quick."""
-    examples = measures.examples(reader, golds)
+    examples = alignment_scores.examples(reader, golds)
     grammar = relations.score_relations(examples)
     tables = [
         alignment_table(examples),
@@ -37,8 +36,8 @@ def alignment_table(examples: Sequence[Example]) -> Table:
     """Error rates against the hand-drawn links."""
     alignments: list[Aligned] = []
     for shift in SHIFTS:
-        alignments += measures.measure_alignments(examples, shift=shift)
-        alignments += [measures.best_head(examples, shift=shift)] if len(examples) > 1 else []
+        alignments += alignment_scores.measure_alignments(examples, shift=shift)
+        alignments += [alignment_scores.best_head(examples, shift=shift)] if len(examples) > 1 else []
     rows = tuple(
         (
             str(alignment.view),
@@ -77,7 +76,9 @@ def _describe_alignment(alignments: Sequence[Aligned], total: Aligned) -> str:
 
 def inversion_table(examples: Sequence[Example]) -> Table:
     """Whether adjectives change sides."""
-    inversions = [inversion for shift in SHIFTS for inversion in measures.measure_inversions(examples, shift=shift)]
+    inversions = [
+        inversion for shift in SHIFTS for inversion in alignment_scores.measure_inversions(examples, shift=shift)
+    ]
     rows = tuple(
         (
             str(inversion.view),
@@ -108,7 +109,9 @@ def inversion_table(examples: Sequence[Example]) -> Table:
 
 def article_table(examples: Sequence[Example]) -> Table:
     """Whether articles look at their nouns."""
-    lookaheads = [lookahead for shift in SHIFTS for lookahead in measures.measure_articles(examples, shift=shift)]
+    lookaheads = [
+        lookahead for shift in SHIFTS for lookahead in alignment_scores.measure_articles(examples, shift=shift)
+    ]
     rows = tuple(
         (
             str(lookahead.view),
@@ -200,21 +203,18 @@ def head_tables(examples: Sequence[Example], grammar: Sequence[RelationScore] = 
 def measures_for_page(examples: Sequence[Example]) -> dict[str, dict[str, list[float]] | float]:
     """Numbers of every head, by which a page sorts them, and those of the mean of all heads with their controls."""
     tables: dict[str, dict[str, list[float]]] = {}
-    alignments = measures.measure_alignments(examples)
-    for alignment in alignments:
-        if (
-            isinstance(alignment.view, measures.View)
-            and alignment.view.where is not None
-            and alignment.view.head is not None
-        ):
-            tables.setdefault("AER", {}).setdefault(alignment.view.where, []).append(alignment.counts.aer)
+    aligned_views = alignment_scores.measure_alignments(examples)
+    for aligned in aligned_views:
+        view = aligned.view
+        if isinstance(view, View) and view.where is not None and view.head is not None:
+            tables.setdefault("AER", {}).setdefault(view.where, []).append(aligned.counts.aer)
     for pattern in patterns.measure_heads([example.trace for example in examples]):
         for name, mean in pattern.relations.items():
             tables.setdefault(name, {}).setdefault(pattern.where, []).append(mean.value)
-    by_place = sorted(relations.score_relations(examples), key=lambda alignment: (alignment.where, alignment.head))
+    by_place = sorted(relations.score_relations(examples), key=lambda head: (head.where, head.head))
     for head in by_place:
         tables.setdefault(head.relation, {}).setdefault(head.where, []).append(head.value)
-    total = alignments[-1]  # the mean of all layers, or of the only one
+    total = aligned_views[-1]  # the mean of all layers, or of the only one
     numbers = {"AER": total.counts, "permuted": total.permuted, "diagonal": total.diagonal, "even": total.uniform}
     return {
         **tables,

@@ -1,0 +1,77 @@
+"""Modules and attributes that other versions of Regard called otherwise: their former names work, with a warning."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
+from typing import Any
+
+from regard.config.registry import load_module
+
+FORMER_MODULES = {  # removed in 0.3
+    "regard.interpret.curves": "regard.interpret.draw.curves",
+    "regard.interpret.maps": "regard.interpret.measure.maps",
+    "regard.interpret.page": "regard.interpret.draw.page",
+    "regard.interpret.plots": "regard.interpret.draw.plots",
+    "regard.interpret.terminal": "regard.interpret.draw.terminal",
+    "regard.models.blocks": "regard.models.parts.blocks",
+    "regard.models.cells": "regard.models.parts.cells",
+    "regard.models.lora": "regard.models.parts.lora",
+    "regard.models.lstm": "regard.models.rnn_lm",
+    "regard.models.spread": "regard.models.parts.unpack",
+}
+
+
+class FormerModules(MetaPathFinder, Loader):
+    """Imports a module under the name it used to have: the module itself, not a copy."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec for the former names, and nothing for other modules."""
+        return spec_from_loader(fullname, self) if fullname in FORMER_MODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module that now holds what the former one held."""
+        current = FORMER_MODULES[spec.name]
+        warn_of_former_name(spec.name, current, stacklevel=2)
+        module = load_module(current)
+        self._spec_of_module = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module back its own spec, which importing it by another name replaced."""
+        module.__spec__ = self._spec_of_module
+
+
+def install_former_modules() -> None:
+    """Make the former names of modules importable."""
+    if not any(isinstance(finder, FormerModules) for finder in sys.meta_path):
+        sys.meta_path.append(FormerModules())
+
+
+class FormerName:
+    """An attribute by its former name: `written_out = FormerName("to_stepwise")` in the body of a class."""
+
+    def __init__(self, current: str) -> None:
+        self.current = current
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.former = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self
+        warn_of_former_name(f"{owner.__name__}.{self.former}", f"{owner.__name__}.{self.current}", stacklevel=3)
+        return getattr(instance, self.current)
+
+
+def warn_of_former_name(former: str, current: str, *, stacklevel: int) -> None:
+    """Say how something is called now."""
+    message = f"{former} is called {current} now; the former name goes with the next version"
+    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel + 1)

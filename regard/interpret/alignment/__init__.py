@@ -1,1 +1,0 @@
-"""Attention held against alignments drawn by hand."""

@@ -1,0 +1,1 @@
+"""Attention as people see it: plots, pages, tables in a terminal."""
