@@ -16,7 +16,7 @@ from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.embedding.few import FewConfig
 from regard.tasks.embedding.linear import fit
-from regard.tasks.labels.files import LabelledFile, read_examples
+from regard.tasks.text_labels.files import LabelledFile, read_examples
 
 
 def main() -> None:

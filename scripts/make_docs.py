@@ -17,10 +17,6 @@ from regard.tasks import TASKS
 from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.graphs.task import NodeRecipe
-from regard.tasks.labels.classification import ClassificationRecipe
-from regard.tasks.labels.multiple_choice import ChoiceRecipe
-from regard.tasks.labels.similarity import SimilarityRecipe
-from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.memory.task import MemoryRecipe
 from regard.tasks.omics.task import OmicsRecipe
 from regard.tasks.pretraining.causal import CausalLM
@@ -29,6 +25,10 @@ from regard.tasks.pretraining.learning import Pretraining
 from regard.tasks.pretraining.masked import MaskedLM
 from regard.tasks.rnn_lm.task import LanguageRecipe
 from regard.tasks.tables.task import RegressionRecipe
+from regard.tasks.text_labels.classification import ClassificationRecipe
+from regard.tasks.text_labels.multiple_choice import ChoiceRecipe
+from regard.tasks.text_labels.similarity import SimilarityRecipe
+from regard.tasks.text_labels.tagging import TaggingRecipe
 from regard.tasks.translation.task import SIZES, TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
 from regard.tasks.vision.captions.task import CaptionsRecipe

@@ -19,8 +19,6 @@ from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.embedding.pooling import EmbeddingConfig
 from regard.tasks.graphs.task import NodeRecipe
-from regard.tasks.labels.classification import ClassificationRecipe
-from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.memory.task import MemoryRecipe
 from regard.tasks.pretraining.causal import CausalRecipe
 from regard.tasks.pretraining.corruption import SpanRecipe
@@ -29,6 +27,8 @@ from regard.tasks.prompting.template import Template, list_templates
 from regard.tasks.prompting.template import read as template
 from regard.tasks.rnn_lm.task import LanguageRecipe
 from regard.tasks.tables.task import RegressionRecipe
+from regard.tasks.text_labels.classification import ClassificationRecipe
+from regard.tasks.text_labels.tagging import TaggingRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe

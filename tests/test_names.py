@@ -7,13 +7,7 @@ import pytest
 
 from tests.finders import count_names, sources
 
-MOST = 0.5, 1.5  # per cent of all identifiers, and of all functions
-STILL_ABOVE = {  # "folder": per cent of both; they may only shrink
-    "regard/cli": (9.1, 13.6),
-    "regard/tasks/answering": (9.2, 15.8),
-    "regard/tasks/labels": (8.9, 16.7),
-    "regard/tasks/vision": (6.7, 11.7),
-}
+MAX_VAGUE, MAX_PARTICIPLES = 0.5, 1.5  # per cent of all identifiers, and of all functions
 
 
 def trees_by_folder() -> dict[str, list[ast.Module]]:
@@ -28,6 +22,6 @@ def trees_by_folder() -> dict[str, list[ast.Module]]:
 @pytest.mark.parametrize("folder", sorted(trees_by_folder()))
 def test_names_say_what_they_name(folder: str):
     """Variables are not called `found` or `each`, functions not `drawn` or `told`."""
-    counts, (most_vague, most_participles) = count_names(trees_by_folder()[folder]), STILL_ABOVE.get(folder, MOST)
-    assert 100 * counts["vague"] <= most_vague * counts["identifiers"]
-    assert 100 * counts["participles"] <= most_participles * counts["functions"]
+    counts = count_names(trees_by_folder()[folder])
+    assert 100 * counts["vague"] <= MAX_VAGUE * counts["identifiers"]
+    assert 100 * counts["participles"] <= MAX_PARTICIPLES * counts["functions"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regard.tasks.labels.files import LabelledFile, read_examples
+from regard.tasks.text_labels.files import LabelledFile, read_examples
 from tests.documents import ROOT
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "imdb_lines.py"))

@@ -19,17 +19,17 @@ from regard.tasks.embedding import pairs as matching
 from regard.tasks.embedding.pairs import MatchingData
 from regard.tasks.graphs import files as graphs
 from regard.tasks.graphs.files import GraphConfig
-from regard.tasks.labels.choice_file import ChoiceFile
-from regard.tasks.labels.comparison_split import split_for_comparison
-from regard.tasks.labels.examples import split_examples
-from regard.tasks.labels.files import LabelledFile, LabelsConfig, read_examples
-from regard.tasks.labels.tagged_file import TaggedFile
 from regard.tasks.omics import samples as omics
 from regard.tasks.omics.files import OmicsConfig
 from regard.tasks.pretraining import corpus
 from regard.tasks.pretraining.documents import DocumentsConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import TableConfig
+from regard.tasks.text_labels.choice_file import ChoiceFile
+from regard.tasks.text_labels.comparison_split import split_for_comparison
+from regard.tasks.text_labels.examples import split_examples
+from regard.tasks.text_labels.files import LabelledFile, LabelsConfig, read_examples
+from regard.tasks.text_labels.tagged_file import TaggedFile
 from regard.tasks.translation.indexing import Rules, survey
 from regard.tasks.vision import image_dataset as pictures
 from regard.tasks.vision.captions import dataset as captions

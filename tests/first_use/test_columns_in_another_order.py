@@ -9,8 +9,8 @@ import pytest
 import regard
 from regard import checkpoint, config
 from regard.cli import run
-from regard.tasks.labels.files import LabelsConfig, read_examples
 from regard.tasks.recognition import choose_task
+from regard.tasks.text_labels.files import LabelsConfig, read_examples
 from regard.training.task import Given
 
 pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere

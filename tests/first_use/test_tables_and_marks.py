@@ -10,9 +10,9 @@ from regard.data.glimpse import Glimpse
 from regard.data.line_report import LineReport
 from regard.data.readers import Corpus, pairs, read_cells
 from regard.data.tables import Sheet
-from regard.tasks.labels.files import LabelledFile
 from regard.tasks.prompting.files import read as read_prompts
 from regard.tasks.prompting.template import read as read_template
+from regard.tasks.text_labels.files import LabelledFile
 from regard.tasks.translation.documents import glossary
 
 

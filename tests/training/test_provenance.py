@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from regard.data.training_sample import TrainingSample
-from regard.tasks.labels.tagged_file import TaggedFile
+from regard.tasks.text_labels.tagged_file import TaggedFile
 from regard.training import provenance
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.lab.agreement import sentences as agreement
 from regard.lab.agreement.sentences import RIGHT, WRONG, Sentence
-from regard.tasks.labels.tagger import Tagger
+from regard.tasks.text_labels.tagger import Tagger
 
 DISTANCES = (1, 2, 4, 8, 12, 16, 24, 32, 48)
 CONDITIONS = {False: "without attractors", True: "with attractors"}

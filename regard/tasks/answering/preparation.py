@@ -26,8 +26,6 @@ from regard.tasks.answering.files import (
 )
 from regard.tasks.answering.questions import AnswerSpan, Question
 from regard.tasks.answering.windows import PassageConfig, PassageEncoder, WindowDataset, index_windows
-from regard.tasks.labels.input_format import add_format_tokens
-from regard.tasks.labels.text_tokenizer import resolve_token_kind, train_tokenizer
 from regard.tasks.supervised.token_cache import (
     SIDES,
     describe_tokenizer,
@@ -35,6 +33,8 @@ from regard.tasks.supervised.token_cache import (
     report_files,
     restore_tokenizer,
 )
+from regard.tasks.text_labels.input_format import add_format_tokens
+from regard.tasks.text_labels.text_tokenizer import resolve_token_kind, train_tokenizer
 
 ARRAYS = ("tokens", "starts", "labels", "second_starts", "question_numbers")
 RULES = ("held", "reject", "window", "stride", "first_occurrence")  # settings that decide what is cached

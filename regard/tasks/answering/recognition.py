@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.data.glimpse import Glimpse
-from regard.tasks.labels.choice_columns import LIST_COLUMNS
+from regard.tasks.text_labels.choice_columns import LIST_COLUMNS
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
 SQUAD_SIGNS = ('"paragraphs"', '"qas"')  # what SQuAD's JSON has, whether on one line or on many

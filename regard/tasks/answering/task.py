@@ -21,8 +21,8 @@ from regard.tasks.answering.recognition import recognise_questions
 from regard.tasks.answering.scoring import answer_metrics
 from regard.tasks.answering.spans import span_loss
 from regard.tasks.answering.windows import Passage, PassageConfig
-from regard.tasks.labels.dataset import LabelBatch
-from regard.tasks.labels.task import EncoderConfig, Labelling
+from regard.tasks.text_labels.dataset import LabelBatch
+from regard.tasks.text_labels.task import EncoderConfig, Labelling
 from regard.training import checking, transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig

@@ -10,7 +10,7 @@ from regard.cli import run
 from regard.lab.agreement import sentences as agreement
 from regard.lab.agreement.judging import Point, measure
 from regard.lab.agreement.sentences import Practice
-from regard.tasks.labels.tagger import TaggedSentence
+from regard.tasks.text_labels.tagger import TaggedSentence
 
 SETTINGS = {
     "task": "tagging",

@@ -1,0 +1,46 @@
+"""Which columns of a table held the texts and labels that a classifier was trained on, as its checkpoint keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regard.data.text_columns import TextColumn
+from regard.tasks.text_labels.files import AnyFile, LabelledFile
+
+
+def record_columns(file: AnyFile) -> dict[str, Any]:
+    """Return what a checkpoint keeps of the names of a training file's columns; nothing if they have none."""
+    if not isinstance(file, LabelledFile) or file.constant_label is not None:
+        return {}
+    layout = file.layout()
+    if layout is None:
+        *texts, label = file.field_names()
+    elif layout.heading:
+        *texts, label = (layout.heading[column - 1] for column in layout.columns)
+    else:
+        return {}
+    return {"text_columns": texts, "label_column": label}
+
+
+def read_column_names(data: Mapping[str, Any]) -> tuple[tuple[str, ...], str | None]:
+    """Return the names of the text columns and of the label column, as far as a checkpoint has them."""
+    file = data.get("file", {})
+    text_setting = file.get("text")
+    texts = data.get("text_columns") or (text_setting if isinstance(text_setting, (list, tuple)) else [text_setting])
+    label = data.get("label_column") or (file.get("label") if text_setting is not None else None)
+    texts = tuple(text for text in texts if isinstance(text, str))
+    return texts, label if isinstance(label, str) else None
+
+
+def read_text_column(data: Mapping[str, Any], labels: Sequence[str]) -> TextColumn:
+    """Return what the data section of a checkpoint says of the column of the texts."""
+    file = data.get("file", {})
+    columns: Sequence[int] = file.get("columns") or ()
+    number = columns[0] if columns else file.get("text")
+    return TextColumn(
+        names=read_column_names(data)[0],
+        number=number if isinstance(number, int) else None,
+        label_number=columns[-1] if len(columns) > 1 else None,
+        labels=frozenset(labels) | frozenset(map(str, data.get("names", {}))),
+    )

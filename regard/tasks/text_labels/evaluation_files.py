@@ -1,0 +1,204 @@
+"""Labelled files that a model is measured on: columns go by their names in training, else by heading and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard import config
+from regard.data.column_names import TEXTS, can_be_heading, find_name, find_names, find_pair
+from regard.data.encodings import find_file
+from regard.data.glimpse import is_number
+from regard.data.labelled_columns import LabelledColumns
+from regard.data.tables import TableFormat, detect_format, is_json, read_sample
+from regard.tasks.text_labels.checkpoint_columns import read_column_names
+from regard.tasks.text_labels.files import AnyFile, LabelledFile, RatedFile
+
+TABLE_SETTINGS = ("heading", "delimiter")
+REPLACED_SETTINGS = {
+    "columns": ("text", "label", *TABLE_SETTINGS),
+    "text": ("columns", *TABLE_SETTINGS),
+    "label": ("columns", *TABLE_SETTINGS),
+}
+"""Settings of the files trained on that do not hold for one whose columns are named."""
+SAMPLE_ROWS = 200  # records by which a layout is judged
+COLUMNS_REMEDY = "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
+
+
+class TableSample(NamedTuple):
+    """The first records of a table."""
+
+    form: TableFormat
+    first: tuple[str, ...]
+    below: list[list[str]]
+
+    @classmethod
+    def of(cls, file: LabelledFile) -> TableSample:
+        """Read the first records of a file, with the delimiter of training or the detected one."""
+        form = detect_format(file.path, file.delimiter)
+        rows = read_sample(file.path, form, SAMPLE_ROWS)
+        return cls(form, tuple(cell.strip() for cell in rows[0]) if rows else (), rows[1:])
+
+    def column(self, number: int) -> list[str]:
+        """Return the cells of a column below the first line."""
+        return [row[number - 1].strip() for row in self.below if len(row) >= number]
+
+    def has_words(self, number: int) -> bool:
+        """True if a column holds anything but numbers."""
+        return not all(map(is_number, filter(None, self.column(number) or [self.first[number - 1]])))
+
+    def starts_with_names(self, label: int) -> bool:
+        """True if the first line can name the columns, and its label never comes again."""
+        return can_be_heading(self.first) and self.first[label - 1] not in self.column(label)
+
+
+@dataclass(frozen=True)
+class TrainedLayout:
+    """How the files that a model was trained on are read, and the labels in them."""
+
+    kind: type[AnyFile]
+    data: Mapping[str, Any]
+    """What its checkpoint says of them: the settings of the first, and what its columns were called."""
+    labels: Collection[str] = ()
+    """Names of its classes; none for scores."""
+
+    def open_files(self, paths: Sequence[str | Path], changes: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
+        """Return the files with the settings to read them by, and a note on each that has another layout.
+
+        Columns named in `changes` replace those trained on, by whichever setting these are named.
+        """
+        if not paths:
+            raise ValueError("nothing to measure on: name a file like those that the model was trained on")
+        replaced = {setting for change in changes for setting in REPLACED_SETTINGS.get(change, ())}
+        trained_settings = {name: value for name, value in self.data["file"].items() if name not in replaced}
+        files, notes = [], []
+        for path in map(str, paths):
+            find_file(path)
+            if changes or is_json(path) or not issubclass(self.kind, LabelledFile):
+                files.append(config.build(self.kind, {**trained_settings, "path": path, **changes}, where="file"))
+                continue
+            file = config.build(self.kind, {**trained_settings, "path": path}, where="file")
+            assert isinstance(file, LabelledFile)
+            file, note = (file, []) if file.constant_label is not None else self._match_columns(file)
+            files.append(file)
+            notes += note
+        return files, notes
+
+    def _match_columns(self, file: LabelledFile) -> tuple[LabelledFile, list[str]]:
+        """Return the file with its columns by the names of training, else by its own heading and the labels in it."""
+        texts, label = read_column_names(self.data)
+        trained = _trained_columns(file)
+        if not texts and trained is None:
+            return file, []  # nothing is known, so that its layout is recognised
+        sample = TableSample.of(file)
+        named_texts = _find_numbers(sample.first, texts)
+        named_label = _find_numbers(sample.first, [label] if label else ())
+        if named_texts and named_label and len({*named_texts, *named_label}) == len(texts) + 1:
+            return _with_columns(file, sample, (*named_texts, *named_label), heading=True), []
+        label_column = named_label[0] if named_label else self._find_label(sample, trained)
+        if label_column is None:
+            return self._keep_trained_columns(file, sample, trained)
+        heading = bool(named_texts or named_label) or (
+            not self._is_label(sample.first[label_column - 1]) and sample.starts_with_names(label_column)
+        )
+        num_texts = len(trained) - 1 if trained else len(texts) or 1
+        word_columns = [
+            number for number in range(1, len(sample.first) + 1) if number != label_column and sample.has_words(number)
+        ]
+        text_columns = named_texts or (
+            tuple(word_columns) if len(word_columns) == num_texts else self._find_texts(sample, heading, trained)
+        )
+        if not text_columns or label_column in text_columns or len(text_columns) != num_texts:
+            raise ValueError(_explain_unclear_columns(file.path, sample if heading else None, texts))
+        columns = (*text_columns, label_column)
+        if columns == trained and (named_texts or not (texts or heading)):
+            return _with_columns(file, sample, columns, heading=heading), []
+        description = LabelledColumns(sample.form, sample.first if heading else (), columns).roles
+        difference = (
+            "has no heading" if columns == trained and not heading else "is laid out otherwise than what was trained on"
+        )
+        return _with_columns(file, sample, columns, heading=heading), [f"{file.path} {difference}: {description}"]
+
+    def _keep_trained_columns(
+        self, file: LabelledFile, sample: TableSample, trained: tuple[int, ...] | None
+    ) -> tuple[LabelledFile, list[str]]:
+        """Return the file with the columns of training, where no label is known: reading it reports unknown ones."""
+        texts, _ = read_column_names(self.data)
+        has_all_columns = (
+            trained is not None and sum(len(row) >= max(trained) for row in sample.below) > len(sample.below) / 2
+        )
+        if not has_all_columns or trained is None:
+            raise ValueError(_explain_unclear_columns(file.path, None, texts))
+        if texts and sample.starts_with_names(trained[-1]):
+            raise ValueError(_explain_unclear_columns(file.path, sample, texts))
+        return file, []
+
+    def _find_label(self, sample: TableSample, trained: tuple[int, ...] | None) -> int | None:
+        """Return the column in which most cells are known labels; None where there is none, or several are."""
+        numbers = range(1, len(sample.first) + 1)
+        label_columns = [number for number in numbers if self._holds_labels(sample, number)]
+        usual_column = find_name(sample.first, self.kind.USUAL_LABELS) if issubclass(self.kind, LabelledFile) else None
+        if usual_column is not None and usual_column + 1 in label_columns:
+            return usual_column + 1
+        if trained is not None and trained[-1] in label_columns:
+            return trained[-1]
+        return label_columns[0] if len(label_columns) == 1 else None
+
+    def _holds_labels(self, sample: TableSample, number: int) -> bool:
+        column = sample.column(number) or [sample.first[number - 1]]
+        return sum(map(self._is_label, column)) >= len(column) / 2
+
+    def _is_label(self, cell: str) -> bool:
+        if issubclass(self.kind, RatedFile):
+            return is_number(cell)
+        return self.data.get("names", {}).get(cell, cell) in self.labels
+
+    def _find_texts(self, sample: TableSample, heading: bool, trained: tuple[int, ...] | None) -> tuple[int, ...]:
+        """Return the text columns by their usual names in a heading, or those of training; none if they had others."""
+        trained_columns = trained[:-1] if trained is not None else ()
+        if not heading:
+            return trained_columns
+        pair = find_pair(sample.first) if len(trained_columns) == 2 else None
+        text_place = find_name(sample.first, TEXTS) if len(trained_columns) < 2 else None
+        usual_columns = tuple(place + 1 for place in (pair or (text_place,)) if place is not None)
+        if read_column_names(self.data)[0] or max(trained_columns, default=0) > len(sample.first):
+            return usual_columns  # the names of training are not there, and without them numbers say nothing
+        return (
+            trained_columns
+            if not usual_columns or all(sample.first[number - 1].lower() in TEXTS for number in trained_columns)
+            else usual_columns
+        )
+
+
+def _find_numbers(heading: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
+    return tuple(place + 1 for place in find_names(heading, names))
+
+
+def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
+    """Return the numbers of texts and label as in training; None if they have names only, or are not known."""
+    column_settings: tuple[str | int | None, ...] = file.columns or (*file.text_columns, file.label)
+    numbers = tuple(column for column in column_settings if isinstance(column, int))
+    return numbers if len(numbers) == len(column_settings) > 1 else None
+
+
+def _with_columns(file: LabelledFile, sample: TableSample, columns: tuple[int, ...], *, heading: bool) -> LabelledFile:
+    return replace(
+        file,
+        columns=columns,
+        text=None,
+        label=None,
+        heading=heading,
+        delimiter=file.delimiter and sample.form.delimiter,
+    )
+
+
+def _explain_unclear_columns(path: str, sample: TableSample | None, texts: Sequence[str]) -> str:
+    """Return the error message for a table whose columns of text and label cannot be found."""
+    shown = f" (its first line is {', '.join(sample.first)[:100]})" if sample is not None else ""
+    missing = f", without a column {' or '.join(texts)}" if texts and sample is not None else ""
+    return (
+        f"{path} is laid out otherwise than what was trained on{missing}{shown}: name its columns of text and label, "
+        f"{COLUMNS_REMEDY}"
+    )

@@ -1,0 +1,53 @@
+"""What training starts from: word vectors of a file, the tokenizer and labels of another model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.data import vectors
+from regard.data.normalise import read_text_settings
+from regard.data.tokenizers import Tokenizer
+from regard.models.text_classifier import Labeller
+from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
+
+
+def load_word_vectors(model: Labeller, tokenizer: Tokenizer, name: str) -> str:
+    """Give known words the vectors of a file, scaled to the deviation of random ones; say how many there were."""
+    words, table = vectors.read(name)
+    width = model.config.embedding
+    if table.shape[1] != width:
+        raise ValueError(f"{name}: vectors of {table.shape[1]} features, model.embedding is {width}: make them equal")
+    token_ids = tokenizer.encode_normal(words)
+    known_words = [
+        (ids[0], row) for row, ids in enumerate(token_ids) if len(ids) == 1 and ids[0] not in tokenizer.special
+    ]
+    if not known_words:
+        raise ValueError(f"{name}: none of its words is a token here: vectors are for tokenizer.kind words")
+    tokens, rows = (torch.tensor(column) for column in zip(*known_words, strict=True))
+    vectors_of_tokens = torch.from_numpy(table)[rows]
+    with torch.no_grad():
+        model.embedding.weight[tokens] = vectors_of_tokens * (0.1 / vectors_of_tokens.std())
+    return f"{name}: vectors of {len(known_words):,} of {tokenizer.vocab:,} tokens"
+
+
+def parent_tokenizer_and_labels(parent: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list[str] | None]:
+    """Return the tokenizer of a model to start from and, where it learnt the same task, its labels."""
+    if parent is None:
+        return None, None
+    tokenizer_config = config.build(
+        TextTokenizerConfig, {**config.plain(recipe.tokenizer), **_shared_tokenizer_settings(parent)}, where="tokenizer"
+    )
+    tokenizer = Tokenizer.parse(parent.text("tokenizer.json"), tokenizer_config)
+    return tokenizer, list(parent.config["labels"]) if parent.config.get("task") == recipe.task else None
+
+
+def _shared_tokenizer_settings(parent: Checkpoint) -> dict[str, Any]:
+    """Return the tokenizer settings of a model that the tokenizer of labelled texts has too."""
+    names = TextTokenizerConfig.__dataclass_fields__
+    return {
+        name: value for name, value in read_text_settings(parent.config.get("tokenizer", {})).items() if name in names
+    }
