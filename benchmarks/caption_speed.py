@@ -64,7 +64,7 @@ def ours(
     from regard.data.tokenizers import train as trained
     from regard.models.captioner import TransformerCaptioner, TransformerCaptionerConfig
     from regard.models.vit import ViTConfig
-    from regard.tasks.vision.captions.writer import CaptionWriter
+    from regard.tasks.captions.writer import CaptionWriter
 
     words = [" ".join(f"w{number}" for number in range(first, first + 10)) for first in range(0, VOCAB, 10)]
     tokenizer = trained(words, TokenizerConfig(kind="words", least=1))

@@ -111,8 +111,8 @@ def penalties(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
 def compare(asked: argparse.Namespace) -> None:
     """Of every encoder and seed, each writer against the one without attention, by the captions that the file holds."""
     from regard.metrics.scores import compare as compared
-    from regard.tasks.vision.captions.files import CAPTION, NAME, CaptionFile, shelve
-    from regard.tasks.vision.captions.writer import caption_scores
+    from regard.tasks.captions.files import CAPTION, NAME, CaptionFile, shelve
+    from regard.tasks.captions.writer import caption_scores
 
     data = Path(os.environ.get("REGARD_DATA", ".")) / "flickr8k"
     only = asked.only or str(data / "Flickr_8k.testImages.txt")

@@ -71,7 +71,7 @@ def judged(asked: argparse.Namespace, model: Path, pictures: Path, against: Any 
 
 def boxes(asked: argparse.Namespace) -> None:
     """Maps of models that were told the class alone, beside one that was told the box."""
-    from regard.tasks.vision import digit_file
+    from regard.tasks.scenes import digit_file
 
     pictures = digit_file.write_digits(asked.runs / "drawn", count=asked.drawn, size=SIDES)
     locator = ("training.device=auto", "training.steps=3000", "training.evaluate=1000", *asked.settings)

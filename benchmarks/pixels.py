@@ -32,9 +32,9 @@ from regard import bench, load, recipe
 from regard.attention.attend import PLAIN, attend, attend_explicitly
 from regard.attention.axial import axial_pairs, full_pairs
 from regard.attention.masks import EVERYONE
-from regard.data.pictures.shelves import PictureFile
-from regard.tasks.vision.pixels import baselines, dataset
-from regard.tasks.vision.pixels.tokenizer import PixelTokenizer
+from regard.data.images.sources import PictureFile
+from regard.tasks.pixels import baselines, dataset
+from regard.tasks.pixels.tokenizer import PixelTokenizer
 
 SETS = {"mnist": PixelTokenizer(28, 1), "fashion-mnist": PixelTokenizer(28, 1), "cifar10.npz": PixelTokenizer(32, 3)}
 SMALL = {"width": 512, "heads": 8, "hidden": 2048, "depth": 24}  # ImageGPT-S

@@ -17,7 +17,7 @@ from PIL import Image
 
 import regard
 from regard import config
-from regard.data.pictures.shortcut import ShortcutConfig, draw_mark
+from regard.data.images.shortcut import ShortcutConfig, draw_mark
 from regard.interpret.draw import plots
 from regard.interpret.measure import map_checks, maps
 

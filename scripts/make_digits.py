@@ -13,8 +13,8 @@ from typing import Any
 import matplotlib
 
 import regard
-from regard.tasks.vision import digit_scenes
-from regard.tasks.vision.digit_scenes import DigitFramesConfig, DigitImageConfig
+from regard.tasks.scenes import digit_scenes
+from regard.tasks.scenes.digit_scenes import DigitFramesConfig, DigitImageConfig
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
 TRUTH, ANSWER = "#4caf50", "#f44336"

@@ -15,15 +15,21 @@ from regard.models import MODELS
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
 from regard.tasks.answering.task import AnsweringRecipe
+from regard.tasks.captions.task import CaptionsRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
+from regard.tasks.gan.task import GANRecipe
 from regard.tasks.graphs.task import NodeRecipe
+from regard.tasks.images.task import ImageClassificationRecipe
 from regard.tasks.memory.task import MemoryRecipe
 from regard.tasks.omics.task import OmicsRecipe
+from regard.tasks.pixels.task import PixelsRecipe
 from regard.tasks.pretraining.causal import CausalLM
 from regard.tasks.pretraining.corruption import SpanCorruption
 from regard.tasks.pretraining.learning import Pretraining
 from regard.tasks.pretraining.masked import MaskedLM
 from regard.tasks.rnn_lm.task import LanguageRecipe
+from regard.tasks.scenes.counting import CountingRecipe
+from regard.tasks.scenes.localisation import LocalisationRecipe
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.text_labels.classification import ClassificationRecipe
 from regard.tasks.text_labels.multiple_choice import ChoiceRecipe
@@ -31,12 +37,6 @@ from regard.tasks.text_labels.similarity import SimilarityRecipe
 from regard.tasks.text_labels.tagging import TaggingRecipe
 from regard.tasks.translation.task import SIZES, TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
-from regard.tasks.vision.captions.task import CaptionsRecipe
-from regard.tasks.vision.classification import ImageClassificationRecipe
-from regard.tasks.vision.counting import CountingRecipe
-from regard.tasks.vision.gan.task import GANRecipe
-from regard.tasks.vision.localisation import LocalisationRecipe
-from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
 
 PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"

@@ -29,11 +29,11 @@ from PIL import Image
 
 from regard import load
 from regard.cli import run
-from regard.data.pictures.album import Shape, load_album
-from regard.data.pictures.shelves import PictureFile, shelve
+from regard.data.images.album import Shape, load_album
+from regard.data.images.sources import PictureFile, shelve
 from regard.interpret.draw import neighbourhood
 from regard.interpret.draw.curves import looks, tidy
-from regard.tasks.vision.pixels.image_grid import grey_out_rows
+from regard.tasks.pixels.image_grid import grey_out_rows
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "explain.png"
 TEXT = "My old friend bought a big white house near the sea."

@@ -17,7 +17,7 @@ from regard.data.tokenizers.units import UnitsConfig
 from regard.lab.agreement import sentences as agreement
 from regard.models.gpt import GPTConfig
 from regard.tasks.word2vec.vectors import WordVectors
-from tests.data.pictures.drawing import draw, fill
+from tests.data.images.drawing import draw, fill
 from tests.tasks.graphs import small as graphs
 from tests.tasks.omics import cohorts
 

@@ -46,6 +46,7 @@ TRANSLATING = (  # what translates, or shows it
 )
 TABLE_PARSER = "regard/data/table_records.py"
 HOLDOUT = "regard.data.holdout"
+IMAGE_HOLDOUT = "regard.data.images.labelled_images"  # which has the one file choose
 AT_THE_END = {"regard/tasks/rnn_lm"}  # running text, of which the end is held out
 SHARED = "regard.tasks.supervised"  # what tasks share that answer with a label
 TASK_NAMED = {  # "file": why it may say the name of a task
@@ -147,9 +148,9 @@ HALVED = "models of which a GPU writes with a copy in half precision"
 PROBES = {  # "file": how often it asks whether something has an attribute, and why nothing can declare it
     "regard/config/text.py": (2, "PyYAML may be built without libyaml"),
     "regard/cost/trace.py": (1, "functions of torch"),
-    "regard/data/images.py": (1, "pictures of Pillow, some of which have several frames"),
+    "regard/data/images/files.py": (1, "pictures of Pillow, some of which have several frames"),
     "regard/data/memory.py": (2, "functions of the C library, which not every system has"),
-    "regard/data/pictures/decoding.py": (1, "pictures of Pillow, some of which move"),
+    "regard/data/images/decoding.py": (1, "pictures of Pillow, some of which move"),
     "regard/data/roles.py": (1, "models of tokenizers, some of which have an unknown token"),
     "regard/data/tokenizers/forking.py": (1, "systems that fork"),
     "regard/decoding/threads.py": (1, "what is stepped need not be a module"),
@@ -168,7 +169,7 @@ PROBES = {  # "file": how often it asks whether something has an attribute, and 
     "regard/tasks/pretraining/learning.py": (1, "models that add a bias to their logits"),
     "regard/tasks/translation/encoding.py": (1, "not every system says which cores a process may use"),
     "regard/tasks/translation/speed.py": (1, HALVED),
-    "regard/tasks/vision/captions/writer.py": (1, HALVED),
+    "regard/tasks/captions/writer.py": (1, HALVED),
 }
 
 
@@ -221,7 +222,7 @@ def test_only_one_file_holds_examples_out():
         names = {ast.unparse(field.target) for field in fields if isinstance(field, ast.AnnAssign)}
         if path.startswith("regard/tasks/") and names & {"held", "held_share"}:
             holding_out.add(wing)
-        if any(under(name, HOLDOUT) for name in mentions(tree)):
+        if any(under(name, HOLDOUT) or under(name, IMAGE_HOLDOUT) for name in mentions(tree)):
             choosing.add(wing)
     assert holding_out - choosing == AT_THE_END
 

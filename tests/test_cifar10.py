@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.pictures.shelves import PictureFile, shelve
-from regard.data.pictures.tables import LABEL
+from regard.data.images.image_tables import LABEL
+from regard.data.images.sources import PictureFile, shelve
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "make_cifar10.py"
 COUNT = 4  # pictures in a batch

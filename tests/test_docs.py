@@ -18,27 +18,27 @@ from regard.tasks import TASKS
 from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.embedding.pooling import EmbeddingConfig
+from regard.tasks.gan.task import GANRecipe
 from regard.tasks.graphs.task import NodeRecipe
+from regard.tasks.images import classifier
+from regard.tasks.images.map_evaluation import MapEvaluationOptions
+from regard.tasks.images.task import ImageClassificationRecipe
 from regard.tasks.memory.task import MemoryRecipe
+from regard.tasks.pixels.task import PixelsRecipe
 from regard.tasks.pretraining.causal import CausalRecipe
 from regard.tasks.pretraining.corruption import SpanRecipe
 from regard.tasks.pretraining.masked import MaskedRecipe
 from regard.tasks.prompting.template import Template, list_templates
 from regard.tasks.prompting.template import read as template
 from regard.tasks.rnn_lm.task import LanguageRecipe
+from regard.tasks.scenes.counting import CountingRecipe
+from regard.tasks.scenes.localisation import LocalisationRecipe
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.text_labels.classification import ClassificationRecipe
 from regard.tasks.text_labels.tagging import TaggingRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
-from regard.tasks.vision import classifier
-from regard.tasks.vision.classification import ImageClassificationRecipe
-from regard.tasks.vision.counting import CountingRecipe
-from regard.tasks.vision.gan.task import GANRecipe
-from regard.tasks.vision.localisation import LocalisationRecipe
-from regard.tasks.vision.map_evaluation import MapEvaluationOptions
-from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
 from tests.conftest import unchecked
 from tests.desk import lay_everything

@@ -9,6 +9,7 @@ import pytest
 from regard.config.former_python_names import FORMER_MODULES
 from regard.models.parts.cells import Layers
 from regard.tasks.answering.answerer import Reply
+from regard.tasks.scenes import digit_scenes
 
 
 @pytest.mark.parametrize("former", FORMER_MODULES)
@@ -49,3 +50,13 @@ def test_former_attributes_are_the_current_ones():
     layers = Layers("gru", 3, 4)
     with pytest.warns(DeprecationWarning, match=r"Layers\.written_out is called Layers\.to_stepwise now"):
         assert isinstance(layers.written_out(), Layers)
+
+
+def test_former_names_in_a_module_are_the_current_ones():
+    with pytest.warns(DeprecationWarning, match="is called regard.tasks.scenes.digit_scenes.DigitImageConfig now"):
+        assert digit_scenes.PictureConfig is digit_scenes.DigitImageConfig
+    scene = digit_scenes.scene_dataset(digit_scenes.DigitFramesConfig(), "valid")[0]
+    with pytest.warns(DeprecationWarning, match=r"DigitFrames\.seen is called DigitFrames\.visible_counts now"):
+        assert scene.seen is scene.visible_counts
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = digit_scenes.nothing

@@ -32,8 +32,8 @@ def caption(
 ) -> None:
     """Write captions about pictures."""
     from regard import recipe
+    from regard.tasks.image_inputs import decode_images
     from regard.tasks.trained import Unreadable
-    from regard.tasks.vision.image_inputs import decode_images
 
     request = AnswerRequest(pictures, input, output, settings, as_json, model, column)
     request.check(inputs=[Path(picture) for picture in pictures or []])

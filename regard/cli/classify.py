@@ -36,7 +36,7 @@ def classify(
 ) -> None:
     """Classify texts, pictures or nodes of a graph, with probabilities."""
     from regard import recipe
-    from regard.data.pictures.decoding import OTHERS, SUFFIXES
+    from regard.data.images.decoding import OTHERS, SUFFIXES
 
     request = AnswerRequest([*(node or []), *(texts or [])], input, output, None, as_json, model, column)
     request.check(text=not node, file_endings=(*SUFFIXES, *OTHERS))

@@ -142,7 +142,7 @@ def digits(
     seed: Annotated[int, typer.Option(min=0, help="Random seed.", show_default=False)] = 0,
 ) -> None:
     """Drawn digits somewhere in a picture, with labels and boxes, to judge the maps of a classifier by."""
-    from regard.tasks.vision import digit_file
+    from regard.tasks.scenes import digit_file
 
     _check_output_folder(out)
     digit_folder = None if glyphs is None else str(glyphs)

@@ -64,7 +64,7 @@ def _print_judgement(judgement: Any, box_model: Any) -> None:
     """Print tables of grids and of single pictures, and which methods differ by more than chance."""
     from rich.console import Console
 
-    from regard.tasks.vision.map_evaluation import LOCALISATION_CHECKS, SINGLE_IMAGE_CHECKS
+    from regard.tasks.images.map_evaluation import LOCALISATION_CHECKS, SINGLE_IMAGE_CHECKS
 
     console = Console(highlight=False)
     right, total = f"{judgement.correct_count:,}", f"{judgement.image_count:,}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
@@ -24,6 +24,8 @@ FORMER_MODULES = {  # removed in 0.3
     "regard.models.lora": "regard.models.parts.lora",
     "regard.models.lstm": "regard.models.rnn_lm",
     "regard.models.spread": "regard.models.parts.unpack",
+    "regard.tasks.vision": "regard.tasks.scenes",
+    "regard.tasks.vision.drawn": "regard.tasks.scenes.digit_scenes",
 }
 
 
@@ -61,14 +63,20 @@ class FormerName:
     def __init__(self, current: str) -> None:
         self.current = current
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.former = name
-
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self
-        warn_of_former_name(f"{owner.__name__}.{self.former}", f"{owner.__name__}.{self.current}", stacklevel=3)
+        former = next(name for parent in owner.__mro__ for name, value in vars(parent).items() if value is self)
+        warn_of_former_name(f"{owner.__name__}.{former}", f"{owner.__name__}.{self.current}", stacklevel=3)
         return getattr(instance, self.current)
+
+
+def look_up_former_name(module: str, name: str, current_names: Mapping[str, str]) -> Any:
+    """Return what a module calls otherwise now: the body of the `__getattr__` of that module."""
+    if name not in current_names:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    warn_of_former_name(f"{module}.{name}", f"{module}.{current_names[name]}", stacklevel=3)
+    return vars(sys.modules[module])[current_names[name]]
 
 
 def warn_of_former_name(former: str, current: str, *, stacklevel: int) -> None:

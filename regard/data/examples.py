@@ -16,6 +16,7 @@ from regard.data.packing import number, permute
 Batch = TypeVar("Batch", bound="TensorBatch")
 Train = TypeVar("Train")
 Valid = TypeVar("Valid")
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,21 @@ class Splits(Generic[Train, Valid]):
     """How many examples there are of what, and what was left out, in lines for a person."""
     fresh: bool = True
     """Whether nothing was taken over from a model to start from."""
+
+
+def sample_evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
+    """So many of the things, always the same, from all parts of the list: corpora stand there one after the other."""
+    if count >= len(things):
+        return things
+    return [things[(2 * place + 1) * len(things) // (2 * count)] for place in range(count)]
+
+
+def spread_over_classes(labels: Sequence[int], count: int) -> list[int]:
+    """Return the places of so many examples, always the same: of every class in turn, or of classes far apart."""
+    class_counts: dict[int, int] = {}
+    turns = []
+    for place, label in enumerate(labels):
+        turns.append((class_counts.setdefault(int(label), 0), int(label), place))
+        class_counts[int(label)] += 1
+    in_turn = [place for _, _, place in sorted(turns)]
+    return list(sample_evenly(in_turn[: len(class_counts)], count)) if count < len(class_counts) else in_turn[:count]

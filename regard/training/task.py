@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -16,7 +16,6 @@ from regard.training import transfer
 from regard.training.checking import prepare_report
 from regard.training.tuning import TuningConfig
 
-Thing = TypeVar("Thing")
 Goal = tuple[str, Literal["max", "min"]]
 LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -281,21 +280,3 @@ class Task(Learner):
 def tuning_of(recipe: Any) -> TuningConfig | None:
     """Return the tuning section of a recipe; None where the task has none."""
     return vars(recipe).get("tuning")
-
-
-def sample_evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
-    """So many of the things, always the same, from all parts of the list: corpora stand there one after the other."""
-    if count >= len(things):
-        return things
-    return [things[(2 * place + 1) * len(things) // (2 * count)] for place in range(count)]
-
-
-def spread_over_classes(labels: Sequence[int], count: int) -> list[int]:
-    """Return the places of so many examples, always the same: of every class in turn, or of classes far apart."""
-    class_counts: dict[int, int] = {}
-    turns = []
-    for place, label in enumerate(labels):
-        turns.append((class_counts.setdefault(int(label), 0), int(label), place))
-        class_counts[int(label)] += 1
-    in_turn = [place for _, _, place in sorted(turns)]
-    return list(sample_evenly(in_turn[: len(class_counts)], count)) if count < len(class_counts) else in_turn[:count]

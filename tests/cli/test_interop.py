@@ -13,7 +13,7 @@ import regard
 from regard import checkpoint, models
 from regard.cli import run
 from regard.metrics import calibration
-from tests.data.pictures.drawing import fill
+from tests.data.images.drawing import fill
 from tests.interop.making import lay
 from tests.interop.test_bert import lay as lay_bert
 from tests.interop.test_pictures import lay as lay_vit

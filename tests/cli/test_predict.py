@@ -11,8 +11,8 @@ from PIL import Image
 from regard import recipe
 from regard.cli import run
 from regard.data import images
-from regard.tasks.vision import digit_scenes
-from regard.tasks.vision.digit_scenes import DigitFramesConfig, DigitImageConfig
+from regard.tasks.scenes import digit_scenes
+from regard.tasks.scenes.digit_scenes import DigitFramesConfig, DigitImageConfig
 from tests.documents import ROOT
 
 SHORT = ["training.steps=2", "model.channels=[4, 4, 4]", "data.valid=4", "data.batch=4"]

@@ -11,16 +11,22 @@ import pytest
 from PIL import Image
 
 from regard import config
+from regard.data.images import image_dataset as pictures
+from regard.data.images.image_dataset import ImageDataConfig
 from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig
 from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.answering.files import QuestionFile, read_questions, split_questions
+from regard.tasks.captions import dataset as captions
+from regard.tasks.captions.dataset import CaptionsConfig
 from regard.tasks.embedding import pairs as matching
 from regard.tasks.embedding.pairs import MatchingData
 from regard.tasks.graphs import files as graphs
 from regard.tasks.graphs.files import GraphConfig
 from regard.tasks.omics import samples as omics
 from regard.tasks.omics.files import OmicsConfig
+from regard.tasks.pixels import dataset as pixels
+from regard.tasks.pixels.dataset import PixelsConfig
 from regard.tasks.pretraining import corpus
 from regard.tasks.pretraining.documents import DocumentsConfig
 from regard.tasks.tables import files as tables
@@ -31,12 +37,6 @@ from regard.tasks.text_labels.examples import split_examples
 from regard.tasks.text_labels.files import LabelledFile, LabelsConfig, read_examples
 from regard.tasks.text_labels.tagged_file import TaggedFile
 from regard.tasks.translation.indexing import Rules, survey
-from regard.tasks.vision import image_dataset as pictures
-from regard.tasks.vision.captions import dataset as captions
-from regard.tasks.vision.captions.dataset import CaptionsConfig
-from regard.tasks.vision.image_dataset import ImageDataConfig
-from regard.tasks.vision.pixels import dataset as pixels
-from regard.tasks.vision.pixels.dataset import PixelsConfig
 
 COUNT = 40
 

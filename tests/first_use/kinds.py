@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save
 
-from tests.data.pictures.drawing import draw, fill
+from tests.data.images.drawing import draw, fill
 
 ANIMALS = ("cat", "dog", "horse", "king")
 FRENCH = {"cat": "chat", "dog": "chien", "horse": "cheval", "king": "roi"}

@@ -11,7 +11,7 @@ import pytest
 import regard
 from regard.cli import run
 from tests.conftest import sentences
-from tests.data.pictures.drawing import fill
+from tests.data.images.drawing import fill
 
 NAMES = ["été-à-Noël", "-commence=par.un.tiret", "deux mots", "l'an [2] (copie)", 'dit "non"', "100% & prêt; #1"]
 """Names that a shell, a pattern, a setting or an option may mistake for something else."""

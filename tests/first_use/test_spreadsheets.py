@@ -9,7 +9,7 @@ import pytest
 
 import regard
 from regard.cli import run
-from tests.data.pictures.drawing import fill
+from tests.data.images.drawing import fill
 from tests.first_use.kinds import sentences, tmx
 from tests.tasks.graphs import small as graphs
 

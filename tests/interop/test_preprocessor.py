@@ -7,9 +7,9 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.data.pictures.album import Shape, scales_of
-from regard.data.pictures.augment import Augment, AugmentConfig
-from regard.data.pictures.decoding import decode_array, decode_picture
+from regard.data.images.album import Shape, scales_of
+from regard.data.images.augmentation import Augment, AugmentConfig
+from regard.data.images.decoding import decode_array, decode_picture
 from regard.interop.preprocessor import RESAMPLE, read_preparation, read_timm, write_preparation
 
 SIZE = 12

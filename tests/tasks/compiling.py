@@ -12,7 +12,7 @@ from regard import models, recipe
 from regard.models.transformer import Transformer
 from regard.tasks.translation.task import Translation
 from tests.conftest import SMALL
-from tests.data.pictures.drawing import fill
+from tests.data.images.drawing import fill
 
 if __name__ == "__main__":
     train = {"source": sys.argv[1], "target": sys.argv[2]}

@@ -12,10 +12,10 @@ from PIL import Image
 
 from regard.data import images
 from regard.tasks import TASKS
-from regard.tasks.vision import digit_scenes
-from regard.tasks.vision.digit_scenes import DigitFramesConfig, DigitImageConfig
+from regard.tasks.scenes import digit_scenes
+from regard.tasks.scenes.digit_scenes import DigitFramesConfig, DigitImageConfig
 from tests.conftest import sentences
-from tests.data.pictures.drawing import draw, fill
+from tests.data.images.drawing import draw, fill
 from tests.tasks import words
 from tests.tasks.graphs import small as graphs
 from tests.tasks.omics import cohorts

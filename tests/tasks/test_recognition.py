@@ -282,7 +282,7 @@ def test_every_task_that_learns_from_files_says_what_it_takes_and_recognises_it(
         "matching",
         "text-to-text",
     }  # what files are for if somebody says so
-    told |= {"captions", "gan", "pictures", "pixels"}  # tests/tasks/vision: they must be there to be read
+    told |= {"captions", "gan", "pictures", "pixels"}  # tests/tasks/images: they must be there to be read
     told |= {"node-classification"}  # tests/tasks/graphs
     told |= {"omics"}  # tests/tasks/omics: several tables are one input
     assert {task for _, task, _ in SEEN.values()} | told == filed

@@ -11,6 +11,7 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
+from regard.data.examples import sample_evenly
 from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.models.text_classifier import TransformerEncoderConfig
@@ -26,7 +27,7 @@ from regard.tasks.text_labels.task import EncoderConfig, Labelling
 from regard.training import checking, transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, sample_evenly
+from regard.training.task import Evaluation, Goal, Spread, Step, alone
 from regard.training.tuning import TuningConfig
 
 STRIDE_DIVISOR = 3  # a third of a short window, at most, is also in the one before

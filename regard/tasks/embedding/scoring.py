@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from regard.data.examples import sample_evenly
 from regard.metrics.retrieval import ranks, retrieval
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
 from regard.tasks.embedding.pairs import Pairs
-from regard.training.task import Spread, alone, sample_evenly
+from regard.training.task import Spread, alone
 
 Embed = Callable[[Sequence[str]], Any]
 """What turns texts into vectors of length 1, a row for each."""

@@ -14,6 +14,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.examples import spread_over_classes
 from regard.models.gat import GATConfig
 from regard.tasks.card import card
 from regard.tasks.graphs import files
@@ -22,7 +23,7 @@ from regard.tasks.graphs.files import GraphConfig, GraphData
 from regard.tasks.graphs.recognition import recognise
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, spread_over_classes
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 
 SHOWN = 4
 

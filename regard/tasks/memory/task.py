@@ -12,6 +12,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.config.words import quantity
+from regard.data.examples import sample_evenly
 from regard.models.ntm import NTMConfig
 from regard.models.per_step import PerStepConfig
 from regard.tasks.card import card
@@ -26,7 +27,7 @@ from regard.tasks.memory.sequences import (
 )
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, sample_evenly
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 
 LENGTHS = 8  # at most, between the shortest and the longest, at which is measured
 SHOWN = 4

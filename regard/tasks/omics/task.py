@@ -15,7 +15,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
-from regard.data.examples import Examples
+from regard.data.examples import Examples, spread_over_classes
 from regard.models.omics import DeePROGConfig, MOMAConfig
 from regard.tasks.card import card
 from regard.tasks.omics import samples as sample_data
@@ -26,7 +26,7 @@ from regard.tasks.omics.samples import OmicsData
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, spread_over_classes
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 
 SHOWN = 4
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.examples import spread_over_classes
 from regard.models.encoder_with_head import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.linear import LinearConfig
 from regard.models.text_classifier import (
@@ -19,7 +20,6 @@ from regard.tasks.text_labels.evaluation import LabelResults
 from regard.tasks.text_labels.files import LabelsConfig
 from regard.tasks.text_labels.recognition import recognise_labelled_texts
 from regard.tasks.text_labels.task import Labelling, LabellingRecipe
-from regard.training.task import spread_over_classes
 
 MAX_SHOWN_CHARACTERS = 300  # characters of a text that a sample shows
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.examples import sample_evenly
 from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.text_labels.dataset import LabelledDataset, TextModel
 from regard.tasks.text_labels.evaluation import LabelResults
@@ -15,7 +16,7 @@ from regard.tasks.text_labels.preparation import PreparedTexts
 from regard.tasks.text_labels.recognition import recognise_choice_questions
 from regard.tasks.text_labels.task import EncoderConfig, Labelling, LabellingRecipe
 from regard.training import transfer
-from regard.training.task import Evaluation, Spread, alone, sample_evenly
+from regard.training.task import Evaluation, Spread, alone
 
 MAX_SHOWN_CHARACTERS = 300  # characters of what is given that a sample shows
 

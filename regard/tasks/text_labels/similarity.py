@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.examples import sample_evenly
 from regard.data.tokenizers import Tokenizer
 from regard.metrics.correlation import pearson, spearman
 from regard.models.text_classifier import TransformerEncoderConfig
@@ -23,7 +24,7 @@ from regard.tasks.text_labels.preparation import PreparedTexts
 from regard.tasks.text_labels.recognition import recognise_rated_pairs
 from regard.tasks.text_labels.task import EncoderConfig, Labelling, LabellingRecipe
 from regard.training import transfer
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, sample_evenly
+from regard.training.task import Evaluation, Goal, Spread, Step, alone
 
 MAX_SHOWN_CHARACTERS = 300  # characters of a pair that a sample shows
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.examples import sample_evenly
 from regard.metrics.entities import are_entities
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.text_labels.dataset import LabelledDataset
@@ -14,7 +15,6 @@ from regard.tasks.text_labels.files import TagsConfig
 from regard.tasks.text_labels.preparation import PreparedTexts
 from regard.tasks.text_labels.recognition import recognise_tagged_words
 from regard.tasks.text_labels.task import Labelling, LabellingRecipe
-from regard.training.task import sample_evenly
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
+from regard.data.examples import sample_evenly
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
@@ -34,7 +35,7 @@ from regard.tasks.translation.translator import Translator, read_tokenizers
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, sample_evenly
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 
 BLOCK = 128  # held-out sentences that one process translates at a time
 RECURRENT: tuple[tuple[int, dict[str, Any]], ...] = (

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.tasks.graphs.classifier import NodePrediction
+from regard.tasks.images.classifier import ImagePrediction
 from regard.tasks.omics.classifier import SamplePrediction
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.supervised.calibration import (
@@ -21,7 +22,6 @@ from regard.tasks.supervised.calibration import (
 from regard.tasks.supervised.evaluation import ClassifierResults, score_classifier
 from regard.tasks.supervised.prediction import Prediction
 from regard.tasks.text_labels.classifier import TextPrediction
-from regard.tasks.vision.classifier import ImagePrediction
 
 CLASSES, CHANCES = ["a", "b", "c"], [0.25, 0.1234567, 0.6265433]
 RANKED = {"label": "c", "probability": 0.626543, "all": {"c": 0.626543, "a": 0.25, "b": 0.123457}}

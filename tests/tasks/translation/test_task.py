@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from regard import recipe
+from regard.data.examples import sample_evenly, spread_over_classes
 from regard.models.seq2seq import Seq2Seq
 from regard.models.transformer import Transformer
 from regard.tasks.translation import task as translation
 from regard.tasks.translation.task import Translation
-from regard.training.task import sample_evenly, spread_over_classes
 from tests.conftest import SMALL, Corpus
 from tests.documents import ROOT
 

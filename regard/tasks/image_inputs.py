@@ -1,0 +1,115 @@
+"""Images as users give them to a trained model: files, folders and arrays; and the patches a model sees in them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from regard.config.paths import real_path
+from regard.data.images.album import Shape
+from regard.data.images.decoding import (
+    ANIMATED,
+    SUFFIXES,
+    Decoded,
+    Unusable,
+    decode_array,
+    decode_picture,
+    describe_enlarged,
+    silence_pillow,
+)
+from regard.data.images.image_tables import ELSEWHERE
+from regard.interpret.items import Item
+from regard.models.vit import ViTConfig
+from regard.tasks.trained import Unreadable
+
+ImageInput = str | Path | np.ndarray
+
+
+def expand_folder(path_or_folder: str | Path) -> list[str]:
+    """Return the images that an input stands for: of a folder all in it, at any depth, sorted by name.
+
+    Numbers in names are sorted as numbers, so that frame 10 comes after frame 9.
+    """
+    if str(path_or_folder).startswith(("http://", "https://")):
+        raise ValueError(f"{path_or_folder}: nothing is fetched: download the picture first, and name the file")
+    if not Path(path_or_folder).is_dir():
+        return [str(path_or_folder)]
+    folder = Path(path_or_folder)
+    image_paths = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and not path.is_dir())
+    visible = (str(path) for path in image_paths if not _is_hidden(path.relative_to(folder)))
+    paths = sorted(visible, key=_natural_sort_key)
+    real_folder = real_path(folder)
+    outside = {path for path in paths if not real_path(path).is_relative_to(real_folder)}
+    for path in sorted(outside):
+        warnings.warn(f"{path}: {ELSEWHERE}, or name it by itself", stacklevel=1)
+    paths = [path for path in paths if path not in outside]
+    if not paths:
+        raise ValueError(f"{path_or_folder} holds no pictures: name a folder with PNG, JPEG or WebP files")
+    return paths
+
+
+def decode_images(
+    images: Sequence[ImageInput], shape: Shape, *, patch: int = 0
+) -> UInt8[np.ndarray, "images channels size size"]:
+    """Decode images into a model's bytes; an unreadable one, or one smaller than a patch of the model, is named."""
+    if not images:
+        raise ValueError("no picture was given: name at least one")
+    decoded = []
+    for image in images:
+        try:
+            with silence_pillow():
+                pixels, short_side, oddity = _decode_image(image, shape)
+        except Unusable as error:
+            raise Unreadable(str(error) if isinstance(image, np.ndarray) else f"{image}: {error}") from None
+        if oddity == ANIMATED:
+            warnings.warn(f"{image}: {oddity}", stacklevel=1)
+        if short_side < patch:
+            warnings.warn(f"{input_name(image)}: {describe_enlarged(patch)}", stacklevel=1)
+        decoded.append(pixels)
+    return np.stack(decoded)
+
+
+def patch_size(config: Any) -> int:
+    """Return the side of the patches that a model cuts pictures into; 0 if it reads them whole."""
+    return config.patch if isinstance(config, ViTConfig) else 0
+
+
+def input_name(image: ImageInput) -> str:
+    """Return what to call an image in messages and answers."""
+    return f"an array of shape {image.shape}" if isinstance(image, np.ndarray) else str(image)
+
+
+def patch_items(grid: tuple[int, int]) -> list[Item]:
+    """Return patches in so many rows and columns, row by row, with their boxes as shares of the sides."""
+    rows, columns = grid
+    return [
+        Item(
+            f"{row + 1},{column + 1}",
+            word=row * columns + column,
+            box=(column / columns, row / rows, (column + 1) / columns, (row + 1) / rows),
+        )
+        for row in range(rows)
+        for column in range(columns)
+    ]
+
+
+def _decode_image(image: ImageInput, shape: Shape) -> Decoded:
+    if isinstance(image, np.ndarray):
+        return Decoded(decode_array(image, **shape._asdict()), min(image.shape[:2]), None)
+    return decode_picture(Path(image), **shape._asdict())
+
+
+def _is_hidden(path: Path) -> bool:
+    """True if a path, or a folder of it, is hidden; training skips those too."""
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _natural_sort_key(name: str) -> list[tuple[int, str]]:
+    """Return a sort key of a name that compares letters as text and digits as numbers."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]

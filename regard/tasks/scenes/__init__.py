@@ -1,0 +1,1 @@
+"""Scenes of drawn digits: one to find, or frames to count in."""

@@ -1,1 +1,0 @@
-"""Drawn pictures and frames: what is seen, where, and how often."""
