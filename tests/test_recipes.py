@@ -285,7 +285,7 @@ def asked_of(model: Any) -> Sequence[Any]:
     if model.task == "node-classification":
         return ["0", "7"]
     if model.task == "remembering":
-        return model.drawn(2, count=2)
+        return model.draw_inputs(2, count=2)
     if model.task == "regression":
         return [dict.fromkeys(model.columns.inputs, 1.0)]
     if model.task == "omics":

@@ -17,7 +17,7 @@ from regard.models.inference import cuda, projection
 from regard.models.t5 import T5, T5Config
 from regard.models.transformer import Transformer, TransformerConfig
 
-ASKING = (attend, cache, inference, projection, tables)  # modules that ask whether kernels run
+ASKING = (attend, cache, cuda, projection, tables)  # modules that ask whether kernels run
 SHAPES: list[dict[str, Any]] = [
     {"positions": "sinusoidal", "norm": "post", "share": "all", "activation": "relu"},
     {"positions": "rotary", "norm": "pre", "groups": 1, "share": "target", "activation": "gelu"},

@@ -42,7 +42,7 @@ def test_the_line_that_names_the_separator_is_heeded_and_left_out(mark):
     file = save("films.csv", "\ufeff" + "\r\n".join([f"sep={mark}", *lines]) + "\r\n")
     assert list(read_cells(file, LineReport())) == list(enumerate(rows, start=2))
     examples = LabelledFile(path=file).examples(0, LineReport())
-    assert [(one.words[0], one.labels[0], one.place) for one in examples] == [
+    assert [(one.texts[0], one.labels[0], one.place) for one in examples] == [
         ("one, two; three", "yes", (0, 3)),
         ("four", "no", (0, 4)),
     ]

@@ -190,12 +190,12 @@ def test_tokens_that_were_added_for_the_format_travel_too(tmp_path):
     assert run(["import", str(tmp_path / "adapter"), str(tmp_path / "back"), "--onto", str(tmp_path / "ours")]) == 0
     back = regard.load(tmp_path / "back", device="cpu")
     for text in ("abc def", "cab"):
-        [one] = ours._laid([text])
+        [one] = ours._encode([text])
         assert one.tokens[-1] == 301
         with torch.no_grad():
             wanted = theirs(torch.tensor([one.tokens])).logits
-            assert (ours._scores([one]) - wanted).abs().max() < 1e-5
-            assert (back._scores(back._laid([text])) - wanted).abs().max() < 1e-5
+            assert (ours._logits([one]) - wanted).abs().max() < 1e-5
+            assert (back._logits(back._encode([text])) - wanted).abs().max() < 1e-5
     assert back.classify(["abc"])[0].all.keys() == {"good", "bad"}
     again = ["train", "--labelled", str(tmp_path / "data.tsv"), "--from", str(tmp_path / "back"), *how]
     assert run([*again, "--out", str(tmp_path / "again"), "--device", "cpu"]) == 0

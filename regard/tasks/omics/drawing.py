@@ -42,7 +42,7 @@ def draw_vectors(model: MOMA, omics: Omics, samples: Samples) -> Figure:
 
 def module_contributions(
     model: MOMA, values: Float[Tensor, "samples features"], present: Bool[Tensor, "samples omics"], omic: int
-) -> tuple[int, Float[Tensor, "features 2"]]:
+) -> tuple[int, Float[Tensor, "inputs 2"]]:
     """Return the module of an omic that gets most attention, and what each feature adds along its direction and across.
 
     In shares of the module's length, in the mean over samples; the parts along add up to one, those across to nothing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import mean_statistics
@@ -11,6 +11,7 @@ from regard.tasks.word2vec import word_benchmarks
 from regard.tasks.word2vec.word_benchmarks import Agreement, Question, SectionScore
 
 
+@runtime_checkable
 class ComparableVectors(Protocol):
     """Word vectors that answer the questions of benchmarks."""
 
