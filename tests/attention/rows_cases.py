@@ -77,6 +77,9 @@ def run() -> None:
     worst = 0.0
     for seed in SEEDS:
         kernels.SQUARE = Tiles(64, 64) if seed % 2 else Tiles(32, 32)
-        kernels.SHARED = {**dict.fromkeys(kernels.SHARED, kernels.SQUARE), "key": Tiles(kernels.SQUARE.resident_tokens, 32)}
+        kernels.SHARED = {
+            **dict.fromkeys(kernels.SHARED, kernels.SQUARE),
+            "key": Tiles(kernels.SQUARE.resident_tokens, 32),
+        }
         worst = max(worst, *differences(seed, "cpu", torch.float32, few=True))
     assert worst <= 1e-5, worst

@@ -2,12 +2,11 @@
 
 from regard.data.tokenizers.forking import keep_threads_across_forks
 from regard.data.tokenizers.limits import refuse_explosive
-from regard.data.tokenizers.tokenizer import (
+from regard.data.tokenizers.tokenizer import WORD, Tokenizer
+from regard.data.tokenizers.tokenizer_training import (
     ENDLESS,
     EXCERPT,
     LARGEST,
-    WORD,
-    Tokenizer,
     TokenizerConfig,
     default_vocab_size,
     excerpt,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from regard.tasks.translation.text_side import TextSide
 
 SPOKEN = re.compile(r"\w")
-SIGNS = "@", "{", "}", "%", "$", "://", "www."  # one of these is in every placeholder
+PLACEHOLDER_SIGN = re.compile(r"%[^\s,;]|\$[A-Za-z_]")  # begins a placeholder without braces
 ENCODED = 64  # answers to look up that are encoded at a time, while a device searches for others
 LOOSE_TIME = re.compile(
     r"(?<!\d)(\d{1,2})(?: h(?:eures? ?)?|: )(\d\d)(?!\d)"
@@ -71,7 +71,7 @@ def shield(text: str) -> Shielded:
     """
     if not SPOKEN.search(text):
         return Shielded(".", text, {}, wordless=True)
-    signed = any(sign in text for sign in SIGNS)
+    signed = _may_have_placeholder(text)
     if not signed and "&" not in text:
         return Shielded(text, text, {})
     if has_entity(text):
@@ -91,6 +91,13 @@ def shield(text: str) -> Shielded:
     if not marked.plain:
         return Shielded(".", text, {}, wordless=True)
     return Shielded(unescape(marked.plain) if characters else marked.plain, text, marked.kept, characters)
+
+
+def _may_have_placeholder(text: str) -> bool:
+    """Return False for most texts without any; written out, since every sentence passes here before the search."""
+    if "@" in text or "{" in text or "://" in text or "www." in text:
+        return True
+    return ("%" in text or "$" in text) and PLACEHOLDER_SIGN.search(text) is not None
 
 
 def copies(decoding: DecodingConfig) -> bool:
@@ -145,7 +152,7 @@ class Restoration:
         self._risks |= dict(zip(answers, risks, strict=True))
         for number, answer in answers.items():
             restored, risk = self.sentences[number].put_back(answer), self._risks[number]
-            timed = risk is not NO_RISK and (risk.numbers or risk.signs) and TIME.search(self.originals[number])
+            timed = risk is not NO_RISK and risk.has_signs and TIME.search(self.originals[number])
             self._answers[number] = restored
             self._written[number] = _tighten_times(restored.text) if timed else restored.text
         if not self._mends:
@@ -165,7 +172,13 @@ class Restoration:
     def _encode_losses(self) -> None:
         """Prepare to look up where the model looked when it wrote the answers that are not whole yet."""
         losses, sides = self._losses.values(), (self.translator.source, self.translator.target)
-        pairs = encode_pairs(*sides, [loss.text for loss in losses], [loss.answer for loss in losses])
+        pairs = encode_pairs(
+            *sides,
+            [loss.text for loss in losses],
+            [loss.answer for loss in losses],
+            source_spans=[loss.read for loss in losses],
+            answer_spans=[loss.written for loss in losses],
+        )
         self._encoded |= dict(zip(self._losses, zip(losses, pairs, strict=True), strict=True))
         self._losses = {}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from regard.metrics.edits import Errors, errors, nearest_reference
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.sentence_translator import SentenceTranslator
 
 
 class Question(NamedTuple):
@@ -102,7 +102,12 @@ def group_questions(pairs: Sequence[tuple[str, str]]) -> list[Question]:
 
 
 def evaluate(
-    translator: Translator, pairs: Sequence[tuple[str, str]], *, to: str | None = None, name: str, **settings: Any
+    translator: SentenceTranslator,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    to: str | None = None,
+    name: str,
+    **settings: Any,
 ) -> Judgement:
     """Translate every source once and count errors; settings are those of `translate`."""
     test_questions = group_questions(pairs)

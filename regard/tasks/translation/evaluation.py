@@ -18,7 +18,7 @@ from regard.tasks.translation.teacher_forcing import Likelihood, likelihood
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.sentence_translator import SentenceTranslator
 
 
 class Sentence(NamedTuple):
@@ -168,7 +168,7 @@ class Comparison:
 
 
 def evaluate(
-    translator: Translator,
+    translator: SentenceTranslator,
     pairs: Sequence[tuple[str, str]],
     *,
     to: str | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,10 +18,10 @@ from regard.interpret.watch import watch
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.sentence_translator import SentenceTranslator
 
 
-def trace_answer(translator: Translator, text: str, to: str | None) -> Trace:
+def trace_answer(translator: SentenceTranslator, text: str, to: str | None) -> Trace:
     """Translate one sentence and keep where every head looked while the winning beam was written."""
     read = translator.encode(text, to)
     decoding = replace(translator.decoding, nbest=1, sample=False)
@@ -36,10 +37,12 @@ def trace_answer(translator: Translator, text: str, to: str | None) -> Trace:
     weights = [Weights(name, *attention_axes(name), values=examples[0]) for name, examples in along.items()]
     facts = {"text": text, "answer": translator.target.decode(best.tokens), "score": best.score}
     facts |= {"read": read, "written": written}
-    return Trace(translator.name, translator.task, items, weights, facts, again=translator.steps)
+    return Trace(translator.name, translator.task, items, weights, facts, again=partial(trace_steps, translator))
 
 
-def trace_steps(translator: Translator, trace: Trace, *, names: Sequence[str] | None, top: int) -> Steps:
+def trace_steps(
+    translator: SentenceTranslator, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10
+) -> Steps:
     """Return the vectors of attentions while a traced answer is read again in one go."""
     from regard.interpret.steps import Steps, inside, predictions
 

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import chain
 from typing import NamedTuple
 
 from regard.data.tokenizers import Tokenizer
-from regard.tasks.translation.lost_text import find_plain_numbers, says_plainly
+from regard.tasks.translation.lost_text import inspect_chunk, says_plainly
 
 Span = tuple[int, int]
 WORD = re.compile(r"[^\W\d_]+(?:[-'][^\W\d_]+)*")
@@ -50,16 +49,29 @@ EXONYMS = re.compile(  # names that languages spell each in its own way, by how 
 
 
 class Risk(NamedTuple):
-    """What an answer could lose of a text: names and rare words without clitics, plain numbers, other signs."""
+    """What an answer could lose of a text."""
 
-    words: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
-    signs: bool = False
+    words: Sequence[str] = ()
+    """Names and rare words, without clitics."""
+    numbers: Sequence[str] = ()
+    copied: Sequence[str] = ()
+    """Addresses, emoji, links and codes."""
+    has_braces: bool = False
+    """Whether there may be a placeholder with blanks in it."""
+
+    @property
+    def has_signs(self) -> bool:
+        """Whether there is anything but words."""
+        return bool(self.numbers or self.copied or self.has_braces)
 
     def may_lose_signs(self, text: str, answer: str) -> bool:
-        """Whether to look closer: not where all there is are plain numbers, which the answer has as they are."""
-        if self.signs or not self.numbers:
-            return self.signs
+        """Whether to look closer: not where the answer plainly has all codes and numbers."""
+        if self.has_braces:
+            return True
+        if self.copied and any(answer.count(code) < text.count(code) for code in self.copied):
+            return True
+        if not self.numbers:
+            return False
         return not all(says_plainly(answer, number) for number in self.numbers) or SPACED.search(text) is not None
 
 
@@ -127,8 +139,13 @@ class Lexicon:
         self.look_up(form for part in parts for form in (part, part.lower()))
         rare = {word for word in words if self._could_be_lost(word)}
         for chunk, chunk_words in bare.items():
-            numbers = find_plain_numbers(chunk)
-            risk = Risk(tuple(word for word in chunk_words if word in rare), tuple(numbers or ()), numbers is None)
+            contents = inspect_chunk(chunk)
+            risk = Risk(
+                tuple(word for word in chunk_words if word in rare),
+                contents.numbers,
+                contents.copied,
+                contents.has_braces,
+            )
             if risk == NO_RISK:
                 self._harmless.add(chunk)
             else:
@@ -138,8 +155,14 @@ class Lexicon:
         risks = [self._risks[chunk] for chunk in chunks if chunk in self._risks]
         if len(risks) < 2:
             return risks[0] if risks else NO_RISK
-        words, numbers, signs = zip(*risks, strict=True)
-        return Risk(tuple(chain.from_iterable(words)), tuple(chain.from_iterable(numbers)), any(signs))
+        words, numbers, copied = list[str](), list[str](), list[str]()
+        braces = False
+        for chunk_words, chunk_numbers, chunk_copied, has_braces in risks:
+            words += chunk_words
+            numbers += chunk_numbers
+            copied += chunk_copied
+            braces = braces or has_braces
+        return Risk(words, numbers, copied, braces)
 
     def _could_be_lost(self, word: str) -> bool:
         if word in given_names():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from regard.tasks.translation.documents.markup import EMOJI, PLACEHOLDER, Span
 
@@ -21,6 +22,10 @@ MEASURE = re.compile(
 NUMBER = re.compile(r"\+\d+(?:[ .-]\d{1,4}(?!\d))+|\d{1,2} ?h ?\d\d(?!\w)|\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
 TIME = re.compile(r"\d{1,2}(?::| ?h ?)(\d\d)")
 GROUPED = re.compile(r"\d{1,3}(?:[,.\s]\d{3})+")  # thousands, which each language sets apart in its own way
+GROUP_SIGNS = " ", "\u202f", "\xa0", ".", ","
+DECIMAL = re.compile(r"\d+[.,]\d+")
+OTHER_POINT = str.maketrans(",.", ".,")
+ENDS_IN_NUMBER, BEGINS_AS_NUMBER = re.compile(r"\d[.,\s]?$"), re.compile(r"[.,\s]?\d")
 RUN = re.compile(r"\d(?:[\d,.\s]*\d)?")
 DIGITS = re.compile(r"\d+")
 
@@ -40,9 +45,7 @@ def find_lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
     required = Counter(match[0] for match in copied) if copied else {}
     spans = [match.span() for match in copied if answer.count(match[0]) < required[match[0]]]
     if numbers and DIGITS.search(text):
-        free = text
-        for match in copied:
-            free = free[: match.start()] + " " * len(match[0]) + free[match.end() :]
+        free = _blank_out(text, copied)
         answer_numbers = DIGITS.findall(answer)
         spans += [
             match.span() for match in NUMBER.finditer(free) if not _can_stand_for(answer_numbers, match[0], answer)
@@ -50,22 +53,59 @@ def find_lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
     return sorted(spans)
 
 
-def find_plain_numbers(chunk: str) -> list[str] | None:
-    """Return the numbers in a chunk of text between blanks; None where it has signs that call for a closer look."""
+class ChunkContents(NamedTuple):
+    """What a chunk of text between blanks has that an answer should have."""
+
+    copied: tuple[str, ...] = ()
+    """Addresses, emoji, links and codes."""
+    numbers: tuple[str, ...] = ()
+    has_braces: bool = False
+    """Whether it may be a part of a placeholder with blanks in it, which calls for a closer look."""
+
+
+def inspect_chunk(chunk: str) -> ChunkContents:
+    """Return what an answer to a chunk of text between blanks should have."""
     if not SUSPECT.search(chunk):
-        return []
-    if "{" in chunk or "}" in chunk or _find_copied(chunk):
-        return None
-    return [match[0] for match in NUMBER.finditer(chunk)]
+        return ChunkContents()
+    if "{" in chunk or "}" in chunk:
+        return ChunkContents(has_braces=True)
+    copied = _find_copied(chunk)
+    numbers = (match[0] for match in NUMBER.finditer(_blank_out(chunk, copied)))
+    return ChunkContents(tuple(match[0] for match in copied), tuple(numbers))
 
 
 def says_plainly(answer: str, number: str) -> bool:
-    """Whether an answer has a number as it is, not as a part of another; one of two digits may be in words."""
+    """Whether an answer has a number as it is, not as a part of another, or with the signs of another language.
+
+    A number of two digits may be in words.
+    """
     if len(number) < 3 and number.isdigit():
         return True
     begin = answer.find(number)
+    if begin >= 0:
+        end = begin + len(number)
+        return not answer[max(begin - 1, 0) : begin].isdigit() and not answer[end : end + 1].isdigit()
+    if GROUPED.fullmatch(number):
+        return any(_stands_alone(re.sub(r"\D", sign, number), answer) for sign in GROUP_SIGNS)
+    return DECIMAL.fullmatch(number) is not None and _stands_alone(number.translate(OTHER_POINT), answer)
+
+
+def _stands_alone(number: str, answer: str) -> bool:
+    """Whether an answer has a number that nothing beside it could continue."""
+    begin = answer.find(number)
     end = begin + len(number)
-    return begin >= 0 and not answer[max(begin - 1, 0) : begin].isdigit() and not answer[end : end + 1].isdigit()
+    return (
+        begin >= 0
+        and not ENDS_IN_NUMBER.search(answer[max(begin - 2, 0) : begin])
+        and not (BEGINS_AS_NUMBER.match(answer[end : end + 2]))
+    )
+
+
+def _blank_out(text: str, matches: Sequence[re.Match[str]]) -> str:
+    """Return a text with blanks in place of these matches."""
+    for match in matches:
+        text = text[: match.start()] + " " * len(match[0]) + text[match.end() :]
+    return text
 
 
 def _find_copied(text: str, *, codes: bool = True) -> list[re.Match[str]]:

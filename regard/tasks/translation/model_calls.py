@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
 
 Result = TypeVar("Result")
+Span = tuple[int, int]
 
 
 @runtime_checkable
@@ -98,11 +99,20 @@ class CodedPair(NamedTuple):
 
 
 def encode_pairs(
-    source: Tokenizer, target: Tokenizer, sources: Sequence[str], answers: Sequence[str]
+    source: Tokenizer,
+    target: Tokenizer,
+    sources: Sequence[str],
+    answers: Sequence[str],
+    *,
+    source_spans: Sequence[Sequence[Span]] | None = None,
+    answer_spans: Sequence[Sequence[Span]] | None = None,
 ) -> list[CodedPair]:
-    """Encode sources and answers that were written elsewhere, without tags and ends."""
-    read = source.encode_words(sources)
-    written = target.encode_words(answers, written=True)
+    """Encode sources and answers that were written elsewhere, without tags and ends.
+
+    The spans are those of the words of each, where they are known.
+    """
+    read = source.encode_words(sources, spans=source_spans)
+    written = target.encode_words(answers, written=True, spans=answer_spans)
     return [CodedPair(*one, *other) for one, other in zip(read, written, strict=True)]
 
 

@@ -16,26 +16,10 @@ from regard.tasks.translation.answers import Answer, decode_answers, join_pieces
 from regard.tasks.translation.copying import Restoration, copies, keep_entities
 from regard.tasks.translation.model_calls import Hypothesis, SearchCall, Steps
 from regard.tasks.translation.phrases import holds_phrase
+from regard.tasks.translation.text_side import TextSide
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
-    from regard.tasks.translation.text_side import TextSide
-
-
-def translate_stepwise(
-    translator: TextSide, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
-) -> Steps[list[Answer]]:
-    """Translate texts; `first` is the number of the first, which its random seed depends on."""
-    pipeline = Pipeline(translator, texts, to, decoding, first=first)
-    if pipeline.model_inputs:
-        sources = translator.encode_many(pipeline.model_inputs, to)
-        yield SearchCall(
-            sources=sources,
-            decoding=decoding,
-            seeds=pipeline.seeds,
-            on_finished=pipeline.add_hypotheses,
-        )
-    return (yield from pipeline.finish())
 
 
 class Pipeline:
@@ -120,3 +104,22 @@ class Pipeline:
             answers = [remove_forbidden(answer, self.decoding.forbid) for answer in restored]
         sides = zip(self.truecased, self.originals, answers, strict=True)
         return [uppercase(answer) if truecased != original else answer for truecased, original, answer in sides]
+
+
+class TextTranslator(TextSide):
+    """A translator without its model: the steps that texts go through, each of which asks a model for something."""
+
+    def translate_stepwise(
+        self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
+    ) -> Steps[list[Answer]]:
+        """Translate texts; `first` is the number of the first, which its random seed depends on."""
+        pipeline = Pipeline(self, texts, to, decoding, first=first)
+        if pipeline.model_inputs:
+            sources = self.encode_many(pipeline.model_inputs, to)
+            yield SearchCall(
+                sources=sources,
+                decoding=decoding,
+                seeds=pipeline.seeds,
+                on_finished=pipeline.add_hypotheses,
+            )
+        return (yield from pipeline.finish())

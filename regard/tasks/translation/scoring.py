@@ -18,7 +18,7 @@ Pairs = Sequence[tuple[str, str]]
 SAID = ("sources", "wrong answers", "wrong units")  # with their intervals
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.sentence_translator import SentenceTranslator
 
 
 def pairs(*files: str | Path, columns: tuple[int, int] | None = None, to: str | None = None) -> list[tuple[str, str]]:
@@ -40,7 +40,11 @@ def pairs(*files: str | Path, columns: tuple[int, int] | None = None, to: str | 
 
 
 def evaluate(
-    translator: Translator, files: Sequence[str | Path], *, columns: tuple[int, int] | None = None, **options: Any
+    translator: SentenceTranslator,
+    files: Sequence[str | Path],
+    *,
+    columns: tuple[int, int] | None = None,
+    **options: Any,
 ) -> Scores:
     """Score a translator on files; of a table whose heading names languages the columns are those it translates."""
     if columns is None and len(files) == 1:
@@ -51,7 +55,7 @@ def evaluate(
 
 
 def score(
-    translator: Translator,
+    translator: SentenceTranslator,
     test: Pairs,
     *,
     to: str | None = None,

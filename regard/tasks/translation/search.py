@@ -29,15 +29,15 @@ from regard.interpret.watch import SearchWatcher, attention_names
 from regard.models.inference.fast_path import ENOUGH, FastPath
 from regard.tasks.translation.model_calls import OnFinished, SearchCall
 from regard.tasks.translation.options import DecodingConfig
+from regard.tasks.translation.pipeline import TextTranslator
 from regard.tasks.translation.policy import build_how, build_policy, build_rules
-from regard.tasks.translation.text_side import TextSide
 
 ROWS, BATCH = 512, 64  # most sentences side by side on a GPU, and most that are read together there
 STEP = 16  # lengths of sentences read together are multiples of it, so that a GPU can replay the work
 GREEDY = Beam(beams=1)
 
 
-class Searcher(TextSide):
+class Searcher(TextTranslator):
     """A translation model and its tokenizers."""
 
     def __init__(

@@ -12,13 +12,13 @@ from regard.models.inference.fast_path import pays
 from regard.tasks.trained import SENTENCES, Workload
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Translator
+    from regard.tasks.translation.sentence_translator import SentenceTranslator
 
 MANY = 1 << 24  # more tokens than there are: a batch stays whole
 
 
 def workloads(
-    translator: Translator, texts: Sequence[str], batches: Sequence[int], to: str | None = None
+    translator: SentenceTranslator, texts: Sequence[str], batches: Sequence[int], to: str | None = None
 ) -> Iterator[Workload]:
     """Translations of these texts, greedily and with beams, by one and by many."""
     texts = (texts or SENTENCES)[: max(batches)]
@@ -29,13 +29,13 @@ def workloads(
     for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
         for batch in batches:
             chosen = [texts[number % len(texts)] for number in range(batch)]
-            write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=MANY)
-            lengths = [len(translator.target.encode(answer)) + 1 for answer in write()]
+            write = partial(translator.answers, chosen, to=to, beams=beams, split=False, tokens=MANY)
+            lengths = [len(translator.target.encode(answer.text)) + 1 for answer in write()]
             name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"
             yield Workload(name, write, sum(lengths), once + max(lengths) * again)
 
 
-def foreign_language(translator: Translator, texts: Sequence[str]) -> str | None:
+def foreign_language(translator: SentenceTranslator, texts: Sequence[str]) -> str | None:
     """Return a target language that the texts are not written in; None if the model has only one direction."""
     if len(translator.languages) < 2:
         return None
@@ -43,7 +43,7 @@ def foreign_language(translator: Translator, texts: Sequence[str]) -> str | None
     return next(code for code in translator.languages if code != written_in)
 
 
-def refuse_copies(translator: Translator, texts: Sequence[str], to: str | None) -> None:
+def refuse_copies(translator: SentenceTranslator, texts: Sequence[str], to: str | None) -> None:
     """Raise ValueError if a text would be handed back untranslated, for copying it says nothing about the model."""
     answers = translator.answers(texts, to=to, beams=1, split=False)
     copied = [text for text, answer in zip(texts, answers, strict=True) if answer.kept]

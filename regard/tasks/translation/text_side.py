@@ -16,10 +16,10 @@ from regard.tasks.translation.answers import Answer
 from regard.tasks.translation.lost_names import Lexicon
 from regard.tasks.translation.model_calls import Steps
 from regard.tasks.translation.options import DecodingConfig
-from regard.tasks.translation.pipeline import translate_stepwise
 
 LANGUAGE_NAMES = ("lang", "language", "target", "target_lang", "target_language", "tgt", "tgt_lang")  # elsewhere
 Self = TypeVar("Self", bound="TextSide")
+Result = TypeVar("Result")
 
 
 class TextSide:
@@ -123,4 +123,8 @@ class TextSide:
         self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
     ) -> Steps[list[Answer]]:
         """Translate texts; `first` is the number of the first, which its random seed depends on."""
-        return translate_stepwise(self, texts, to, decoding, first=first)
+        raise NotImplementedError
+
+    def run(self, steps: Steps[Result]) -> Result:
+        """Drive text steps to their end with the model, and return their result."""
+        raise NotImplementedError

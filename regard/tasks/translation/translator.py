@@ -15,18 +15,15 @@ from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.exchange import Exchange
-from regard.decoding.graphs import pause_garbage_collection
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Extra, Face, Workload, describe_model, load_model
 from regard.tasks.translation.answers import Answer, describe_unfinished
-from regard.tasks.translation.call_answers import exchange_steps, run_steps
 from regard.tasks.translation.documents import document
 from regard.tasks.translation.looking import trace_answer, trace_steps
-from regard.tasks.translation.model_calls import Steps
 from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, TargetOptions, TranslationOptions
-from regard.tasks.translation.search import Searcher
+from regard.tasks.translation.sentence_translator import SentenceTranslator
 
 if TYPE_CHECKING:
     from regard.interpret.measure.forced_decoding import ForcedReader
@@ -37,12 +34,9 @@ WARMING = 3  # searches after which a GPU replays a step
 Result = TypeVar("Result")
 
 
-class Translator(Searcher, Face):
+class Translator(SentenceTranslator, Face):
     """Translates text with a trained model."""
 
-    task: ClassVar[str] = "translation"
-    verb: ClassVar[str] = "translate"
-    kind: ClassVar[str] = "a translator"
     Options: ClassVar[type] = TranslationOptions
     LookOptions: ClassVar[type] = TargetOptions
     __repr__ = describe_model
@@ -130,17 +124,6 @@ class Translator(Searcher, Face):
 
         return workloads(self, inputs, batches, to)
 
-    def answers(
-        self, texts: str | Sequence[str], *, to: str | None = None, first: int = 0, **settings: Any
-    ) -> list[Answer]:
-        """Translations with their scores and alternatives, in the order of the texts.
-
-        `first` is the number of the first text: when a file is sampled block by block, each line has its own seed.
-        """
-        decoding = self.settings(**settings) if settings else self.decoding
-        texts = list_inputs(texts, TEXT, verb=self.verb)
-        return self.run(self.translate_stepwise(texts, self.language(texts, to), decoding, first=first))
-
     def exchange(
         self,
         inputs: Sequence[str],
@@ -162,15 +145,6 @@ class Translator(Searcher, Face):
             decoding = self.settings(**settings) if settings else self.decoding
             steps = self.translate_stepwise(texts, self.language(texts, to), decoding, first=first)
         return (yield from self.exchange_steps(steps))
-
-    def run(self, steps: Steps[Result]) -> Result:
-        """Drive text steps to their end with the model itself, and return their result."""
-        with pause_garbage_collection():
-            return run_steps(self, steps)
-
-    def exchange_steps(self, steps: Steps[Result]) -> Exchange[Result]:
-        """Drive text steps to their end as an exchange, such as `consider_stepwise(...)`."""
-        return exchange_steps(self, steps)
 
     def warm_up(self) -> None:
         """Prepare for many requests: compile kernels and capture graphs now instead of during the first of them."""

@@ -35,7 +35,7 @@ from regard.tasks.translation.documents import (
     attributes, document, document_files, entities, glossary, markdown, markup, tag_placement, terms
 )
 from regard.tasks.translation.options import DecodingConfig
-from regard.tasks.translation.text_side import TextSide
+from regard.tasks.translation.pipeline import TextTranslator
 
 
 class Written(NamedTuple):
@@ -84,7 +84,7 @@ def run(steps):
 folder, calls = Path(sys.argv[1]), []
 tokenizer = Tokenizer.parse((folder / "tokenizer.json").read_text(encoding="utf-8"), TextConfig(normalise="full"))
 decoding = DecodingConfig(copy="all", keep=True)
-translator = TextSide((tokenizer, tokenizer), decoding, context=256, crossing=("decoder.1.cross",), name="en-fr")
+translator = TextTranslator((tokenizer, tokenizer), decoding, context=256, crossing=("decoder.1.cross",), name="en-fr")
 translator.reads = ("en", "fr")
 ANSWERS = {
     "I met Szymanski.": "Je rencontrai Machin.",

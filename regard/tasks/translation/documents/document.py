@@ -21,7 +21,6 @@ from regard.tasks.translation.phrases import holds_phrase
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
     from regard.tasks.translation.text_side import TextSide
-    from regard.tasks.translation.translator import Translator
 
 NOTHING = Answer("", 0.0)
 NAMES = ("Tom", "Boston", "Kyoto", "Mary", "37", "48", "59", "64", "2013", "2009", "1998", "1987")
@@ -29,7 +28,7 @@ NAMES = ("Tom", "Boston", "Kyoto", "Mary", "37", "48", "59", "64", "2013", "2009
 
 
 def translate(
-    translator: Translator,
+    translator: TextSide,
     texts: Sequence[str],
     *,
     html: bool = False,

@@ -18,7 +18,6 @@ from regard.tasks.translation.model_calls import LinkCall, ScoreCall, SearchCall
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
     from regard.tasks.translation.text_side import TextSide
-    from regard.tasks.translation.translator import Translator
 
 
 @dataclass
@@ -39,7 +38,7 @@ class Wanting:
 
 
 def fulfil_wishes(
-    translator: Translator, sentences: Sequence[Wanting], *, to: str | None, decoding: DecodingConfig
+    translator: TextSide, sentences: Sequence[Wanting], *, to: str | None, decoding: DecodingConfig
 ) -> list[str]:
     """Return the answers with the wishes in them; one whose part of the source is linked to nothing is left out."""
     return translator.run(grant_stepwise(translator, sentences, to=to, decoding=decoding))
