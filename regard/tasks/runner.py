@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -55,3 +57,15 @@ class TorchRunner:
     def __call__(self, *batch: Any, **settings: Any) -> Any:
         """Return the outputs of the model."""
         return self.model(*batch, **settings)
+
+
+@contextmanager
+def evaluation_runner(model: nn.Module) -> Iterator[TorchRunner]:
+    """Yield what runs a model in training, without dropout and gradients; afterwards the model trains as before."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield TorchRunner(model)
+    finally:
+        model.train(training)

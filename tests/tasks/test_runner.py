@@ -1,15 +1,18 @@
 """Another engine can compute the outputs of a trained model."""
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 import torch
 
 import regard
+from regard import checkpoint
+from regard.tasks.embedding.few import learn
 from regard.tasks.runner import Runner, TorchRunner, Weights
 from regard.tasks.word2vec.vectors import WordVectors
-from tests.tasks.every import TABLE
+from tests.tasks.every import TABLE, texts
 
 SMALL = {"steps": 2, "evaluate": 2, "save": 2, "device": "cpu", "tensorboard": False}
 
@@ -71,6 +74,53 @@ def test_another_engine_answers_in_its_place(predictor):
         assert first == second, "without weights in its first layer it answers every row alike"
     finally:
         predictor.runner = TorchRunner(predictor.model)
+
+
+@dataclass(frozen=True)
+class CountingRunner(TorchRunner):
+    """A copy of a model that counts how often it is asked."""
+
+    batches: list[int] = field(default_factory=list)
+
+    def __call__(self, *batch, **settings):
+        self.batches.append(len(batch[0]))
+        return super().__call__(*batch, **settings)
+
+
+def refuse(*batch, **settings):
+    raise AssertionError("the model was asked instead of what runs it")
+
+
+def ask(trained, line):
+    """What it answers and how it is scored, in plain values."""
+    answers = trained.answer([trained.parse(text) for text in line.inputs])
+    return [answer.plain() for answer in answers], trained.evaluate(*line.files).plain()
+
+
+def check_only_runner_computes(trained, line, monkeypatch):
+    before, runner = ask(trained, line), CountingRunner(copy.deepcopy(trained.model))
+    trained.runner = runner
+    monkeypatch.setattr(trained.model, "forward", refuse)
+    assert ask(trained, line) == before
+    assert len(runner.batches) > 1, "it answers, and is scored"
+
+
+@pytest.mark.parametrize(
+    "task", ["classification", "tagging", "similarity", "choice", "question-answering", "matching"]
+)
+def test_answers_and_scores_come_from_the_runner_alone(task, tmp_path, monkeypatch):
+    line = texts(tmp_path)[task]
+    regard.train({**line.settings, "task": task, "training": SMALL}, out=tmp_path / "run", quiet=True)
+    check_only_runner_computes(regard.load(tmp_path / "run", device="cpu"), line, monkeypatch)
+
+
+def test_a_classifier_of_few_texts_has_the_runner_of_what_embeds_them(tmp_path, monkeypatch):
+    lines = texts(tmp_path)
+    settings = {**lines["matching"].settings, "task": "matching", "training": SMALL}
+    regard.train(settings, out=tmp_path / "run", quiet=True)
+    parent = checkpoint.read(tmp_path / "run" / "best")
+    classifier = learn(lines["classification"].files, parent, contrast="off").classifier
+    check_only_runner_computes(classifier, lines["classification"], monkeypatch)
 
 
 def test_vectors_of_words_are_run_without_a_network():

@@ -22,6 +22,7 @@ from regard.tasks.answering.recognition import recognise_questions
 from regard.tasks.answering.scoring import answer_metrics
 from regard.tasks.answering.spans import span_loss
 from regard.tasks.answering.windows import Passage, PassageConfig
+from regard.tasks.runner import evaluation_runner
 from regard.tasks.text_labels.dataset import LabelBatch
 from regard.tasks.text_labels.task import EncoderConfig, Labelling
 from regard.training import checking, transfer
@@ -137,10 +138,8 @@ class Answering(Labelling):
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Answer the held-out questions."""
-        training = self.model.training
-        self.model.eval()
-        best_answers = self._answerer().best_spans(self.passages, spread=spread)
-        self.model.train(training)
+        with evaluation_runner(self.model):
+            best_answers = self._answerer().best_spans(self.passages, spread=spread)
         questions, replies = (
             self.prepared.valid,
             [make_reply(*passage_and_answer) for passage_and_answer in zip(self.passages, best_answers, strict=True)],

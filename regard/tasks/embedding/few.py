@@ -28,6 +28,7 @@ from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, cross_validate, fit
 from regard.tasks.inputs import TEXT, Inputs, check_files, list_inputs
+from regard.tasks.runner import Runner
 from regard.tasks.text_labels.checkpoint_columns import read_text_column, record_columns
 from regard.tasks.text_labels.classifier import TextPrediction
 from regard.tasks.text_labels.evaluation_files import TrainedLayout
@@ -102,6 +103,15 @@ class FewShot(DirectAnswers):
         if head.weight.shape != (len(classes), embedder.width) or head.bias.shape != (len(classes),):
             raise ValueError(f"{HEAD} is for {head.weight.shape} and {head.bias.shape}, not {len(classes)} labels")
         return cls(embedder, head, classes, saved.config["data"])
+
+    @property
+    def runner(self) -> Runner:
+        """What computes the features of tokens, which is the embedder's."""
+        return self.embedder.runner
+
+    @runner.setter
+    def runner(self, runner: Runner) -> None:
+        self.embedder.runner = runner
 
     @property
     def inputs(self) -> Inputs:

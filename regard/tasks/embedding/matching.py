@@ -38,6 +38,7 @@ from regard.tasks.embedding.embedder import Embedder, tokenizer_of
 from regard.tasks.embedding.pairs import MatchingData, Pairs, split_pairs
 from regard.tasks.embedding.pooling import EmbeddingConfig, pool_tokens
 from regard.tasks.embedding.scoring import rank_partners
+from regard.tasks.runner import evaluation_runner
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -346,10 +347,8 @@ class Matching(Task):
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How well the partners of held-out texts are found among one another."""
-        training = self.model.training
-        self.model.eval()
-        ranking = rank_partners(self.embedder().units, self.prepared.valid, spread)
-        self.model.train(training)
+        with evaluation_runner(self.model):
+            ranking = rank_partners(self.embedder().units, self.prepared.valid, spread)
         return Evaluation(ranking.metrics, ranking.samples(self.recipe.objective.samples))
 
     def contents(self) -> dict[str, Any]:

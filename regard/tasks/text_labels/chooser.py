@@ -166,7 +166,7 @@ class Chooser(TextLabeller):
         examples = read_examples(question_files, {}, reject=0.0)
         classes = label_names(examples)
         dataset = build_dataset(examples, self.tokenizer, classes, self.style)
-        results = measure_labels(self.model, dataset, classes, tokens=BATCH_TOKENS)
+        results = measure_labels(self.runner, dataset, classes, tokens=BATCH_TOKENS)
         return score_choices(name or self.name, self.task, dataset, results, self.temperature)
 
     def look(self, question: Question, *, number: int | None = None) -> Trace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from regard.data.packing import Cell, Packing, buckets, pack
 from regard.metrics.likelihood import IGNORE
 
 TextModel = Any  # a network whose forward returns logits of every text, or of every token
+ComputeLogits = Callable[..., Tensor]  # such a network, or what runs it
 ROW_SIZE_STEP = 256  # the size of a row that is fuller than planned is rounded up to a multiple of this
 
 
@@ -41,8 +43,8 @@ class LabelBatch:
         segments = None if self.segments is None else self.segments.to(device, non_blocking=True)
         return LabelBatch(self.examples, tokens, self.row.to(device), labels, segments, self.num_choices)
 
-    def forward(self, model: TextModel) -> Tensor:
-        """Return a model's logits per sequence, per token, or per answer to a question."""
+    def forward(self, model: ComputeLogits) -> Tensor:
+        """Return the logits of a model, or of its runner, per sequence, per token, or per answer to a question."""
         logits = model(self.tokens, self.row, *(() if self.segments is None else (self.segments,)))
         return logits.reshape(-1, self.num_choices) if self.num_choices else logits
 

@@ -15,7 +15,8 @@ from regard.metrics.entities import EntityCounts
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, cross_entropy
 from regard.metrics.significance import Statistics
-from regard.tasks.text_labels.dataset import LabelledDataset, TextModel
+from regard.tasks.runner import Runner
+from regard.tasks.text_labels.dataset import LabelledDataset
 from regard.training.task import Spread, alone
 
 TagNumbers = Int[np.ndarray, "_labels"]
@@ -46,23 +47,19 @@ class LabelResults:
 
 @torch.no_grad()
 def measure_labels(
-    model: TextModel, dataset: LabelledDataset, classes: list[str], *, tokens: int, spread: Spread = alone
+    runner: Runner, dataset: LabelledDataset, classes: list[str], *, tokens: int, spread: Spread = alone
 ) -> LabelResults:
     """Label all texts of a dataset, batch by batch, each batch on one of the processes."""
-    training = model.training
-    model.eval()
-    device = model.output.bias.device
 
     def label_batch(numbers: list[int]) -> tuple[float, list[list[int]], list[list[float]]]:
-        batch = dataset.batch(np.array(numbers)).to(device)
-        logits = batch.forward(model)
+        batch = dataset.batch(np.array(numbers)).to(runner.device)
+        logits = batch.forward(runner)
         answers = logits.argmax(-1).split(dataset.lengths[numbers].tolist() if dataset.per_token else 1)
         text_logits = [] if dataset.per_token else logits.float().tolist()
         return float(cross_entropy(logits, batch.labels)), [answer.tolist() for answer in answers], text_logits
 
     batches = by_length(dataset.lengths.tolist(), budget=tokens)
     losses, batch_answers, batch_logits = zip(*spread(label_batch, batches), strict=True)
-    model.train(training)
     answers = [np.array(answer) for answer in in_order(batches, batch_answers)]
     truth = [dataset.labels_of(number) for number in range(len(dataset))]
     all_truth, all_answers = np.concatenate(truth), np.concatenate(answers)

@@ -110,7 +110,7 @@ class Rater(TextLabeller):
         rated_files, notes = TrainedLayout(self.file, self.data).open_files(paths, changes)
         examples = read_examples(rated_files, self.data["names"], reject=0.0)
         dataset = build_dataset(examples, self.tokenizer, [], self.style)
-        ratings = rate_pairs(self.model, dataset, self.scale, tokens=BATCH_TOKENS)
+        ratings = rate_pairs(self.runner, dataset, self.scale, tokens=BATCH_TOKENS)
         true_ratings = np.asarray(dataset.labels, np.float64)
         errors = np.abs(ratings - true_ratings)
         judged = [

@@ -17,6 +17,7 @@ from regard.data.examples import sample_evenly
 from regard.data.tokenizers import Tokenizer
 from regard.metrics.correlation import pearson, spearman
 from regard.models.text_classifier import TransformerEncoderConfig
+from regard.tasks.runner import Runner, evaluation_runner
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.text_labels.dataset import LabelBatch, LabelledDataset, TextModel
 from regard.tasks.text_labels.files import RatingsConfig
@@ -110,7 +111,9 @@ class Similarity(Labelling):
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Rate the held-out pairs."""
         dataset = self.prepared.valid
-        answers = rate_pairs(self.model, dataset, self.prepared.scale, tokens=self.recipe.data.tokens, spread=spread)
+        tokens, scale = self.recipe.data.tokens, self.prepared.scale
+        with evaluation_runner(self.model) as runner:
+            answers = rate_pairs(runner, dataset, scale, tokens=tokens, spread=spread)
         samples = [
             {
                 "read": " | ".join(dataset.texts[number])[:MAX_SHOWN_CHARACTERS],
@@ -119,7 +122,7 @@ class Similarity(Labelling):
             }
             for number in sample_evenly(range(len(dataset)), self.recipe.objective.samples)
         ]
-        return Evaluation(rating_metrics(answers, dataset.labels, self.prepared.scale), samples)
+        return Evaluation(rating_metrics(answers, dataset.labels, scale), samples)
 
     def contents(self) -> dict[str, Any]:
         """Return the settings, the tokenizer and the card of a checkpoint."""
@@ -144,7 +147,7 @@ def sum_readings(logits: Float[Tensor, "sequence 1"], readings: int) -> Float[Te
 
 @torch.no_grad()
 def rate_pairs(
-    model: TextModel,
+    runner: Runner,
     dataset: LabelledDataset,
     scale: Sequence[float],
     *,
@@ -152,15 +155,12 @@ def rate_pairs(
     spread: Callable[..., Any] = alone,
 ) -> Float[np.ndarray, "pair"]:
     """Rate all pairs of a dataset, in its order."""
-    training = model.training
-    model.eval()
 
     def rate_batch(numbers: list[int]) -> list[float]:
-        batch = dataset.batch(np.array(numbers)).to(model.output.bias.device)
-        return sum_readings(batch.forward(model), dataset.sequences_per_example).tolist()
+        batch = dataset.batch(np.array(numbers)).to(runner.device)
+        return sum_readings(batch.forward(runner), dataset.sequences_per_example).tolist()
 
     ratings = answer_by_length(dataset.lengths.tolist(), rate_batch, budget=tokens, spread=spread)
-    model.train(training)
     return np.array(ratings) * scale[1] + scale[0]
 
 

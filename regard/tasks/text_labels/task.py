@@ -31,6 +31,7 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.card import card
+from regard.tasks.runner import evaluation_runner
 from regard.tasks.supervised.calibration import record_temperature
 from regard.tasks.text_labels.check import Report, check_examples
 from regard.tasks.text_labels.checkpoint_columns import record_columns
@@ -247,7 +248,8 @@ class Labelling(Task):
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Label the held-out texts and fit the temperature of answers to their logits."""
         dataset, classes = self.prepared.valid, self.prepared.classes
-        results = measure_labels(self.model, dataset, classes, tokens=self.recipe.data.tokens, spread=spread)
+        with evaluation_runner(self.model) as runner:
+            results = measure_labels(runner, dataset, classes, tokens=self.recipe.data.tokens, spread=spread)
         if results.logits is not None:
             self.temperature = fit_temperature(results.logits, np.asarray(dataset.labels))
         return Evaluation(results.metrics, self.sample_answers(dataset, results))

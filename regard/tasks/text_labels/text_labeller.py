@@ -113,7 +113,7 @@ class TextLabeller(DirectAnswers):
                 f"and this model reads {_describe_inputs(self.pairs)}"
             )
         dataset = build_dataset(examples, self.tokenizer, self.classes, self.style)
-        return dataset, measure_labels(self.model, dataset, self.classes, tokens=BATCH_TOKENS)
+        return dataset, measure_labels(self.runner, dataset, self.classes, tokens=BATCH_TOKENS)
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Return scores on labelled files; `changes` are settings of the files, such as columns."""
