@@ -243,7 +243,9 @@ class _Runs:
         return {
             "model": {"name": "bert-encoder", "segments": 0, "pooler": False, **same, **CLASSIFIER_POOLING},
             "tokenizer": tokens,
-            "optim": {"rate": min(BERTEncoderConfig.RATE, MAX_RATE_TIMES_WIDTH / same["width"])},
+            "optim": {
+                "rate": min(BERTEncoderConfig.labeller_defaults.learning_rate, MAX_RATE_TIMES_WIDTH / same["width"])
+            },
         }
 
     def seconds(self, name: str) -> float:

@@ -142,8 +142,6 @@ PROBELESS = (
     *("training", "recipe.py", "models", "cost", "config", "checkpoint", "data", "decoding", "interop"),
     *("cli", "tasks", "interpret", "bench.py", "__init__.py"),
 )
-READERS = "settings that only some readers have"
-HALVED = "models of which a GPU writes with a copy in half precision"
 PROBES = {  # "file": how often it asks whether something has an attribute, and why nothing can declare it
     "regard/config/text.py": (2, "PyYAML may be built without libyaml"),
     "regard/cost/trace.py": (1, "functions of torch"),
@@ -161,14 +159,7 @@ PROBES = {  # "file": how often it asks whether something has an attribute, and 
     "regard/cli/answers.py": (1, "a callable has no name unless it is a function"),
     "regard/cli/argument_checks.py": (2, "commands of the command line library, whichever version brings them"),
     "regard/interpret/steps.py": (1, "a score is any callable"),
-    "regard/tasks/answering/task.py": (1, READERS),
-    "regard/tasks/embedding/matching.py": (1, "a body that may have the head of a masked language model"),
-    "regard/tasks/text_labels/files.py": (1, "files of some kinds are named otherwise"),
-    "regard/tasks/text_labels/task.py": (8, READERS),
-    "regard/tasks/pretraining/learning.py": (1, "models that add a bias to their logits"),
     "regard/tasks/translation/encoding.py": (1, "not every system says which cores a process may use"),
-    "regard/tasks/translation/speed.py": (1, HALVED),
-    "regard/tasks/captions/writer.py": (1, HALVED),
 }
 
 

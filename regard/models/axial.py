@@ -116,8 +116,6 @@ class AxialConfig(ModelConfig):
 class Axial(TokenModel):
     """Reads a picture and says, at each token, what may come next; answers to what a GPT answers to."""
 
-    bias: ClassVar[None] = None  # of the logits
-
     def __init__(self, config: AxialConfig):
         super().__init__()
         self.config = config

@@ -183,7 +183,6 @@ class BERT(TokenModel):
     """Reads texts in both directions; heads fill in masked tokens and tell whether two segments belong together."""
 
     segments: nn.Embedding | None
-    bias: nn.Parameter | None  # of the logits
 
     def __init__(self, config: BERTConfig):
         super().__init__()

@@ -17,16 +17,26 @@ from regard.config.ranges import Share, Vocabulary
 from regard.config.resuming import Warned
 from regard.models.bert import BERT, BERTConfig
 from regard.models.gpt import GPT, GPTConfig
-from regard.models.interface import Backbone
+from regard.models.interface import Backbone, LabellerConfig, LabellerDefaults
 from regard.models.parts.blocks import init_normal
 from regard.models.parts.dropout import Dropout
 from regard.models.parts.unpack import first, highest, last, mean
 
-SMALL = {"width": 64, "heads": 4, "hidden": 128, "depth": 2, "dropout": 0.3, "head_dropout": 0.3}
+DEFAULTS = LabellerDefaults(
+    tuning_learning_rate=1e-4,
+    small_dataset_settings={
+        "width": 64,
+        "heads": 4,
+        "hidden": 128,
+        "depth": 2,
+        "dropout": 0.3,
+        "head_dropout": 0.3,
+    },
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BERTEncoderConfig(BERTConfig):
+class BERTEncoderConfig(BERTConfig, LabellerConfig):
     """A BERT that labels texts or their tokens."""
 
     name: Literal["bert-encoder"] = "bert-encoder"  # type: ignore[assignment]
@@ -43,11 +53,8 @@ class BERTEncoderConfig(BERTConfig):
 
     masked: ClassVar[bool] = False  # type: ignore[misc]
     next_sentence: ClassVar[bool] = False  # type: ignore[misc]
-    FORMAT: ClassVar[str] = "bert"
-    FEW: ClassVar[dict[str, Any]] = SMALL
-    RATE: ClassVar[float] = 1e-3
-    TUNED: ClassVar[float] = 1e-4
-    """The highest learning rate that suits a body that was pre-trained."""
+    input_style: ClassVar[Literal["plain", "bert", "gpt"]] = "bert"
+    labeller_defaults: ClassVar[LabellerDefaults] = DEFAULTS
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}  # those of a BERT: start from one
 
     @property
@@ -59,6 +66,11 @@ class BERTEncoderConfig(BERTConfig):
     def pools(self) -> bool:
         """Whether the pooler is used."""
         return self.pooler and self.pool == "class" and not self.per_token
+
+    @property
+    def token_features(self) -> int:
+        """Features of every position."""
+        return self.width
 
     @property
     def parameters(self) -> int:
@@ -74,7 +86,7 @@ class BERTEncoderConfig(BERTConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPTEncoderConfig(GPTConfig):
+class GPTEncoderConfig(GPTConfig, LabellerConfig):
     """A GPT that labels texts or their tokens."""
 
     name: Literal["gpt-encoder"] = "gpt-encoder"  # type: ignore[assignment]
@@ -89,12 +101,14 @@ class GPTEncoderConfig(GPTConfig):
     """Dropout rate of what labels are predicted from."""
 
     tied: ClassVar[bool] = True  # type: ignore[misc]
-    FORMAT: ClassVar[str] = "gpt"
-    FEW: ClassVar[dict[str, Any]] = SMALL
-    RATE: ClassVar[float] = 1e-3
-    TUNED: ClassVar[float] = 1e-4
-    """The highest learning rate that suits a body that was pre-trained."""
+    input_style: ClassVar[Literal["plain", "bert", "gpt"]] = "gpt"
+    labeller_defaults: ClassVar[LabellerDefaults] = DEFAULTS
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}  # those of a GPT: start from one
+
+    @property
+    def token_features(self) -> int:
+        """Features of every position."""
+        return self.width
 
     @property
     def parameters(self) -> int:

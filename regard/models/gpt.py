@@ -275,8 +275,6 @@ class ImageGPTConfig(GPTConfig):
 class GPT(TokenModel):
     """Reads a text and says, at each token, what may come next; trained on packed rows, generates beam by beam."""
 
-    bias: ClassVar[None] = None  # of the logits
-
     def __init__(self, config: GPTConfig):
         super().__init__()
         self.config = config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -83,6 +83,46 @@ class ModelConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabellerDefaults:
+    """How a model that labels texts is trained where nobody says otherwise."""
+
+    learning_rate: float = 1e-3
+    """The highest learning rate."""
+    tuning_learning_rate: float | None = None
+    """The highest learning rate of a pre-trained body; None: there is none, and it learns like a new model."""
+    epochs: int = 5
+    longest_text: int | None = None
+    """Most tokens of a text that are read; None: as many as the tokenizer's own default says."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the model for datasets of any size."""
+    small_dataset_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the model for a few thousand texts, beside those and above them."""
+
+
+class LabellerConfig(ModelConfig):
+    """The config of a model that labels texts or their tokens."""
+
+    input_style: ClassVar[Literal["plain", "bert", "gpt"]] = "plain"
+    """How texts and pairs of them are laid out for it."""
+    labeller_defaults: ClassVar[LabellerDefaults] = LabellerDefaults()
+
+    @property
+    def token_features(self) -> int:
+        """Features of the vector that a token is read as."""
+        raise NotImplementedError
+
+    @property
+    def vectors(self) -> str | None:
+        """File of word vectors that known words start from; None: every word starts from a random one."""
+        return None
+
+    @property
+    def counts_labels(self) -> bool:
+        """True if its `weigh` counts the words of all training texts by label before it is trained."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Traits:
     """How a model is compiled, recorded and saved."""
 
@@ -117,6 +157,13 @@ class Model(nn.Module):
 
 class TokenModel(Model):
     """A model that says of every token of its vocabulary how likely it is."""
+
+    bias: nn.Parameter | None
+    """Added to the logits, where there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_parameter("bias", None)
 
     @property
     def prediction(self) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,14 +18,14 @@ from torch import Tensor, nn
 from regard.attention.masks import Grid, Row
 from regard.config.ranges import Share, Small, Vocabulary, check_affordable
 from regard.config.resuming import Warned
-from regard.models.interface import Backbone, ModelConfig, read_settings
+from regard.models.interface import Backbone, LabellerConfig, LabellerDefaults, read_settings
 
 FACTOR = 1_000_003  # of a hash: odd, and larger than most vocabularies
 UNSEEN = 2.0  # texts beside the real ones in which every feature is taken to be, shared out as the labels are
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearConfig(ModelConfig):
+class LinearConfig(LabellerConfig):
     """A linear model over words, pairs and triples of words."""
 
     name: Literal["linear"] = "linear"
@@ -47,14 +47,13 @@ class LinearConfig(ModelConfig):
     dropout: Warned[Share] = 0.3
     """Share of features left out in training."""
 
-    SUITED: ClassVar[dict[str, Any]] = {"scaling": "ratio", "reach": 3, "buckets": 1 << 21}
-    EPOCHS: ClassVar[int] = 2
-    LONGEST: ClassVar[int] = (
-        4096  # tokens of a text, where nobody says: they cost little, and reviews end with a verdict
+    labeller_defaults: ClassVar[LabellerDefaults] = LabellerDefaults(
+        learning_rate=0.02,
+        epochs=2,
+        longest_text=4096,  # tokens cost little here, and reviews end with a verdict
+        settings={"scaling": "ratio", "reach": 3, "buckets": 1 << 21},
+        small_dataset_settings={"reach": 2, "buckets": 1 << 18},
     )
-    FORMAT: ClassVar[str] = "plain"
-    FEW: ClassVar[dict[str, Any]] = {"reach": 2, "buckets": 1 << 18}
-    RATE: ClassVar[float] = 0.02
 
     def __post_init__(self) -> None:
         if self.per_token:
@@ -67,6 +66,16 @@ class LinearConfig(ModelConfig):
     def width(self) -> int:
         """Features of a token: one for each label."""
         return max(self.classes, 1)
+
+    @property
+    def token_features(self) -> int:
+        """Features of a token: one for each label."""
+        return self.width
+
+    @property
+    def counts_labels(self) -> bool:
+        """True if features are scaled by log-count ratios."""
+        return self.scaling == "ratio"
 
     @property
     def rows(self) -> int:

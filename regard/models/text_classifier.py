@@ -23,7 +23,7 @@ from regard.attention.scores import Additive
 from regard.attention.singlehead import SingleHead
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
-from regard.models.interface import Backbone, Model, ModelConfig, Traits, read_settings
+from regard.models.interface import Backbone, LabellerConfig, LabellerDefaults, Model, Traits, read_settings
 from regard.models.parts.blocks import BlockShape, EncoderBlock, check_length
 from regard.models.parts.cells import Kind, Layers
 from regard.models.parts.convolution import TextConvolution
@@ -33,7 +33,7 @@ UNKNOWN = 3  # the token of words that are not known, which dropped words become
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig(ModelConfig):
+class EncoderConfig(LabellerConfig):
     """What all models that label text share."""
 
     vocab: Vocabulary = 0
@@ -53,15 +53,13 @@ class EncoderConfig(ModelConfig):
     word_dropout: Warned[Share] = 0.0
     """Share of tokens replaced by the unknown one in training."""
 
-    FEW: ClassVar[dict[str, Any]] = {}
-    """Sizes that suit a few thousand texts."""
-    RATE: ClassVar[float] = 1e-3
-    """The highest learning rate that suits it with few texts."""
-    FORMAT: ClassVar[str] = "plain"
-    """How texts and pairs of them are laid out for it."""
-
     def __post_init__(self) -> None:
         check_affordable(self.vocab * self.embedding + self.layers, "lower its width, its depth or the vocabulary")
+
+    @property
+    def token_features(self) -> int:
+        """Features of an embedding."""
+        return self.embedding
 
     @property
     def layers(self) -> int:
@@ -86,8 +84,9 @@ class RecurrentEncoderConfig(EncoderConfig):
     pool: Literal["last", "mean", "max", "attention"] = "max"
     """Pooling of the states of a text into one vector; tags need none."""
 
-    FEW: ClassVar[dict[str, Any]] = {"embedding": 64, "width": 64, "dropout": 0.3}
-    RATE: ClassVar[float] = 3e-3
+    labeller_defaults: ClassVar[LabellerDefaults] = LabellerDefaults(
+        learning_rate=3e-3, small_dataset_settings={"embedding": 64, "width": 64, "dropout": 0.3}
+    )
 
     @property
     def backbone(self) -> Backbone:
@@ -126,8 +125,10 @@ class ConvolutionEncoderConfig(EncoderConfig):
     pool: Literal["max", "mean", "attention"] = "max"
     """Pooling of the filters' outputs into one vector; tags need none."""
 
-    FEW: ClassVar[dict[str, Any]] = {"embedding": 100, "widths": [1, 3], "maps": 64, "dropout": 0.5}
-    RATE: ClassVar[float] = 4e-3
+    labeller_defaults: ClassVar[LabellerDefaults] = LabellerDefaults(
+        learning_rate=4e-3,
+        small_dataset_settings={"embedding": 100, "widths": [1, 3], "maps": 64, "dropout": 0.5},
+    )
 
     @property
     def backbone(self) -> Backbone:
@@ -183,15 +184,17 @@ class TransformerEncoderConfig(EncoderConfig):
     context: Length = 1024
     """Longest text the position tables serve, in tokens."""
 
-    FEW: ClassVar[dict[str, Any]] = {
-        "embedding": 64,
-        "width": 64,
-        "heads": 4,
-        "hidden": 128,
-        "depth": 2,
-        "dropout": 0.3,
-    }
-    RATE: ClassVar[float] = 2e-3
+    labeller_defaults: ClassVar[LabellerDefaults] = LabellerDefaults(
+        learning_rate=2e-3,
+        small_dataset_settings={
+            "embedding": 64,
+            "width": 64,
+            "heads": 4,
+            "hidden": 128,
+            "depth": 2,
+            "dropout": 0.3,
+        },
+    )
 
     @property
     def backbone(self) -> Backbone:

@@ -325,11 +325,6 @@ class Tied(TokenModel):
     embedding: Any
     target_embedding: Any
     output: Any
-    bias: nn.Parameter | None  # of the logits
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_parameter("bias", None)
 
     @property
     def decoder_embedding(self) -> Any:

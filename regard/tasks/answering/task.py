@@ -65,7 +65,7 @@ class AnsweringRecipe:
     """How long, how often, where."""
 
     def __post_init__(self) -> None:
-        context = getattr(self.model, "context", None)
+        context = self.model.context
         if context is not None and self.data.window > context:
             raise ValueError(
                 f"data.window is {self.data.window} tokens, more than model.context, {context}: "
@@ -89,7 +89,7 @@ class Answering(Labelling):
     @staticmethod
     def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedQuestions:  # type: ignore[override]
         """Read and tokenise the questions, with the tokenizer of a model to start from."""
-        return prepare(recipe.data, recipe.tokenizer, _parent_tokenizer(parent, recipe), style=recipe.model.FORMAT)
+        return prepare(recipe.data, recipe.tokenizer, _parent_tokenizer(parent, recipe), style=recipe.model.input_style)
 
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> checking.Report:  # type: ignore[override]

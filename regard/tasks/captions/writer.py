@@ -120,7 +120,7 @@ class CaptionWriter(Face):
         self.shape = Shape.of(encoder, data)
         self.patch = patch_size(encoder)
         self.normalise = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
-        self.ready = FastPath(model) if hasattr(model, "stack") else None
+        self.ready = FastPath(model)
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> CaptionWriter:
@@ -170,7 +170,7 @@ class CaptionWriter(Face):
 
     def make_engine(self, *, rows: int = ROWS) -> Engine:
         """Return an engine for captions of any length that the model knows."""
-        model = self.model if self.ready is None else self.ready(ENOUGH)
+        model = self.ready(ENOUGH)
         longest = self.model.config.context
         return Engine(
             model,
@@ -304,13 +304,11 @@ class CaptionWriter(Face):
         self, regions: Float[Tensor, "image region features"], settings: CaptionOptions, *, fast: bool = False
     ) -> list[Hypothesis]:
         """Return the best hypothesis of each image; `fast`, by the copy that is made for it, if there is one."""
-        model = self.ready(len(regions)) if fast and self.ready is not None else None
+        model = self.ready(len(regions)) if fast else self.model
         prompt = torch.full((len(regions), 1), self.tokenizer.opening, device=regions.device)
         beam = Beam(beams=settings.beams, length_penalty=settings.length_penalty)
         limits = {"limit": settings.longest, "eos": self.tokenizer.role("end")}
-        results = search(
-            model or self.model, (regions, prompt), beam, **limits, constraints=self._decoding_constraints(settings)
-        )
+        results = search(model, (regions, prompt), beam, **limits, constraints=self._decoding_constraints(settings))
         return [best for best, *_ in results]
 
     @torch.no_grad()

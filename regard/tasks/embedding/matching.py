@@ -269,10 +269,8 @@ class Matching(Task):
     def adopt(model: Any, parent: Checkpoint, data: Prepared) -> list[str]:
         """All weights of a model for matching with the same heads, else the body, and the masked head if it has one."""
         before = transfer.parent_model_config(parent)
-        heads = [getattr(shape, "masked", False) for shape in (before, model.config)]
-        return transfer.load_weights(
-            model, parent, same_task=parent.config.get("task") == "matching" and heads[0] == heads[1]
-        )
+        same_heads = before.predicts_masked == model.config.predicts_masked
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == "matching" and same_heads)
 
     def embedder(self) -> Embedder:
         """The model as it is now, ready to use."""

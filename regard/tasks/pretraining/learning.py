@@ -301,8 +301,7 @@ def sum_cross_entropy(
 ) -> Float[Tensor, ""]:
     """The surprise at these labels, summed; only so many logits are held at once."""
     chunk = max(256, (LOGITS_ON_CPU if features.device.type == "cpu" else LOGITS) // model.config.vocab)
-    bias = getattr(model, "bias", None)
-    return linear_cross_entropy(features, model.prediction, labels, smoothing=smoothing, bias=bias, chunk=chunk)
+    return linear_cross_entropy(features, model.prediction, labels, smoothing=smoothing, bias=model.bias, chunk=chunk)
 
 
 def piece_tokens(shape: Any, context: int) -> int:

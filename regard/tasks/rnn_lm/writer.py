@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard import config
+from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
@@ -120,7 +121,7 @@ def measure_spans(model: RecurrentLM, stream: Stream) -> list[tuple[float, int]]
     """The nats and tokens of every span of a text, read in one pass."""
     training = model.training
     model.eval()
-    device, state, spans = model.bias.device, model.blank(1), []
+    device, state, spans = device_of(model), model.blank(1), []
     for first in range(0, len(stream.tokens), SPAN):
         window = stream.span(first, min(first + SPAN, len(stream.tokens)))
         inputs, labels = (torch.from_numpy(part).to(device) for part in window)

@@ -209,8 +209,12 @@ class RatedFile(LabelledFile):
 
 @dataclass(frozen=True, kw_only=True)
 class ExamplesConfig:
-    """How many examples are learnt from at a time, and which are measured on."""
+    """How many examples are learnt from at a time, and which are measured on; subclasses say what files hold."""
 
+    train: tuple[SourceFile, ...]
+    """Files to train on; a single one may be written without a list."""
+    valid: tuple[SourceFile, ...] = ()
+    """Validation files; none: a share of the training examples is held out."""
     held: Some = 0.1
     """Share of the texts held out when valid names no file, chosen by content: like texts stay together."""
     tokens: Warned[Batch] = 8192
@@ -221,7 +225,7 @@ class ExamplesConfig:
     """Share of unusable lines above which nothing is trained."""
 
     def __post_init__(self) -> None:
-        if not getattr(self, "train", ()):
+        if not self.train:
             raise ValueError("train needs at least one file")
 
 

@@ -30,7 +30,9 @@ def imported_checkpoint_files(
     if len(set(label_names)) < len(label_names):
         raise ValueError(f"one of the labels {', '.join(label_names)} is named twice")
     style = (
-        PLAIN_STYLE if model_config.FORMAT == "gpt" and tokenizer.find_special(EXTRACT) is None else model_config.FORMAT
+        PLAIN_STYLE
+        if model_config.input_style == "gpt" and tokenizer.find_special(EXTRACT) is None
+        else model_config.input_style
     )
     if pairs and style == PLAIN_STYLE:
         raise ValueError("a GPT of others reads one text, without a token between two: leave out --pairs")
@@ -47,7 +49,7 @@ def imported_checkpoint_files(
         "tokenizer": config.plain(tokenizer_config),
         "labels": label_names,
         **({"pairs": True} if pairs else {}),
-        **({"style": style} if style != model_config.FORMAT else {}),
+        **({"style": style} if style != model_config.input_style else {}),
         "data": {"file": {}, "names": {}},
     }
     facts = " ".join([f"{model_config.phrase}, {model_config.vocab:,} tokens.", *notes])

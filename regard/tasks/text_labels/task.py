@@ -57,7 +57,6 @@ TextModelConfig = RecurrentEncoderConfig | EncoderConfig | LinearConfig  # the f
 # What follows from the number of texts where nobody named it.
 ROWS_PER_EPOCH = 100  # rows of an epoch, unless they would be very short or very long
 MIN_ROW_TOKENS = 1024  # tokens of a row
-DEFAULT_EPOCHS = 5
 MIN_STEPS = 400  # of a training, however few texts there are
 MIN_TUNING_STEPS = 100  # of one that goes on with a pre-trained body
 MAX_STEPS_BETWEEN_EVALUATIONS = 1000  # steps between evaluations at most
@@ -96,7 +95,7 @@ class LabellingRecipe:
     """How long, how often, where."""
 
     def __post_init__(self) -> None:
-        context = getattr(self.model, "context", None)
+        context = self.model.context
         if context is not None and self.tokenizer.longest > context:
             raise ValueError(
                 f"tokenizer.longest is {self.tokenizer.longest} tokens, more than model.context, {context}: "
@@ -126,14 +125,14 @@ class Labelling(Task):
         self.temperature = 1.0
         self.packing = pack_examples(recipe, prepared.train, recipe.data.tokens)
         self.rows = self.packing.rows
-        self.features = recipe.data.tokens * (getattr(recipe.model, "embedding", 0) or recipe.model.width)
+        self.features = recipe.data.tokens * recipe.model.token_features
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of at most {self.packing.tokens:,} tokens"]
         if self.has_temperature:
             self.notes += explain_missing_temperature(len(prepared.valid), "texts")
-        if prepared.fresh and getattr(recipe.model, "scaling", "none") != "none":
+        if prepared.fresh and recipe.model.counts_labels:
             model.weigh(self._weighing_batches())
-        if (words := getattr(recipe.model, "vectors", None)) is not None and prepared.fresh:
-            self.notes.append(load_word_vectors(model, prepared.tokenizer, words))
+        if prepared.fresh and recipe.model.vectors is not None:
+            self.notes.append(load_word_vectors(model, prepared.tokenizer, recipe.model.vectors))
 
     @staticmethod
     def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedTexts:
@@ -142,7 +141,7 @@ class Labelling(Task):
             recipe.data,
             _tokenizer_settings(recipe),
             *parent_tokenizer_and_labels(parent, recipe),
-            style=recipe.model.FORMAT,
+            style=recipe.model.input_style,
         )
 
     @staticmethod
@@ -153,19 +152,22 @@ class Labelling(Task):
     @staticmethod
     def default_settings(recipe: Any, prepared: Any) -> dict[str, Any]:
         """Choose batch size, model size, learning rate, warm-up, training length and patience for a dataset."""
-        train, model = prepared.train, recipe.model
+        train, defaults = prepared.train, recipe.model.labeller_defaults
         tokens = recipe.data.tokens
         if tokens == ExamplesConfig.tokens:
             tokens = min(max(len(train.tokens) // ROWS_PER_EPOCH, MIN_ROW_TOKENS), tokens)
         steps_per_epoch = math.ceil(pack_examples(recipe, train, tokens).rows / recipe.training.accumulate)
-        is_fine_tuning = not prepared.fresh and hasattr(model, "TUNED")
-        rate = model.TUNED * recipe.tuning.stronger if is_fine_tuning else model.RATE
+        is_fine_tuning = not prepared.fresh and defaults.tuning_learning_rate is not None
+        rate = defaults.tuning_learning_rate * recipe.tuning.stronger if is_fine_tuning else defaults.learning_rate
         min_steps = MIN_TUNING_STEPS if is_fine_tuning else MIN_STEPS
-        epochs = getattr(model, "EPOCHS", DEFAULT_EPOCHS)
-        steps = _requested_steps(recipe.training, steps_per_epoch) or max(epochs * steps_per_epoch, min_steps)
+        default_steps = max(defaults.epochs * steps_per_epoch, min_steps)
+        steps = _requested_steps(recipe.training, steps_per_epoch) or default_steps
         return {
             "data": {"tokens": tokens},
-            "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < LARGE_DATASET else {})},
+            "model": {
+                **defaults.settings,
+                **(defaults.small_dataset_settings if len(train) < LARGE_DATASET else {}),
+            },
             "optim": {"rate": rate, "warmup": steps // 20, "schedule": "linear"},
             "training": {
                 "steps": steps,
@@ -312,7 +314,7 @@ def _requested_steps(training: TrainingConfig, steps_per_epoch: int) -> int | No
 
 def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
     """Return how texts are read: up to the length that suits the model, if no length is named."""
-    tokenizer_config, longest = recipe.tokenizer, getattr(recipe.model, "LONGEST", None)
+    tokenizer_config, longest = recipe.tokenizer, recipe.model.labeller_defaults.longest_text
     if longest and tokenizer_config.longest == TextTokenizerConfig.longest:
         return replace(tokenizer_config, longest=longest)
     return tokenizer_config

@@ -66,7 +66,7 @@ class TextLabeller(DirectAnswers):
     ) -> None:
         self.model, self.tokenizer, self.classes, self.data, self.name = model, tokenizer, classes, data, name
         self.temperature = temperature
-        self.style: str = style or model.config.FORMAT
+        self.style: str = style or model.config.input_style
         self.format = build_format(tokenizer, self.style, pairs=self.pairs)
 
     @classmethod

@@ -60,7 +60,7 @@ def weights_read(model: Any) -> tuple[int, int]:
     Tables of tokens are looked up, not read, unless they predict as well. On a GPU a Transformer writes with a copy in
     half precision.
     """
-    halved, once, again = hasattr(model, "stack") and pays(device_of(model)), 0, 0
+    halved, once, again = model.stack is not None and pays(device_of(model)), 0, 0
     for name, weight in model.named_parameters():
         size = 2 * weight.numel() if halved else weight.nbytes
         part = name.partition(".")[0]

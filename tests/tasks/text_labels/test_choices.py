@@ -237,7 +237,7 @@ def test_a_row_holds_every_question_with_its_own_choices_and_label(table, model)
     rows = {
         tuple(words): int(right) for *words, right in (line.split("\t") for line in table.read_text().splitlines()[1:])
     }
-    tokenizer, style = task.prepared.tokenizer, task.recipe.model.FORMAT
+    tokenizer, style = task.prepared.tokenizer, task.recipe.model.input_style
     for task.fixed in (False, True):
         for number in range(2):
             batch = task.batch(number)

@@ -162,7 +162,7 @@ def test_a_file_of_pairs_is_claimed_by_its_heading(table):
 @pytest.mark.parametrize("model", [BERT, GPT, PLAIN], ids=lambda model: model["name"])
 def test_segments_and_labels_go_with_their_tokens_in_every_row(table, model):
     _, found = recipe.resolve(settings(table, model))
-    data = prepare(found.data, found.tokenizer, style=found.model.FORMAT)
+    data = prepare(found.data, found.tokenizer, style=found.model.input_style)
     packing = data.train.packing(64, 0)
     for fixed in (None, packing):
         chosen, bound = packing.row(1)
