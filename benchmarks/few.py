@@ -16,7 +16,8 @@ from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.embedding.few import FewConfig
 from regard.tasks.embedding.linear import fit
-from regard.tasks.text_labels.files import LabelledFile, read_examples
+from regard.tasks.text_encoders.examples import read_examples
+from regard.tasks.text_encoders.labelled_file import LabelledFile
 
 
 def main() -> None:

@@ -29,7 +29,8 @@ import regard
 from regard import config
 from regard.metrics.labels import judge
 from regard.metrics.significance import Statistics
-from regard.tasks.text_labels.files import LabelledFile, read_examples
+from regard.tasks.text_encoders.examples import read_examples
+from regard.tasks.text_encoders.labelled_file import LabelledFile
 
 WARM = 0.06  # share of the steps in which the rate rises
 STRONGER = 20  # times the rate, where little learns

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regard.tasks.text_labels.files import LabelledFile, read_examples
+from regard.tasks.text_encoders.examples import read_examples
+from regard.tasks.text_encoders.labelled_file import LabelledFile
 from tests.documents import ROOT
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "imdb_lines.py"))

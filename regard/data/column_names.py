@@ -29,6 +29,8 @@ DEGREES = ("relatedness_score", "similarity", "similarity_score", "score", "rela
 """What a number is called that says how alike the texts of a pair are."""
 REFERENCES = (*LABELS, *VERDICTS, "summary", "translation", "reference", "entities")
 """What the column of labels, or of texts that are right, may be called."""
+CHOICE_LISTS = ("choices", "endings", "options", "answers", "alternatives", "candidates")
+"""What a column is called that holds a list of answers to choose from."""
 PICTURE_FILES = ("path", "file", "filename", "file_name", "image", "picture", "photo", "img")
 """What a column of picture files is usually called."""
 

@@ -31,10 +31,11 @@ from regard.tasks.pretraining import corpus
 from regard.tasks.pretraining.documents import DocumentsConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import TableConfig
+from regard.tasks.text_encoders.examples import read_examples, split_examples
+from regard.tasks.text_encoders.labelled_file import LabelledFile
 from regard.tasks.text_labels.choice_file import ChoiceFile
 from regard.tasks.text_labels.comparison_split import split_for_comparison
-from regard.tasks.text_labels.examples import split_examples
-from regard.tasks.text_labels.files import LabelledFile, LabelsConfig, read_examples
+from regard.tasks.text_labels.files import LabelsConfig
 from regard.tasks.text_labels.tagged_file import TaggedFile
 from regard.tasks.translation.indexing import Rules, survey
 

@@ -10,7 +10,8 @@ import regard
 from regard import checkpoint, config
 from regard.cli import run
 from regard.tasks.recognition import choose_task
-from regard.tasks.text_labels.files import LabelsConfig, read_examples
+from regard.tasks.text_encoders.examples import read_examples
+from regard.tasks.text_labels.files import LabelsConfig
 from regard.training.task import Given
 
 pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere

@@ -12,7 +12,7 @@ from regard.data.readers import Corpus, pairs, read_cells
 from regard.data.tables import Sheet
 from regard.tasks.prompting.files import read as read_prompts
 from regard.tasks.prompting.template import read as read_template
-from regard.tasks.text_labels.files import LabelledFile
+from regard.tasks.text_encoders.labelled_file import LabelledFile
 from regard.tasks.translation.documents import glossary
 
 

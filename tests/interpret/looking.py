@@ -8,9 +8,9 @@ import torch
 import regard
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.text_classifier import ENCODERS, Labeller
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig, train_tokenizer
 from regard.tasks.text_labels.classifier import Classifier
 from regard.tasks.text_labels.tagger import Tagger
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig, train_tokenizer
 from regard.tasks.translation.translator import Translator
 
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "format-1"

@@ -5,7 +5,7 @@ import torch
 
 from regard import models, recipe
 from regard.attention.masks import Row
-from regard.tasks.text_labels.text_tokenizer import encode_truncated
+from regard.tasks.text_encoders.text_tokenizer import encode_truncated
 
 TRAINING = {"steps": 2, "evaluate": 2, "save": 2, "device": "cpu", "tensorboard": False}
 SIZES = {

@@ -32,7 +32,7 @@ from regard.tasks.answering.spans import BestSpan, WindowLogits, best_span
 from regard.tasks.answering.windows import Passage, PassageConfig, PassageEncoder, Window
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.supervised.batching import answer_by_length
-from regard.tasks.text_labels.input_format import EncodedText
+from regard.tasks.text_encoders.input_format import EncodedText
 from regard.tasks.text_labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller
 from regard.tasks.trained import load_model, resolve_options
 from regard.training.task import Spread, alone

@@ -23,7 +23,7 @@ from regard.data.readers import Refusal, lines, suffix
 from regard.data.source_file import SourceFile, Unit
 from regard.data.training_sample import warn_of_shared
 from regard.tasks.answering.questions import FORMATS, AmbiguousAnswer, Question, parse_record, place_first_occurrences
-from regard.tasks.text_labels.files import ExamplesConfig
+from regard.tasks.text_encoders.examples import ExamplesConfig
 
 MAX_PLACES = 5  # places named of many
 MAX_LINE_BYTES = 1 << 31  # bytes of a file that is one line

@@ -33,8 +33,8 @@ from regard.tasks.supervised.token_cache import (
     report_files,
     restore_tokenizer,
 )
-from regard.tasks.text_labels.input_format import add_format_tokens
-from regard.tasks.text_labels.text_tokenizer import resolve_token_kind, train_tokenizer
+from regard.tasks.text_encoders.input_format import add_format_tokens
+from regard.tasks.text_encoders.text_tokenizer import resolve_token_kind, train_tokenizer
 
 ARRAYS = ("tokens", "starts", "labels", "second_starts", "question_numbers")
 RULES = ("held", "reject", "window", "stride", "first_occurrence")  # settings that decide what is cached

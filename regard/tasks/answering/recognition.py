@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from regard.data.column_names import CHOICE_LISTS
 from regard.data.glimpse import Glimpse
-from regard.tasks.text_labels.choice_columns import LIST_COLUMNS
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
 SQUAD_SIGNS = ('"paragraphs"', '"qas"')  # what SQuAD's JSON has, whether on one line or on many
 TEXT_FIELDS, ANSWER_FIELDS = ("context", "question"), ("answers", "answer", "is_impossible")
-CHOICE_FIELDS = {*LIST_COLUMNS} - {*ANSWER_FIELDS}  # answers to choose from need not stand in the text
+CHOICE_FIELDS = {*CHOICE_LISTS} - {*ANSWER_FIELDS}  # answers to choose from need not stand in the text
 UNMISTAKABLE = NAMED + 1  # surer than what else a question, a text and a column could be
 SENTENCE = "questions with their answers in a text, {}: training a model of question answering"
 

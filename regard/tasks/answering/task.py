@@ -23,7 +23,7 @@ from regard.tasks.answering.scoring import answer_metrics
 from regard.tasks.answering.spans import span_loss
 from regard.tasks.answering.windows import Passage, PassageConfig
 from regard.tasks.runner import evaluation_runner
-from regard.tasks.text_labels.dataset import LabelBatch
+from regard.tasks.text_encoders.dataset import LabelBatch
 from regard.tasks.text_labels.task import EncoderConfig, Labelling
 from regard.training import checking, transfer
 from regard.training.loop import TrainingConfig

@@ -14,9 +14,9 @@ from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.offsets import Located, Locator
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.answering.questions import Question
-from regard.tasks.text_labels.dataset import TokenLabelledDataset
-from regard.tasks.text_labels.input_format import EncodedText, InputFormat, build_format
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig, empty_text_tokens
+from regard.tasks.text_encoders.dataset import TokenLabelledDataset
+from regard.tasks.text_encoders.input_format import EncodedText, InputFormat, build_format
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig, empty_text_tokens
 
 QUESTIONS_PER_BLOCK = 1024  # questions tokenised at a time
 START, END = 1, 2  # marks of the first and the last token of an answer; of a lone one, both

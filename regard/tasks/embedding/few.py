@@ -29,11 +29,11 @@ from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, cross_validate, fit
 from regard.tasks.inputs import TEXT, Inputs, check_files, list_inputs
 from regard.tasks.runner import Runner
-from regard.tasks.text_labels.checkpoint_columns import read_text_column, record_columns
-from regard.tasks.text_labels.classifier import TextPrediction
-from regard.tasks.text_labels.evaluation_files import TrainedLayout
-from regard.tasks.text_labels.examples import LabelledExamples, label_names, label_numbers
-from regard.tasks.text_labels.files import LabelledFile, read_examples
+from regard.tasks.supervised.prediction import TextPrediction
+from regard.tasks.text_encoders.checkpoint_columns import read_text_column, record_columns
+from regard.tasks.text_encoders.evaluation_files import TrainedLayout
+from regard.tasks.text_encoders.examples import LabelledExamples, label_names, label_numbers, read_examples
+from regard.tasks.text_encoders.labelled_file import LabelledFile
 from regard.tasks.trained import DirectAnswers, NoOptions, describe_model, resolve_options
 
 HEAD = "head.safetensors"

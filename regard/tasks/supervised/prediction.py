@@ -36,3 +36,15 @@ class Prediction:
         """As JSON."""
         rounded = {label: round(probability, 6) for label, probability in self.all.items()}
         return {**self.subject, "label": self.label, "probability": round(self.probability, 6), "all": rounded}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPrediction(Prediction):
+    """The label of a text or of a pair of texts."""
+
+    text: str | tuple[str, ...]
+
+    @property
+    def subject(self) -> dict[str, Any]:
+        """The text, or both texts of a pair."""
+        return {"text": self.text} if isinstance(self.text, str) else {"texts": list(self.text)}

@@ -13,11 +13,18 @@ import numpy as np
 from regard.config.words import quantity
 from regard.data.findings import Finding, Lengths, describe_finding
 from regard.data.line_report import places
-from regard.tasks.text_labels.examples import Example, LabelledExamples, label_names, label_numbers, split_examples
-from regard.tasks.text_labels.files import ChoicesConfig, LabelsConfig, RatingsConfig, TagsConfig, read_examples
-from regard.tasks.text_labels.input_format import add_format_tokens
+from regard.tasks.text_encoders.examples import (
+    Example,
+    LabelledExamples,
+    label_names,
+    label_numbers,
+    read_examples,
+    split_examples,
+)
+from regard.tasks.text_encoders.input_format import add_format_tokens
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
+from regard.tasks.text_labels.files import ChoicesConfig, LabelsConfig, RatingsConfig, TagsConfig
 from regard.tasks.text_labels.preparation import build_dataset, learn_tokenizer
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
 
 AnyConfig = LabelsConfig | TagsConfig | ChoicesConfig | RatingsConfig
 NUM_LONGEST = 3  # texts that are named as the longest

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from regard.data.column_names import CHOICE_LISTS
 from regard.data.readers import value_at
 
 GIVEN_COLUMNS = (
@@ -14,7 +15,6 @@ GIVEN_COLUMNS = (
 )
 """What columns are called that hold what is given, in the order in which they are joined."""
 STORY_COLUMN = re.compile(r"inputsentence\d+", re.IGNORECASE)  # Story Cloze has a column for each sentence
-LIST_COLUMNS = ("choices", "endings", "options", "answers", "alternatives", "candidates")
 NUMBERED_COLUMN = re.compile(
     r"(choice|ending|option|answer|alternative|candidate|solution|sol|randomfifthsentencequiz)[ _-]?(\d+|[a-h])"
     r"|(a)(\d+)|()([a-h])",
@@ -70,7 +70,7 @@ def usual_columns(record: Record) -> ChoiceColumns:
 
 def _find_choice_columns(record: Record, names: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of choices: a list, or numbered columns in the order of their numbers."""
-    for name in (candidate for candidate in names if candidate.lower() in LIST_COLUMNS):
+    for name in (candidate for candidate in names if candidate.lower() in CHOICE_LISTS):
         if isinstance(record[name], list) or str(record[name]).startswith("["):
             return (name,)
         if isinstance(value_at(record, f"{name}.text"), list):

@@ -21,8 +21,9 @@ from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
 from regard.data.normalise import remove_invisible
 from regard.data.readers import SURROGATES, Refusal, clean_text, parse_json_line, records, suffix
-from regard.data.source_file import SourceFile, Unit
+from regard.data.source_file import Unit
 from regard.data.tables import detect_format, is_json, parse_object, read_objects, read_rows
+from regard.tasks.text_encoders.examples import Example, ExampleFile
 from regard.tasks.text_labels.choice_columns import (
     LETTERS,
     ChoiceColumns,
@@ -31,7 +32,6 @@ from regard.tasks.text_labels.choice_columns import (
     lookup_column,
     usual_columns,
 )
-from regard.tasks.text_labels.examples import Example
 from regard.tasks.text_labels.xml_records import read_xml_records
 
 QUESTION_REMEDY = (
@@ -42,10 +42,11 @@ Question = tuple[str, ...]  # what is given, then the choices
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceFile(SourceFile):
+class ChoiceFile(ExampleFile):
     """A file of questions with answers to choose from, maybe gzipped; columns that nobody names go by usual names."""
 
     example_unit: ClassVar[Unit] = "lines"
+    has_choices: ClassVar[bool] = True
 
     path: Free[str]
     """JSON lines if named .jsonl, .json or .ndjson, XML if named .xml; else a table whose first line names its
@@ -156,9 +157,8 @@ class ChoiceFile(SourceFile):
             else 0
         )
 
-    @property
-    def note(self) -> str:
-        """How the file is read, in words."""
+    def describe_layout(self, examples: Sequence[Example]) -> str:
+        """Return how the file is read, in words."""
         numbering_notes = {
             "zero": ", counted from 0",
             "one": ", counted from 1",

@@ -21,6 +21,9 @@ from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import QUESTION, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.supervised.calibration import describe_calibration
+from regard.tasks.text_encoders.dataset import LabelledDataset
+from regard.tasks.text_encoders.examples import label_names, read_examples
+from regard.tasks.text_encoders.input_format import EncodedText, encode_texts
 from regard.tasks.text_labels.choice_columns import ChoiceColumns
 from regard.tasks.text_labels.choice_file import (
     QUESTION_REMEDY,
@@ -31,11 +34,7 @@ from regard.tasks.text_labels.choice_file import (
     read_questions,
     settings_for_file,
 )
-from regard.tasks.text_labels.dataset import LabelledDataset
 from regard.tasks.text_labels.evaluation import LabelResults, measure_labels
-from regard.tasks.text_labels.examples import label_names
-from regard.tasks.text_labels.files import read_examples
-from regard.tasks.text_labels.input_format import EncodedText, encode_texts
 from regard.tasks.text_labels.preparation import build_dataset
 from regard.tasks.text_labels.scoring import label_calibration
 from regard.tasks.text_labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller

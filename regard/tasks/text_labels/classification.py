@@ -14,8 +14,8 @@ from regard.models.text_classifier import (
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
 )
+from regard.tasks.text_encoders.dataset import LabelledDataset
 from regard.tasks.text_labels.comparison_split import split_for_comparison
-from regard.tasks.text_labels.dataset import LabelledDataset
 from regard.tasks.text_labels.evaluation import LabelResults
 from regard.tasks.text_labels.files import LabelsConfig
 from regard.tasks.text_labels.recognition import recognise_labelled_texts

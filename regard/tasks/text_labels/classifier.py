@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,28 +14,16 @@ from regard import config
 from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_input, list_inputs
-from regard.tasks.supervised.prediction import Prediction
-from regard.tasks.text_labels.checkpoint_columns import read_text_column
-from regard.tasks.text_labels.files import LabelledFile
-from regard.tasks.text_labels.input_format import EncodedText, encode_texts
+from regard.tasks.supervised.prediction import TextPrediction
+from regard.tasks.text_encoders.checkpoint_columns import read_text_column
+from regard.tasks.text_encoders.input_format import EncodedText, encode_texts
+from regard.tasks.text_encoders.labelled_file import LabelledFile
+from regard.tasks.text_encoders.text_tokenizer import readable_tokens
 from regard.tasks.text_labels.text_labeller import LABEL_ITEMS, TextLabeller
 from regard.tasks.text_labels.text_pairs import Pair, pair_column_names, parse_pair, read_pairs
-from regard.tasks.text_labels.text_tokenizer import readable_tokens
 from regard.tasks.trained import resolve_options
 
 CLASS_TOKEN = "<class>"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextPrediction(Prediction):
-    """The label of a text or of a pair of texts."""
-
-    text: str | tuple[str, ...]
-
-    @property
-    def subject(self) -> dict[str, Any]:
-        """The text, or both texts of a pair."""
-        return {"text": self.text} if isinstance(self.text, str) else {"texts": list(self.text)}
 
 
 class Classifier(TextLabeller):

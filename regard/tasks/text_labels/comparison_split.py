@@ -14,8 +14,15 @@ from regard.config.words import quantity
 from regard.data.holdout import sentence
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
-from regard.tasks.text_labels.examples import Example, LabelledExamples, label_names, label_numbers, split_examples
-from regard.tasks.text_labels.files import LabelsConfig, read_examples
+from regard.tasks.text_encoders.examples import (
+    Example,
+    LabelledExamples,
+    label_names,
+    label_numbers,
+    read_examples,
+    split_examples,
+)
+from regard.tasks.text_labels.files import LabelsConfig
 
 TEXT_FIELD, SECOND_TEXT_FIELD, LABEL_FIELD = "text", "second", "label"
 MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown

@@ -16,7 +16,7 @@ from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, cross_entropy
 from regard.metrics.significance import Statistics
 from regard.tasks.runner import Runner
-from regard.tasks.text_labels.dataset import LabelledDataset
+from regard.tasks.text_encoders.dataset import LabelledDataset
 from regard.training.task import Spread, alone
 
 TagNumbers = Int[np.ndarray, "_labels"]

@@ -8,8 +8,8 @@ from typing import Any
 from regard import config
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.card import card
-from regard.tasks.text_labels.input_format import EXTRACT
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
+from regard.tasks.text_encoders.input_format import EXTRACT
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
 
 PLAIN_STYLE = "plain"
 

@@ -9,7 +9,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import sample_evenly
 from regard.models.text_classifier import TransformerEncoderConfig
-from regard.tasks.text_labels.dataset import LabelledDataset, TextModel
+from regard.tasks.text_encoders.dataset import LabelledDataset, TextModel
 from regard.tasks.text_labels.evaluation import LabelResults
 from regard.tasks.text_labels.files import ChoicesConfig
 from regard.tasks.text_labels.preparation import PreparedTexts

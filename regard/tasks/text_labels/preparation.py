@@ -26,11 +26,16 @@ from regard.tasks.supervised.token_cache import (
     report_files,
     restore_tokenizer,
 )
-from regard.tasks.text_labels.choice_file import pair_with_choices, sort_choices
-from regard.tasks.text_labels.dataset import ChoiceDataset, LabelledDataset, TokenLabelledDataset
-from regard.tasks.text_labels.examples import Example, LabelledExamples, label_names, label_numbers, split_examples
-from regard.tasks.text_labels.files import ChoicesConfig, LabelsConfig, RatingsConfig, TagsConfig, read_examples
-from regard.tasks.text_labels.input_format import (
+from regard.tasks.text_encoders.dataset import ChoiceDataset, LabelledDataset, TokenLabelledDataset
+from regard.tasks.text_encoders.examples import (
+    Example,
+    LabelledExamples,
+    label_names,
+    label_numbers,
+    read_examples,
+    split_examples,
+)
+from regard.tasks.text_encoders.input_format import (
     EncodedText,
     InputFormat,
     Texts,
@@ -38,9 +43,11 @@ from regard.tasks.text_labels.input_format import (
     build_format,
     encode_texts,
 )
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig, resolve_token_kind, train_tokenizer
+from regard.tasks.text_labels.choice_file import pair_with_choices, sort_choices
+from regard.tasks.text_labels.files import ChoicesConfig, LabelsConfig, RatingsConfig, TagsConfig
 from regard.tasks.text_labels.sentence_chunks import encode_sentences
 from regard.tasks.text_labels.text_pairs import both_orders
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig, resolve_token_kind, train_tokenizer
 
 AnyConfig = LabelsConfig | TagsConfig | RatingsConfig | ChoicesConfig
 MAX_PLACES = 5  # places named of many

@@ -18,9 +18,10 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.supervised.batching import answer_by_length
-from regard.tasks.text_labels.evaluation_files import TrainedLayout
-from regard.tasks.text_labels.files import RatedFile, read_examples
-from regard.tasks.text_labels.input_format import EncodedText, encode_texts
+from regard.tasks.text_encoders.evaluation_files import TrainedLayout
+from regard.tasks.text_encoders.examples import read_examples
+from regard.tasks.text_encoders.input_format import EncodedText, encode_texts
+from regard.tasks.text_labels.files import RatedFile
 from regard.tasks.text_labels.preparation import build_dataset
 from regard.tasks.text_labels.similarity import rate_pairs, rating_metrics, sum_readings
 from regard.tasks.text_labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller

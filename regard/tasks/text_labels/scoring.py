@@ -11,7 +11,7 @@ from regard.metrics.likelihood import IGNORE
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import Statistics, mean_statistics
 from regard.tasks.supervised.calibration import describe_calibration, measure_calibration
-from regard.tasks.text_labels.dataset import LabelledDataset
+from regard.tasks.text_encoders.dataset import LabelledDataset
 from regard.tasks.text_labels.evaluation import LabelResults
 
 MAX_ENTITY_TYPES = 12  # types listed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from regard.data.tokenizers import Tokenizer
-from regard.tasks.text_labels.input_format import InputFormat
-from regard.tasks.text_labels.text_tokenizer import encode_words, tokenizer_config
+from regard.tasks.text_encoders.input_format import InputFormat
+from regard.tasks.text_encoders.text_tokenizer import encode_words, tokenizer_config
 
 Chunk = tuple[list[tuple[int, int]], list[int]]  # (number of a word, place of the token that tells it); all tokens
 PLAIN_FORMAT = InputFormat()

@@ -19,7 +19,7 @@ from regard.metrics.correlation import pearson, spearman
 from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.runner import Runner, evaluation_runner
 from regard.tasks.supervised.batching import answer_by_length
-from regard.tasks.text_labels.dataset import LabelBatch, LabelledDataset, TextModel
+from regard.tasks.text_encoders.dataset import LabelBatch, LabelledDataset, TextModel
 from regard.tasks.text_labels.files import RatingsConfig
 from regard.tasks.text_labels.preparation import PreparedTexts
 from regard.tasks.text_labels.recognition import recognise_rated_pairs

@@ -5,15 +5,15 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from regard.config.ranges import Column
 from regard.config.resuming import Free
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, clean_text, records, suffix
-from regard.data.source_file import SourceFile, Unit
+from regard.data.source_file import Unit
 from regard.metrics.entities import are_entities, is_orphan_tag
-from regard.tasks.text_labels.examples import Example
+from regard.tasks.text_encoders.examples import Example, ExampleFile
 
 TaggedWord = tuple[str, str, int]  # with its tag and its line
 BROKEN_ENTITY = "with an I- tag that continues no entity: begin it with B-, or set bio: false,"
@@ -21,8 +21,10 @@ WORD_FILE_SUFFIXES = (".conll", ".conllu", ".tsv")  # how files are named that h
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggedFile(SourceFile):
+class TaggedFile(ExampleFile):
     """A file of sentences whose words have tags; it may be gzipped."""
+
+    per_token: ClassVar[bool] = True
 
     path: Free[str]
     """A sentence in each line, as the/DET cat/NOUN; or a word in each line if named .conll, .conllu or .tsv."""

@@ -12,11 +12,11 @@ from torch import Tensor
 from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.tasks.inputs import SENTENCE, TEXT, InputKind, Inputs, check_input, list_inputs
-from regard.tasks.text_labels.input_format import EncodedText
+from regard.tasks.text_encoders.input_format import EncodedText
+from regard.tasks.text_encoders.text_tokenizer import tokenizer_config
 from regard.tasks.text_labels.sentence_chunks import encode_sentences
 from regard.tasks.text_labels.tagged_file import WORD_FILE_SUFFIXES, TaggedFile
 from regard.tasks.text_labels.text_labeller import LABEL_ITEMS, TextLabeller
-from regard.tasks.text_labels.text_tokenizer import tokenizer_config
 from regard.tasks.trained import resolve_options
 
 

@@ -9,7 +9,7 @@ from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import sample_evenly
 from regard.metrics.entities import are_entities
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.text_labels.dataset import LabelledDataset
+from regard.tasks.text_encoders.dataset import LabelledDataset
 from regard.tasks.text_labels.evaluation import LabelResults
 from regard.tasks.text_labels.files import TagsConfig
 from regard.tasks.text_labels.preparation import PreparedTexts

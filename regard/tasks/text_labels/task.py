@@ -33,16 +33,16 @@ from regard.models.text_classifier import (
 from regard.tasks.card import card
 from regard.tasks.runner import evaluation_runner
 from regard.tasks.supervised.calibration import record_temperature
+from regard.tasks.text_encoders.checkpoint_columns import record_columns
+from regard.tasks.text_encoders.dataset import LabelBatch, LabelledDataset, TextModel
+from regard.tasks.text_encoders.examples import ExamplesConfig
+from regard.tasks.text_encoders.input_format import format_token_ids
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
+from regard.tasks.text_encoders.warm_start import load_word_vectors, parent_tokenizer_and_labels
 from regard.tasks.text_labels.check import Report, check_examples
-from regard.tasks.text_labels.checkpoint_columns import record_columns
-from regard.tasks.text_labels.dataset import LabelBatch, LabelledDataset, TextModel
 from regard.tasks.text_labels.evaluation import LabelResults, measure_labels
-from regard.tasks.text_labels.files import ExamplesConfig
 from regard.tasks.text_labels.imported_model import imported_checkpoint_files
-from regard.tasks.text_labels.input_format import format_token_ids
 from regard.tasks.text_labels.preparation import PreparedTexts, prepare
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
-from regard.tasks.text_labels.warm_start import load_word_vectors, parent_tokenizer_and_labels
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig

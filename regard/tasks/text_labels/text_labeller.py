@@ -27,15 +27,15 @@ from regard.metrics.scores import Scores
 from regard.tasks.inputs import check_files
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.supervised.calibration import read_temperature
-from regard.tasks.text_labels.dataset import LabelledDataset, TextModel
+from regard.tasks.text_encoders.dataset import LabelledDataset, TextModel
+from regard.tasks.text_encoders.evaluation_files import TrainedLayout
+from regard.tasks.text_encoders.examples import ExampleFile, read_examples
+from regard.tasks.text_encoders.input_format import EncodedText, build_format
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
 from regard.tasks.text_labels.evaluation import LabelResults, measure_labels
-from regard.tasks.text_labels.evaluation_files import TrainedLayout
-from regard.tasks.text_labels.files import AnyFile, read_examples
-from regard.tasks.text_labels.input_format import EncodedText, build_format
 from regard.tasks.text_labels.preparation import build_dataset
 from regard.tasks.text_labels.scoring import score_labels
 from regard.tasks.text_labels.task import TextModelConfig
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
 from regard.tasks.trained import DirectAnswers, NoOptions, describe_model, load_model
 
 BATCH_TOKENS = 1 << 14  # tokens read at a time, padding included
@@ -47,7 +47,7 @@ Self = TypeVar("Self", bound="TextLabeller")
 class TextLabeller(DirectAnswers):
     """Base of trained models that label texts, pairs or words."""
 
-    file: ClassVar[type[AnyFile]]
+    file: ClassVar[type[ExampleFile]]
     task: ClassVar[str]
     kind: ClassVar[str]
     pairs: ClassVar[bool] = False
@@ -101,11 +101,11 @@ class TextLabeller(DirectAnswers):
         check_files(self, paths, "labelled texts")
         return self._compare_files(self._open_files(paths, changes)[0])
 
-    def _open_files(self, paths: Sequence[str], changes: Mapping[str, Any]) -> tuple[list[AnyFile], list[str]]:
+    def _open_files(self, paths: Sequence[str], changes: Mapping[str, Any]) -> tuple[list[ExampleFile], list[str]]:
         """Return files to measure on, and notes on those with another layout than those it was trained on."""
         return TrainedLayout(self.file, self.data, self.classes).open_files(paths, changes)
 
-    def _compare_files(self, labelled_files: Sequence[AnyFile]) -> tuple[LabelledDataset, LabelResults]:
+    def _compare_files(self, labelled_files: Sequence[ExampleFile]) -> tuple[LabelledDataset, LabelResults]:
         examples = read_examples(labelled_files, self.data["names"], reject=0.0)
         if examples.pairs != self.pairs:
             raise ValueError(

@@ -11,7 +11,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.offsets import Locator
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig, train_tokenizer
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig, train_tokenizer
 
 HARD = (
     "Le  roi d’été e\u0301te\u0301\n 👨‍👩‍👧 日本語の テキスト… “can’t”  \u200bx\u00ad-y \tΟΔΟΣ "

@@ -14,8 +14,8 @@ from regard.metrics.likelihood import IGNORE
 from regard.tasks.answering.questions import AnswerSpan, Question
 from regard.tasks.answering.spans import WindowLogits, best_span, span_log_odds, span_loss
 from regard.tasks.answering.windows import PassageConfig, PassageEncoder, index_windows, window_bounds
-from regard.tasks.text_labels.input_format import EXTRACT, add_format_tokens
-from regard.tasks.text_labels.text_tokenizer import train_tokenizer
+from regard.tasks.text_encoders.input_format import EXTRACT, add_format_tokens
+from regard.tasks.text_encoders.text_tokenizer import train_tokenizer
 
 CONTEXT = (
     "the king of  the north was Ann, and that of the so\u0301uth was Bob; nobody knew where Bob had been born before."

@@ -20,8 +20,7 @@ from regard.tasks.supervised.calibration import (
     record_temperature,
 )
 from regard.tasks.supervised.evaluation import ClassifierResults, score_classifier
-from regard.tasks.supervised.prediction import Prediction
-from regard.tasks.text_labels.classifier import TextPrediction
+from regard.tasks.supervised.prediction import Prediction, TextPrediction
 
 CLASSES, CHANCES = ["a", "b", "c"], [0.25, 0.1234567, 0.6265433]
 RANKED = {"label": "c", "probability": 0.626543, "all": {"c": 0.626543, "a": 0.25, "b": 0.123457}}

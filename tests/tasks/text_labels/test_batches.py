@@ -6,17 +6,18 @@ import torch
 
 from regard import config
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.text_labels import preparation
-from regard.tasks.text_labels.files import LabelledFile, LabelsConfig, TagsConfig
-from regard.tasks.text_labels.preparation import prepare
-from regard.tasks.text_labels.sentence_chunks import encode_sentences
-from regard.tasks.text_labels.tagged_file import TaggedFile
-from regard.tasks.text_labels.text_tokenizer import (
+from regard.tasks.text_encoders.labelled_file import LabelledFile
+from regard.tasks.text_encoders.text_tokenizer import (
     TextTokenizerConfig,
     encode_truncated,
     readable_tokens,
     train_tokenizer,
 )
+from regard.tasks.text_labels import preparation
+from regard.tasks.text_labels.files import LabelsConfig, TagsConfig
+from regard.tasks.text_labels.preparation import prepare
+from regard.tasks.text_labels.sentence_chunks import encode_sentences
+from regard.tasks.text_labels.tagged_file import TaggedFile
 
 
 @pytest.fixture

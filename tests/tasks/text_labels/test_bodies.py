@@ -10,12 +10,12 @@ import regard
 from regard import recipe
 from regard.metrics.calibration import calibration_error, fit_temperature, probabilities
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.text_labels.files import read_examples
-from regard.tasks.text_labels.input_format import add_format_tokens, build_format
+from regard.tasks.text_encoders.examples import read_examples
+from regard.tasks.text_encoders.input_format import add_format_tokens, build_format
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
 from regard.tasks.text_labels.preparation import build_dataset
 from regard.tasks.text_labels.sentence_chunks import encode_sentences
 from regard.tasks.text_labels.tagged_file import TaggedFile
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
 from tests.training.test_transfer import begun
 
 TRAINING = {"steps": 6, "log": 6, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}

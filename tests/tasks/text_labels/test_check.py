@@ -5,10 +5,12 @@ import json
 import pytest
 
 from regard.cli import run
+from regard.tasks.text_encoders.examples import read_examples
+from regard.tasks.text_encoders.labelled_file import LabelledFile
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
 from regard.tasks.text_labels.check import check_examples
-from regard.tasks.text_labels.files import LabelledFile, LabelsConfig, TagsConfig, read_examples
+from regard.tasks.text_labels.files import LabelsConfig, TagsConfig
 from regard.tasks.text_labels.tagged_file import TaggedFile
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
 
 
 @pytest.fixture

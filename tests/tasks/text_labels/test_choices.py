@@ -12,13 +12,13 @@ from regard import models, recipe
 from regard.data.line_report import LineReport
 from regard.interop.bert import Bert
 from regard.models.encoder_with_head import BERTEncoderConfig
+from regard.tasks.text_encoders.examples import Example, LabelledExamples, read_examples
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
 from regard.tasks.text_labels.choice_columns import ChoiceColumns
 from regard.tasks.text_labels.choice_file import ChoiceFile, parse_question
 from regard.tasks.text_labels.choice_file import read_questions as questions_of
-from regard.tasks.text_labels.examples import Example, LabelledExamples
-from regard.tasks.text_labels.files import ChoicesConfig, read_examples
+from regard.tasks.text_labels.files import ChoicesConfig
 from regard.tasks.text_labels.preparation import build_dataset, prepare
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
 from tests.models.families import packed, padded, shaken, texts
 from tests.models.test_reader import SIZES as SHAPE
 from tests.models.test_reader import STILL, bert, marks, poured

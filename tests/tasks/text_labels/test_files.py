@@ -8,8 +8,9 @@ import json
 import pytest
 
 from regard import config
-from regard.tasks.text_labels.examples import label_names, label_numbers, split_examples
-from regard.tasks.text_labels.files import LabelledFile, LabelsConfig, TagsConfig, read_examples
+from regard.tasks.text_encoders.examples import label_names, label_numbers, read_examples, split_examples
+from regard.tasks.text_encoders.labelled_file import LabelledFile
+from regard.tasks.text_labels.files import LabelsConfig, TagsConfig
 from regard.tasks.text_labels.tagged_file import TaggedFile
 
 

@@ -12,13 +12,15 @@ import regard
 from regard import recipe
 from regard.cli import app
 from regard.data.tokenizers import Tokenizer
+from regard.tasks.text_encoders.examples import read_examples
+from regard.tasks.text_encoders.input_format import add_format_tokens, build_format, encode_texts, truncated_lengths
+from regard.tasks.text_encoders.labelled_file import LabelledFile
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
 from regard.tasks.text_labels.classification import Classification
-from regard.tasks.text_labels.files import LabelledFile, LabelsConfig, read_examples
-from regard.tasks.text_labels.input_format import add_format_tokens, build_format, encode_texts, truncated_lengths
+from regard.tasks.text_labels.files import LabelsConfig
 from regard.tasks.text_labels.preparation import prepare
 from regard.tasks.text_labels.recognition import recognise_labelled_texts
 from regard.tasks.text_labels.text_pairs import pair_column_names, parse_pair, read_pairs
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
 from regard.training.task import Given
 
 SIZES = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.0}

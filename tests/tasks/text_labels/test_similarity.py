@@ -9,7 +9,8 @@ import torch
 import regard
 from regard import models, recipe
 from regard.metrics.correlation import pearson
-from regard.tasks.text_labels.files import RatedFile, read_examples
+from regard.tasks.text_encoders.examples import read_examples
+from regard.tasks.text_labels.files import RatedFile
 from regard.tasks.text_labels.recognition import recognise_labelled_texts, recognise_rated_pairs
 from regard.training.task import Given
 from tests.tasks.small import by_heart, halves_add_up

@@ -16,11 +16,11 @@ from regard.interpret.draw.page import render
 from regard.metrics.likelihood import cross_entropy
 from regard.models.text_classifier import Labeller
 from regard.tasks import TASKS
+from regard.tasks.text_encoders.text_tokenizer import readable_tokens
+from regard.tasks.text_encoders.warm_start import load_word_vectors
 from regard.tasks.text_labels.classification import Classification
 from regard.tasks.text_labels.preparation import prepare
 from regard.tasks.text_labels.tagging import Tagging
-from regard.tasks.text_labels.text_tokenizer import readable_tokens
-from regard.tasks.text_labels.warm_start import load_word_vectors
 from regard.training.task import Task
 from tests.documents import ROOT
 

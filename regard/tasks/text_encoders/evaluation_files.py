@@ -13,8 +13,9 @@ from regard.data.encodings import find_file
 from regard.data.glimpse import is_number
 from regard.data.labelled_columns import LabelledColumns
 from regard.data.tables import TableFormat, detect_format, is_json, read_sample
-from regard.tasks.text_labels.checkpoint_columns import read_column_names
-from regard.tasks.text_labels.files import AnyFile, LabelledFile, RatedFile
+from regard.tasks.text_encoders.checkpoint_columns import read_column_names
+from regard.tasks.text_encoders.examples import ExampleFile
+from regard.tasks.text_encoders.labelled_file import LabelledFile
 
 TABLE_SETTINGS = ("heading", "delimiter")
 REPLACED_SETTINGS = {
@@ -58,7 +59,7 @@ class TableSample(NamedTuple):
 class TrainedLayout:
     """How the files that a model was trained on are read, and the labels in them."""
 
-    kind: type[AnyFile]
+    kind: type[ExampleFile]
     data: Mapping[str, Any]
     """What its checkpoint says of them: the settings of the first, and what its columns were called."""
     labels: Collection[str] = ()
@@ -151,7 +152,7 @@ class TrainedLayout:
         return sum(map(self._is_label, column)) >= len(column) / 2
 
     def _is_label(self, cell: str) -> bool:
-        if issubclass(self.kind, RatedFile):
+        if self.kind.has_ratings:
             return is_number(cell)
         return self.data.get("names", {}).get(cell, cell) in self.labels
 

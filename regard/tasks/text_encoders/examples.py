@@ -1,13 +1,16 @@
-"""Labelled examples as they were read from files: split into two sides, and their labels as numbers."""
+"""Labelled examples: the files and settings they are read by, their split into two sides, their labels as numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
 
+from regard.config.ranges import Batch, Part, Some
+from regard.config.resuming import Free, Warned
 from regard.data.holdout import split_by_keys, text_keys
 from regard.data.line_report import LineReport
+from regard.data.source_file import SourceFile
 
 
 class Example(NamedTuple):
@@ -17,6 +20,57 @@ class Example(NamedTuple):
     labels: tuple[str | None, ...]
     place: tuple[int, int]
     """Number of its file, and line."""
+
+
+class ExampleFile(SourceFile):
+    """A file of labelled examples, maybe gzipped."""
+
+    path: str
+    per_token: ClassVar[bool] = False
+    """True if each word has a label, not the text as a whole."""
+    has_ratings: ClassVar[bool] = False
+    """True if labels are numbers."""
+    has_choices: ClassVar[bool] = False
+    """True if an example is a question with choices, and its label the number of one of them."""
+
+    @property
+    def by_word(self) -> bool:
+        """True if a line is a word."""
+        return False
+
+    def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
+        """Yield the examples of the file, whose number is `number`."""
+        raise NotImplementedError
+
+    def like(self) -> dict[str, Any]:
+        """Return the settings by which another file of the same kind is read."""
+        raise NotImplementedError
+
+    def describe_layout(self, examples: Sequence[Example]) -> str:
+        """Return how the file was read, if that was recognised; examples that cannot be right are an error."""
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExamplesConfig:
+    """How many examples are learnt from at a time, and which are measured on; subclasses say what files hold."""
+
+    train: tuple[SourceFile, ...]
+    """Files to train on; a single one may be written without a list."""
+    valid: tuple[SourceFile, ...] = ()
+    """Validation files; none: a share of the training examples is held out."""
+    held: Some = 0.1
+    """Share of the texts held out when valid names no file, chosen by content: like texts stay together."""
+    tokens: Warned[Batch] = 8192
+    """Tokens of a row, padding included; a row holds texts of about the same length."""
+    names: dict[str, str] = field(default_factory=dict)
+    """What labels are called, by what they are in the files, such as {'0': bad, '1': good}; others stay."""
+    reject: Free[Part] = 0.01
+    """Share of unusable lines above which nothing is trained."""
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise ValueError("train needs at least one file")
 
 
 @dataclass(frozen=True)
@@ -55,6 +109,35 @@ class LabelledExamples:
             lines += report.lines([name], unit="sentence" if name in self.word_files else "line")
             lines += [f"  {note}"] if note else []
         return lines
+
+
+def read_examples(files: Sequence[ExampleFile], names: dict[str, str], reject: float) -> LabelledExamples:
+    """Read all examples of these files, with labels renamed by `names`; too many bad lines are an error."""
+    examples: list[Example] = []
+    tallies, notes = [], []
+    for number, file in enumerate(files):
+        tally, num_before = LineReport(), len(examples)
+        for example in file.examples(number, tally):
+            tally.kept += 1
+            labels = tuple(names.get(label, label) if label is not None else None for label in example.labels)
+            examples.append(example._replace(labels=labels))
+        tally.check(reject, [file.path], unit="text")
+        tallies.append(tally)
+        notes.append(file.describe_layout(examples[num_before:]))
+    paths = tuple(file.path for file in files)
+    if not examples:
+        raise ValueError(f"{' and '.join(paths)}: no text in them: give at least one")
+    first_file = files[0]
+    return LabelledExamples(
+        paths,
+        examples,
+        tallies,
+        first_file.per_token,
+        tuple(notes),
+        first_file.has_ratings,
+        len(examples[0].texts) - 1 if first_file.has_choices else 0,
+        frozenset(file.path for file in files if file.by_word),
+    )
 
 
 def split_examples(examples: LabelledExamples, share: float) -> tuple[LabelledExamples, LabelledExamples]:

@@ -12,7 +12,7 @@ from regard.data import vectors
 from regard.data.normalise import read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.models.text_classifier import Labeller
-from regard.tasks.text_labels.text_tokenizer import TextTokenizerConfig
+from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
 
 
 def load_word_vectors(model: Labeller, tokenizer: Tokenizer, name: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tokenizers import Tokenizer as Engine
 
 from regard.data.tokenizers import Tokenizer
-from regard.tasks.text_labels.text_tokenizer import empty_text_tokens, tokenizer_config
+from regard.tasks.text_encoders.text_tokenizer import empty_text_tokens, tokenizer_config
 
 BEGIN, SEPARATOR, DELIMITER, EXTRACT = "<bos>", "<sep>", "<delimiter>", "<extract>"
 Texts = tuple[str, ...]  # one, or a pair

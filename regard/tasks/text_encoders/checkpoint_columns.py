@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.data.text_columns import TextColumn
-from regard.tasks.text_labels.files import AnyFile, LabelledFile
+from regard.tasks.text_encoders.examples import ExampleFile
+from regard.tasks.text_encoders.labelled_file import LabelledFile
 
 
-def record_columns(file: AnyFile) -> dict[str, Any]:
+def record_columns(file: ExampleFile) -> dict[str, Any]:
     """Return what a checkpoint keeps of the names of a training file's columns; nothing if they have none."""
     if not isinstance(file, LabelledFile) or file.constant_label is not None:
         return {}

@@ -1,0 +1,1 @@
+"""What tasks share that train an encoder of texts with a head: files of examples, tokens, batches, training, use."""
