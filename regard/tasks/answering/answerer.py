@@ -32,8 +32,7 @@ from regard.tasks.answering.spans import BestSpan, WindowLogits, best_span
 from regard.tasks.answering.windows import Passage, PassageConfig, PassageEncoder, Window
 from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.supervised.batching import answer_by_length
-from regard.tasks.text_encoders.input_format import EncodedText
-from regard.tasks.text_labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller
+from regard.tasks.text_encoders.trained_encoder import BATCH_TOKENS, LABEL_ITEMS, TrainedEncoder
 from regard.tasks.trained import load_model, resolve_options
 from regard.training.task import Spread, alone
 
@@ -84,10 +83,9 @@ class Reply:
         return {"question": self.question, **span, **probabilities}
 
 
-class Answerer(TextLabeller):
+class Answerer(TrainedEncoder):
     """Finds the answer to a question in a text."""
 
-    file = QuestionFile  # type: ignore[assignment]
     task: ClassVar[str] = "question-answering"
     verb: ClassVar[str] = "ask"
     kind: ClassVar[str] = "a model of question answering"
@@ -96,7 +94,7 @@ class Answerer(TextLabeller):
     pairs: ClassVar[bool] = True
 
     def __init__(self, model: Any, tokenizer: Tokenizer, data: dict[str, Any], name: str = "answerer") -> None:
-        super().__init__(model, tokenizer, [], data, name)
+        super().__init__(model, tokenizer, data, name)
         self.encoder = PassageEncoder(tokenizer, self.style, data["window"], data["stride"])
 
     @classmethod
@@ -170,7 +168,7 @@ class Answerer(TextLabeller):
             for tokens, *probabilities in best_answers
         ]
 
-    def evaluate(  # type: ignore[override]
+    def evaluate(
         self,
         *paths: str | Path,
         name: str | None = None,
@@ -227,32 +225,12 @@ class Answerer(TextLabeller):
                 odds.append(-math.inf)
         return max(range(len(odds)), key=odds.__getitem__)
 
-    @torch.no_grad()
     def _window_logits(self, passages: Sequence[Passage]) -> list[list[WindowLogits]]:
         """Return the logits of all windows; those of a length share a batch, whichever questions they are of."""
         windows = [window for passage in passages for window in passage.windows]
-
-        def answer(batch: list[int]) -> list[WindowLogits]:
-            batch_windows = [windows[number] for number in batch]
-            logits = self._probabilities([window.encoded for window in batch_windows])
-            return [
-                _context_logits(window, token_logits)
-                for window, token_logits in zip(batch_windows, logits, strict=True)
-            ]
-
-        logits_of_windows = iter(
-            answer_by_length([len(window.encoded.tokens) for window in windows], answer, budget=BATCH_TOKENS)
-        )
+        logits = self._compute_outputs([window.encoded for window in windows])
+        logits_of_windows = map(_context_logits, windows, logits)
         return [[next(logits_of_windows) for _ in passage.windows] for passage in passages]
-
-    @torch.no_grad()
-    def _probabilities(self, texts: Sequence[EncodedText]) -> list[Float[Tensor, "..."]]:
-        """Return logits of first and last at every token; the softmax is over tokens here."""
-        return list(self._logits(texts).float().cpu().split([len(text.tokens) for text in texts]))
-
-    def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
-        """Return nothing: there are no labels to choose from."""
-        return []
 
 
 def make_reply(passage: Passage, best_answer: BestSpan) -> Reply:

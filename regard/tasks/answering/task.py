@@ -7,13 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.examples import sample_evenly
-from regard.data.normalise import read_text_settings
-from regard.data.tokenizers import Tokenizer
 from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.answering.answerer import NO_ANSWER, Answerer, make_reply
 from regard.tasks.answering.files import QuestionsConfig
@@ -24,8 +21,8 @@ from regard.tasks.answering.spans import span_loss
 from regard.tasks.answering.windows import Passage, PassageConfig
 from regard.tasks.runner import evaluation_runner
 from regard.tasks.text_encoders.dataset import LabelBatch
-from regard.tasks.text_labels.task import EncoderConfig, Labelling
-from regard.training import checking, transfer
+from regard.tasks.text_encoders.encoder_task import EncoderConfig, EncoderTask
+from regard.tasks.text_encoders.warm_start import parent_tokenizer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone
@@ -73,7 +70,7 @@ class AnsweringRecipe:
             )
 
 
-class Answering(Labelling):
+class Answering(EncoderTask):
     """The task of finding answers to questions in texts."""
 
     Recipe = AnsweringRecipe
@@ -81,20 +78,16 @@ class Answering(Labelling):
     title: ClassVar[str] = "A model of question answering"
     code: ClassVar[str] = 'ask([("a question", "a text")])'
     per_token = True
-    prepared: PreparedQuestions  # type: ignore[assignment]
+    prepared: PreparedQuestions
     goal: Goal = ("f1", "max")
-    ability: ClassVar[str] = "It finds the answer to a question in a text, or says that there is none."  # type: ignore[misc]
     recognise = staticmethod(recognise_questions)
 
     @staticmethod
-    def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedQuestions:  # type: ignore[override]
+    def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedQuestions:
         """Read and tokenise the questions, with the tokenizer of a model to start from."""
-        return prepare(recipe.data, recipe.tokenizer, _parent_tokenizer(parent, recipe), style=recipe.model.input_style)
-
-    @staticmethod
-    def check(recipe: Any, *, tokens: bool = False) -> checking.Report:  # type: ignore[override]
-        """Check the data before anything is trained on it, tokens and windows included."""
-        return checking.prepare_report(Answering, recipe)
+        return prepare(
+            recipe.data, recipe.tokenizer, parent_tokenizer(parent, recipe.tokenizer), style=recipe.model.input_style
+        )
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,21 +102,11 @@ class Answering(Labelling):
         }
 
     @classmethod
-    def holds(cls, shape: Any) -> bool:
-        """False: no model of another library says of itself that it answers questions."""
-        return False
-
-    @classmethod
-    def fill_sizes(cls, recipe: Any, prepared: PreparedQuestions) -> Any:  # type: ignore[override]
+    def fill_sizes(cls, recipe: Any, prepared: PreparedQuestions) -> Any:
         """Return the recipe with the numbers of tokens and outputs, and the length of answers."""
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": NUM_OUTPUTS, "per_token": True}
         data = replace(recipe.data, answer=recipe.data.answer or prepared.answer)
         return replace(recipe, data=data, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
-
-    @staticmethod
-    def adopt(model: Any, parent: Checkpoint, prepared: PreparedQuestions) -> list[str]:  # type: ignore[override]
-        """Load the weights of a model that answers questions, or only the backbone of another under a new head."""
-        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == AnsweringRecipe.task)
 
     def step(self, batch: LabelBatch, part: str) -> Step:
         """Return the summed loss of where answers begin and end."""
@@ -139,40 +122,33 @@ class Answering(Labelling):
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Answer the held-out questions."""
         with evaluation_runner(self.model):
-            best_answers = self._answerer().best_spans(self.passages, spread=spread)
-        questions, replies = (
-            self.prepared.valid,
-            [make_reply(*passage_and_answer) for passage_and_answer in zip(self.passages, best_answers, strict=True)],
-        )
+            spans = self._answerer().best_spans(self.passages, spread=spread)
+        questions = self.prepared.valid
+        replies = [make_reply(passage, span) for passage, span in zip(self.passages, spans, strict=True)]
+        accepted_answers = [[text or NO_ANSWER for text in question.accepted_answers] for question in questions]
         samples = [
             {
                 "question": questions[number].question,
-                "right": " | ".join(
-                    dict.fromkeys(
-                        passage_and_answer or NO_ANSWER for passage_and_answer in questions[number].accepted_answers
-                    )
-                ),
+                "right": " | ".join(dict.fromkeys(accepted_answers[number])),
                 "answer": replies[number].answer or NO_ANSWER,
             }
             for number in sample_evenly(range(len(questions)), self.recipe.objective.samples)
         ]
-        return Evaluation(
-            answer_metrics(
-                questions, [reply.answer or "" for reply in replies], [reply.loss for reply in best_answers]
-            ),
-            samples,
-        )
+        answers, losses = [reply.answer or "" for reply in replies], [span.loss for span in spans]
+        return Evaluation(answer_metrics(questions, answers, losses), samples)
 
     def contents(self) -> dict[str, Any]:
         """Return the settings, the tokenizer and the card of a checkpoint."""
-        recipe = config.plain(self.recipe)
-        recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
-        sections = {name: recipe[name] for name in ("task", "model", "tokenizer")}
         return {
-            "config.yaml": {"format": 1, **sections, "data": self._data},
+            "config.yaml": {"format": 1, **self.recipe_sections(), "data": self._data},
             "tokenizer.json": self.prepared.tokenizer.json(),
             "README.md": self.card(),
         }
+
+    @property
+    def ability(self) -> str:
+        """What the model can do, in a sentence for its card."""
+        return "It finds the answer to a question in a text, or says that there is none."
 
     @property
     def _data(self) -> dict[str, int]:
@@ -182,17 +158,3 @@ class Answering(Labelling):
     def _answerer(self) -> Answerer:
         """Return the model as it is now, ready to use."""
         return Answerer(self.model, self.prepared.tokenizer, self._data)
-
-
-def _parent_tokenizer(parent: Checkpoint | None, recipe: Any) -> Tokenizer | None:
-    """Return the tokenizer of a model to start from."""
-    if parent is None:
-        return None
-    names = {setting.name for setting in config.describe(PassageConfig)}
-    shared_settings = {
-        name: value for name, value in read_text_settings(parent.config.get("tokenizer", {})).items() if name in names
-    }
-    tokenizer_config = config.build(
-        PassageConfig, {**config.plain(recipe.tokenizer), **shared_settings}, where="tokenizer"
-    )
-    return Tokenizer.parse(parent.text("tokenizer.json"), tokenizer_config)

@@ -1,8 +1,6 @@
-"""What training starts from: word vectors of a file, the tokenizer and labels of another model."""
+"""What training starts from: word vectors of a file, the tokenizer of another model."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 
@@ -34,20 +32,13 @@ def load_word_vectors(model: Labeller, tokenizer: Tokenizer, name: str) -> str:
     return f"{name}: vectors of {len(known_words):,} of {tokenizer.vocab:,} tokens"
 
 
-def parent_tokenizer_and_labels(parent: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list[str] | None]:
-    """Return the tokenizer of a model to start from and, where it learnt the same task, its labels."""
+def parent_tokenizer(parent: Checkpoint | None, tokenizer_config: TextTokenizerConfig) -> Tokenizer | None:
+    """Return the tokenizer of a model to start from, with what else these settings say of how texts are read."""
     if parent is None:
-        return None, None
-    tokenizer_config = config.build(
-        TextTokenizerConfig, {**config.plain(recipe.tokenizer), **_shared_tokenizer_settings(parent)}, where="tokenizer"
-    )
-    tokenizer = Tokenizer.parse(parent.text("tokenizer.json"), tokenizer_config)
-    return tokenizer, list(parent.config["labels"]) if parent.config.get("task") == recipe.task else None
-
-
-def _shared_tokenizer_settings(parent: Checkpoint) -> dict[str, Any]:
-    """Return the tokenizer settings of a model that the tokenizer of labelled texts has too."""
-    names = TextTokenizerConfig.__dataclass_fields__
-    return {
-        name: value for name, value in read_text_settings(parent.config.get("tokenizer", {})).items() if name in names
-    }
+        return None
+    kind = type(tokenizer_config)
+    names = {setting.name for setting in config.describe(kind)}
+    parent_settings = read_text_settings(parent.config.get("tokenizer", {}))
+    shared_settings = {name: value for name, value in parent_settings.items() if name in names}
+    settings = {**config.plain(tokenizer_config), **shared_settings}
+    return Tokenizer.parse(parent.text("tokenizer.json"), config.build(kind, settings, where="tokenizer"))

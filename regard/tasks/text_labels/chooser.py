@@ -24,6 +24,7 @@ from regard.tasks.supervised.calibration import describe_calibration
 from regard.tasks.text_encoders.dataset import LabelledDataset
 from regard.tasks.text_encoders.examples import label_names, read_examples
 from regard.tasks.text_encoders.input_format import EncodedText, encode_texts
+from regard.tasks.text_encoders.trained_encoder import BATCH_TOKENS, LABEL_ITEMS
 from regard.tasks.text_labels.choice_columns import ChoiceColumns
 from regard.tasks.text_labels.choice_file import (
     QUESTION_REMEDY,
@@ -37,7 +38,7 @@ from regard.tasks.text_labels.choice_file import (
 from regard.tasks.text_labels.evaluation import LabelResults, measure_labels
 from regard.tasks.text_labels.preparation import build_dataset
 from regard.tasks.text_labels.scoring import label_calibration
-from regard.tasks.text_labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller
+from regard.tasks.text_labels.text_labeller import TextLabeller
 from regard.tasks.trained import resolve_options
 
 MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
@@ -185,7 +186,7 @@ class Chooser(TextLabeller):
         }
         return self._build_trace(encoded, weights, items, facts)
 
-    def _predictions(self, trace: Trace, probabilities: Any) -> list[Prediction]:
+    def _rank_predictions(self, trace: Trace, outputs: Any) -> list[Prediction]:
         """Return the answers that were chosen from; none where no attention is from the answer to the tokens."""
         if not any(attention.query == LABEL_ITEMS for attention in trace.weights):
             return []

@@ -19,7 +19,8 @@ from regard.tasks.text_encoders.checkpoint_columns import read_text_column
 from regard.tasks.text_encoders.input_format import EncodedText, encode_texts
 from regard.tasks.text_encoders.labelled_file import LabelledFile
 from regard.tasks.text_encoders.text_tokenizer import readable_tokens
-from regard.tasks.text_labels.text_labeller import LABEL_ITEMS, TextLabeller
+from regard.tasks.text_encoders.trained_encoder import LABEL_ITEMS
+from regard.tasks.text_labels.text_labeller import TextLabeller
 from regard.tasks.text_labels.text_pairs import Pair, pair_column_names, parse_pair, read_pairs
 from regard.tasks.trained import resolve_options
 
@@ -53,7 +54,7 @@ class Classifier(TextLabeller):
     def classify(self, texts: Any) -> list[TextPrediction]:
         """Return the label of each text, or of each pair."""
         text_list = list_inputs(texts, self.input_kind, verb=self.verb)
-        return list(map(self._predict, text_list, self._probabilities(self._encode(text_list))))
+        return list(map(self._predict, text_list, self._compute_outputs(self._encode(text_list))))
 
     def look(self, text: Any) -> Trace:
         """Classify a text and keep the weights of all attentions."""

@@ -10,11 +10,12 @@ from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import sample_evenly
 from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.text_encoders.dataset import LabelledDataset, TextModel
+from regard.tasks.text_encoders.encoder_task import EncoderConfig
 from regard.tasks.text_labels.evaluation import LabelResults
 from regard.tasks.text_labels.files import ChoicesConfig
 from regard.tasks.text_labels.preparation import PreparedTexts
 from regard.tasks.text_labels.recognition import recognise_choice_questions
-from regard.tasks.text_labels.task import EncoderConfig, Labelling, LabellingRecipe
+from regard.tasks.text_labels.task import Labelling, LabellingRecipe
 from regard.training import transfer
 from regard.training.task import Evaluation, Spread, alone
 

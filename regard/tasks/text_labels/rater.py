@@ -21,10 +21,11 @@ from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.text_encoders.evaluation_files import TrainedLayout
 from regard.tasks.text_encoders.examples import read_examples
 from regard.tasks.text_encoders.input_format import EncodedText, encode_texts
+from regard.tasks.text_encoders.trained_encoder import BATCH_TOKENS, LABEL_ITEMS
 from regard.tasks.text_labels.files import RatedFile
 from regard.tasks.text_labels.preparation import build_dataset
 from regard.tasks.text_labels.similarity import rate_pairs, rating_metrics, sum_readings
-from regard.tasks.text_labels.text_labeller import BATCH_TOKENS, LABEL_ITEMS, TextLabeller
+from regard.tasks.text_labels.text_labeller import TextLabeller
 from regard.tasks.text_labels.text_pairs import Pair, both_orders, pair_column_names, parse_pair, read_pairs
 from regard.tasks.trained import resolve_options
 
@@ -146,7 +147,7 @@ class Rater(TextLabeller):
         items = {"source": self._items(encoded.tokens, []), LABEL_ITEMS: [Item(str(rating), word=0)]}
         return self._build_trace(encoded, weights, items, {"text": " | ".join(pair), "answer": str(rating)})
 
-    def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
+    def _rank_predictions(self, trace: Trace, outputs: Any) -> list[Any]:
         """Return nothing: there are no labels to choose from."""
         return []
 

@@ -20,10 +20,11 @@ from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.runner import Runner, evaluation_runner
 from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.text_encoders.dataset import LabelBatch, LabelledDataset, TextModel
+from regard.tasks.text_encoders.encoder_task import EncoderConfig
 from regard.tasks.text_labels.files import RatingsConfig
 from regard.tasks.text_labels.preparation import PreparedTexts
 from regard.tasks.text_labels.recognition import recognise_rated_pairs
-from regard.tasks.text_labels.task import EncoderConfig, Labelling, LabellingRecipe
+from regard.tasks.text_labels.task import Labelling, LabellingRecipe
 from regard.training import transfer
 from regard.training.task import Evaluation, Goal, Spread, Step, alone
 

@@ -14,9 +14,10 @@ from regard.interpret.trace import Trace
 from regard.tasks.inputs import SENTENCE, TEXT, InputKind, Inputs, check_input, list_inputs
 from regard.tasks.text_encoders.input_format import EncodedText
 from regard.tasks.text_encoders.text_tokenizer import tokenizer_config
+from regard.tasks.text_encoders.trained_encoder import LABEL_ITEMS
 from regard.tasks.text_labels.sentence_chunks import encode_sentences
 from regard.tasks.text_labels.tagged_file import WORD_FILE_SUFFIXES, TaggedFile
-from regard.tasks.text_labels.text_labeller import LABEL_ITEMS, TextLabeller
+from regard.tasks.text_labels.text_labeller import TextLabeller
 from regard.tasks.trained import resolve_options
 
 
@@ -64,7 +65,7 @@ class Tagger(TextLabeller):
         ]
         chunks_of_sentences = encode_sentences(self.tokenizer, words_of_sentences, self.format)
         encoded = [EncodedText(tokens, len(tokens)) for chunks in chunks_of_sentences for _, tokens in chunks]
-        probabilities = iter(self._probabilities(encoded))
+        probabilities = iter(self._compute_outputs(encoded))
         return [
             self._read_tags(words, [(positions, next(probabilities)) for positions, _ in chunks])
             for words, chunks in zip(words_of_sentences, chunks_of_sentences, strict=True)

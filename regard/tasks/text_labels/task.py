@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,51 +16,26 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fixed, Free
-from regard.config.words import quantity
-from regard.data.packing import Packing
-from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length
 from regard.metrics.calibration import explain_missing_temperature, fit_temperature
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
-from regard.models.encoder_with_head import BERTEncoderConfig, GPTEncoderConfig
-from regard.models.linear import LinearConfig
-from regard.models.text_classifier import (
-    ConvolutionEncoderConfig,
-    RecurrentEncoderConfig,
-    TransformerEncoderConfig,
-)
-from regard.tasks.card import card
+from regard.models.text_classifier import RecurrentEncoderConfig
 from regard.tasks.runner import evaluation_runner
 from regard.tasks.supervised.calibration import record_temperature
 from regard.tasks.text_encoders.checkpoint_columns import record_columns
 from regard.tasks.text_encoders.dataset import LabelBatch, LabelledDataset, TextModel
-from regard.tasks.text_encoders.examples import ExamplesConfig
-from regard.tasks.text_encoders.input_format import format_token_ids
+from regard.tasks.text_encoders.encoder_task import EncoderTask, TextModelConfig
 from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
-from regard.tasks.text_encoders.warm_start import load_word_vectors, parent_tokenizer_and_labels
+from regard.tasks.text_encoders.warm_start import parent_tokenizer
 from regard.tasks.text_labels.check import Report, check_examples
 from regard.tasks.text_labels.evaluation import LabelResults, measure_labels
-from regard.tasks.text_labels.imported_model import imported_checkpoint_files
 from regard.tasks.text_labels.preparation import PreparedTexts, prepare
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
+from regard.training.task import Evaluation, Goal, Spread, Step, alone
 from regard.training.tuning import TuningConfig
 
-EncoderConfig = (
-    TransformerEncoderConfig | RecurrentEncoderConfig | ConvolutionEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
-)
-TextModelConfig = RecurrentEncoderConfig | EncoderConfig | LinearConfig  # the first where no name is given
-
-# What follows from the number of texts where nobody named it.
-ROWS_PER_EPOCH = 100  # rows of an epoch, unless they would be very short or very long
-MIN_ROW_TOKENS = 1024  # tokens of a row
-MIN_STEPS = 400  # of a training, however few texts there are
-MIN_TUNING_STEPS = 100  # of one that goes on with a pre-trained body
-MAX_STEPS_BETWEEN_EVALUATIONS = 1000  # steps between evaluations at most
-PATIENCE = 10
-LARGE_DATASET = 20_000  # texts from which on a model has its full size
 WEIGHING_TOKENS = 1 << 17  # tokens counted at a time
 
 
@@ -103,36 +77,22 @@ class LabellingRecipe:
             )
 
 
-class Labelling(Task):
+class Labelling(EncoderTask):
     """Learns labels of texts or of words; subclasses say which."""
 
-    usage: ClassVar[str]
-    title: ClassVar[str]
-    code: ClassVar[str]
-    per_token: ClassVar[bool]
     single_output: ClassVar[bool] = False
     """Whether a head has one output, whatever the labels."""
     has_temperature: ClassVar[bool] = True
     """True if a temperature is fitted to the probabilities of answers."""
-    shared: ClassVar[bool] = True
-    prepared: Any
-    """What is learnt from (`train`) and measured on, the tokenizer, and whether that is new (`fresh`)."""
     goal: Goal = ("accuracy", "max")
 
     def __init__(self, recipe: Any, prepared: Any, model: Any, *, fixed: bool = False) -> None:
-        self.recipe, self.prepared, self.model = recipe, prepared, model
-        self.fixed = fixed
+        super().__init__(recipe, prepared, model, fixed=fixed)
         self.temperature = 1.0
-        self.packing = pack_examples(recipe, prepared.train, recipe.data.tokens)
-        self.rows = self.packing.rows
-        self.features = recipe.data.tokens * recipe.model.token_features
-        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of at most {self.packing.tokens:,} tokens"]
         if self.has_temperature:
             self.notes += explain_missing_temperature(len(prepared.valid), "texts")
         if prepared.fresh and recipe.model.counts_labels:
             model.weigh(self._weighing_batches())
-        if prepared.fresh and recipe.model.vectors is not None:
-            self.notes.append(load_word_vectors(model, prepared.tokenizer, recipe.model.vectors))
 
     @staticmethod
     def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedTexts:
@@ -140,7 +100,8 @@ class Labelling(Task):
         return prepare(
             recipe.data,
             _tokenizer_settings(recipe),
-            *parent_tokenizer_and_labels(parent, recipe),
+            parent_tokenizer(parent, recipe.tokenizer),
+            _parent_labels(parent, recipe),
             style=recipe.model.input_style,
         )
 
@@ -148,33 +109,6 @@ class Labelling(Task):
     def check(recipe: Any, *, tokens: bool = False) -> Report:
         """Check the data before anything is trained on it."""
         return check_examples(recipe.data, _tokenizer_settings(recipe) if tokens else None)
-
-    @staticmethod
-    def default_settings(recipe: Any, prepared: Any) -> dict[str, Any]:
-        """Choose batch size, model size, learning rate, warm-up, training length and patience for a dataset."""
-        train, defaults = prepared.train, recipe.model.labeller_defaults
-        tokens = recipe.data.tokens
-        if tokens == ExamplesConfig.tokens:
-            tokens = min(max(len(train.tokens) // ROWS_PER_EPOCH, MIN_ROW_TOKENS), tokens)
-        steps_per_epoch = math.ceil(pack_examples(recipe, train, tokens).rows / recipe.training.accumulate)
-        is_fine_tuning = not prepared.fresh and defaults.tuning_learning_rate is not None
-        rate = defaults.tuning_learning_rate * recipe.tuning.stronger if is_fine_tuning else defaults.learning_rate
-        min_steps = MIN_TUNING_STEPS if is_fine_tuning else MIN_STEPS
-        default_steps = max(defaults.epochs * steps_per_epoch, min_steps)
-        steps = _requested_steps(recipe.training, steps_per_epoch) or default_steps
-        return {
-            "data": {"tokens": tokens},
-            "model": {
-                **defaults.settings,
-                **(defaults.small_dataset_settings if len(train) < LARGE_DATASET else {}),
-            },
-            "optim": {"rate": rate, "warmup": steps // 20, "schedule": "linear"},
-            "training": {
-                "steps": steps,
-                "evaluate": min(max(steps_per_epoch, steps // 20, 1), MAX_STEPS_BETWEEN_EVALUATIONS),
-                "patience": PATIENCE,
-            },
-        }
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,27 +135,6 @@ class Labelling(Task):
     def holds(cls, shape: Any) -> bool:
         """True if a model that another library trained is one for this task."""
         return shape.per_token == cls.per_token and shape.classes > 1
-
-    @classmethod
-    def checkpoint_files(
-        cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **settings: Any
-    ) -> dict[str, Any]:
-        """Return the files of a checkpoint with such a model, but for the weights."""
-        return imported_checkpoint_files(cls, shape, tokenizer, notes, **settings)
-
-    added_token_ids = staticmethod(format_token_ids)
-
-    def batch(self, row: int) -> LabelBatch:
-        """Collate the texts of a row."""
-        return self.prepared.train.batch(*self.packing.row(row), fixed=self.packing if self.fixed else None)
-
-    def split(self, batch: LabelBatch) -> list[LabelBatch]:
-        """Split a batch that does not fit the memory."""
-        return self.prepared.train.split_batch(batch)
-
-    def origins(self, batch: LabelBatch) -> list[str]:
-        """Return where the texts of a batch come from, the longest first."""
-        return [self.prepared.train.place(number) for number in batch.examples.tolist()[::-1]]
 
     def step(self, batch: LabelBatch, part: str) -> Step:
         """Return the summed cross-entropy over labels."""
@@ -262,15 +175,16 @@ class Labelling(Task):
 
     def contents(self) -> dict[str, Any]:
         """Return the settings, the tokenizer and the card of a checkpoint."""
-        recipe = config.plain(self.recipe)
-        recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
-        sections = {name: recipe[name] for name in ("task", "model", "tokenizer")}
-        first_file = self.recipe.data.train[0]
-        data = {"file": config.plain(first_file.like()), "names": recipe["data"]["names"], **record_columns(first_file)}
+        names, first_file = self.recipe.data.names, self.recipe.data.train[0]
+        data = {
+            "file": config.plain(first_file.like()),
+            "names": dict(names),
+            **record_columns(first_file),
+        }
         return {
             "config.yaml": {
                 "format": 1,
-                **sections,
+                **self.recipe_sections(),
                 "labels": self.prepared.classes,
                 **({"pairs": True} if self.prepared.pairs else {}),
                 **record_temperature(self.temperature),
@@ -286,31 +200,6 @@ class Labelling(Task):
         classes = self.prepared.classes
         return f"It knows the labels {', '.join(classes[:20]) + ', ...' * (len(classes) > 20)}."
 
-    def card(self) -> str:
-        """Return the README of a checkpoint."""
-        recipe = self.recipe
-        origin = f"trained with Regard on {len(self.prepared.train):,} texts"
-        return card(
-            self.title,
-            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {origin}.\n\n{self.ability}",
-            command=self.usage.format(folder="DIRECTORY"),
-            code=self.code,
-            files=[file.path for file in recipe.data.train],
-        )
-
-
-def pack_examples(recipe: Any, train: LabelledDataset, tokens: int) -> Packing:
-    """Pack texts into rows; recurrent networks read each on a line of its own, whose padding counts."""
-    padded = isinstance(recipe.model, RecurrentEncoderConfig)
-    return train.packing(tokens, recipe.training.seed, padded=padded)
-
-
-def _requested_steps(training: TrainingConfig, steps_per_epoch: int) -> int | None:
-    """Return the number of steps that a recipe names, if it does."""
-    if training.epochs is not None:
-        return max(1, math.ceil(training.epochs * steps_per_epoch))
-    return training.steps if training.steps != TrainingConfig.steps else None
-
 
 def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
     """Return how texts are read: up to the length that suits the model, if no length is named."""
@@ -318,3 +207,8 @@ def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
     if longest and tokenizer_config.longest == TextTokenizerConfig.longest:
         return replace(tokenizer_config, longest=longest)
     return tokenizer_config
+
+
+def _parent_labels(parent: Checkpoint | None, recipe: Any) -> list[str] | None:
+    """Return the labels of a model to start from that learnt the same task."""
+    return list(parent.config["labels"]) if parent is not None and parent.config.get("task") == recipe.task else None

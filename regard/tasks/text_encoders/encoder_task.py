@@ -1,0 +1,153 @@
+"""Training of encoders of texts with a head: what the tasks share that label texts or find answers in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from regard import config
+from regard.config.words import quantity
+from regard.data.packing import Packing
+from regard.data.tokenizers import Tokenizer
+from regard.models.encoder_with_head import BERTEncoderConfig, GPTEncoderConfig
+from regard.models.linear import LinearConfig
+from regard.models.text_classifier import (
+    ConvolutionEncoderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
+)
+from regard.tasks.card import card
+from regard.tasks.text_encoders.dataset import LabelBatch, LabelledDataset
+from regard.tasks.text_encoders.examples import ExamplesConfig
+from regard.tasks.text_encoders.imported_model import imported_checkpoint_files
+from regard.tasks.text_encoders.input_format import format_token_ids
+from regard.tasks.text_encoders.warm_start import load_word_vectors
+from regard.training.loop import TrainingConfig
+from regard.training.task import Task
+
+EncoderConfig = (
+    TransformerEncoderConfig | RecurrentEncoderConfig | ConvolutionEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
+)
+TextModelConfig = RecurrentEncoderConfig | EncoderConfig | LinearConfig  # the first where no name is given
+
+# What follows from the number of texts where nobody named it.
+ROWS_PER_EPOCH = 100  # rows of an epoch, unless they would be very short or very long
+MIN_ROW_TOKENS = 1024  # tokens of a row
+MIN_STEPS = 400  # of a training, however few texts there are
+MIN_TUNING_STEPS = 100  # of one that goes on with a pre-trained body
+MAX_STEPS_BETWEEN_EVALUATIONS = 1000  # steps between evaluations at most
+PATIENCE = 10
+LARGE_DATASET = 20_000  # texts from which on a model has its full size
+
+
+class EncoderTask(Task):
+    """Trains an encoder of texts with a head on packed rows of examples; subclasses say what the head predicts."""
+
+    usage: ClassVar[str]
+    title: ClassVar[str]
+    code: ClassVar[str]
+    per_token: ClassVar[bool]
+    """True if the head predicts something for each token, not for the text as a whole."""
+    prepared: Any
+    """What is learnt from (`train`) and measured on, the tokenizer, and whether that is new (`fresh`)."""
+    notes: list[str]
+
+    def __init__(self, recipe: Any, prepared: Any, model: Any, *, fixed: bool = False) -> None:
+        self.recipe, self.prepared, self.model = recipe, prepared, model
+        self.fixed = fixed
+        self.packing = pack_examples(recipe, prepared.train, recipe.data.tokens)
+        self.rows = self.packing.rows
+        self.features = recipe.data.tokens * recipe.model.token_features
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of at most {self.packing.tokens:,} tokens"]
+        if prepared.fresh and recipe.model.vectors is not None:
+            self.notes.append(load_word_vectors(model, prepared.tokenizer, recipe.model.vectors))
+
+    @staticmethod
+    def default_settings(recipe: Any, prepared: Any) -> dict[str, Any]:
+        """Choose batch size, model size, learning rate, warm-up, training length and patience for a dataset."""
+        train, defaults = prepared.train, recipe.model.labeller_defaults
+        tokens = recipe.data.tokens
+        if tokens == ExamplesConfig.tokens:
+            tokens = min(max(len(train.tokens) // ROWS_PER_EPOCH, MIN_ROW_TOKENS), tokens)
+        steps_per_epoch = math.ceil(pack_examples(recipe, train, tokens).rows / recipe.training.accumulate)
+        is_fine_tuning = not prepared.fresh and defaults.tuning_learning_rate is not None
+        rate = defaults.tuning_learning_rate * recipe.tuning.stronger if is_fine_tuning else defaults.learning_rate
+        min_steps = MIN_TUNING_STEPS if is_fine_tuning else MIN_STEPS
+        default_steps = max(defaults.epochs * steps_per_epoch, min_steps)
+        steps = _requested_steps(recipe.training, steps_per_epoch) or default_steps
+        return {
+            "data": {"tokens": tokens},
+            "model": {
+                **defaults.settings,
+                **(defaults.small_dataset_settings if len(train) < LARGE_DATASET else {}),
+            },
+            "optim": {"rate": rate, "warmup": steps // 20, "schedule": "linear"},
+            "training": {
+                "steps": steps,
+                "evaluate": min(max(steps_per_epoch, steps // 20, 1), MAX_STEPS_BETWEEN_EVALUATIONS),
+                "patience": PATIENCE,
+            },
+        }
+
+    @classmethod
+    def holds(cls, shape: Any) -> bool:
+        """True if a model that another library trained is one for this task; most do not say so."""
+        return False
+
+    @classmethod
+    def checkpoint_files(
+        cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **settings: Any
+    ) -> dict[str, Any]:
+        """Return the files of a checkpoint with such a model, but for the weights."""
+        return imported_checkpoint_files(cls, shape, tokenizer, notes, **settings)
+
+    added_token_ids = staticmethod(format_token_ids)
+
+    def batch(self, row: int) -> LabelBatch:
+        """Collate the texts of a row."""
+        return self.prepared.train.batch(*self.packing.row(row), fixed=self.packing if self.fixed else None)
+
+    def split(self, batch: LabelBatch) -> list[LabelBatch]:
+        """Split a batch that does not fit the memory."""
+        return self.prepared.train.split_batch(batch)
+
+    def origins(self, batch: LabelBatch) -> list[str]:
+        """Return where the texts of a batch come from, the longest first."""
+        return [self.prepared.train.place(number) for number in batch.examples.tolist()[::-1]]
+
+    @property
+    def ability(self) -> str:
+        """What the model can do, in a sentence for its card."""
+        raise NotImplementedError
+
+    def recipe_sections(self) -> dict[str, Any]:
+        """Return the sections of the recipe that a checkpoint keeps; vectors of words are in the weights by then."""
+        recipe = config.plain(self.recipe)
+        recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
+        return {name: recipe[name] for name in ("task", "model", "tokenizer")}
+
+    def card(self) -> str:
+        """Return the README of a checkpoint."""
+        recipe = self.recipe
+        origin = f"trained with Regard on {len(self.prepared.train):,} texts"
+        return card(
+            self.title,
+            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {origin}.\n\n{self.ability}",
+            command=self.usage.format(folder="DIRECTORY"),
+            code=self.code,
+            files=[file.path for file in recipe.data.train],
+        )
+
+
+def pack_examples(recipe: Any, train: LabelledDataset, tokens: int) -> Packing:
+    """Pack texts into rows; recurrent networks read each on a line of its own, whose padding counts."""
+    padded = isinstance(recipe.model, RecurrentEncoderConfig)
+    return train.packing(tokens, recipe.training.seed, padded=padded)
+
+
+def _requested_steps(training: TrainingConfig, steps_per_epoch: int) -> int | None:
+    """Return the number of steps that a recipe names, if it does."""
+    if training.epochs is not None:
+        return max(1, math.ceil(training.epochs * steps_per_epoch))
+    return training.steps if training.steps != TrainingConfig.steps else None
