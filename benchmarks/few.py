@@ -14,7 +14,7 @@ import numpy as np
 from regard import config, recipe
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import Embedder
-from regard.tasks.embedding.few import FewConfig
+from regard.tasks.embedding.few_shot import FewShotConfig
 from regard.tasks.embedding.linear import fit
 from regard.tasks.text_encoders.examples import read_examples
 from regard.tasks.text_encoders.labelled_file import LabelledFile
@@ -29,8 +29,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--contrast", nargs="+", choices=("off", "on"), default=["off", "on"])
     parser.add_argument("--tested", type=int, help="texts to test on, drawn once; all when not given")
-    parser.add_argument("--penalty", type=float, default=FewConfig.penalty)
-    parser.add_argument("--rate", type=float, default=FewConfig.rate)
+    parser.add_argument("--penalty", type=float, default=FewShotConfig.penalty)
+    parser.add_argument("--rate", type=float, default=FewShotConfig.rate)
     parser.add_argument("--device", default="cpu")
     asked = parser.parse_args()
     parent = recipe.open_model(asked.model)

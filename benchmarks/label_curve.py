@@ -23,7 +23,7 @@ from typing import Any
 
 import regard
 from regard import recipe
-from regard.tasks.embedding.few import learn
+from regard.tasks.embedding.few_shot import train_few_shot
 from regard.training import device as devices
 
 SIZES = (50, 150, 500, 1500, 5000, 25000)
@@ -87,7 +87,7 @@ def sample(train: Path, out: Path, size: int, seed: int) -> Path:
 def trained(way: str, body: Path, texts: Path, size: int, seed: int, out: Path) -> Any:
     """A model that learnt these texts in one of the ways."""
     if way == "few":
-        return learn([str(texts)], recipe.open_model(body), device=devices.choose("auto")).classifier
+        return train_few_shot([str(texts)], recipe.open_model(body), device=devices.choose("auto")).classifier
     epochs = 20 if size <= 500 else 10 if size <= 5000 else 3
     settings = [f"training.seed={seed}", "training.tensorboard=false"]
     if way == "linear":

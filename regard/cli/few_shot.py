@@ -16,14 +16,14 @@ def choose_few_shot_files(order: Any, start: str) -> list[Mapping[str, Any]]:
     """Return the files of an order if they hold so few texts of each label that `--few` should take them, else none."""
     from regard import recipe
     from regard.tasks import FACES
-    from regard.tasks.embedding.few import FewShot, suits
+    from regard.tasks.embedding.few_shot import FewShot, is_few_shot_data
 
     task = order.settings["task"]
     if task not in recipe.tasks_with_verb(FewShot.verb) or FACES[task].input_kind.is_path:  # pictures are no texts
         return []
     train_files = order.settings["data"]["train"]
     files = [train_files] if isinstance(train_files, Mapping) else list(train_files)
-    return files if suits(files, recipe.open_model(start)) else []
+    return files if is_few_shot_data(files, recipe.open_model(start)) else []
 
 
 def fit_few_shot(
@@ -39,7 +39,7 @@ def fit_few_shot(
 ) -> None:
     """Fit a head, score it on validation files if there are any, and save it."""
     from regard import checkpoint, recipe
-    from regard.tasks.embedding.few import learn
+    from regard.tasks.embedding.few_shot import train_few_shot
     from regard.tasks.trained import usage_line
     from regard.training import device as devices
     from regard.training import provenance
@@ -52,22 +52,22 @@ def fit_few_shot(
     folder = out or runs.find_vacant_folder(recipe.RUNS / first_path.name.removesuffix(".gz").partition(".")[0])
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not overwrite):
         raise ValueError(f"{folder}: is not empty, name another folder by --out or add --overwrite")
-    learnt = learn(files, parent, device=devices.choose(device or "auto"), **parse_settings(settings))
-    metrics = dict(learnt.metrics)
+    trained = train_few_shot(files, parent, device=devices.choose(device or "auto"), **parse_settings(settings))
+    metrics = dict(trained.metrics)
     if valid:
-        scores = learnt.classifier.evaluate(*valid)
+        scores = trained.classifier.evaluate(*valid)
         metrics |= {"accuracy": scores.details["accuracy"], "f1": scores.details["f1"]}
         labels = Counter(example.right for example in scores.examples)
         metrics["commonest"] = max(labels.values()) / len(scores)
     file_names = [str(file["path"] if isinstance(file, Mapping) else file) for file in files]
     facts = {provenance.FACT: provenance.digests_of_files(file_names)}
-    checkpoint.write(folder, {**learnt.contents, "metrics.json": metrics}, facts=facts)
-    print("\n".join(learnt.summary), file=sys.stderr)
+    checkpoint.write(folder, {**trained.contents, "metrics.json": metrics}, facts=facts)
+    print("\n".join(trained.summary), file=sys.stderr)
     if as_json:
-        print(json.dumps({"folder": str(folder), "labels": learnt.classifier.classes, "metrics": metrics}))
+        print(json.dumps({"folder": str(folder), "labels": trained.classifier.classes, "metrics": metrics}))
         return
-    print(f"{folder}: {_describe_accuracy(metrics, learnt.tuned)}")
-    print(usage_line(learnt.classifier.usage, folder))
+    print(f"{folder}: {_describe_accuracy(metrics, trained.tuned)}")
+    print(usage_line(trained.classifier.usage, folder))
 
 
 def _describe_accuracy(metrics: dict[str, Any], tuned: bool) -> str:

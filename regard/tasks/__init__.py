@@ -236,6 +236,6 @@ USES: dict[str, tuple[str, str]] = {
 """What trained models do, and what they are, by their tasks; so that nobody imports all of them to know."""
 
 FACES: Mapping[str, Any] = Registry(
-    {**{name: entry.trained_class for name, entry in TASKS.items()}, FEW: "regard.tasks.embedding.few:FewShot"}
+    {**{name: entry.trained_class for name, entry in TASKS.items()}, FEW: "regard.tasks.embedding.few_shot:FewShot"}
 )
 """Every kind of trained model by its task."""

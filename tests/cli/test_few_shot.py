@@ -11,7 +11,7 @@ import regard
 from regard import checkpoint, recipe
 from regard.cli import run
 from regard.tasks.embedding.contrast import cosine_loss
-from regard.tasks.embedding.few import FewShot, doubt_accuracy, suits
+from regard.tasks.embedding.few_shot import FewShot, doubt_accuracy, is_few_shot_data
 from regard.tasks.trained import Trained
 from regard.training import history
 from tests.interop.test_bert import lay
@@ -141,12 +141,14 @@ def test_many_texts_pairs_and_other_models_are_not_few(model, tmp_path):
     rows = [f"text {number},{'ab'[number % 2]}" for number in range(102)]
     for name, count, expected in (("fifty", 100, True), ("more", 102, False)):
         (tmp_path / name).with_suffix(".csv").write_text("text,label\n" + "\n".join(rows[:count]) + "\n")
-        assert suits([{"path": str(tmp_path / f"{name}.csv")}], parent) is expected
+        assert is_few_shot_data([{"path": str(tmp_path / f"{name}.csv")}], parent) is expected
     (tmp_path / "pairs.csv").write_text("premise,hypothesis,label\nA,B,x\nB,A,y\n")
-    assert not suits(
+    assert not is_few_shot_data(
         [{"path": str(tmp_path / "pairs.csv"), "text": ["premise", "hypothesis"], "label": "label"}], parent
     )
-    assert not suits([{"path": str(tmp_path / "fifty.csv")}], checkpoint.read(recipe.shipped.models()["en-fr"].path))
+    assert not is_few_shot_data(
+        [{"path": str(tmp_path / "fifty.csv")}], checkpoint.read(recipe.shipped.models()["en-fr"].path)
+    )
 
 
 def test_a_label_that_was_not_fitted_is_named_with_its_line(few, tmp_path, capsys):

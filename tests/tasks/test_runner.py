@@ -9,7 +9,7 @@ import torch
 
 import regard
 from regard import checkpoint
-from regard.tasks.embedding.few import learn
+from regard.tasks.embedding.few_shot import train_few_shot
 from regard.tasks.runner import Runner, TorchRunner, Weights
 from regard.tasks.word2vec.vectors import WordVectors
 from tests.tasks.every import TABLE, texts
@@ -119,7 +119,7 @@ def test_a_classifier_of_few_texts_has_the_runner_of_what_embeds_them(tmp_path, 
     settings = {**lines["matching"].settings, "task": "matching", "training": SMALL}
     regard.train(settings, out=tmp_path / "run", quiet=True)
     parent = checkpoint.read(tmp_path / "run" / "best")
-    classifier = learn(lines["classification"].files, parent, contrast="off").classifier
+    classifier = train_few_shot(lines["classification"].files, parent, contrast="off").classifier
     check_only_runner_computes(classifier, lines["classification"], monkeypatch)
 
 

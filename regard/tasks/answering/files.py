@@ -40,10 +40,6 @@ class QuestionFile(SourceFile):
     path: Free[str]
     """SQuAD's JSON, or JSON lines with a question, its context and its answers in each."""
 
-    def like(self) -> dict[str, Any]:
-        """Return the settings by which another file of the same kind is read."""
-        return {}
-
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionsConfig(ExamplesConfig):

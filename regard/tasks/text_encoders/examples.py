@@ -34,7 +34,7 @@ class ExampleFile(SourceFile):
     """True if an example is a question with choices, and its label the number of one of them."""
 
     @property
-    def by_word(self) -> bool:
+    def word_per_line(self) -> bool:
         """True if a line is a word."""
         return False
 
@@ -42,7 +42,7 @@ class ExampleFile(SourceFile):
         """Yield the examples of the file, whose number is `number`."""
         raise NotImplementedError
 
-    def like(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         """Return the settings by which another file of the same kind is read."""
         raise NotImplementedError
 
@@ -136,7 +136,7 @@ def read_examples(files: Sequence[ExampleFile], names: dict[str, str], reject: f
         tuple(notes),
         first_file.has_ratings,
         len(examples[0].texts) - 1 if first_file.has_choices else 0,
-        frozenset(file.path for file in files if file.by_word),
+        frozenset(file.path for file in files if file.word_per_line),
     )
 
 

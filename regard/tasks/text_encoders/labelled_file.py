@@ -99,7 +99,7 @@ class LabelledFile(ExampleFile):
             self.path, ColumnRequest(tuple(texts), label, self.heading, self.delimiter, self.USUAL_LABELS)
         )
 
-    def like(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         """Return the settings by which another file of the same kind is read."""
         settings = {
             name: value

@@ -72,7 +72,7 @@ class ChoiceFile(ExampleFile):
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {self.delimiter!r}")
 
-    def like(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         """Return the settings by which another file of the same kind is read."""
         settings = {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name != "path"}
         given, choices, label = self.columns

@@ -46,20 +46,20 @@ class TaggedFile(ExampleFile):
     @property
     def example_unit(self) -> Unit:  # type: ignore[override]
         """What an example is where files are compared: a line, or the lines between blank ones."""
-        return "sentences" if self.by_word else "lines"
+        return "sentences" if self.word_per_line else "lines"
 
-    def like(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         """Return the settings by which another file of the same kind is read."""
         return {name: value for name, value in vars(self).items() if name != "path"}
 
     @property
-    def by_word(self) -> bool:
+    def word_per_line(self) -> bool:
         """True if a line is a word, and a sentence what lies between empty lines."""
         return self.form == "columns" or (self.form == "auto" and suffix(self.path) in WORD_FILE_SUFFIXES)
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """Yield the sentences of the file, whose number is `number`."""
-        if self.by_word:
+        if self.word_per_line:
             sentences = list(self._read_columns(tally))
         else:
             tagged_lines = records(self.path, tally, self._parse_sentence)

@@ -177,7 +177,7 @@ class Labelling(EncoderTask):
         """Return the settings, the tokenizer and the card of a checkpoint."""
         names, first_file = self.recipe.data.names, self.recipe.data.train[0]
         data = {
-            "file": config.plain(first_file.like()),
+            "file": config.plain(first_file.shared_settings()),
             "names": dict(names),
             **record_columns(first_file),
         }

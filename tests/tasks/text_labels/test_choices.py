@@ -138,7 +138,7 @@ def test_columns_and_numbers_are_recognised_and_known_again(form, tmp_path):
     name, text = FORMS[form]
     (tmp_path / name).write_text(text)
     assert seen(tmp_path / name) == QUESTIONS
-    like = ChoiceFile(path=str(tmp_path / name)).like()
+    like = ChoiceFile(path=str(tmp_path / name)).shared_settings()
     assert seen(tmp_path / name, **like) == QUESTIONS
     known = ChoiceColumns(like["given"], like["choices"], like["label"])
     assert questions_of(tmp_path / name, known) == [(given, *choices) for given, choices, _ in QUESTIONS]

@@ -37,14 +37,14 @@ from regard.tasks.text_encoders.labelled_file import LabelledFile
 from regard.tasks.trained import DirectAnswers, NoOptions, describe_model, resolve_options
 
 HEAD = "head.safetensors"
-LONG = 300  # characters of a text that are shown
-LEAST = float(np.finfo(np.float64).tiny)
-FEW = 50  # texts of a label up to which few are few
-ONE_SIDED = 1.645  # standard deviations that chance exceeds in one case of twenty
+MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
+MIN_PROBABILITY = float(np.finfo(np.float64).tiny)
+MAX_FEW_TEXTS = 50  # of each label, up to which a head on vectors is the likely choice
+ONE_SIDED_Z = 1.645  # standard deviations that chance exceeds in one case of twenty
 
 
 @dataclass(frozen=True, kw_only=True)
-class FewConfig:
+class FewShotConfig:
     """How vectors are tuned and a linear head is fitted."""
 
     contrast: Literal["auto", "on", "off"] = "auto"
@@ -59,16 +59,20 @@ class FewConfig:
     penalty: Positive = 1.0
     """L2 penalty of the head's weights, against the summed loss of all texts."""
 
-    def tunes(self, counts: Sequence[int]) -> bool:
-        """Whether the body is tuned to labels that have so many texts."""
+    def should_tune(self, counts: Sequence[int]) -> bool:
+        """Return whether the body is tuned to labels that have so many texts."""
         if self.contrast == "auto":
-            return max(counts) <= FEW and sum(count > 1 for count in counts) > 1
+            return max(counts) <= MAX_FEW_TEXTS and sum(count > 1 for count in counts) > 1
         return self.contrast == "on"
+
+    def plan_steps(self, counts: Sequence[int]) -> int:
+        """Return the steps of that tuning; 0 if the body stays as it is."""
+        return (self.steps or contrast.plan_steps(sum(counts))) if self.should_tune(counts) else 0
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """What was made of a few texts."""
+class FewShotResult:
+    """A classifier trained on few texts, with what is saved and said of it."""
 
     classifier: FewShot
     contents: dict[str, Any]
@@ -76,11 +80,11 @@ class Learnt:
     metrics: dict[str, float]
     summary: list[str]
     tuned: bool
-    """Whether the body is no longer what it was."""
+    """True if the body was tuned, too."""
 
 
 class FewShot(DirectAnswers):
-    """Says what a text is: the vector that a model gives it, and a linear head."""
+    """A classifier of texts: a linear head on the vectors of an embedder."""
 
     task: ClassVar[str] = "few-shot"
     verb: ClassVar[str] = "classify"
@@ -95,7 +99,7 @@ class FewShot(DirectAnswers):
 
     @classmethod
     def load(cls, saved: Checkpoint, *, device: torch.device | str = "cpu") -> FewShot:
-        """The one a checkpoint directory holds."""
+        """Load the classifier of a checkpoint directory."""
         tensors = {name: tensor.numpy() for name, tensor in saved.finite_tensors(HEAD).items()}
         classes = [str(label) for label in saved.config["labels"]]
         head = Head(tensors["weight"], tensors["bias"])
@@ -120,85 +124,85 @@ class FewShot(DirectAnswers):
         return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
     def parse(self, text: str) -> str:
-        """An input is a text, which must not be empty."""
+        """Check that a text is not empty."""
         if not text.strip():
             raise ValueError("one of the texts is empty: there is nothing to label in it")
         return text
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[TextPrediction]:
-        """What each text is."""
+        """Classify texts."""
         resolve_options(self, options)
         return self.classify(inputs)
 
     def classify(self, texts: str | Sequence[str]) -> list[TextPrediction]:
-        """What each text is, and how probable each label."""
+        """Return the label of each text, and the probabilities of all labels."""
         text_list = list_inputs(texts, TEXT, verb=self.verb)
-        label_chances = self.head.probabilities(self.embedder.embed(text_list))
-        return [self._verdict(text, row) for text, row in zip(text_list, label_chances, strict=True)]
+        probabilities = self.head.probabilities(self.embedder.embed(text_list))
+        return [self._predict(text, row) for text, row in zip(text_list, probabilities, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
-        """Scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
+        """Return scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
         check_files(self, paths, "labelled texts")
         labelled_files, notes = TrainedLayout(LabelledFile, self.data, self.classes).open_files(paths, changes)
         labelled = read_examples(labelled_files, {}, reject=0.0)
         truth = _label_numbers(labelled, self.classes)
-        chances = self.head.probabilities(self.embedder.embed(_texts(labelled)))
-        return replace(_scores(name or self.name, labelled, self.classes, truth, chances), notes=notes)
+        probabilities = self.head.probabilities(self.embedder.embed(_join_texts(labelled)))
+        return replace(_score_answers(name or self.name, labelled, self.classes, truth, probabilities), notes=notes)
 
     def look(self, text: str, **options: Any) -> Trace:
-        """Classify a text and keep where the model looked."""
+        """Classify a text and keep the weights of all attentions."""
         resolve_options(self, options)
-        [verdict] = self.classify([self.parse(text)])
+        [prediction] = self.classify([self.parse(text)])
         trace = self.embedder.look(text)
-        facts = {**trace.facts, "answer": verdict.label, "probability": round(verdict.probability, 6)}
+        facts = {**trace.facts, "answer": prediction.label, "probability": round(prediction.probability, 6)}
         return replace(trace, task=self.task, facts=facts)
 
-    def _verdict(self, text: str, chances: np.ndarray) -> TextPrediction:
-        return TextPrediction.rank(self.classes, chances.tolist(), text=text)
+    def _predict(self, text: str, probabilities: np.ndarray) -> TextPrediction:
+        return TextPrediction.rank(self.classes, probabilities.tolist(), text=text)
 
 
-def suits(files: Sequence[Mapping[str, Any]], parent: Checkpoint) -> bool:
-    """Whether a head on a model's vectors is the likely choice: texts, not pairs, up to 50 of each label."""
+def is_few_shot_data(files: Sequence[Mapping[str, Any]], parent: Checkpoint) -> bool:
+    """Return whether files ask for a head on this model's vectors: texts, not pairs, up to 50 of each label."""
     if parent.config.get("model", {}).get("name") not in BODIES:
         return False
     counts: Counter[str] = Counter()
     for number, file in enumerate(config.build(LabelledFile, section, where="file") for section in files):
         for example in file.examples(number, LineReport()):
             counts[str(example.labels[0])] += 1
-            if len(example.texts) > 1 or counts[str(example.labels[0])] > FEW:
+            if len(example.texts) > 1 or counts[str(example.labels[0])] > MAX_FEW_TEXTS:
                 return False
     return len(counts) > 1
 
 
-def learn(
+def train_few_shot(
     paths: Sequence[str | Path | Mapping[str, Any]],
     parent: Checkpoint,
     *,
     device: torch.device | str = "cpu",
     **settings: Any,
-) -> Learnt:
-    """Fit a linear head to labelled files on the vectors of a model, which may be tuned to them first.
+) -> FewShotResult:
+    """Train a linear head on the vectors of a model from labelled files, to which the model may be tuned first.
 
-    A file is a path, or a section of settings as in a recipe; settings are those of `FewConfig`. The accuracy by
+    A file is a path, or a section of settings as in a recipe; settings are those of `FewShotConfig`. The accuracy by
     cross-validation is that of frozen vectors in either case: tuned ones have seen every label.
     """
-    how = config.build(FewConfig, settings, where="few")
+    few_shot_config = config.build(FewShotConfig, settings, where="few")
     embedder = Embedder.load(parent, device=device)
     sections = [path if isinstance(path, Mapping) else {"path": str(path)} for path in paths]
     labelled_files = [config.build(LabelledFile, section, where="file") for section in sections]
     labelled = read_examples(labelled_files, {}, reject=0.01)
     classes = label_names(labelled)
     truth = _label_numbers(labelled, classes)
-    texts = _texts(labelled)
+    texts = _join_texts(labelled)
     vectors = embedder.embed(texts)
-    answers = cross_validate(vectors, truth, len(classes), penalty=how.penalty)
+    answers = cross_validate(vectors, truth, len(classes), penalty=few_shot_config.penalty)
     counts = np.bincount(truth, minlength=len(classes))
-    steps = (how.steps or contrast.plan_steps(len(truth))) if how.tunes(counts.tolist()) else 0
+    steps = few_shot_config.plan_steps(counts.tolist())
     if steps:
-        contrast.tune(embedder, texts, truth, steps=steps, rate=how.rate, seed=how.seed)
+        contrast.tune(embedder, texts, truth, steps=steps, rate=few_shot_config.rate, seed=few_shot_config.seed)
         vectors = embedder.embed(texts)
-    head = fit(vectors, truth, len(classes), penalty=how.penalty)
-    data = {"file": config.plain(labelled_files[0].like()), **record_columns(labelled_files[0])}
+    head = fit(vectors, truth, len(classes), penalty=few_shot_config.penalty)
+    data = {"file": config.plain(labelled_files[0].shared_settings()), **record_columns(labelled_files[0])}
     classifier = FewShot(embedder, head, classes, data)
     fitted_accuracy = float((head.probabilities(vectors).argmax(axis=1) == truth).mean())
     metrics = {"fitted": fitted_accuracy, "commonest": float(counts.max() / counts.sum())}
@@ -214,16 +218,16 @@ def learn(
         *([] if answers is None else doubt_accuracy(int((answers == truth).sum()), counts.tolist())),
     ]
     contents = _checkpoint_contents(
-        classifier, parent, metrics, how, [section.path for section in labelled_files], tuned=bool(steps)
+        classifier, parent, metrics, few_shot_config, [section.path for section in labelled_files], tuned=bool(steps)
     )
-    return Learnt(classifier, contents, metrics, summary, tuned=bool(steps))
+    return FewShotResult(classifier, contents, metrics, summary, tuned=bool(steps))
 
 
 def doubt_accuracy(right: int, counts: Sequence[int]) -> list[str]:
     """Return one line if always saying the commonest label is right as often, within chance; none otherwise."""
     total, share = sum(counts), max(counts) / sum(counts)
     spread = math.sqrt(total * share * (1 - share))  # of the right answers by chance
-    if spread and right - 0.5 > total * share + ONE_SIDED * spread:
+    if spread and right - 0.5 > total * share + ONE_SIDED_Z * spread:
         return []
     return [
         f"{right:,} of {total:,} right by cross-validation is not beyond chance: always the commonest label has "
@@ -235,16 +239,16 @@ def _checkpoint_contents(
     classifier: FewShot,
     parent: Checkpoint,
     metrics: dict[str, float],
-    how: FewConfig,
+    few_shot_config: FewShotConfig,
     names: Sequence[str],
     *,
     tuned: bool,
 ) -> dict[str, Any]:
-    """The files of a checkpoint: the body, as it was or tuned, and the head beside it."""
+    """Return the files of a checkpoint: the body, as it was or tuned, and the head beside it."""
     parent_settings = {name: parent.config[name] for name in ("model", "tokenizer") if name in parent.config}
     settings = {
         "embedding": config.plain(classifier.embedder.how),
-        "few": config.plain(how),
+        "few": config.plain(few_shot_config),
         "labels": classifier.classes,
     }
     known_labels = ", ".join(classifier.classes[:20]) + ", ..." * (len(classifier.classes) > 20)
@@ -256,16 +260,16 @@ def _checkpoint_contents(
         "tokenizer.json": parent.text("tokenizer.json"),
         "README.md": card("A classifier", facts, command=command, code='classify(["a text"])', files=list(names)),
         "metrics.json": metrics,
-        checkpoint.WEIGHTS: _weights(classifier.model) if tuned else parent.tensors(),
+        checkpoint.WEIGHTS: _cpu_tensors(classifier.model) if tuned else parent.tensors(),
         HEAD: {"weight": torch.from_numpy(classifier.head.weight), "bias": torch.from_numpy(classifier.head.bias)},
     }
 
 
-def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _cpu_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
 
 
-def _texts(labelled: LabelledExamples) -> list[str]:
+def _join_texts(labelled: LabelledExamples) -> list[str]:
     return [" ".join(example.texts) for example in labelled.examples]
 
 
@@ -273,17 +277,23 @@ def _label_numbers(labelled: LabelledExamples, classes: Sequence[str]) -> Int[np
     return np.array([numbers[0] for numbers in label_numbers(labelled, classes)], np.int64)
 
 
-def _scores(
-    name: str, labelled: LabelledExamples, classes: Sequence[str], truth: np.ndarray, chances: np.ndarray
+def _score_answers(
+    name: str, labelled: LabelledExamples, classes: Sequence[str], truth: np.ndarray, probabilities: np.ndarray
 ) -> Scores:
-    """Accuracy by text, every label by itself, and the mistakes."""
-    answers = chances.argmax(axis=1)
+    """Return accuracy by text, every label by itself, and the mistakes."""
+    answers = probabilities.argmax(axis=1)
     labels = judge(truth, answers, list(classes))
-    loss = float(-np.log(np.maximum(chances[np.arange(len(truth)), truth], LEAST)).mean())
+    loss = float(-np.log(np.maximum(probabilities[np.arange(len(truth)), truth], MIN_PROBABILITY)).mean())
     right = (answers == truth).astype(float)
     examples = [
-        Judged(number + 1, text[:LONG], classes[truth[number]], classes[answers[number]], float(right[number]))
-        for number, text in enumerate(_texts(labelled))
+        Judged(
+            number + 1,
+            text[:MAX_SHOWN_CHARACTERS],
+            classes[truth[number]],
+            classes[answers[number]],
+            float(right[number]),
+        )
+        for number, text in enumerate(_join_texts(labelled))
     ]
     rows = [
         (
