@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 
 from regard import bench, recipe
 from regard.cli import app
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.trained import SENTENCES
+from regard.tasks.translation import speed
 from regard.tasks.translation.speed import foreign_language, weights_read, workloads
 from tests.conftest import Corpus
 from tests.tasks import words
@@ -110,6 +112,18 @@ def test_the_encoder_is_read_once_the_decoder_and_the_output_for_every_token(sha
     decoder = sum(weight.nbytes for weight in model.decoder.parameters())
     assert once == sum(weight.nbytes for weight in model.encoder.parameters())
     assert again == decoder + 50 * 16 * 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "copied"), [(Transformer, True), (Seq2Seq, False)], ids=["transformer", "recurrent network"]
+)
+def test_a_gpu_writes_with_a_copy_in_half_precision_where_a_model_has_blocks(kind, copied, monkeypatch) -> None:
+    sizes = {"heads": 2, "hidden": 24, "encoder": 1, "decoder": 1} if kind is Transformer else {}
+    config = (TransformerConfig if kind is Transformer else Seq2SeqConfig)(vocab=50, width=16, **sizes)
+    model = kind(config)
+    once, again = weights_read(model)
+    monkeypatch.setattr(speed, "pays", lambda device: True)
+    assert weights_read(model) == ((once // 2, again // 2) if copied else (once, again))
 
 
 @pytest.mark.unchecked

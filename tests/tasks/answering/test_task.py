@@ -71,6 +71,11 @@ def test_one_row_is_learnt_by_heart_and_its_halves_add_up(file, model):
     assert by_heart(task, steps=60, rate=0.03) < 0.4
 
 
+def test_nothing_is_said_of_a_temperature_which_answers_have_not(file):
+    [note] = made(file, MODELS[0]).notes
+    assert note.startswith("an epoch has")
+
+
 @named
 def test_rows_of_fixed_shape_teach_the_same(file, model):
     task = made(file, model)
