@@ -160,7 +160,7 @@ def _compare_models(
     **options: Any,
 ) -> None:
     """Train several models, print how they compare, and keep the best."""
-    from regard import contest as contests
+    from regard import baselines as contests
     from regard import recipe as recipes
 
     order = recipes.order(sources, *changes, inputs=training_files)

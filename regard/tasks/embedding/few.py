@@ -23,11 +23,11 @@ from regard.metrics.labels import judge
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import mean_statistics
 from regard.shipped import name_of
-from regard.tasks.card import card
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, cross_validate, fit
 from regard.tasks.inputs import TEXT, Inputs, check_files, list_inputs
+from regard.tasks.model_card import model_card
 from regard.tasks.text_labels.checkpoint_columns import read_text_column, record_columns
 from regard.tasks.text_labels.classifier import TextPrediction
 from regard.tasks.text_labels.evaluation_files import TrainedLayout
@@ -244,7 +244,7 @@ def _checkpoint_contents(
     return {
         "config.yaml": {"format": 1, "task": classifier.task, **parent_settings, **settings, "data": classifier.data},
         "tokenizer.json": parent.text("tokenizer.json"),
-        "README.md": card("A classifier", facts, command=command, code='classify(["a text"])', files=list(names)),
+        "README.md": model_card("A classifier", facts, command=command, code='classify(["a text"])', files=list(names)),
         "metrics.json": metrics,
         checkpoint.WEIGHTS: _weights(classifier.model) if tuned else parent.tensors(),
         HEAD: {"weight": torch.from_numpy(classifier.head.weight), "bias": torch.from_numpy(classifier.head.bias)},

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
 from regard.data.column_names import DEGREES, LABELS, VERDICTS
-from regard.data.glimpse import is_number
 from regard.data.labelled_columns import (
     ColumnRequest,
     LabelledColumns,
@@ -25,6 +24,7 @@ from regard.data.labelled_columns import (
 )
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, clean_text, parse_json_line, records, text_at, value_at
+from regard.data.sniff import is_number
 from regard.data.source_file import SourceFile, Unit
 from regard.data.tables import is_json, read_rows
 from regard.tasks.text_labels.choice_file import ChoiceFile

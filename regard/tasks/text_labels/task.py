@@ -30,7 +30,7 @@ from regard.models.text_classifier import (
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
 )
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 from regard.tasks.supervised.calibration import record_temperature
 from regard.tasks.text_labels.check import Report, check_examples
 from regard.tasks.text_labels.checkpoint_columns import record_columns
@@ -286,7 +286,7 @@ class Labelling(Task):
         """Return the README of a checkpoint."""
         recipe = self.recipe
         origin = f"trained with Regard on {len(self.prepared.train):,} texts"
-        return card(
+        return model_card(
             self.title,
             f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {origin}.\n\n{self.ability}",
             command=self.usage.format(folder="DIRECTORY"),

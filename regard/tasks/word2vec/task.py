@@ -20,7 +20,7 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
-from regard.data.glimpse import text_file_at
+from regard.data.sniff import sniff_text_file
 from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
 from regard.shipped import name_of
 from regard.tasks.word2vec import word_benchmarks
@@ -114,7 +114,7 @@ class SkipGram(Task):
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:
         """Text, if nobody makes more of it."""
-        text_settings = [text_file_at(name, declared=inputs.is_declared) for name in inputs.files]
+        text_settings = [sniff_text_file(name, declared=inputs.is_declared) for name in inputs.files]
         if inputs.to is not None or None in text_settings:
             return None
         if inputs.valid and "task" not in inputs.settings:

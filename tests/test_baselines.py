@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from regard import contest as contests
+from regard import baselines as contests
 from regard import load, recipe
-from regard.contest import Contest, Entry, Interrupted, contest
+from regard.baselines import Contest, Entry, Interrupted, contest
 from regard.data.holdout import sentence
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
