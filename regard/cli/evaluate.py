@@ -76,7 +76,7 @@ def evaluate(
     options = parse_settings(settings, columns=columns, to=to, metric=metric, length=length)
     systems = [
         score_system(path, files, options, device=device, is_one_of_several=bool(other_models), task=task)
-        for path in (model or Path(shipped.FIRST), *other_models)
+        for path in (model or Path(shipped.DEFAULT), *other_models)
     ]
     comparison = compare(systems) if other_models else None
     if as_json:

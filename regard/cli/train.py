@@ -160,14 +160,14 @@ def _compare_models(
     **options: Any,
 ) -> None:
     """Train several models, print how they compare, and keep the best."""
-    from regard import baselines as contests
+    from regard import baselines
     from regard import recipe as recipes
 
     order = recipes.order(sources, *changes, inputs=training_files)
     try:
-        comparison = contests.contest(order, [str(path) for path in unlabelled], command=sys.argv, **options)
-    except contests.Interrupted as stopped:
-        print_line(str(stopped))
+        comparison = baselines.compare_baselines(order, [str(path) for path in unlabelled], command=sys.argv, **options)
+    except baselines.Interrupted as interruption:
+        print_line(str(interruption))
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_line(json.dumps(comparison.plain(), ensure_ascii=False))

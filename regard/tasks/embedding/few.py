@@ -22,7 +22,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.labels import judge
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import mean_statistics
-from regard.shipped import name_of
+from regard.shipped import display_name
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, cross_validate, fit
@@ -199,7 +199,7 @@ def learn(
     summary = [
         *labelled.summary,
         f"{quantity(len(truth), 'text')}, {of_each} of each of {len(classes)} labels; "
-        f"a linear head on {embedder.width} features of {name_of(parent.directory)}, {body}",
+        f"a linear head on {embedder.width} features of {display_name(parent.directory)}, {body}",
         *(["a label has one text only, so the accuracy cannot be estimated"] if answers is None else []),
         *([] if answers is None else doubt_accuracy(int((answers == truth).sum()), counts.tolist())),
     ]

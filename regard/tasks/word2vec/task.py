@@ -22,7 +22,7 @@ from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.sniff import sniff_text_file
 from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
-from regard.shipped import name_of
+from regard.shipped import display_name
 from regard.tasks.word2vec import word_benchmarks
 from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
 from regard.tasks.word2vec.vectors import WordVectors
@@ -156,7 +156,7 @@ class SkipGram(Task):
         mine, theirs = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
         model.get_buffer("vectors")[mine] = torch.from_numpy(parent_vectors.vectors)[theirs]
         summary = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
-        return [f"starting from {name_of(parent.directory)}: {summary}"]
+        return [f"starting from {display_name(parent.directory)}: {summary}"]
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """No optimizer."""
