@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
@@ -13,14 +13,15 @@ from regard.cli.grammar import Json
 from regard.config.words import quantity
 
 if TYPE_CHECKING:
+    from regard.cli.tables import FittedTable
     from regard.cost import Estimate, Plan
     from regard.training.run_facts import RunFacts
 
-SIZES_FROM_DATA = ("classes", "inputs", "outputs", "size", "most")  # sizes that only data can say
-LARGEST_IN_UNIT = {"s": 100, "min": 90, "h": 48, "days": 730}  # of each unit, before the next one is taken
-GPU_ESTIMATES = ("fits", "seconds", "price", "rule_seconds", "rule_price")  # what is estimated of a GPU alone
+SIZES_FROM_DATA = ("classes", "inputs", "outputs", "size", "most")  # sizes that follow from the data alone
+LARGEST_IN_UNIT = {"s": 100, "min": 90, "h": 48, "days": 730}  # of each unit, before the next one is used
+GPU_ESTIMATES = ("fits", "seconds", "price", "rule_seconds", "rule_price")  # estimates that need a GPU
 RULE_OF_THUMB = "  6 x parameters"  # a token: the rule of thumb, which leaves attention out
-SIZE_SETTINGS = ("preset", "width", "channels", "hidden")  # settings by which a recipe says how large its model is
+SIZE_SETTINGS = ("preset", "width", "channels", "hidden")  # settings of the size of a model
 
 
 @runtime_checkable
@@ -53,55 +54,82 @@ def cost(
     from regard import cost as costs
 
     plan_settings = config.override({}, settings or [])
-    plan = config.build(costs.Plan, plan_settings)
-    costs.gpu(plan.gpu)
+    costs.gpu(config.build(costs.Plan, plan_settings).gpu)  # refused before anything is opened
     if model in costs.PUBLISHED:
         return _print_published(model, as_json=as_json)
+    report = _estimate_cost(model, plan_settings)
+    if as_json:
+        print(json.dumps(report.record(), indent=1))
+    else:
+        _print_tables(report)
+
+
+@dataclass(frozen=True)
+class CostReport:
+    """The estimated cost of a model under a plan, and what a run of it took."""
+
+    model: str
+    """The preset, recipe, run folder or checkpoint."""
+    model_config: Any
+    plan: Plan
+    estimate: Estimate
+    run_facts: RunFacts | None
+    is_planned: bool
+    """True if time and price are estimated for a GPU; False for a run on a device that nothing is known of."""
+
+    def record(self) -> dict[str, Any]:
+        """Return the report as JSON, without the estimates of a planned GPU if there is none."""
+        plan = asdict(self.plan) if self.is_planned else {**asdict(self.plan), "gpu": None}
+        record = {"model": self.model, "name": self.model_config.name, "plan": plan, **_count_pairs(self.model_config)}
+        record |= _estimate_record(self.estimate) | ({} if self.is_planned else dict.fromkeys(GPU_ESTIMATES))
+        if self.run_facts is not None:
+            record["measured"] = {"device": self.run_facts.device, "seconds": self.run_facts.seconds}
+        return record
+
+
+def _estimate_cost(model: str, plan_settings: dict[str, Any]) -> CostReport:
+    """Estimate the cost of a model; a run brings the settings of its plan."""
+    from regard import config
+    from regard import cost as costs
+
     model_config, run_facts = _find_model_config(model), _find_run_facts(model)
+    run_settings: dict[str, Any] = {}
     if run_facts is not None:
         run_settings = _plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings)
-        plan = config.build(costs.Plan, {**run_settings, **plan_settings})
+    plan = config.build(costs.Plan, {**run_settings, **plan_settings})
     is_planned = run_facts is None or "gpu" in plan_settings or costs.known_gpu(run_facts.device) is not None
-    estimate = costs.estimate(model_config, plan)
-    print_estimate = _print_record if as_json else _print_tables
-    print_estimate(model, model_config, plan, estimate, run_facts, is_planned=is_planned)
+    return CostReport(model, model_config, plan, costs.estimate(model_config, plan), run_facts, is_planned)
 
 
-def _print_record(
-    model: str, model_config: Any, plan: Plan, estimate: Estimate, run_facts: RunFacts | None, *, is_planned: bool
-) -> None:
-    """Print the estimate as JSON, without what is only known of a planned GPU where none is."""
-    shown_plan = asdict(plan) if is_planned else {**asdict(plan), "gpu": None}
-    record = {"model": model, "name": model_config.name, "plan": shown_plan, **_count_pairs(model_config)}
-    record |= _estimate_record(estimate) | ({} if is_planned else dict.fromkeys(GPU_ESTIMATES))
-    if run_facts is not None:
-        record["measured"] = {"device": run_facts.device, "seconds": run_facts.seconds}
-    print(json.dumps(record, indent=1))
-
-
-def _print_tables(
-    model: str, model_config: Any, plan: Plan, estimate: Estimate, run_facts: RunFacts | None, *, is_planned: bool
-) -> None:
+def _print_tables(report: CostReport) -> None:
     """Print a table of the training, and one of the memory in use."""
     from rich.console import Console
 
     from regard.cli.tables import FittedTable
 
-    devices = f"{plan.count} x {plan.gpu}" if run_facts is None or is_planned else run_facts.device
+    plan, estimate, run_facts = report.plan, report.estimate, report.run_facts
+    devices = f"{plan.count} x {plan.gpu}" if run_facts is None or report.is_planned else run_facts.device
     training_rows = [
         *_size_rows(estimate, plan),
-        *_time_and_price_rows(estimate, plan, run_facts, is_planned=is_planned),
-        *_pair_rows(model_config),
+        *_time_and_price_rows(estimate, plan, run_facts, is_planned=report.is_planned),
+        *_pair_rows(report.model_config),
     ]
-    title = f"{model}: {_describe_training(estimate, plan)} on {devices}"
+    title = f"{report.model}: {_describe_training(estimate, plan)} on {devices}"
     console = Console(highlight=False)
     console.print(FittedTable(("what", "how much"), training_rows, title, _describe_missing_flops(estimate)))
-    contexts = next(iter(estimate.use.values()))
-    columns = [f"{context:,} tokens" if context else "memory" for context in contexts]
-    rows = [(name, *map(format_bytes, sizes.values())) for name, sizes in estimate.use.items()]
     console.print()
+    console.print(_usage_table(report))
+
+
+def _usage_table(report: CostReport) -> FittedTable:
+    """Return a table of the memory in use, by the type of the weights and the length of the context."""
+    from regard.cli.tables import FittedTable
+
+    contexts = next(iter(report.estimate.use.values()))
+    columns = [f"{context:,} tokens" if context else "memory" for context in contexts]
+    rows = [(name, *map(format_bytes, sizes.values())) for name, sizes in report.estimate.use.items()]
     cached = ", with the KV cache of one sequence" if any(contexts) else ""
-    console.print(FittedTable(("weights in", *columns), rows, f"{model}: in use{cached}"))
+    return FittedTable(("weights in", *columns), rows, f"{report.model}: in use{cached}")
 
 
 def _print_published(model: str, *, as_json: bool) -> None:

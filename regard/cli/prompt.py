@@ -90,7 +90,7 @@ def _format_answer(text: str, answer: Any) -> str:
 def _evaluate_files(prompter: Prompter, files: list[str], output: Path | None, *, worst: int, as_json: bool) -> None:
     from rich.console import Console
 
-    from regard.cli.evaluate import write_scores
+    from regard.cli.score_views import write_scores
     from regard.cli.tables import FittedTable
 
     scores = prompter.evaluate(*files)
