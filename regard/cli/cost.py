@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
+from regard.cli.cost_sources import find_model_config, find_run_facts, plan_settings_of_run
 from regard.cli.grammar import Json
 from regard.config.words import quantity
 
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from regard.cost import Estimate, Plan
     from regard.training.run_facts import RunFacts
 
-SIZES_FROM_DATA = ("classes", "inputs", "outputs", "size", "most")  # sizes that follow from the data alone
 LARGEST_IN_UNIT = {"s": 100, "min": 90, "h": 48, "days": 730}  # of each unit, before the next one is used
 GPU_ESTIMATES = ("fits", "seconds", "price", "rule_seconds", "rule_price")  # estimates that need a GPU
 RULE_OF_THUMB = "  6 x parameters"  # a token: the rule of thumb, which leaves attention out
-SIZE_SETTINGS = ("preset", "width", "channels", "hidden")  # settings of the size of a model
 
 
 @runtime_checkable
@@ -92,10 +90,10 @@ def _estimate_cost(model: str, plan_settings: dict[str, Any]) -> CostReport:
     from regard import config
     from regard import cost as costs
 
-    model_config, run_facts = _find_model_config(model), _find_run_facts(model)
+    model_config, run_facts = find_model_config(model), find_run_facts(model)
     run_settings: dict[str, Any] = {}
     if run_facts is not None:
-        run_settings = _plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings)
+        run_settings = plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings)
     plan = config.build(costs.Plan, {**run_settings, **plan_settings})
     is_planned = run_facts is None or "gpu" in plan_settings or costs.known_gpu(run_facts.device) is not None
     return CostReport(model, model_config, plan, costs.estimate(model_config, plan), run_facts, is_planned)
@@ -244,83 +242,3 @@ def _format_duration(seconds: float) -> str:
 def format_bytes(count: int) -> str:
     """Format bytes as MB or GB."""
     return f"{count / 1e9:,.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
-
-
-def _find_run_facts(model: str) -> RunFacts | None:
-    """Return the facts of the run that a model lies in; of a comparison, those of the run of its best model."""
-    from regard import cost as costs
-    from regard.training.comparison import is_comparison, read_result
-    from regard.training.run_facts import read_run_facts
-
-    folder = Path(model)
-    if model in costs.presets() or not folder.is_dir():
-        return None
-    if is_comparison(folder):
-        return read_run_facts(folder / str(read_result(folder).get("best", "")))
-    run_folder = folder.resolve().parents[1 if folder.resolve().parent.name == "checkpoints" else 0]
-    return read_run_facts(run_folder if (run_folder / "metrics.jsonl").is_file() else folder)
-
-
-def _plan_settings_of_run(run_facts: RunFacts, model_config: Any, *, on_other_gpu: bool) -> dict[str, Any]:
-    """Return the settings of a plan as a run had them, or as it would have them on another GPU."""
-    from regard import cost as costs
-
-    settings: dict[str, Any] = {"steps": run_facts.steps, "optimizer": run_facts.optimizer, "rank": run_facts.rank}
-    if not on_other_gpu:
-        settings |= {"count": run_facts.processes, "precision": run_facts.precision}
-    if run_facts.lengths is not None:
-        settings |= dict(zip(("length", "target"), run_facts.lengths, strict=True))
-    if (gpu := costs.known_gpu(run_facts.device)) is not None:
-        settings["gpu"] = gpu
-    lengths = settings.get("length"), settings.get("target")
-    units = costs.units_of(model_config, *lengths) if run_facts.unit == "tokens" else 1
-    return {**settings, "batch": max(1, round(run_facts.units_per_step / units))}
-
-
-def _find_model_config(model: str) -> Any:
-    """Return the config of a preset, of a recipe file, or of the model in a run folder or a checkpoint."""
-    from regard import cost as costs
-    from regard.config.words import suggest_name
-    from regard.training.comparison import model_folder
-
-    presets = costs.presets()
-    if model in presets:
-        return costs.preset(model)
-    path = model_folder(Path(model))
-    if path.is_file():
-        return _config_of_recipe(path)
-    if (path / "config.yaml").is_file():
-        return _config_of_checkpoint(path)
-    suggestion = suggest_name(model, [*presets, *costs.PUBLISHED])
-    raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor a preset{suggestion}")
-
-
-def _config_of_checkpoint(path: Path) -> Any:
-    """Return the config of a trained model, completed by the sizes of its weights."""
-    from regard import config, models, recipe
-    from regard.models.interface import Model
-
-    model_config = models.config_of(models.modernise_settings(config.read(path / "config.yaml"))["model"])
-    model_class = models.MODELS[model_config.name][0]
-    if not issubclass(model_class, Model):
-        return model_config
-    return model_class.read_sizes(model_config, recipe.open_model(path).tensors())
-
-
-def _config_of_recipe(path: Path) -> Any:
-    """Return the config of a recipe that sets the size of its model."""
-    from regard import config, recipe
-    from regard import cost as costs
-    from regard.config.merging import AUTO
-
-    settings = recipe.settings(path)
-    _, resolved = recipe.resolve(settings)
-    model_config, model_settings = resolved.model, settings.get("model") or {}
-    sizes = config.plain(model_config)
-    has_size = any(name in model_settings and model_settings[name] != AUTO for name in SIZE_SETTINGS)
-    if not model_config.sizes_known or not has_size or any(sizes.get(name) == 0 for name in SIZES_FROM_DATA):
-        raise ValueError(f"{path}: the sizes of this model follow from its data, train it and give its run folder")
-    if "vocab" not in sizes:
-        return model_config
-    vocab = sizes["vocab"] or resolved.tokenizer.vocab or costs.VOCAB
-    return config.build(type(model_config), {**sizes, "vocab": vocab})
