@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -94,7 +93,8 @@ def write_answers(
     if request.format in PICTURE_FORMATS:
         remedy = "use regard draw for pictures" if trained.verb in ("make", "draw") else "choose jsonl, csv or txt"
         raise ValueError(f"{request.output}: answers are written as text: {remedy}")
-    answer_options, unread_count = request.options | more, 0
+    answer_options = request.options | more
+    unread_count = 0
     with open_answer_writer(request, key, format_answer, blank_answer, answer_options) as (write, draft):
         for typed_texts, parsed in iterate_input_blocks(trained, request, draft.answered_count):
             answers = _answer_readable(trained, [item for item in parsed if item is not None], answer_options)
@@ -118,7 +118,7 @@ def _answer_readable(
         if len(inputs) == 1:
             if first_attempt:
                 raise
-            print(f"regard: {error}", file=sys.stderr)
+            print_note(str(error))
             return [None]
     half = len(inputs) // 2
     return [

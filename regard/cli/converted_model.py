@@ -27,7 +27,7 @@ def check_vacant(out: Path, overwrite: bool) -> None:
 
 
 def write_checkpoint(out: Path, files: dict[str, Any]) -> None:
-    """Write all files, or none."""
+    """Write a folder with all its files, or none of them."""
     from regard import checkpoint
 
     if out.is_dir() and not any(out.iterdir()):

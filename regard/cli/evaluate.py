@@ -121,14 +121,14 @@ def score_system(
     trained = recipe.load(path, device=device, task=task)
     if is_one_of_several and "alignments" in trained.extras and not trained.languages:
         options = {key: value for key, value in options.items() if key != "to"}  # of one direction: nothing to choose
-    scores = trained.evaluate(*files, name=name, **_check_options(trained, options))
+    scores = trained.evaluate(*files, name=name, **_check_evaluation_options(trained, options))
     for line in scores.warnings:
         print(line, file=sys.stderr)
     return scores
 
 
-def _check_options(trained: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Check options against those that the model's evaluation takes; lists of YAML become tuples."""
+def _check_evaluation_options(trained: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse options that the evaluation of a model does not take; lists become tuples."""
     from regard import config
 
     parameters = inspect.signature(trained.evaluate).parameters.values()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +10,7 @@ import typer
 
 from regard.cli.converted_model import Out, Overwrite, Type, check_vacant, write_checkpoint
 from regard.cli.grammar import Json, Model
+from regard.cli.text_io import print_note
 from regard.tasks.importing import AddsTokens
 
 
@@ -123,16 +123,14 @@ def _warn_about_temperature(checkpoint: Any) -> None:
     """Warn that probabilities will differ elsewhere, if logits are divided by a temperature here."""
     if (temperature := checkpoint.config.get("temperature", 1.0)) != 1.0:
         note = f"logits are divided here by {temperature:.3g}, a temperature that was fitted"
-        print(
-            f"regard: {note}, before they become probabilities: do so there too, labels are the same", file=sys.stderr
-        )
+        print_note(f"{note}, before they become probabilities: do so there too, labels are the same")
 
 
 def _warn_about_normalising(checkpoint: Any) -> None:
     """Warn that texts must be normalised elsewhere too, if they are normalised here."""
     if (level := checkpoint.config.get("tokenizer", {}).get("normalise", "none")) != "none":
         note = "which nobody does there: prepare texts likewise"
-        print(f"regard: texts are normalised here ({level}) before they become tokens, {note}", file=sys.stderr)
+        print_note(f"texts are normalised here ({level}) before they become tokens, {note}")
 
 
 def _label_names(checkpoint: Any, model_config: Any) -> list[str] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.grammar import Device, Json, Labels, Picture, group, model_name
-from regard.cli.text_io import PICTURE_FORMATS, check_writable
+from regard.cli.text_io import PICTURE_FORMATS, check_writable, print_note
 from regard.config.words import quantity
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def gradients(
     if width % reach.HEADS:
         raise ValueError(f"--width {width}: give a multiple of {reach.HEADS}, the heads of the attention")
     if length * width**2 > SLOW_OPERATIONS:
-        print("regard: so many steps of such a width may take minutes", file=sys.stderr)
+        print_note("so many steps of such a width may take minutes")
     norms = reach.compare(length=length, width=width, seed=seed)
     record = {"width": width, "norms": {name: norm.tolist() for name, norm in norms.items()}}
     _print_results(record, [gradient_table(norms, width=Console().width)], as_json=as_json)

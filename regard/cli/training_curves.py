@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.text_io import print_note
 
 if TYPE_CHECKING:
     from regard.cli.tables import FittedTable
@@ -59,7 +60,7 @@ def read_training_curves(
         elif required:
             raise ValueError(f"{path}: not a run folder, so nothing is known over time: name test files by -i")
         else:
-            print(f"regard: {path}: not a run folder, left out over time", file=sys.stderr)
+            print_note(f"{path}: not a run folder, left out over time")
     metric = metric or _common_metric(folders)
     curves = {}
     for name, path in folders.items():
@@ -68,7 +69,7 @@ def read_training_curves(
         except ValueError as error:
             if required:
                 raise
-            print(f"regard: {error}", file=sys.stderr)
+            print_note(str(error))
     _check_comparable(folders)
     return TrainingCurves(metric, curves)
 
@@ -91,7 +92,8 @@ def _check_comparable(folders: Mapping[str, Path]) -> None:
     from regard import config
     from regard.tasks import DEFAULT
 
-    measured_by, tasks = {}, {}
+    measured_by: dict[str, Any] = {}
+    tasks: dict[str, str] = {}
     for name, folder in folders.items():
         settings = config.read(folder / "config.yaml")
         tasks[name] = settings.get("task", DEFAULT)
@@ -105,7 +107,7 @@ def _check_comparable(folders: Mapping[str, Path]) -> None:
         raise ValueError(f"models of different tasks cannot be compared: {tasks_by_name}")
     first = next(iter(measured_by.values()), None)
     for name in [name for name, measure in measured_by.items() if measure != first]:
-        print(f"regard: {name} was measured on other held-out data or in another way; -i compares", file=sys.stderr)
+        print_note(f"{name} was measured on other held-out data or in another way; -i compares")
 
 
 def training_time_table(curves: TrainingCurves) -> FittedTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -139,7 +138,7 @@ def _read_lines_or_column(
         return texts
     first_block = list(islice(texts, BLOCK_SIZE))
     for note in filter(None, (describe_unknown(request.file), describe_wrapped(first_block, request.file))):
-        print(f"regard: {note}", file=sys.stderr)
+        print_note(note)
     return chain(first_block, texts)
 
 

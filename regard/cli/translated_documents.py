@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.text_io import decode_lines, guess_language, split_blocks
+from regard.cli.text_io import decode_lines, guess_language, print_note, split_blocks
 from regard.data.readers import MARK, open_text
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class DocumentTranslator:
             for text, answer in zip(block, answers, strict=True):
                 yield answer
                 for term in self.glossary.missing(text, answer) if self.glossary is not None else []:
-                    print(f"regard: could not place the term {term!r} in the answer to {text[:40]!r}", file=sys.stderr)
+                    print_note(f"could not place the term {term!r} in the answer to {text[:40]!r}")
 
     def translate_document(self, path: Path, document_format: str) -> Iterator[str]:
         """Yield a page of HTML, or the lines of Markdown or subtitles, with only their words translated."""
@@ -53,7 +52,7 @@ class DocumentTranslator:
             return
         parts = files.split_document(lines, document_format)
         if message := files.describe_copied(path, parts):
-            print(f"regard: {message}", file=sys.stderr)
+            print_note(message)
         texts = [text.written for part in parts for text in part.texts]
         to = self.to or (guess_language(self.translator, texts[:BLOCK_SIZE]) if texts else None)
         options = {"to": to, "terms": self.glossary, **self.decoding_options}
