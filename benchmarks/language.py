@@ -204,7 +204,7 @@ def begun(model: dict[str, Any], text: Path, asked: argparse.Namespace, *, conte
 
     settings = settings_of("causal-lm", model, text, asked, (2, 32))
     settings["model"]["context"] = context
-    short = {"steps": 2, "evaluate": bench.NEVER, "save": bench.NEVER, "average": 0, "tensorboard": False}
+    short = {"steps": 2, "evaluate": bench.NEVER_STEP, "save": bench.NEVER_STEP, "average": 0, "tensorboard": False}
     short["compile"] = "off"
     settings |= {"writing": {"length": 2, "samples": 1}, "training": {**settings["training"], **short}}
     outcome = recipe.train(settings, out=text.parent / "written", quiet=True)

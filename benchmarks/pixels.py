@@ -141,7 +141,7 @@ def begun(folder: Path, sizes: dict[str, Any], side: int, colours: int, device: 
     chance = np.random.default_rng(0)
     pictures = chance.integers(0, 256, (64, side, side, 3), np.uint8)
     np.savez(folder / "random.npz", pictures=pictures, labels=np.arange(64) % 2)
-    short = {"steps": 2, "evaluate": bench.NEVER, "save": bench.NEVER, "compile": "off", "tensorboard": False}
+    short = {"steps": 2, "evaluate": bench.NEVER_STEP, "save": bench.NEVER_STEP, "compile": "off", "tensorboard": False}
     settings = {
         "task": "pixels",
         "data": {"train": str(folder / "random.npz"), "size": side, "colours": colours, "batch": 2},

@@ -1,8 +1,8 @@
-"""How fast this machine trains a recipe and generates with a model, beside what it could do at most.
+"""The speed of training a recipe and of answering with a model, beside the limits of this machine.
 
-Training is measured as it happens: the run's own figures, without the first ones, in which things are compiled. The
-limits are two: what the arithmetic takes at the rate of a large matrix product, and what reading the weights takes at
-the rate of a large copy. Nothing that reads from memory can be faster than the larger of them.
+Training is measured by the figures that a run logs, without the first ones, when things are compiled. There are two
+limits: the time of the arithmetic at the rate of a large matrix product, and the time of reading the weights at the
+rate of a large copy. Nothing that reads its weights from memory can take less than the larger of them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from regard.config.merging import merge_settings
 from regard.tasks.trained import SENTENCES, Workload
 from regard.training import device as devices
 
-NEVER_STEP = 10**12  # a step that never comes
+NEVER_STEP = 10**12  # a step that is never reached
 BATCHES = (1, 8, 64)
-LENGTH = 100  # tokens of a sentence, for the arithmetic it takes
+SENTENCE_TOKENS = 100  # tokens of a sentence, to estimate its FLOPs
+ADAM_BYTES = 28  # bytes that Adam reads and writes for each weight
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the device does at most, measured."""
+    """The measured peak rates of a device."""
 
     device: str
     operations: float
@@ -42,117 +43,130 @@ class Limits:
 
 @dataclass(frozen=True)
 class Speed:
-    """One measurement: how many of what a second, in which time, and the least time it could have taken."""
+    """One measurement: its rate, its time, and the least time that the limits allow."""
 
     what: str
     rate: float
     unit: str
     milliseconds: float
     least: float
-    """Milliseconds below which no program could go whose weights come from the device's memory."""
+    """The least milliseconds for a program that reads its weights from the memory of the device."""
     memory: int | None = None
-    """The peak on the device, in bytes."""
+    """Peak memory on the device, in bytes."""
 
     @property
     def share(self) -> float:
-        """Of the limit, how much was reached."""
+        """The share of the limit that was reached."""
         return self.least / self.milliseconds
 
 
-def measure_limits(place: torch.device) -> Limits:
-    """Measure the two rates of a device."""
-    dtype = devices.precision(place)
-    size = 8192 if place.type == "cuda" else 1024
-    first, second = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
-    source = torch.randn(1 << (28 if place.type == "cuda" else 24), device=place)
+def measure_limits(device: torch.device) -> Limits:
+    """Measure the rates of a large matrix product and of a large copy on a device."""
+    dtype = devices.precision(device)
+    size = 8192 if device.type == "cuda" else 1024
+    first, second = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    source = torch.randn(1 << (28 if device.type == "cuda" else 24), device=device)
     target = torch.empty_like(source)
-    product = _median_seconds(lambda: first @ second, place)
-    copy = _median_seconds(lambda: target.copy_(source), place)
-    name = torch.cuda.get_device_name(place) if place.type == "cuda" else f"{place}, {torch.get_num_threads()} threads"
+    product = _median_seconds(lambda: first @ second, device)
+    copy = _median_seconds(lambda: target.copy_(source), device)
+    name = f"{device}, {torch.get_num_threads()} threads"
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
     return Limits(name, 2 * size**3 / product, 2 * source.nbytes / copy)
 
 
 def measure_training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Speed:
-    """Time so many steps of a recipe, in a folder that is thrown away."""
-    short = {"steps": steps, "log": max(1, steps // 20), "evaluate": NEVER_STEP, "save": NEVER_STEP, "average": 0}
-    quiet: dict[str, Any] = {"epochs": None, "seconds": None, "patience": None, "tensorboard": False}
-    task, whole = recipe.resolve(settings)
-    if config.plain(whole.training).get("compile") == "auto":
-        quiet["compile"] = "on"  # as in a run of many steps
-    short_settings = merge_settings(settings, {"training": {**short, **quiet}, **task.brief})
+    """Time so many steps of a recipe, in a temporary folder."""
+    task, _ = recipe.resolve(settings)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with tempfile.TemporaryDirectory() as folder:
-        outcome = recipe.train(short_settings, out=Path(folder) / "run", quiet=True)
-        lines = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        model = recipe.resolve(recipe.settings(Path(folder) / "run" / "config.yaml"))[1].model
-        size = sum(tensor.numel() for tensor in checkpoint.read(outcome.best).tensors().values())
+        run_folder = Path(folder) / "run"
+        outcome = recipe.train(_short_settings(settings, steps), out=run_folder, quiet=True)
+        lines = (run_folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        model = recipe.resolve(recipe.settings(run_folder / "config.yaml"))[1].model
+        num_weights = sum(tensor.numel() for tensor in checkpoint.read(outcome.best).tensors().values())
     records = [record for record in map(json.loads, lines) if record["kind"] == "training"]
     counts = outcome.result.counts
     unit = "tokens" if "tokens" in counts else next(iter(counts))  # pictures, frames or rows of a table
     rate = statistics.median(record[f"{unit}_per_second"] for record in records[len(records) // 2 :])
-    tokens = counts[unit] / outcome.result.step
-    alone = task.updates_itself  # without matrix products and without adam
-    operations = 0 if alone else 3 * cost.forward(model, LENGTH) * tokens
-    touched = 0 if alone else 28 * size  # adam reads and writes 28 bytes a weight
-    least = max(operations / bounds.operations, touched / bounds.bytes)
+    units_per_step = counts[unit] / outcome.result.step
+    least = 0.0
+    if not task.updates_itself:  # such a task has neither matrix products nor Adam
+        operations = 3 * cost.forward(model, SENTENCE_TOKENS) * units_per_step
+        least = max(operations / bounds.operations, ADAM_BYTES * num_weights / bounds.bytes)
     memory = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
-    return Speed("training", rate, unit, 1000 * tokens / rate, 1000 * least, memory)
+    return Speed("training", rate, unit, 1000 * units_per_step / rate, 1000 * least, memory)
+
+
+def _short_settings(settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    """Return the settings of a short run without evaluations and checkpoints, compiled as a long one would be."""
+    task, resolved = recipe.resolve(settings)
+    training: dict[str, Any] = {
+        "steps": steps,
+        "log": max(1, steps // 20),
+        "evaluate": NEVER_STEP,
+        "save": NEVER_STEP,
+        "average": 0,
+    }
+    training |= {"epochs": None, "seconds": None, "patience": None, "tensorboard": False}
+    if config.plain(resolved.training).get("compile") == "auto":
+        training["compile"] = "on"
+    return merge_settings(settings, {"training": training, **task.brief})
 
 
 def measure_answers(trained: Any, inputs: Sequence[Any], bounds: Limits, **options: Any) -> list[Speed]:
-    """Time answers, by one and by many; of models that write, tokens a second."""
-    place = trained.runner.device
+    """Time answers in batches of several sizes; of models that write, in tokens a second."""
+    device = trained.runner.device
     if (timed := trained.extras.get("workloads")) is not None:
         workloads, unit = timed.call(inputs, BATCHES, **options), "tokens"
     else:
-        workloads, unit = (
-            _answer_workloads(trained, inputs or _example_inputs(trained), trained.runner.weights.bytes),
-            "answers",
-        )
+        workloads, unit = _answer_workloads(trained, inputs or _example_inputs(trained)), "answers"
     speeds = []
     for workload in workloads:
-        spent, memory = _median_seconds(workload.action, place, repeats=3), _peak_memory(workload.action, place)
+        seconds = _median_seconds(workload.action, device, repeats=3)
+        memory = _peak_memory(workload.action, device)
         least = 1000 * workload.read / bounds.bytes
-        speeds.append(Speed(workload.name, workload.tokens / spent, unit, 1000 * spent, least, memory))
+        speeds.append(Speed(workload.name, workload.tokens / seconds, unit, 1000 * seconds, least, memory))
     return speeds
 
 
-def _answer_workloads(trained: Any, inputs: Sequence[Any], size: int) -> Iterator[Workload]:
-    """Yield answers by one and by many, for which all weights are read once."""
+def _answer_workloads(trained: Any, inputs: Sequence[Any]) -> Iterator[Workload]:
+    """Yield answers in batches of several sizes, for each of which all weights are read once."""
+    weight_bytes = trained.runner.weights.bytes
     for batch in BATCHES:
         batch_inputs = [inputs[number % len(inputs)] for number in range(batch)]
-        yield Workload(f"{trained.verb}, {batch} at a time", partial(trained.answer, batch_inputs), batch, size)
+        yield Workload(f"{trained.verb}, {batch} at a time", partial(trained.answer, batch_inputs), batch, weight_bytes)
 
 
 def _example_inputs(trained: Any) -> Sequence[Any]:
-    """Return inputs of a model that nobody gave any: sentences, where those are what it reads."""
-    needs = ValueError(f"{trained.name} is {trained.kind}: give it inputs to answer, or -i FILE")
+    """Return example sentences for a model that reads sentences; of any other, inputs are asked for."""
+    missing_inputs = ValueError(f"{trained.name} is {trained.kind}: give it inputs to answer, or -i FILE")
     if trained.inputs.kind.is_path or trained.inputs.read is not None:
-        raise needs
+        raise missing_inputs
     try:
         trained.answer(SENTENCES[:1])
     except ValueError:  # a sentence is no word
-        raise needs from None
+        raise missing_inputs from None
     return SENTENCES
 
 
-def _peak_memory(action: Callable[[], Any], place: torch.device) -> int | None:
+def _peak_memory(action: Callable[[], Any], device: torch.device) -> int | None:
     """Return the most memory that a GPU holds during an action, in bytes."""
-    if place.type != "cuda":
+    if device.type != "cuda":
         return None
-    torch.cuda.reset_peak_memory_stats(place)
+    torch.cuda.reset_peak_memory_stats(device)
     action()
-    return torch.cuda.max_memory_allocated(place)
+    return torch.cuda.max_memory_allocated(device)
 
 
-def _median_seconds(action: Callable[[], Any], place: torch.device, *, repeats: int = 10) -> float:
-    """Return the median time of an action, after it was done once."""
-    spent = []
+def _median_seconds(action: Callable[[], Any], device: torch.device, *, repeats: int = 10) -> float:
+    """Return the median time of an action, after it was run once to warm up."""
+    seconds = []
     for number in range(repeats + 1):
-        began = time.perf_counter()
+        start = time.perf_counter()
         action()
-        if place.type == "cuda":
-            torch.cuda.synchronize(place)
-        spent += [time.perf_counter() - began] if number else []
-    return statistics.median(spent)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        seconds += [time.perf_counter() - start] if number else []
+    return statistics.median(seconds)

@@ -1,4 +1,4 @@
-"""The two-minute demonstration: train on the shipped pairs, score, translate, draw."""
+"""The two-minute demonstration: train on the shipped pairs, score, translate, plot an alignment."""
 
 from __future__ import annotations
 
@@ -19,55 +19,57 @@ from regard.metrics.overlap import bleu
 from regard.tasks.translation.translator import Translator
 
 SAMPLES = resources.files("regard") / "samples"
-SHOWN = 10
+TABLE_ROWS = 10
 
 
-def show(*, seconds: float, out: Path, command: Sequence[str] = (), console: Console | None = None) -> float:
-    """Train for so long whatever is reached, then print BLEU and ten translations, and draw an alignment."""
+def run_demo(*, seconds: float, out: Path, command: Sequence[str] = (), console: Console | None = None) -> float:
+    """Train for so many seconds, print BLEU and ten translations, and plot an alignment; return BLEU."""
     console = console or Console()
-    outcome = recipe.train(settings(seconds), out=out, overwrite=True, command=command)
+    outcome = recipe.train(demo_settings(seconds), out=out, overwrite=True, command=command)
     translator = recipe.load(outcome.best, device="cpu")
-    tested = [(source, target) for _, source, target in pairs(_corpus("test"), LineReport())]
-    answers = translator.translate([source for source, _ in tested], split=False)
-    score = bleu(answers, [reference for _, reference in tested])
+    test_pairs = [(source, target) for _, source, target in pairs(_sample_corpus("test"), LineReport())]
+    answers = translator.translate([source for source, _ in test_pairs], split=False)
+    score = bleu(answers, [reference for _, reference in test_pairs])
     picture = out / "alignment.png"
-    drawn = _draw(translator, tested, picture)
-    console.print(_table(tested, answers))
-    console.print(f"BLEU {score.value:.1f} on {len(tested)} pairs never seen in training ({score.signature})")
-    caption = f"{picture}: where the model looked while translating {drawn!r}"
+    plotted_text = _plot_alignment(translator, test_pairs, picture)
+    console.print(_translation_table(test_pairs, answers))
+    console.print(f"BLEU {score.value:.1f} on {len(test_pairs)} pairs never seen in training ({score.signature})")
+    caption = f"{picture}: where the model looked while translating {plotted_text!r}"
     console.print(caption, highlight=False, markup=False, soft_wrap=True)
-    again = f'Try it: regard translate {shlex.quote(str(out))} "Je suis fatigué."'
-    console.print(again, highlight=False, markup=False, soft_wrap=True)
+    next_command = f'Try it: regard translate {shlex.quote(str(out))} "Je suis fatigué."'
+    console.print(next_command, highlight=False, markup=False, soft_wrap=True)
     return score.value
 
 
-def settings(seconds: float) -> dict[str, object]:
-    """Return the shipped recipe over the shipped pairs."""
-    shipped = config.parse((SAMPLES / "demo.yaml").read_text(encoding="utf-8"), name="demo.yaml")
-    data = {"train": config.plain(_corpus("train")), "valid": config.plain(_corpus("valid"))}
-    shipped["data"] = {**shipped["data"], **data}
-    return config.override(shipped, [f"training.seconds={seconds}"])
+def demo_settings(seconds: float) -> dict[str, object]:
+    """Return the settings of the demonstration: the shipped recipe and pairs, and the length of the training."""
+    settings = config.parse((SAMPLES / "demo.yaml").read_text(encoding="utf-8"), name="demo.yaml")
+    corpora = {part: config.plain(_sample_corpus(part)) for part in ("train", "valid")}
+    settings["data"] = {**settings["data"], **corpora}
+    return config.override(settings, [f"training.seconds={seconds}"])
 
 
-def _corpus(part: str) -> Corpus:
+def _sample_corpus(part: str) -> Corpus:
     """Return a shipped file, whose second column is French and the first English."""
     return Corpus(path=str(SAMPLES / f"tatoeba-fra-eng.{part}.tsv.gz"), columns=(2, 1))
 
 
-def _table(tested: list[tuple[str, str]], answers: list[str]) -> Table:
+def _translation_table(test_pairs: list[tuple[str, str]], answers: list[str]) -> Table:
+    """Return a table of ten sentences, the model's translations and the references."""
     table = Table(title="French, translated by the model, and by a person", expand=False)
     for name in ("French", "model", "reference"):
         table.add_column(name, overflow="fold")
-    step = max(1, len(tested) // SHOWN)
-    for (source, reference), answer in list(zip(tested, answers, strict=True))[::step][:SHOWN]:
-        shown = "".join(letter if letter.isprintable() else "·" for letter in answer)  # a beginner may write anything
-        table.add_row(source, Styled(shown, style="bold"), reference)
+    step = max(1, len(test_pairs) // TABLE_ROWS)
+    for (source, reference), answer in list(zip(test_pairs, answers, strict=True))[::step][:TABLE_ROWS]:
+        # a model at its beginning may write anything
+        printable = "".join(letter if letter.isprintable() else "·" for letter in answer)
+        table.add_row(source, Styled(printable, style="bold"), reference)
     return table
 
 
-def _draw(translator: Translator, tested: list[tuple[str, str]], picture: Path) -> str:
-    """Draw the alignment of the longest test sentence: the mean over heads and layers of the cross-attention."""
-    text = max((source for source, _ in tested), key=len)
+def _plot_alignment(translator: Translator, test_pairs: list[tuple[str, str]], picture: Path) -> str:
+    """Plot the cross-attention of the longest test sentence, averaged over heads and layers; return the sentence."""
+    text = max((source for source, _ in test_pairs), key=len)
     trace = translator.look(text)
     crosses = [weight.values.mean(0) for weight in trace.weights if (weight.query, weight.key) == ("target", "source")]
     mean = sum(crosses[1:], crosses[0]) / len(crosses)

@@ -271,8 +271,8 @@ def load(
     A `task` is what it must have learnt, or be able to do with what it has learnt; of several, one. `trained` is a
     class of the user's that opens it.
     """
-    saved = open_model(shipped.FIRST if directory is None else directory)
-    opener = select_class(saved, directory or shipped.FIRST, task=task, trained=trained)
+    saved = open_model(shipped.DEFAULT if directory is None else directory)
+    opener = select_class(saved, directory or shipped.DEFAULT, task=task, trained=trained)
     place = devices.choose(device)
     try:
         if opener.task in TASKS:

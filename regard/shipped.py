@@ -13,13 +13,13 @@ from typing import Any
 from regard import config
 
 FOLDER = Path(str(resources.files("regard") / "pretrained"))
-FIRST = "en-fr"
-"""The model that is meant where nobody says what it should do."""
+DEFAULT = "en-fr"
+"""The model that is used if none is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What a card says of its model, in a form that a program reads."""
+class CardFacts:
+    """What the first lines of a model card say in YAML."""
 
     language: tuple[str, ...] = ()
     """The languages that it reads and writes."""
@@ -34,45 +34,45 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Shipped:
+class ShippedModel:
     """A model that comes with Regard."""
 
     name: str
     path: Path
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> CardFacts:
         """What its card says."""
-        return facts((self.path / "README.md").read_text(encoding="utf-8"), name=str(self.path / "README.md"))
+        return parse_card((self.path / "README.md").read_text(encoding="utf-8"), name=str(self.path / "README.md"))
 
     @property
     def task(self) -> str:
-        """What it was trained for."""
+        """The task that it was trained for."""
         return str(config.read(self.path / "config.yaml")["task"])
 
     @property
     def size(self) -> int:
-        """Bytes of all its files."""
+        """The size of all its files in bytes."""
         return sum(path.stat().st_size for path in self.path.iterdir())
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the model as JSON."""
         summary = {"name": self.name, "task": self.task, "bytes": self.size, "path": str(self.path)}
         return summary | config.plain(self.facts)
 
 
-def models() -> dict[str, Shipped]:
-    """Return every model that comes with Regard by its name, the first one first."""
+def models() -> dict[str, ShippedModel]:
+    """Return the models that come with Regard, by name, the default first."""
     folders = sorted(path for path in FOLDER.iterdir() if (path / "manifest.json").is_file())
-    return {path.name: Shipped(path.name, path) for path in sorted(folders, key=lambda path: path.name != FIRST)}
+    return {path.name: ShippedModel(path.name, path) for path in sorted(folders, key=lambda path: path.name != DEFAULT)}
 
 
-def name_of(directory: Path) -> str:
-    """Return what a model is called in a message: a shipped one by its name, any other by its folder."""
+def display_name(directory: Path) -> str:
+    """Return the name of a shipped model, or the folder of any other."""
     return directory.name if directory.parent == FOLDER else str(directory)
 
 
-def model_for_command(command: str) -> Shipped:
+def model_for_command(command: str) -> ShippedModel:
     """Return the model that a command uses where none is named."""
     for model in models().values():
         if command in model.facts.commands:
@@ -80,11 +80,11 @@ def model_for_command(command: str) -> Shipped:
     raise ValueError(f"no model that comes with Regard is for `regard {command}`: name a run folder or a checkpoint")
 
 
-def facts(card: str, *, name: str = "README.md") -> Facts:
-    """Return what a card says between its first line of dashes and the next; facts of other names are left out."""
+def parse_card(card: str, *, name: str = "README.md") -> CardFacts:
+    """Parse the YAML at the beginning of a card, between two lines of dashes; unknown names are ignored."""
     head, dashes, rest = card.partition("---\n")
     if head or not dashes or "\n---\n" not in rest:
-        return Facts()
+        return CardFacts()
     parsed = config.parse(rest.partition("\n---\n")[0], name=name)
-    field_names = {field.name for field in fields(Facts)}
-    return config.build(Facts, {key: value for key, value in parsed.items() if key in field_names}, where="card")
+    field_names = {field.name for field in fields(CardFacts)}
+    return config.build(CardFacts, {key: value for key, value in parsed.items() if key in field_names}, where="card")

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from regard import checkpoint, config, recipe
 from regard.quantize import shrink
-from regard.shipped import facts
+from regard.shipped import parse_card
 
 CARD = "README.md"
 
@@ -33,7 +33,7 @@ def ship(folder: Path, card: Path, out: Path, *, settings: list[str], most: floa
     """Read, shrink, write; the megabytes that were written."""
     found = recipe.open_model(folder)
     text = card.read_text(encoding="utf-8")
-    told = facts(text, name=str(card))
+    told = parse_card(text, name=str(card))
     if missing := [name for name, value in config.plain(told).items() if not value]:
         raise ValueError(f"{card}: says nothing of its {missing[0]} between the dashes at its top")
     weights = shrink({name: tensor.float() for name, tensor in found.tensors().items()})

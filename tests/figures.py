@@ -38,7 +38,7 @@ def read_record() -> dict[str, Any]:
     return record | {"figures": [Figure(**fields) for fields in record["figures"]]}
 
 
-def compute_digest(model: shipped.Shipped) -> str:
+def compute_digest(model: shipped.ShippedModel) -> str:
     """Return the first digits of the SHA-256 of what a model answers with: settings, weights and tokenizer."""
     files = json.loads((model.path / "manifest.json").read_text(encoding="utf-8"))["files"]
     return hashlib.sha256("".join(files[name]["sha256"] for name in DIGESTED).encode()).hexdigest()[:12]

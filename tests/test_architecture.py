@@ -41,6 +41,7 @@ TRANSLATING = (  # what translates, or shows it
     "regard/tasks/translation/",
     "regard/tasks/__init__.py",
     "regard/cli/translate.py",
+    "regard/cli/translated_documents.py",
     "regard/demo.py",
 )
 TABLE_PARSER = "regard/data/table_records.py"

@@ -107,7 +107,7 @@ def test_every_model_in_the_box_has_figures():
 
 def test_a_model_that_changes_makes_its_figures_fail(tmp_path: Path):
     model = shipped.models()["stories"]
-    changed = shipped.Shipped("stories", tmp_path / "stories")
+    changed = shipped.ShippedModel("stories", tmp_path / "stories")
     shutil.copytree(model.path, changed.path, ignore=shutil.ignore_patterns("*.safetensors"))
     assert compute_digest(changed) == compute_digest(model)
     manifest = changed.path / "manifest.json"

@@ -160,11 +160,11 @@ def test_the_list_does_not_wait_for_torch():
 
 
 def test_a_card_without_facts_has_none_and_unknown_ones_are_left_out():
-    assert shipped.facts("# A model\n\n---\n\nlanguage: [en]\n") == shipped.Facts()
+    assert shipped.parse_card("# A model\n\n---\n\nlanguage: [en]\n") == shipped.CardFacts()
     card = "---\nlanguage: [en]\npipeline_tag: fill-mask\n---\n# A model\n"
-    assert shipped.facts(card) == shipped.Facts(language=("en",))
+    assert shipped.parse_card(card) == shipped.CardFacts(language=("en",))
     with pytest.raises(ValueError, match="language"):
-        shipped.facts("---\nlanguage: 3\n---\n")
+        shipped.parse_card("---\nlanguage: 3\n---\n")
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -204,8 +204,8 @@ def test_shipping_refuses_a_card_that_says_too_little_and_a_model_that_is_too_la
 
 
 def test_a_shipped_model_is_called_by_its_name_and_others_by_their_folder(tmp_path: Path):
-    assert [shipped.name_of(model.path) for model in MODELS.values()] == list(MODELS)
-    assert shipped.name_of(tmp_path / "encoder") == str(tmp_path / "encoder")
+    assert [shipped.display_name(model.path) for model in MODELS.values()] == list(MODELS)
+    assert shipped.display_name(tmp_path / "encoder") == str(tmp_path / "encoder")
 
 
 def test_one_model_is_described_by_its_name_and_another_name_is_refused(capsys, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from regard.checkpoint.tensors import INDEX, WEIGHTS, gather_weights, is_finite,
 from regard.config.words import quote
 from regard.models import modernise_settings
 from regard.quantize import restore
-from regard.shipped import Facts, facts
+from regard.shipped import CardFacts, parse_card
 
 Stamp = tuple[int, ...]  # of a file: it changes whenever the file does
 
@@ -55,11 +55,11 @@ class Checkpoint:
         return self.json("metrics.json") if "metrics.json" in self.files else {}
 
     @cached_property
-    def about(self) -> Facts:
+    def about(self) -> CardFacts:
         """What its card says in a form that a program reads."""
         if "README.md" not in self.files:
-            return Facts()
-        return explain_errors(self.directory, lambda: facts(self.text("README.md")))
+            return CardFacts()
+        return explain_errors(self.directory, lambda: parse_card(self.text("README.md")))
 
     def text(self, name: str) -> str:
         """A file as text."""

@@ -27,9 +27,10 @@ from regard.cli import (
     embed,
     evaluate,
     explain,
+    export_model,
     fill,
     generate,
-    interop,
+    import_model,
     judge,
     lab,
     models,
@@ -74,7 +75,7 @@ PANELS: dict[str, dict[str, Any]] = {
         "probe": probe.probe,
     },
     "Plan": {"cost": cost.cost, "bench": bench.bench},
-    "Share": {"import": interop.import_model, "export": interop.export_model},
+    "Share": {"import": import_model.import_model, "export": export_model.export_model},
     "Keep": {"models": models.models, "runs": runs.runs, "data": data.data},
     "Words": {"words": words.words},
     "Learn": {"lab": lab.lab},
@@ -124,7 +125,7 @@ for _panel, _commands in PANELS.items():
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run one command of the process's arguments and exit; what the user got wrong is said in one line."""
+    """Run the command that the arguments of the process name, and exit; errors of the user are one line each."""
     sys.exit(run(arguments))
 
 
@@ -156,7 +157,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 @cache
 def _build_commands() -> Any:
-    """Build all commands from their functions, once a process: that takes longer than answering most of them."""
+    """Build all commands from their functions, once in a process, since that takes longer than most commands."""
     return typer.main.get_command(app)
 
 
@@ -168,7 +169,7 @@ def _print_warning(
     file: str,
     *arguments: Any,
 ) -> None:
-    """Print a warning of ours as a line, once; warnings of libraries are shown as usual."""
+    """Print a warning of Regard as one line, once; warnings of libraries are shown as usual."""
     if Path(file).is_relative_to(PACKAGE):
         if str(message) not in printed_messages:
             printed_messages.add(str(message))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,7 +93,8 @@ def write_answers(
     if request.format in PICTURE_FORMATS:
         remedy = "use regard draw for pictures" if trained.verb in ("make", "draw") else "choose jsonl, csv or txt"
         raise ValueError(f"{request.output}: answers are written as text: {remedy}")
-    answer_options, unread_count = request.options | more, 0
+    answer_options = request.options | more
+    unread_count = 0
     with open_answer_writer(request, key, format_answer, blank_answer, answer_options) as (write, draft):
         for typed_texts, parsed in iterate_input_blocks(trained, request, draft.answered_count):
             answers = _answer_readable(trained, [item for item in parsed if item is not None], answer_options)
@@ -118,7 +118,7 @@ def _answer_readable(
         if len(inputs) == 1:
             if first_attempt:
                 raise
-            print(f"regard: {error}", file=sys.stderr)
+            print_note(str(error))
             return [None]
     half = len(inputs) // 2
     return [
@@ -146,17 +146,9 @@ def iterate_input_blocks(
     Notes about how a table is read are printed once its first lines are read: a refusal is a line of its own.
     """
     spec: Inputs = trained.inputs
-    if request.file is not None and spec.read is not None:  # a table is more than its lines
-        if request.column is not None:
-            raise ValueError(f"--column {request.column}: {trained.name} is {trained.kind}, leave it out")
-        rows = spec.read(request.file)[answered_count:]
-        yield [request.file.name] * len(rows), list(rows)
-        return
-    if request.file is not None and spec.join is not None and is_table_name(request.file.name):
-        raise ValueError(f"{request.file} is a table, and several hold a sample: name them without -i")
-    if request.texts and spec.join is not None and not any(map(_names_several_files, request.texts)):
-        rows = spec.join(request.texts)[answered_count:]
-        yield [row.names[0] for row in rows], list(rows)
+    if (rows := _read_joined_inputs(trained, request)) is not None:
+        unanswered = rows[answered_count:]
+        yield [name for name, _ in unanswered], [row for _, row in unanswered]
         return
     if request.texts and any(not text.strip() for text in request.texts):
         raise ValueError("one of the texts is empty: there is nothing to answer in it")
@@ -175,6 +167,20 @@ def iterate_input_blocks(
         for message in messages:
             print_note(message)
         messages.clear()
+
+
+def _read_joined_inputs(trained: Any, request: AnswerRequest) -> list[tuple[str, Any]] | None:
+    """Return the inputs of a model that reads whole tables or samples of several files, by name; None for any other."""
+    spec: Inputs = trained.inputs
+    if request.file is not None and spec.read is not None:  # a table is more than its lines
+        if request.column is not None:
+            raise ValueError(f"--column {request.column}: {trained.name} is {trained.kind}, leave it out")
+        return [(request.file.name, row) for row in spec.read(request.file)]
+    if request.file is not None and spec.join is not None and is_table_name(request.file.name):
+        raise ValueError(f"{request.file} is a table, and several hold a sample: name them without -i")
+    if request.texts and spec.join is not None and not any(map(_names_several_files, request.texts)):
+        return [(row.names[0], row) for row in spec.join(request.texts)]
+    return None
 
 
 def read_file_texts(
@@ -206,9 +212,9 @@ def open_answer_writer(
     blank_answer: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[Callable[[str, Any], None], Draft]]:
-    """Open the writer of answers: as lines of text, JSON objects or rows of a table, kept as they come."""
+    """Open the writer of answers: as lines of text, JSON objects or rows of a table, saved block by block."""
 
-    def plain(text: str, answer: Any) -> dict[str, Any]:
+    def build_record(text: str, answer: Any) -> dict[str, Any]:
         record = dict(blank_answer or {}) if answer is None else answer.plain()
         return record if key is None else {key: text, **record}
 
@@ -220,33 +226,40 @@ def open_answer_writer(
         request.column,
     ]
     with open_draft(request.output, source=request.file, request=request_key) as draft:
-        write = draft.write
         if request.format == "jsonl":
-            yield lambda text, answer: write(_to_json_line(plain(text, answer))), draft
+            yield lambda text, answer: draft.write(_to_json_line(build_record(text, answer))), draft
         elif request.format == "csv":
-            column_names = split_line(draft.first_line)
-            pending_records: list[dict[str, Any]] = []
-            formulas = 0
-
-            def row(text: str, answer: Any) -> None:
-                nonlocal formulas
-                pending_records.append(plain(text, answer))
-                if answer is None and not column_names:
-                    return  # the columns are those of the first answer
-                if not column_names:
-                    column_names.extend(pending_records[-1])
-                    write(_to_csv_line(column_names))
-                for record in pending_records:
-                    cells = [_to_csv_cell(record.get(name, "")) for name in column_names]
-                    formulas += count_formulas(cells)
-                    write(_to_csv_line(cells))
-                pending_records.clear()
-
-            yield row, draft
             assert request.output is not None
-            warn_about_formulas(formulas, request.output)
+            table = AnswerTable(draft.write, split_line(draft.first_line))
+            yield lambda text, answer: table.add(build_record(text, answer), has_answer=answer is not None), draft
+            warn_about_formulas(table.formula_count, request.output)
         else:
-            yield lambda text, answer: write("" if answer is None else format_answer(text, answer)), draft
+            yield lambda text, answer: draft.write("" if answer is None else format_answer(text, answer)), draft
+
+
+@dataclass
+class AnswerTable:
+    """A CSV table of answers, whose columns are those of the first answer; blank lines before it wait for them."""
+
+    write: Callable[[str], None]
+    column_names: list[str]
+    """Empty until there is an answer; of a table that is continued, those of its first line."""
+    formula_count: int = 0
+    pending: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add(self, record: Mapping[str, Any], *, has_answer: bool) -> None:
+        """Write a row, unless the columns are not known yet."""
+        self.pending.append(record)
+        if not self.column_names and not has_answer:
+            return
+        if not self.column_names:
+            self.column_names.extend(record)
+            self.write(_to_csv_line(self.column_names))
+        for pending_record in self.pending:
+            cells = [_to_csv_cell(pending_record.get(name, "")) for name in self.column_names]
+            self.formula_count += count_formulas(cells)
+            self.write(_to_csv_line(cells))
+        self.pending.clear()
 
 
 def name_and_answer(name: str, answer: Any) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 
 from regard.cli.answers import AnswerRequest, iterate_input_blocks, name_and_answer, open_answer_writer, write_answers
 from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Settings
+from regard.cli.text_io import print_note
 
 
 def caption(
@@ -32,8 +32,6 @@ def caption(
 ) -> None:
     """Write captions about pictures."""
     from regard import recipe
-    from regard.tasks.image_inputs import decode_images
-    from regard.tasks.trained import Unreadable
 
     request = AnswerRequest(pictures, input, output, settings, as_json, model, column)
     request.check(inputs=[Path(picture) for picture in pictures or []])
@@ -46,26 +44,45 @@ def caption(
             format_answer=name_and_answer,
             blank_answer={"caption": None, "score": None},
         )
-    live = request.file is None and request.texts in (None, [], ["-"])  # frames come one by one, and so do captions
-    options = {"batch": 1, **request.options} if live else request.options
-    input_blocks = iterate_input_blocks(trained, request, block_size=1 if live else None)
-    frames = (frame for _, block in input_blocks for frame in block if frame is not None)
-    unread_count = 0
+    _write_changes(trained, request)
 
-    def readable_frames() -> Iterator[Any]:
-        nonlocal unread_count
-        for frame in frames:
+
+def _write_changes(trained: Any, request: AnswerRequest) -> None:
+    """Write the captions of frames whenever they change; frames that cannot be read are reported, and fail the command.
+
+    On standard input frames come one by one, and so do captions.
+    """
+    is_live = request.file is None and request.texts in (None, [], ["-"])
+    options = {"batch": 1, **request.options} if is_live else request.options
+    frames = ReadableFrames(trained, request, block_size=1 if is_live else None)
+    file_request = replace(request, file=None)
+    with open_answer_writer(file_request, None, name_and_answer, options=request.options) as (write, _):
+        for frame, answer in trained.caption_changes(iter(frames), **options):
+            write(str(frame), answer)
+    if frames.unread_count:
+        raise typer.Exit(1)
+
+
+@dataclass
+class ReadableFrames:
+    """The frames of a request, in order, without those that cannot be read, which are reported and counted."""
+
+    trained: Any
+    request: AnswerRequest
+    block_size: int | None
+    unread_count: int = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        from regard.tasks.image_inputs import decode_images
+        from regard.tasks.trained import Unreadable
+
+        blocks = iterate_input_blocks(self.trained, self.request, block_size=self.block_size)
+        for frame in (frame for _, block in blocks for frame in block if frame is not None):
             try:
                 with warnings.catch_warnings(action="ignore"):  # it is read once more
-                    decode_images([frame], trained.shape)
+                    decode_images([frame], self.trained.shape)
             except Unreadable as error:
-                print(f"regard: {error}", file=sys.stderr)
-                unread_count += 1
+                print_note(str(error))
+                self.unread_count += 1
             else:
                 yield frame
-
-    with open_answer_writer(replace(request, file=None), None, name_and_answer, options=request.options) as (write, _):
-        for frame, answer in trained.caption_changes(readable_frames(), **options):
-            write(str(frame), answer)
-    if unread_count:
-        raise typer.Exit(1)

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.evaluate import Columns, To, print_tests, score_system, write_scores
+from regard.cli.evaluate import Columns, To, score_system
 from regard.cli.grammar import Device, Json, Labels, Settings, is_shipped, model_name, parse_settings
+from regard.cli.score_views import print_tests, write_scores
 from regard.cli.text_io import PICTURE_FORMATS, check_writable
+from regard.cli.training_curves import TrainingCurves, read_training_curves, training_time_table
 from regard.config.words import quantity
 
 if TYPE_CHECKING:
     from regard.cli.tables import FittedTable
     from regard.metrics.scores import Comparison, Scores
-    from regard.training.history import Point
 
-NEAR_BEST = (
-    0.1  # off the best score: when that is reached says more than when the best one, which is a matter of chance
-)
 PAGE_FORMATS = ("html", "htm")
-PREFERRED_METRICS = ("bleu", "accuracy", "loss")  # metrics of trainings, the most telling first
-LOWER_IS_BETTER = ("loss", "errors", "mae", "perplexity")  # better when smaller
-METRIC_TITLES = {"bleu": "BLEU"}
 
 
 def compare(
@@ -55,14 +49,12 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare models: paired tests, by length, by training time."""
-    from rich.console import Console
-
     from regard.metrics.scores import compare
 
     files = [str(file) for file in input or []]
     _check_paths(output, models, input or [])
     names = model_names(models, labels)
-    curves = _read_training_curves(models, names, metric, required=not files)
+    curves = read_training_curves(models, names, metric, required=not files)
     options = parse_settings(settings, columns=columns, to=to)
     if options and not files:
         raise ValueError(f"{next(iter(options))} is for test files: name some by -i, or leave it out")
@@ -76,13 +68,7 @@ def compare(
     if as_json:
         print(json.dumps(_comparison_record(models, names, systems, comparison, curves), ensure_ascii=False, indent=1))
     else:
-        console = Console(highlight=False)
-        if comparison is not None:
-            print_tests(console, comparison)
-        for table in (*_length_tables(systems), *(_time_tables(curves) if curves.points_by_run else [])):
-            console.print(table, "")
-        for note in {note: None for system in systems for note in system.notes[:1]}:
-            print(note)
+        _print_comparison(systems, comparison, curves)
     if output is not None:
         _write_comparison(output, systems, comparison, curves)
         print(f"{output}: {quantity(len(models), 'model')} side by side", file=sys.stderr if as_json else sys.stdout)
@@ -125,93 +111,19 @@ def _check_target_language(models: Sequence[Path], to: str | None) -> None:
         raise ValueError(f"--to {to}: no model here translates to several languages, leave it out")
 
 
-@dataclass(frozen=True)
-class TrainingCurves:
-    """The scores of runs over training time, by one metric."""
+def _print_comparison(systems: Sequence[Scores], comparison: Comparison | None, curves: TrainingCurves) -> None:
+    """Print paired tests, scores by length and by training time, and how the scores were counted."""
+    from rich.console import Console
 
-    metric: str
-    points_by_run: Mapping[str, Sequence[Point]]
-
-    @property
-    def title(self) -> str:
-        """Return the metric as it is written."""
-        return METRIC_TITLES.get(self.metric, self.metric)
-
-    def best_point(self, points: Sequence[Point]) -> Point:
-        """Return the best evaluation of a run."""
-        return min(points, key=lambda point: point.score if self.metric in LOWER_IS_BETTER else -point.score)
-
-    def first_near_best(self, points: Sequence[Point]) -> Point:
-        """Return the first evaluation within a tenth of the best one."""
-        best = self.best_point(points).score
-        tolerance = NEAR_BEST * abs(best)
-        return next(
-            point
-            for point in points
-            if (point.score - best if self.metric in LOWER_IS_BETTER else best - point.score) <= tolerance
-        )
-
-
-def _read_training_curves(
-    models: Sequence[Path], names: Sequence[str], metric: str | None, *, required: bool
-) -> TrainingCurves:
-    """Read the scores of runs over training time; only run folders have any."""
-    from regard.training import history
-
-    folders = {}
-    for path, name in zip(models, names, strict=True):
-        if (path / "metrics.jsonl").is_file():
-            folders[name] = path
-        elif required:
-            raise ValueError(f"{path}: not a run folder, so nothing is known over time: name test files by -i")
-        else:
-            print(f"regard: {path}: not a run folder, left out over time", file=sys.stderr)
-    metric = metric or _common_metric(folders)
-    curves = {}
-    for name, path in folders.items():
-        try:
-            curves[name] = history.learning_curve(path, metric)
-        except ValueError as error:
-            if required:
-                raise
-            print(f"regard: {error}", file=sys.stderr)
-    _check_comparable(folders)
-    return TrainingCurves(metric, curves)
-
-
-def _common_metric(folders: Mapping[str, Path]) -> str:
-    """Return the most telling metric that all runs were measured by."""
-    from regard.training import history
-
-    metrics_by_run = [history.metrics(path) for path in folders.values()]
-    shared = [
-        name
-        for name in PREFERRED_METRICS
-        if metrics_by_run and all(name in run_metrics for run_metrics in metrics_by_run if run_metrics)
-    ]
-    return shared[0] if shared else PREFERRED_METRICS[-1]
-
-
-def _check_comparable(folders: Mapping[str, Path]) -> None:
-    """Refuse runs of different tasks, and name those that were measured on other data or in another way."""
-    from regard import config
-    from regard.tasks import DEFAULT
-
-    measured_by, tasks = {}, {}
-    for name, folder in folders.items():
-        settings = config.read(folder / "config.yaml")
-        tasks[name] = settings.get("task", DEFAULT)
-        try:
-            facts = json.loads((folder / "data.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise ValueError(f"{folder / 'data.json'}: damaged or not of this version, give another run") from None
-        measured_by[name] = {"valid": facts.get("valid"), "objective": settings.get("objective", {})}
-    if len(set(tasks.values())) > 1:
-        tasks_by_name = ", ".join(f"{name} of {task}" for name, task in tasks.items())
-        raise ValueError(f"models of different tasks cannot be compared: {tasks_by_name}")
-    first = next(iter(measured_by.values()), None)
-    for name in [name for name, measure in measured_by.items() if measure != first]:
-        print(f"regard: {name} was measured on other held-out data or in another way; -i compares", file=sys.stderr)
+    console = Console(highlight=False)
+    if comparison is not None:
+        print_tests(console, comparison)
+    if systems and all(system.lengths for system in systems):
+        console.print(_length_table(systems), "")
+    if curves.points_by_run:
+        console.print(training_time_table(curves), "")
+    for note in {note: None for system in systems for note in system.notes[:1]}:
+        print(note)
 
 
 def _comparison_record(
@@ -236,12 +148,10 @@ def _comparison_record(
     return {"systems": records} | ({"tests": comparison.plain(worst=0)["tests"]} if comparison else {})
 
 
-def _length_tables(systems: Sequence[Scores]) -> list[FittedTable]:
-    """Return a table of scores by the length of the input, where every system has them."""
+def _length_table(systems: Sequence[Scores]) -> FittedTable:
+    """Return a table of the scores of all systems by the length of the input."""
     from regard.cli.tables import FittedTable
 
-    if not systems or not all(system.lengths for system in systems):
-        return []
     rows = []
     for number, bucket in enumerate(systems[0].lengths):
         buckets = [system.lengths[number] for system in systems]
@@ -251,20 +161,7 @@ def _length_tables(systems: Sequence[Scores]) -> list[FittedTable]:
     metric = next(iter(systems[0].metrics))
     rows.append(("all", f"{len(systems[0]):,}", *(f"{system.metrics[metric]:.1f}" for system in systems)))
     names = ("words", f"{systems[0].unit}s", *(system.name for system in systems))
-    return [FittedTable(names, rows, f"{metric} by words of the source, ± half of a 95 % interval")]
-
-
-def _time_tables(curves: TrainingCurves) -> list[FittedTable]:
-    """Return a table of when each run reached which score."""
-    from regard.cli.tables import FittedTable
-
-    rows = []
-    for name, points in curves.points_by_run.items():
-        last, best, near_best = points[-1], curves.best_point(points), curves.first_near_best(points)
-        numbers = f"{last.seconds:.1f}", f"{last.step:,}", f"{last.score:.4g}", f"{best.score:.4g}"
-        rows.append((name, *numbers, f"{best.seconds:.1f}", f"{near_best.seconds:.1f}"))
-    head = ("run", "seconds", "steps", "last", "best", "best at", "within 10 % at")
-    return [FittedTable(head, rows, f"{curves.title} of held-out data by seconds of training")]
+    return FittedTable(names, rows, f"{metric} by words of the source, ± half of a 95 % interval")
 
 
 def _write_comparison(

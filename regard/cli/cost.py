@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
+from regard.cli.cost_sources import find_model_config, find_run_facts, plan_settings_of_run
 from regard.cli.grammar import Json
 from regard.config.words import quantity
 
 if TYPE_CHECKING:
+    from regard.cli.tables import FittedTable
     from regard.cost import Estimate, Plan
     from regard.training.run_facts import RunFacts
 
-SIZES_FROM_DATA = ("classes", "inputs", "outputs", "size", "most")  # sizes that only data can say
-LARGEST_IN_UNIT = {"s": 100, "min": 90, "h": 48, "days": 730}  # of each unit, before the next one is taken
-GPU_ESTIMATES = ("fits", "seconds", "price", "rule_seconds", "rule_price")  # what is estimated of a GPU alone
+LARGEST_IN_UNIT = {"s": 100, "min": 90, "h": 48, "days": 730}  # of each unit, before the next one is used
+GPU_ESTIMATES = ("fits", "seconds", "price", "rule_seconds", "rule_price")  # estimates that need a GPU
 RULE_OF_THUMB = "  6 x parameters"  # a token: the rule of thumb, which leaves attention out
-SIZE_SETTINGS = ("preset", "width", "channels", "hidden")  # settings by which a recipe says how large its model is
 
 
 @runtime_checkable
@@ -53,55 +52,82 @@ def cost(
     from regard import cost as costs
 
     plan_settings = config.override({}, settings or [])
-    plan = config.build(costs.Plan, plan_settings)
-    costs.gpu(plan.gpu)
+    costs.gpu(config.build(costs.Plan, plan_settings).gpu)  # refused before anything is opened
     if model in costs.PUBLISHED:
         return _print_published(model, as_json=as_json)
-    model_config, run_facts = _find_model_config(model), _find_run_facts(model)
+    report = _estimate_cost(model, plan_settings)
+    if as_json:
+        print(json.dumps(report.record(), indent=1))
+    else:
+        _print_tables(report)
+
+
+@dataclass(frozen=True)
+class CostReport:
+    """The estimated cost of a model under a plan, and what a run of it took."""
+
+    model: str
+    """The preset, recipe, run folder or checkpoint."""
+    model_config: Any
+    plan: Plan
+    estimate: Estimate
+    run_facts: RunFacts | None
+    is_planned: bool
+    """True if time and price are estimated for a GPU; False for a run on a device that nothing is known of."""
+
+    def record(self) -> dict[str, Any]:
+        """Return the report as JSON, without the estimates of a planned GPU if there is none."""
+        plan = asdict(self.plan) if self.is_planned else {**asdict(self.plan), "gpu": None}
+        record = {"model": self.model, "name": self.model_config.name, "plan": plan, **_count_pairs(self.model_config)}
+        record |= _estimate_record(self.estimate) | ({} if self.is_planned else dict.fromkeys(GPU_ESTIMATES))
+        if self.run_facts is not None:
+            record["measured"] = {"device": self.run_facts.device, "seconds": self.run_facts.seconds}
+        return record
+
+
+def _estimate_cost(model: str, plan_settings: dict[str, Any]) -> CostReport:
+    """Estimate the cost of a model; a run brings the settings of its plan."""
+    from regard import config
+    from regard import cost as costs
+
+    model_config, run_facts = find_model_config(model), find_run_facts(model)
+    run_settings: dict[str, Any] = {}
     if run_facts is not None:
-        run_settings = _plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings)
-        plan = config.build(costs.Plan, {**run_settings, **plan_settings})
+        run_settings = plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings)
+    plan = config.build(costs.Plan, {**run_settings, **plan_settings})
     is_planned = run_facts is None or "gpu" in plan_settings or costs.known_gpu(run_facts.device) is not None
-    estimate = costs.estimate(model_config, plan)
-    print_estimate = _print_record if as_json else _print_tables
-    print_estimate(model, model_config, plan, estimate, run_facts, is_planned=is_planned)
+    return CostReport(model, model_config, plan, costs.estimate(model_config, plan), run_facts, is_planned)
 
 
-def _print_record(
-    model: str, model_config: Any, plan: Plan, estimate: Estimate, run_facts: RunFacts | None, *, is_planned: bool
-) -> None:
-    """Print the estimate as JSON, without what is only known of a planned GPU where none is."""
-    shown_plan = asdict(plan) if is_planned else {**asdict(plan), "gpu": None}
-    record = {"model": model, "name": model_config.name, "plan": shown_plan, **_count_pairs(model_config)}
-    record |= _estimate_record(estimate) | ({} if is_planned else dict.fromkeys(GPU_ESTIMATES))
-    if run_facts is not None:
-        record["measured"] = {"device": run_facts.device, "seconds": run_facts.seconds}
-    print(json.dumps(record, indent=1))
-
-
-def _print_tables(
-    model: str, model_config: Any, plan: Plan, estimate: Estimate, run_facts: RunFacts | None, *, is_planned: bool
-) -> None:
+def _print_tables(report: CostReport) -> None:
     """Print a table of the training, and one of the memory in use."""
     from rich.console import Console
 
     from regard.cli.tables import FittedTable
 
-    devices = f"{plan.count} x {plan.gpu}" if run_facts is None or is_planned else run_facts.device
+    plan, estimate, run_facts = report.plan, report.estimate, report.run_facts
+    devices = f"{plan.count} x {plan.gpu}" if run_facts is None or report.is_planned else run_facts.device
     training_rows = [
         *_size_rows(estimate, plan),
-        *_time_and_price_rows(estimate, plan, run_facts, is_planned=is_planned),
-        *_pair_rows(model_config),
+        *_time_and_price_rows(estimate, plan, run_facts, is_planned=report.is_planned),
+        *_pair_rows(report.model_config),
     ]
-    title = f"{model}: {_describe_training(estimate, plan)} on {devices}"
+    title = f"{report.model}: {_describe_training(estimate, plan)} on {devices}"
     console = Console(highlight=False)
     console.print(FittedTable(("what", "how much"), training_rows, title, _describe_missing_flops(estimate)))
-    contexts = next(iter(estimate.use.values()))
-    columns = [f"{context:,} tokens" if context else "memory" for context in contexts]
-    rows = [(name, *map(format_bytes, sizes.values())) for name, sizes in estimate.use.items()]
     console.print()
+    console.print(_usage_table(report))
+
+
+def _usage_table(report: CostReport) -> FittedTable:
+    """Return a table of the memory in use, by the type of the weights and the length of the context."""
+    from regard.cli.tables import FittedTable
+
+    contexts = next(iter(report.estimate.use.values()))
+    columns = [f"{context:,} tokens" if context else "memory" for context in contexts]
+    rows = [(name, *map(format_bytes, sizes.values())) for name, sizes in report.estimate.use.items()]
     cached = ", with the KV cache of one sequence" if any(contexts) else ""
-    console.print(FittedTable(("weights in", *columns), rows, f"{model}: in use{cached}"))
+    return FittedTable(("weights in", *columns), rows, f"{report.model}: in use{cached}")
 
 
 def _print_published(model: str, *, as_json: bool) -> None:
@@ -216,83 +242,3 @@ def _format_duration(seconds: float) -> str:
 def format_bytes(count: int) -> str:
     """Format bytes as MB or GB."""
     return f"{count / 1e9:,.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
-
-
-def _find_run_facts(model: str) -> RunFacts | None:
-    """Return the facts of the run that a model lies in; of a comparison, those of the run of its best model."""
-    from regard import cost as costs
-    from regard.training.comparison import is_comparison, read_result
-    from regard.training.run_facts import read_run_facts
-
-    folder = Path(model)
-    if model in costs.presets() or not folder.is_dir():
-        return None
-    if is_comparison(folder):
-        return read_run_facts(folder / str(read_result(folder).get("best", "")))
-    run_folder = folder.resolve().parents[1 if folder.resolve().parent.name == "checkpoints" else 0]
-    return read_run_facts(run_folder if (run_folder / "metrics.jsonl").is_file() else folder)
-
-
-def _plan_settings_of_run(run_facts: RunFacts, model_config: Any, *, on_other_gpu: bool) -> dict[str, Any]:
-    """Return the settings of a plan as a run had them, or as it would have them on another GPU."""
-    from regard import cost as costs
-
-    settings: dict[str, Any] = {"steps": run_facts.steps, "optimizer": run_facts.optimizer, "rank": run_facts.rank}
-    if not on_other_gpu:
-        settings |= {"count": run_facts.processes, "precision": run_facts.precision}
-    if run_facts.lengths is not None:
-        settings |= dict(zip(("length", "target"), run_facts.lengths, strict=True))
-    if (gpu := costs.known_gpu(run_facts.device)) is not None:
-        settings["gpu"] = gpu
-    lengths = settings.get("length"), settings.get("target")
-    units = costs.units_of(model_config, *lengths) if run_facts.unit == "tokens" else 1
-    return {**settings, "batch": max(1, round(run_facts.units_per_step / units))}
-
-
-def _find_model_config(model: str) -> Any:
-    """Return the config of a preset, of a recipe file, or of the model in a run folder or a checkpoint."""
-    from regard import cost as costs
-    from regard.config.words import suggest_name
-    from regard.training.comparison import model_folder
-
-    presets = costs.presets()
-    if model in presets:
-        return costs.preset(model)
-    path = model_folder(Path(model))
-    if path.is_file():
-        return _config_of_recipe(path)
-    if (path / "config.yaml").is_file():
-        return _config_of_checkpoint(path)
-    suggestion = suggest_name(model, [*presets, *costs.PUBLISHED])
-    raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor a preset{suggestion}")
-
-
-def _config_of_checkpoint(path: Path) -> Any:
-    """Return the config of a trained model, completed by the sizes of its weights."""
-    from regard import config, models, recipe
-    from regard.models.interface import Model
-
-    model_config = models.config_of(models.modernise_settings(config.read(path / "config.yaml"))["model"])
-    model_class = models.MODELS[model_config.name][0]
-    if not issubclass(model_class, Model):
-        return model_config
-    return model_class.read_sizes(model_config, recipe.open_model(path).tensors())
-
-
-def _config_of_recipe(path: Path) -> Any:
-    """Return the config of a recipe that sets the size of its model."""
-    from regard import config, recipe
-    from regard import cost as costs
-    from regard.config.merging import AUTO
-
-    settings = recipe.settings(path)
-    _, resolved = recipe.resolve(settings)
-    model_config, model_settings = resolved.model, settings.get("model") or {}
-    sizes = config.plain(model_config)
-    has_size = any(name in model_settings and model_settings[name] != AUTO for name in SIZE_SETTINGS)
-    if not model_config.sizes_known or not has_size or any(sizes.get(name) == 0 for name in SIZES_FROM_DATA):
-        raise ValueError(f"{path}: the sizes of this model follow from its data, train it and give its run folder")
-    if "vocab" not in sizes:
-        return model_config
-    vocab = sizes["vocab"] or resolved.tokenizer.vocab or costs.VOCAB
-    return config.build(type(model_config), {**sizes, "vocab": vocab})

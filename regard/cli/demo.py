@@ -18,4 +18,4 @@ def demo(
     """Train a small French-English translator, and show it."""
     from regard import demo
 
-    demo.show(seconds=seconds, out=out, command=sys.argv)
+    demo.run_demo(seconds=seconds, out=out, command=sys.argv)

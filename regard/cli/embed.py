@@ -13,7 +13,7 @@ import typer
 
 from regard.cli.answers import AnswerRequest, read_file_texts
 from regard.cli.grammar import Column, Device, Input, Json, Settings, Words, parse_settings, resolve_model
-from regard.cli.text_io import check_writable, expand_arguments, open_writer, split_blocks
+from regard.cli.text_io import check_writable, expand_arguments, open_writer, print_note, split_blocks
 from regard.config.words import quantity
 from regard.data.readers import JSON_SUFFIXES, suffix
 
@@ -75,30 +75,23 @@ def search(
     """Find the lines of a file that mean most nearly the same as a query."""
     from regard import shipped
     from regard.cli.progress import CountedProgress
-    from regard.data.tables import is_table
     from regard.tasks.embedding.searching import open_index
 
-    if not file.is_file():
-        raise ValueError(f"{file}: {'is a folder, name a file' if file.is_dir() else 'no such file'}")
-    if is_table(file.name):
-        raise ValueError(
-            f"{file} is {'JSON' if suffix(file.name) in JSON_SUFFIXES else 'a table'}, whose lines would be searched "
-            "with all that stands beside the texts: write these into a .txt file, one in each line"
-        )
+    _check_searchable(file)
     check_writable(index, inputs=(file,))
     query_texts = [query for query in expand_arguments(queries) if query.strip()]
     if not query_texts:
         raise ValueError("the query is empty: say what to look for")
     embedder, digest = load_embedder(model or shipped.model_for_command("search").path, device)
+    options = parse_settings(settings)
     with CountedProgress("lines embedded") as progress:
-        options = parse_settings(settings)
-        search_index = open_index(file, embedder, digest, index=index, report=_report, progress=progress, **options)
+        search_index = open_index(file, embedder, digest, index=index, report=print_note, progress=progress, **options)
     if search_index.is_new:
-        _report(
+        print_note(
             f"{file}: {quantity(len(search_index.vectors), 'line')} indexed in {search_index.place}, "
             f"{search_index.embedded:,} of them new"
         )
-    for query, vector in zip(query_texts, embedder.embed(query_texts, **parse_settings(settings)), strict=True):
+    for query, vector in zip(query_texts, embedder.embed(query_texts, **options), strict=True):
         hits = search_index.search(vector, count)
         if as_json:
             print(json.dumps({"query": query, "hits": [hit.plain() for hit in hits]}, ensure_ascii=False))
@@ -108,8 +101,17 @@ def search(
         print("\n".join(map(str, hits)))
 
 
-def _report(message: str) -> None:
-    print(f"regard: {message}", file=sys.stderr)
+def _check_searchable(file: Path) -> None:
+    """Refuse what is no file of plain lines."""
+    from regard.data.tables import is_table
+
+    if not file.is_file():
+        raise ValueError(f"{file}: {'is a folder, name a file' if file.is_dir() else 'no such file'}")
+    if is_table(file.name):
+        raise ValueError(
+            f"{file} is {'JSON' if suffix(file.name) in JSON_SUFFIXES else 'a table'}, whose lines would be searched "
+            "with all that stands beside the texts: write these into a .txt file, one in each line"
+        )
 
 
 def load_embedder(model: Path, device: str) -> tuple[Embedder, str]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,12 +13,11 @@ import typer
 
 from regard.cli.file_options import COLUMNS_HELP
 from regard.cli.grammar import Device, Json, Settings, model_name, parse_settings, split_model
-from regard.cli.text_io import PICTURE_FORMATS, check_writable, count_formulas, warn_about_formulas
+from regard.cli.score_views import print_scores, scores_json, write_scores
+from regard.cli.text_io import PICTURE_FORMATS, check_writable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from regard.metrics.scores import Comparison, Scores
+    from regard.metrics.scores import Scores
 
 COLUMN_PAIR = re.compile(r"([0-9]+),\s*([0-9]+)")
 FORMATS = ("html", "png", "svg", "json", "csv", "htm", *PICTURE_FORMATS)
@@ -76,13 +73,13 @@ def evaluate(
     options = parse_settings(settings, columns=columns, to=to, metric=metric, length=length)
     systems = [
         score_system(path, files, options, device=device, is_one_of_several=bool(other_models), task=task)
-        for path in (model or Path(shipped.FIRST), *other_models)
+        for path in (model or Path(shipped.DEFAULT), *other_models)
     ]
     comparison = compare(systems) if other_models else None
     if as_json:
-        print(_scores_json(systems, comparison, worst))
+        print(scores_json(systems, comparison, worst))
     else:
-        _print_scores(systems, comparison, worst=worst)
+        print_scores(systems, comparison, worst=worst)
     if output is not None:
         write_scores(systems, comparison, output, worst=worst)
 
@@ -124,14 +121,14 @@ def score_system(
     trained = recipe.load(path, device=device, task=task)
     if is_one_of_several and "alignments" in trained.extras and not trained.languages:
         options = {key: value for key, value in options.items() if key != "to"}  # of one direction: nothing to choose
-    scores = trained.evaluate(*files, name=name, **_check_options(trained, options))
+    scores = trained.evaluate(*files, name=name, **_check_evaluation_options(trained, options))
     for line in scores.warnings:
         print(line, file=sys.stderr)
     return scores
 
 
-def _check_options(trained: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Check options against those that the model's evaluation takes; lists of YAML become tuples."""
+def _check_evaluation_options(trained: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse options that the evaluation of a model does not take; lists become tuples."""
     from regard import config
 
     parameters = inspect.signature(trained.evaluate).parameters.values()
@@ -154,96 +151,3 @@ def _check_output(output: Path | None, files: Sequence[str], other_models: Seque
     check_writable(output, FORMATS, inputs=[*map(Path, files), *other_models])
     if output is not None and output.suffix.lower() in (".html", ".htm") and len(other_models) != 1:
         raise ValueError(f"{output} shows two systems side by side: give one --against, not {len(other_models)}")
-
-
-def write_scores(systems: Sequence[Scores], comparison: Comparison | None, path: Path, *, worst: int = 5) -> None:
-    """Write two systems side by side, scores by length, all numbers or every answer, as the file's name asks."""
-    from regard.interpret.draw import curves, plots
-
-    ending = path.suffix.lower()
-    if ending == ".json":
-        path.write_text(f"{_scores_json(systems, comparison, worst)}\n", encoding="utf-8")
-    elif ending == ".csv":
-        _write_answers(systems, path)
-    elif ending in (".html", ".htm"):
-        assert comparison is not None, "two systems were asked for"
-        path.write_text(_side_by_side_page(comparison), encoding="utf-8")
-    elif not all(system.lengths for system in systems):
-        raise ValueError(f"{path}: {systems[0].name} has no scores by length to draw, choose json or csv")
-    else:
-        plots.save(curves.by_length({system.name: system.lengths for system in systems}), path)
-
-
-def _write_answers(systems: Sequence[Scores], path: Path) -> None:
-    """Write a row for every example: input, reference, and the answer of each system."""
-    import csv
-
-    first = systems[0]
-    if not first.examples:
-        raise ValueError(f"{path}: {first.name} gives no single answers to list, choose json")
-    formulas = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["number", "given", "right", *(name for system in systems for name in (system.name, "score"))])
-        for rows in zip(*(system.examples for system in systems), strict=True):
-            answer_cells = (cell for row in rows for cell in (row.answer, f"{row.score:.6g}"))
-            cells = [rows[0].number, rows[0].given, rows[0].right, *answer_cells]
-            formulas += count_formulas(cells)
-            table.writerow(cells)
-    warn_about_formulas(formulas, path)
-
-
-def _side_by_side_page(comparison: Comparison) -> str:
-    """Return a page with two systems side by side, example by example."""
-    from regard.interpret.draw import side_by_side
-    from regard.metrics.scores import number_duplicates
-
-    first, second = comparison.systems[:2]
-    sign = -1 if first.lower_is_better else 1  # the page puts what is worth more first
-    rows = [
-        side_by_side.Row(
-            example.number,
-            example.given,
-            example.right,
-            (example.answer, other_example.answer),
-            (sign * example.score, sign * other_example.score),
-        )
-        for example, other_example in zip(first.examples, second.examples, strict=True)
-    ]
-    example, other_example = number_duplicates([first.name, second.name])
-    return side_by_side.page((example, other_example), rows, summary=comparison.lines(), score=first.counted)
-
-
-def _scores_json(systems: Sequence[Scores], comparison: Comparison | None, worst: int) -> str:
-    record = comparison.plain(worst=worst) if comparison else systems[0].plain(worst=worst)
-    return json.dumps(record, ensure_ascii=False, indent=1)
-
-
-def _print_scores(systems: Sequence[Scores], comparison: Comparison | None, *, worst: int) -> None:
-    """Print the scores of each system, how they compare, and the worst answers of the first."""
-    from rich.console import Console
-
-    from regard.cli.tables import FittedTable
-
-    console = Console(highlight=False)
-    for system in systems:
-        console.print(FittedTable(("", ""), system.lines()), "")
-        for table in system.tables:
-            if table.rows:
-                console.print(FittedTable(table.head, table.rows, table.title), "")
-    if comparison is not None:
-        print_tests(console, comparison)
-    for note in systems[0].notes:  # signatures are copied whole
-        print(textwrap.fill(note, console.width, break_long_words=False, break_on_hyphens=False))
-    for example in systems[0].worst(worst):
-        heading = (f"{example.number}", f"{systems[0].counted} {example.score:.3g}")
-        fields = zip(("given", "right", "answer"), example[1:4], strict=True)
-        console.print("", FittedTable(("", ""), [heading, *fields]))
-
-
-def print_tests(console: Console, comparison: Comparison) -> None:
-    """Print each system by each metric, and the probability that its difference is chance."""
-    from regard.cli.tables import FittedTable
-
-    head, *rows = comparison.lines()
-    console.print(FittedTable(head, rows, "Paired tests against the first"), "")

@@ -139,9 +139,8 @@ def _explain_translator(trained: Any, request: ExplainRequest, translation: Tran
     check_attention(trained, view.attention)
     to = to or guess_language(trained, [text])  # a model of one direction is not asked for it; the measures are
     trace = trained.look(text, to=to if trained.languages or not translation.measures else None)
-    gold, extra = translation.gold, {}
-    if request.is_page:
-        extra = page_extras(trained, trace, view, to, translation.measures, gold)
+    gold = translation.gold
+    extra = page_extras(trained, trace, view, to, translation.measures, gold) if request.is_page else {}
     show(trace, view, output=request.output, gold=gold, extra=extra)
 
 

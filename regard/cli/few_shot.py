@@ -53,12 +53,7 @@ def fit_few_shot(
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not overwrite):
         raise ValueError(f"{folder}: is not empty, name another folder by --out or add --overwrite")
     trained = train_few_shot(files, parent, device=devices.choose(device or "auto"), **parse_settings(settings))
-    metrics = dict(trained.metrics)
-    if valid:
-        scores = trained.classifier.evaluate(*valid)
-        metrics |= {"accuracy": scores.details["accuracy"], "f1": scores.details["f1"]}
-        labels = Counter(example.right for example in scores.examples)
-        metrics["commonest"] = max(labels.values()) / len(scores)
+    metrics = {**trained.metrics, **(_validation_metrics(trained.classifier, valid) if valid else {})}
     file_names = [str(file["path"] if isinstance(file, Mapping) else file) for file in files]
     facts = {provenance.FACT: provenance.digests_of_files(file_names)}
     checkpoint.write(folder, {**trained.contents, "metrics.json": metrics}, facts=facts)
@@ -70,7 +65,16 @@ def fit_few_shot(
     print(usage_line(trained.classifier.usage, folder))
 
 
+def _validation_metrics(classifier: Any, valid: Sequence[Path]) -> dict[str, float]:
+    """Return accuracy and F1 on validation files, and the share of the commonest label."""
+    scores = classifier.evaluate(*valid)
+    labels = Counter(example.right for example in scores.examples)
+    commonest_share = max(labels.values()) / len(scores)
+    return {"accuracy": scores.details["accuracy"], "f1": scores.details["f1"], "commonest": commonest_share}
+
+
 def _describe_accuracy(metrics: dict[str, Any], tuned: bool) -> str:
+    """Describe the accuracy of a fitted head beside that of the commonest label."""
     chance = f" (always the commonest label: {metrics['commonest']:.1%})"
     if "accuracy" in metrics:
         return f"accuracy {metrics['accuracy']:.1%} on the validation files{chance}"

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.grammar import Device, Json, Labels, Picture, group, model_name
-from regard.cli.text_io import PICTURE_FORMATS, check_writable
+from regard.cli.text_io import PICTURE_FORMATS, check_writable, print_note
 from regard.config.words import quantity
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from regard.cli.tables import FittedTable
     from regard.lab.agreement.judging import Point
 
@@ -25,7 +23,6 @@ MAX_DISTANCE = 200  # words that a sentence can sensibly have
 SLOW_OPERATIONS = 2**22  # steps times the square of the width: a minute on one core of a laptop
 MAX_SEED = 2**64 - 1  # the last that PyTorch takes
 MIN_VOCABULARY = 300  # tokens of a vocabulary that has all bytes
-LOSSES_SHOWN = 9  # losses shown of a training by hand
 
 
 @lab.command()
@@ -37,20 +34,14 @@ def positions(
     as_json: Json = False,
 ) -> None:
     """Positional encodings and their properties."""
-    from regard.cli.tables import FittedTable
+    from regard.cli.lab_tables import property_table
     from regard.lab import positions
 
     if (output is None) != (scheme is None):
         raise ValueError("name a scheme and a file to draw it: regard lab positions sinusoidal -o positions.png")
     check_writable(output, PICTURE_FORMATS)
     properties = positions.properties()
-    head = ("encoding", "unique", "bounded", "independent of length")
-    rows = [(encoding.scheme, *("yes" if holds else "no" for holds in encoding[1:])) for encoding in properties]
-    _print_results(
-        [encoding._asdict() for encoding in properties],
-        [FittedTable(head, rows, "Positional encodings")],
-        as_json=as_json,
-    )
+    _print_results([encoding._asdict() for encoding in properties], [property_table(properties)], as_json=as_json)
     if output is not None and scheme is not None:
         positions.draw(scheme, output)
         _print_file_written(output, f"the {scheme} encoding, position by feature", as_json)
@@ -67,6 +58,7 @@ def gradients(
     """How far gradients reach back through RNN, GRU, LSTM and self-attention at initialisation."""
     from rich.console import Console
 
+    from regard.cli.lab_tables import gradient_table
     from regard.interpret.draw import curves, plots
     from regard.lab import gradients as reach
 
@@ -74,10 +66,10 @@ def gradients(
     if width % reach.HEADS:
         raise ValueError(f"--width {width}: give a multiple of {reach.HEADS}, the heads of the attention")
     if length * width**2 > SLOW_OPERATIONS:
-        print("regard: so many steps of such a width may take minutes", file=sys.stderr)
+        print_note("so many steps of such a width may take minutes")
     norms = reach.compare(length=length, width=width, seed=seed)
     record = {"width": width, "norms": {name: norm.tolist() for name, norm in norms.items()}}
-    _print_results(record, [_gradient_table(norms, width=Console().width)], as_json=as_json)
+    _print_results(record, [gradient_table(norms, width=Console().width)], as_json=as_json)
     if output is not None:
         title = f"d output / d input at a distance, {width} wide, untrained"
         plots.save(curves.by_distance(norms, title=title), output)
@@ -97,33 +89,18 @@ def complexity(
     """What attention costs beside recurrent, convolutional and windowed layers."""
     from dataclasses import asdict
 
-    from regard.attention.axial import axial_pairs
-    from regard.cli.tables import FittedTable
+    from regard.cli.lab_tables import complexity_table, timing_table
     from regard.lab import complexity
     from regard.training.device import choose
 
     check_writable(output, PICTURE_FORMATS)
     chosen_device = str(choose(device))
-    rows_computed = complexity.table(length, width, window=window)
-    head = ("layer", "cost", "operations", "steps", "path", "pairs", "learned")
-    rows = [
-        (
-            row.name,
-            row.complexity,
-            *map(_format_count, (row.operations, row.steps, row.path, row.weights, row.parameters)),
-        )
-        for row in rows_computed
-    ]
-    all_pairs, patch_pairs = complexity.image_pairs(1024, 1024), complexity.image_pairs(1024, 1024, patch=16)
-    axial_pair_count = axial_pairs(1024, 1024)
-    note = (
-        f"1024 x 1024 pixels: {all_pairs:.2e} pairs; axial {axial_pair_count:.2e}; 16 x 16 patches {patch_pairs:.2e}."
-    )
-    tables = [FittedTable(head, rows, "One layer, computed", note)]
-    record = {"layers": [asdict(row) for row in rows_computed]}
+    layers = complexity.table(length, width, window=window)
+    tables = [complexity_table(layers)]
+    record = {"layers": [asdict(layer) for layer in layers]}
     if measure or output is not None:
         timings = complexity.measure(width=width, window=window, device=chosen_device)
-        tables.append(_timing_table(timings))
+        tables.append(timing_table(timings))
         record["timings"] = [asdict(timing) | {"exponent": timing.exponent} for timing in timings]
     _print_results(record, tables, as_json=as_json)
     if output is not None:
@@ -150,28 +127,25 @@ def agreement(
 ) -> None:
     """How often taggers misjudge a French participle, by distance from its subject."""
     from regard import recipe
+    from regard.cli.lab_tables import error_table
     from regard.interpret.draw import curves, plots
     from regard.lab.agreement import judging
 
     check_writable(output, PICTURE_FORMATS)
     groups = _group_models(models, labels)
-    word_distances, points_by_model = _parse_distances(distances), {}
+    settings: dict[str, Any] = {"distances": _parse_distances(distances), "count": count, "seed": seed}
+    points_by_model = {}
     for name, paths in groups.items():
         taggers = [recipe.load(path, device=device, task="tagging") for path in paths]
-        points_by_model[name] = judging.measure(
-            taggers, distances=word_distances, count=count, seed=seed, described=not plain
-        )
+        points_by_model[name] = judging.measure(taggers, described=not plain, **settings)
     plain_points = {name: [point.plain() for point in points] for name, points in points_by_model.items()}
-    tables = [
-        _error_table(title, _select_points(points_by_model, attractors))
-        for attractors, title in judging.CONDITIONS.items()
-    ]
+    points_by_title = {
+        title: _select_points(points_by_model, attractors) for attractors, title in judging.CONDITIONS.items()
+    }
+    tables = [error_table(title, points) for title, points in points_by_title.items()]
     _print_results({"sentences": count, "seed": seed, "models": plain_points}, tables, as_json=as_json)
     if output is not None:
-        panels = {
-            title: _error_ranges(_select_points(points_by_model, attractors))
-            for attractors, title in judging.CONDITIONS.items()
-        }
+        panels = {title: _error_ranges(points) for title, points in points_by_title.items()}
         plots.save(curves.by_words_between(panels, longest=longest), output)
         _print_file_written(output, "errors against distance", as_json)
 
@@ -193,7 +167,7 @@ def tokenizers(
     as_json: Json = False,
 ) -> None:
     """Characters, words and subwords compared: vocabulary, length of the text, what is unknown."""
-    from regard.cli.tables import FittedTable
+    from regard.cli.lab_tables import unit_tables
     from regard.interpret.draw import curves, plots
     from regard.lab import tokenizers
 
@@ -203,21 +177,9 @@ def tokenizers(
         (lines, tokenizers.read(str(held_out), column=column)) if held_out is not None else tokenizers.hold_out(lines)
     )
     comparison = tokenizers.compare(train, evaluation_lines, sizes=_parse_vocabulary_sizes(sizes), words=words.split())
-    rows = [
-        (units.kind, units.vocab, f"{units.per_line:.1f}", f"{units.per_token:.2f}", f"{100 * units.unknown:.2f} %")
-        for units in comparison
-    ]
     title = f"{len(train):,} lines to make units from, {len(evaluation_lines):,} to measure them on"
-    segmentations = [
-        (f"{units.kind} {units.vocab:,}", *(" ".join(pieces) for pieces in units.words.values()))
-        for units in comparison
-    ]
-    tables = [
-        FittedTable(("units", "vocabulary", "tokens a line", "characters a token", "unknown"), rows, title),
-        FittedTable(("units", *comparison[0].words), segmentations),
-    ]
     record = {"lines": len(train), "held": len(evaluation_lines), "units": [units.plain() for units in comparison]}
-    _print_results(record, tables, as_json=as_json)
+    _print_results(record, unit_tables(comparison, title), as_json=as_json)
     if output is not None:
         plots.save(curves.by_vocabulary(comparison), output)
         _print_file_written(output, "vocabulary against length", as_json)
@@ -237,19 +199,11 @@ def by_hand(
     """Back-propagation through time written out in numpy, held against autograd."""
     from dataclasses import asdict
 
-    from regard.cli.tables import FittedTable
+    from regard.cli.lab_tables import lesson_tables
     from regard.lab import by_hand
 
     lesson = by_hand.learn(text, width=width, steps=steps, rate=rate, seed=seed)
-    shown_steps = sorted({round(place * steps / (LOSSES_SHOWN - 1)) for place in range(LOSSES_SHOWN)})
-    differences = [(name, f"{value:.1e}") for name, value in lesson.differences.items()]
-    tables = [
-        FittedTable(("weight", "relative difference"), differences, "Derivatives by hand and by autograd"),
-        FittedTable(
-            ("step", *map(str, shown_steps)), [("loss", *(f"{lesson.losses[step]:.3f}" for step in shown_steps))]
-        ),
-    ]
-    _print_results(asdict(lesson), tables, as_json=as_json)
+    _print_results(asdict(lesson), lesson_tables(lesson), as_json=as_json)
     if not as_json:
         print(f"it writes: {lesson.written}")
 
@@ -268,52 +222,6 @@ def _print_results(record: Any, tables: Sequence[FittedTable], *, as_json: bool)
 
 def _print_file_written(path: Path, what: str, as_json: bool) -> None:
     print(f"{path}: {what}", file=sys.stderr if as_json else sys.stdout)
-
-
-def _gradient_table(norms: Mapping[str, Tensor], *, width: int) -> FittedTable:
-    """Return a table of how much of a gradient is left at as many distances as fit the width."""
-    from regard.cli.tables import FittedTable
-
-    length = min(map(len, norms.values()))
-    rows = {name: [f"{value:.1e}" for value in values.tolist()] for name, values in norms.items()}
-    column_width = 2 + max(len(value) for values in rows.values() for value in values)
-    column_count = (width - max(map(len, rows))) // column_width
-    distances = _spaced_distances(length - 1, min(column_count, 1 + length.bit_length()))
-    shown = [(name, *(values[distance] for distance in distances)) for name, values in rows.items()]
-    note = "Untrained: gates stand half open, so GRU and LSTM lose the gradient too, if later than the RNN."
-    return FittedTable(("layer", *map(str, distances)), shown, "Norm of the gradient by distance in steps", note)
-
-
-def _spaced_distances(last: int, count: int) -> list[int]:
-    """Return 0 and whole numbers from 1 to `last`, evenly spaced on a logarithmic scale."""
-    interval_count = max(count - 2, 1)
-    return sorted({0, *(round(last ** (index / interval_count)) for index in range(interval_count)), last})
-
-
-def _timing_table(timings: Sequence[Any]) -> FittedTable:
-    """Return a table of the times of layers, and how they grow with the length."""
-    from regard.cli.tables import FittedTable
-
-    rows = [
-        (
-            timing.name,
-            *(f"{1000 * seconds:.2f}" for seconds in timing.seconds),
-            None if timing.exponent is None else f"n^{timing.exponent:.2f}",
-        )
-        for timing in timings
-    ]
-    names = "layer", *(f"n={length}" for length in timings[0].lengths), "grows as"
-    noisy = [timing for timing in timings if timing.exponent is None]
-    note = None
-    if noisy:
-        worst = max(timing.noise for timing in noisy)
-        note = f"Rounds differ by up to {worst:.0%}, which hides how times grow: try again when the machine is idle."
-    return FittedTable(names, rows, "Milliseconds on this machine", note)
-
-
-def _format_count(number: int) -> str:
-    """Format a count in few characters."""
-    return "-" if number == 0 else f"{number:,}" if number < 1_000_000 else f"{number:.2e}"
 
 
 def _group_models(models: Sequence[Path], labels: str | None) -> dict[str, list[Path]]:
@@ -364,14 +272,3 @@ def _error_ranges(points_by_model: Mapping[str, Sequence[Point]]) -> dict[str, l
         name: [(point.distance, point.error, min(point.errors), max(point.errors)) for point in points]
         for name, points in points_by_model.items()
     }
-
-
-def _error_table(title: str, points_by_model: Mapping[str, Sequence[Point]]) -> FittedTable:
-    """Return a table with a row for every distance and a column for every model."""
-    from regard.cli.tables import FittedTable
-
-    rows = [
-        (f"{points[0].distance}", *(f"{point.error:.1f}" for point in points))
-        for points in zip(*points_by_model.values(), strict=True)
-    ]
-    return FittedTable(("words between", *points_by_model), rows, f"Errors in 100, {title}")

@@ -13,7 +13,7 @@ import typer
 from regard.cli.grammar import Json
 
 if TYPE_CHECKING:
-    from regard.shipped import Shipped
+    from regard.shipped import ShippedModel
 
 WIDTH = 80
 PLACE_NOTE = "A run folder or a checkpoint directory may stand wherever a name may."
@@ -41,7 +41,7 @@ def models(
     print("\n\n".join([*map(_describe_model, chosen), *([PLACE_NOTE] if name is None else [])]))
 
 
-def _describe_model(model: Shipped) -> str:
+def _describe_model(model: ShippedModel) -> str:
     """Describe a model in a few lines of at most eighty columns."""
     from regard.data.language_names import LANGUAGES
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 
 from regard.cli.answers import AnswerRequest, write_answers
 from regard.cli.grammar import Answers, Column, Device, Input, Json, model_name
-from regard.cli.text_io import check_writable
+from regard.cli.text_io import check_writable, print_note
 from regard.config.words import quantity
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def _format_answer(text: str, answer: Any) -> str:
 def _evaluate_files(prompter: Prompter, files: list[str], output: Path | None, *, worst: int, as_json: bool) -> None:
     from rich.console import Console
 
-    from regard.cli.evaluate import write_scores
+    from regard.cli.score_views import write_scores
     from regard.cli.tables import FittedTable
 
     scores = prompter.evaluate(*files)
@@ -108,7 +107,7 @@ def _evaluate_files(prompter: Prompter, files: list[str], output: Path | None, *
             f"{example.right} / {example.answer}: {example.given[:200]}", highlight=False, markup=False, soft_wrap=True
         )
     for note in scores.notes:
-        print(f"regard: {note}", file=sys.stderr)
+        print_note(note)
 
 
 def _score_heading(scores: Scores) -> str:

@@ -65,11 +65,11 @@ def follow_moved(words: Sequence[str]) -> list[str]:
     names = [word.partition("=")[0] for word in rest[: rest.index("--") if "--" in rest else None]]
     for option, command in MOVED.get(verb, {}).items():
         if option in names:
-            return [command, *(_option_last(rest, option) if option.endswith(command) else rest)]
+            return [command, *(_move_option_last(rest, option) if option.endswith(command) else rest)]
     return list(words)
 
 
-def _option_last(words: Sequence[str], option: str) -> list[str]:
+def _move_option_last(words: Sequence[str], option: str) -> list[str]:
     """Return the words with the values of an option at their end, where arguments are, instead of behind its name."""
     others: list[str] = []
     values: list[str] = []

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.cli.text_io import ESCAPE_UNENCODABLE, open_writer
+from regard.cli.text_io import ESCAPE_UNENCODABLE, open_writer, print_note
 from regard.config.paths import real_path
 from regard.config.words import quantity
 
@@ -73,13 +73,13 @@ def open_draft(path: Path | None, *, source: Path | None, request: Any) -> Itera
 
         draft = Draft(write, answered_count, first_line, commit)
         if answered_count:
-            print(f"regard: continuing {path} after {quantity(answered_count, 'line')}", file=sys.stderr)
+            print_note(f"continuing {path} after {quantity(answered_count, 'line')}")
         try:
             yield draft
         except BaseException:
             if draft.answered_count:
                 line_count = quantity(draft.answered_count, "line")
-                print(f"regard: {partial_path} has {line_count}: the same command continues it", file=sys.stderr)
+                print_note(f"{partial_path} has {line_count}: the same command continues it")
             else:
                 partial_path.unlink(missing_ok=True)
             raise
@@ -146,6 +146,6 @@ def _show_progress(source: Path, answered_count: int) -> Iterator[Callable[[int]
         if now - last_report[0] >= REPORT_SECONDS and count > answered_count:
             last_report[0] = now
             seconds_left = (line_count - count) * (now - start_time) / (count - answered_count)
-            print(f"regard: {count:,} of {line_count:,} lines, {seconds_left / 60:.0f} min left", file=sys.stderr)
+            print_note(f"{count:,} of {line_count:,} lines, {seconds_left / 60:.0f} min left")
 
     yield report

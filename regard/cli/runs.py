@@ -86,9 +86,10 @@ def show(run: Run, as_json: Json = False) -> None:
 
     from regard.cli.tables import FittedTable
     from regard.training import history
+    from regard.training.comparison import RESULT
 
     folder = run if run.is_dir() else Path("runs") / run
-    if not (folder / "config.yaml").is_file() and not (folder / "contest.json").is_file():
+    if not (folder / "config.yaml").is_file() and not (folder / RESULT).is_file():
         raise ValueError(f"{run}: no run here or in runs, and no command of regard runs: name a run folder")
     description = history.describe(folder)
     if as_json:

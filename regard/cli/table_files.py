@@ -56,4 +56,5 @@ def is_unnamed_table(
 
 
 def _holds_labels(column: Sequence[str], expected: TextColumn) -> bool:
+    """True if most cells of a column are labels that the model was trained on."""
     return sum(cell.strip() in expected.labels for cell in column) > len(column) / 2

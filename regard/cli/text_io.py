@@ -58,7 +58,7 @@ def guess_language(trained: Any, texts: list[str]) -> str | None:
     """Return the target language of a model with several, guessed from the texts, and print the guess."""
     to = trained.language(texts)
     if to is not None:
-        print(f"regard: translating to {to}, guessed from the text; --to chooses", file=sys.stderr)
+        print_note(f"translating to {to}, guessed from the text; --to chooses")
     return to
 
 
@@ -125,7 +125,7 @@ def warn_about_formulas(count: int, path: Path) -> None:
     """Warn that a table holds texts which a spreadsheet takes for formulas; they are written unchanged."""
     if count:
         cells = f"{quantity(count, 'cell')} of {path} begin{'s' if count == 1 else ''} with =, +, - or @"
-        print(f"regard: {cells}: import them as text, spreadsheets take them for formulas", file=sys.stderr)
+        print_note(f"{cells}: import them as text, spreadsheets take them for formulas")
 
 
 def print_note(text: str) -> None:

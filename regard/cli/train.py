@@ -7,7 +7,8 @@ import os
 import re
 import shlex
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from regard.cli.text_io import print_line
 from regard.tasks import TASKS
 
 if TYPE_CHECKING:
+    from regard.recipe import Order
     from regard.training.task import Given
 
 INTERRUPTED = 130  # what shells say of a command that Ctrl-C ended
@@ -80,46 +82,80 @@ def train(
     if unlabelled and not files.options["labelled"]:
         files, masked, unlabelled = files.with_files("text", unlabelled), True, None
     training_files = replace(files.collect(), valid=tuple(map(str, valid or [])), to=to)
-    sources, changes = split_settings(words or [])
-    run_options: Any = {"start": start, "out": out, "valid": valid or [], "overwrite": overwrite, "device": device}
+    sources, typed_settings = split_settings(words or [])
+    run_settings = [*typed_settings, *(settings or [])]
+    request = TrainRequest(sources, run_settings, training_files, start, out, resume, overwrite, as_json)
     if few:
         if sources or training_files.files or masked or task is not None or to is not None or resume:
             raise ValueError("--few fits a head to its own files: give --from, --valid, --out and settings beside it")
-        return fit_few_shot(few, [*changes, *(settings or [])], as_json=as_json, **run_options)
-    names_only_files = not (changes or settings or masked or resume or unlabelled or task or to)
-    if (
-        start is not None
-        and names_only_files
-        and (sources or training_files.files)
-        and (few_files := _find_few_labelled(sources, training_files, start))
-    ):
-        return fit_few_shot(few_files, [], as_json=as_json, **run_options)
+        return _fit_head(request, few, valid or [], device)
+    names_only_files = not (run_settings or masked or resume or unlabelled or task or to)
+    if names_only_files and (few_files := _find_few_labelled(request)):
+        return _fit_head(request, few_files, valid or [], device)
+    request = replace(request, settings=[*run_settings, *_settings_of_flags(masked=masked, task=task, device=device)])
+    if unlabelled:
+        return _compare_baselines(request, unlabelled)
+    _train_model(request)
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """The files and settings of a training, and where its run goes."""
+
+    sources: list[str]
+    """Files named without an option: files to train on, or a recipe."""
+    settings: list[str]
+    """Settings, as name=value."""
+    files: Given
+    """Files named by an option that says what they hold."""
+    start: str | None
+    out: Path | None
+    resume: bool
+    overwrite: bool
+    as_json: bool
+
+    def order(self) -> Order:
+        """Choose the task and complete the settings by what the files hold."""
+        from regard import recipe
+
+        return recipe.order(self.sources, *self.settings, inputs=self.files)
+
+
+def _settings_of_flags(*, masked: bool, task: str | None, device: str | None) -> list[str]:
+    """Return the settings that flags stand for."""
+    from regard import recipe
+
     if masked and task is not None:
         raise ValueError(f"--masked and --task {task} ask for two trainings: give one of them")
-    task = _mask_filling_task() if masked else task
-    changes += [*(settings or []), *([] if task is None else [f"task={task}"])]
-    changes += [] if device is None else [f"training.device={device}"]
-    if unlabelled:
-        if start is not None:
-            raise ValueError("--unlabelled pre-trains a model of its own, --from names another: give one of them")
-        _compare_models(
-            sources, changes, training_files, unlabelled, as_json=as_json, out=out, resume=resume, overwrite=overwrite
-        )
-        return
-    _train_model(
-        sources, changes, training_files, as_json=as_json, out=out, resume=resume, overwrite=overwrite, start=start
+    task = recipe.tasks_with_verb("fill")[0] if masked else task
+    settings = [] if task is None else [f"task={task}"]
+    return settings if device is None else [*settings, f"training.device={device}"]
+
+
+def _fit_head(request: TrainRequest, files: Sequence[Any], valid: Sequence[Path], device: str | None) -> None:
+    """Fit a linear head to a few labelled texts."""
+    fit_few_shot(
+        files,
+        request.settings,
+        start=request.start,
+        out=request.out,
+        valid=valid,
+        overwrite=request.overwrite,
+        device=device,
+        as_json=request.as_json,
     )
 
 
-def _find_few_labelled(sources: list[str], training_files: Given, start: str) -> list[Any]:
+def _find_few_labelled(request: TrainRequest) -> list[Any]:
     """Return the files if they hold so few labelled texts that `--few` takes them; a recipe decides for itself."""
     from regard import recipe as recipes
 
     is_distributed = "LOCAL_RANK" in os.environ  # started by torchrun, to train together
-    if is_distributed or any(Path(name).suffix.lower() in recipes.RECIPES for name in sources):
+    has_recipe = any(Path(name).suffix.lower() in recipes.RECIPES for name in request.sources)
+    if request.start is None or is_distributed or has_recipe or not (request.sources or request.files.files):
         return []
-    order = recipes.order(sources, inputs=training_files)
-    few_files = choose_few_shot_files(order, start)
+    order = request.order()
+    few_files = choose_few_shot_files(order, request.start)
     if few_files:
         names, task = ", ".join(str(file["path"]) for file in few_files), order.settings["task"]
         message = "few labelled texts: fitting a head to vectors, as --few does"
@@ -127,49 +163,48 @@ def _find_few_labelled(sources: list[str], training_files: Given, start: str) ->
     return few_files
 
 
-def _train_model(
-    sources: list[str], changes: list[str], training_files: Given, *, as_json: bool, out: Path | None, **options: Any
-) -> None:
+def _train_model(request: TrainRequest) -> None:
     """Train a model, print the outcome, and exit with a status that says whether it failed."""
     from regard import recipe as recipes
     from regard.training import distributed
 
+    options: Any = {"start": request.start, "resume": request.resume, "overwrite": request.overwrite}
     with distributed.team() as team:  # from here on, an error that all processes meet is said once
-        if options["resume"] and (
-            run_folder := next((name for name in sources if (Path(name) / "config.yaml").is_file()), None)
-        ):
-            remedy = f"--resume --out {shlex.quote(run_folder)}"
-            raise ValueError(f"{run_folder} is a run, not files to train on: go on with it by {remedy}")
-        order = recipes.order(sources, *changes, inputs=training_files)
-        if options["resume"] and "data" not in order.settings:
-            order = recipes.order(recipes.read_begun_settings(_find_run(out)), *changes)
-        outcome = recipes.train(order, out=out, command=sys.argv, **options)
+        outcome = recipes.train(_order_training(request), out=request.out, command=sys.argv, **options)
         if team.is_main:
-            print_line(json.dumps(outcome.plain(), ensure_ascii=False) if as_json else outcome.summary)
+            print_line(json.dumps(outcome.plain(), ensure_ascii=False) if request.as_json else outcome.summary)
     if outcome.result.has_failed or outcome.result.reason == "interrupted":
         raise typer.Exit(1 if outcome.result.has_failed else INTERRUPTED)
 
 
-def _compare_models(
-    sources: list[str],
-    changes: list[str],
-    training_files: Given,
-    unlabelled: list[Path],
-    *,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Train several models, print how they compare, and keep the best."""
-    from regard import contest as contests
+def _order_training(request: TrainRequest) -> Order:
+    """Return the order of a training; one that is resumed without its files has the settings that it began with."""
     from regard import recipe as recipes
 
-    order = recipes.order(sources, *changes, inputs=training_files)
+    run_folder = next((name for name in request.sources if (Path(name) / "config.yaml").is_file()), None)
+    if request.resume and run_folder is not None:
+        remedy = f"--resume --out {shlex.quote(run_folder)}"
+        raise ValueError(f"{run_folder} is a run, not files to train on: go on with it by {remedy}")
+    order = request.order()
+    if request.resume and "data" not in order.settings:
+        return recipes.order(recipes.read_begun_settings(_find_run(request.out)), *request.settings)
+    return order
+
+
+def _compare_baselines(request: TrainRequest, unlabelled: list[Path]) -> None:
+    """Train a pre-trained model and its baselines, print how they compare, and keep the best."""
+    from regard import baselines
+
+    if request.start is not None:
+        raise ValueError("--unlabelled pre-trains a model of its own, --from names another: give one of them")
+    options: Any = {"out": request.out, "resume": request.resume, "overwrite": request.overwrite}
+    names = [str(path) for path in unlabelled]
     try:
-        comparison = contests.contest(order, [str(path) for path in unlabelled], command=sys.argv, **options)
-    except contests.Interrupted as stopped:
-        print_line(str(stopped))
+        comparison = baselines.compare_baselines(request.order(), names, command=sys.argv, **options)
+    except baselines.Interrupted as interruption:
+        print_line(str(interruption))
         raise typer.Exit(INTERRUPTED) from None
-    if as_json:
+    if request.as_json:
         print_line(json.dumps(comparison.plain(), ensure_ascii=False))
         return
     from rich.console import Console
@@ -186,13 +221,6 @@ def split_settings(words: list[str]) -> tuple[list[str], list[str]]:
     """Split words into files and settings, in any order."""
     changes = [word for word in words if SETTING.match(word) and not Path(word).exists()]
     return [word for word in words if word not in changes], changes
-
-
-def _mask_filling_task() -> str:
-    """Return the task that makes a model for filling gaps."""
-    from regard import recipe
-
-    return recipe.tasks_with_verb("fill")[0]
 
 
 def _find_run(folder: Path | None) -> Path:

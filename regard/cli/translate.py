@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,21 +15,20 @@ from regard.cli.answers import AnswerRequest, open_answer_writer, read_file_text
 from regard.cli.grammar import Answers, Column, Input, Json, Settings, Words, parse_settings, resolve_model
 from regard.cli.text_io import (
     PICTURE_FORMATS,
-    decode_lines,
     expand_arguments,
     guess_language,
     open_writer,
+    print_note,
     read_lines,
     split_blocks,
 )
+from regard.cli.translated_documents import BLOCK_SIZE, DocumentTranslator
 from regard.config.words import quantity
-from regard.data.readers import MARK, open_text
 
 if TYPE_CHECKING:
     from regard.tasks.translation.answers import Answer
     from regard.tasks.translation.translator import Translator
 
-BLOCK_SIZE = 256  # lines translated at a time
 CPU_LIMIT = 50_000  # characters times megabytes of weights that do not pay for waking a GPU
 
 
@@ -60,6 +58,7 @@ def translate(
 ) -> None:
     """Translate text; line counts always match."""
     from regard import recipe
+    from regard.tasks.translation.documents import glossary as glossaries
     from regard.tasks.translation.documents.document_files import document_form
 
     model, texts = resolve_model(words or [], "translate")
@@ -70,26 +69,33 @@ def translate(
     document_format = "HTML" if html else document_form(input)
     _check_format(request, document_format, terms, one_answer=nbest is None, alternatives=alternatives)
     lines = read_lines(input) if input is not None else expand_arguments(texts, option="-i")
-    decoding_options = parse_settings(settings, beams=beams, nbest=nbest)
-    if nbest and "beams" not in decoding_options and not decoding_options.get("sample"):
-        decoding_options["beams"] = max(nbest, 4)
+    decoding_options = _decoding_options(settings, beams, nbest)
     device, lines = choose_device(device, model, lines)
     translator = recipe.load(model, device=device, task="translation")
     to = None if to is None else translator.language([], to)
     if input is not None and document_format is None:
         lines = _read_lines_or_column(translator, request, lines, to)
-    if alternatives:
-        as_records = request.format == "jsonl"
-        output_lines = _list_alternatives(translator, lines, to, decoding_options, as_json=as_records)
-    elif document_format is None and terms is None:
+    if document_format is None and terms is None and not alternatives:
         return _translate_lines(translator, lines, to, decoding_options, request)
+    glossary = glossaries.load(str(terms)) if terms is not None and not alternatives else None
+    documents = DocumentTranslator(translator, to, decoding_options, glossary)
+    if alternatives:
+        output_lines = documents.list_alternatives(lines, as_json=request.format == "jsonl")
     elif input is not None and document_format is not None:
-        output_lines = _translate_document(translator, input, document_format, to, decoding_options, terms=terms)
+        output_lines = documents.translate_document(input, document_format)
     else:
-        output_lines = _translate_texts(translator, lines, to, decoding_options, html=html, terms=terms)
+        output_lines = documents.translate_texts(lines, html=html)
     with open_writer(output) as write:
         for line in output_lines:
             write(line)
+
+
+def _decoding_options(settings: list[str] | None, beams: int | None, nbest: int | None) -> dict[str, Any]:
+    """Return the decoding options; several answers need as many beams, and four at least."""
+    options = parse_settings(settings, beams=beams, nbest=nbest)
+    if nbest and "beams" not in options and not options.get("sample"):
+        options["beams"] = max(nbest, 4)
+    return options
 
 
 def _check_format(
@@ -132,7 +138,7 @@ def _read_lines_or_column(
         return texts
     first_block = list(islice(texts, BLOCK_SIZE))
     for note in filter(None, (describe_unknown(request.file), describe_wrapped(first_block, request.file))):
-        print(f"regard: {note}", file=sys.stderr)
+        print_note(note)
     return chain(first_block, texts)
 
 
@@ -144,132 +150,70 @@ def _translate_lines(
     request: AnswerRequest,
 ) -> None:
     """Write a line for every line; several answers each on a line with its number and score."""
-    from regard.tasks.translation.answers import Answer, describe_unfinished
+    from regard.tasks.translation.answers import Answer
     from regard.tasks.translation.documents.text_formats import has_letter
     from regard.tasks.translation.phrases import remove_phrases
 
-    numbers, kept_count, copied_count, unfinished_count = count(1), 0, 0, 0
-    unknown_languages: Counter[str] = Counter()
     decoding = translator.settings(**decoding_options)
     copies = decoding.copy != "none"
+    counts, numbers = AnswerCounts(), count(1)
 
     def format_numbered(text: str, answer: Answer) -> str:
         ranked = decoding.nbest > 1 and bool(text.strip())
         return _format_answer(next(numbers), answer, whole=request.file is None, ranked=ranked)
 
-    def is_copied(text: str) -> bool:
-        return copies and not has_letter(text)
-
-    with open_answer_writer(request, "source", format_numbered, options={"to": to, **decoding_options}) as (
-        write,
-        draft,
-    ):
+    options = {"to": to, **decoding_options}
+    with open_answer_writer(request, "source", format_numbered, options=options) as (write, draft):
         numbers = count(1 + draft.answered_count)
         first = list(islice(lines, BLOCK_SIZE))
         if first and not to:  # from the same lines when a file is continued
             to = guess_language(translator, first)
         for block in split_blocks(islice(chain(first, lines), draft.answered_count, None), BLOCK_SIZE):
             to = to or guess_language(translator, block)
-            translated_block = ["" if is_copied(text) else text for text in block]
+            texts = ["" if copies and not has_letter(text) else text for text in block]
             # each line has a seed of its own
-            answers = translator.answers(translated_block, to=to, first=draft.answered_count, **decoding_options)
-            for text, translated, answer in zip(block, translated_block, answers, strict=True):
-                write(text, answer if translated else Answer(remove_phrases(text, decoding.forbid), 0.0))
-                copied_count += not translated and bool(text.strip())
+            answers = translator.answers(texts, to=to, first=draft.answered_count, **decoding_options)
+            for source, text, answer in zip(block, texts, answers, strict=True):
+                write(source, answer if text else Answer(remove_phrases(source, decoding.forbid), 0.0))
+                counts.copied += not text and bool(source.strip())
             draft.commit(len(block))
-            kept_count += sum(answer.kept for answer in answers)
-            unfinished_count += sum(answer.unfinished for answer in answers)
-            unknown_languages.update(answer.foreign for answer in answers if answer.foreign)
-    if copied_count:
-        subject = "line without a letter is" if copied_count == 1 else "lines without a letter are"
-        print(f"regard: {copied_count:,} {subject} copied untranslated", file=sys.stderr)
-    if kept_count:
-        already = "1 sentence is" if kept_count == 1 else f"{kept_count:,} sentences are"
-        print(f"regard: {already} already in the target language ({to}) and left as written", file=sys.stderr)
-    if unfinished_count:
-        print(f"regard: {describe_unfinished(unfinished_count)}", file=sys.stderr)
-    for code, lines_of_it in unknown_languages.most_common():
-        print(f"regard: {quantity(lines_of_it, 'line')}: {translator.describe_unknown_language(code)}", file=sys.stderr)
+            counts.add(answers)
+    for note in counts.notes(translator, to):
+        print_note(note)
 
 
-def _translate_texts(
-    translator: Translator,
-    lines: Iterator[str],
-    to: str | None,
-    decoding_options: dict[str, Any],
-    *,
-    html: bool,
-    terms: Path | None,
-) -> Iterator[str]:
-    """Yield the translations of texts with their markup and placeholders, obeying a glossary."""
-    from regard.tasks.translation.documents import document as documents
-    from regard.tasks.translation.documents import glossary as glossaries
+@dataclass
+class AnswerCounts:
+    """How many lines and sentences were not translated as usual, and why."""
 
-    glossary = glossaries.load(str(terms)) if terms is not None else None
-    for block in [["\n".join(lines)]] if html else split_blocks(lines, BLOCK_SIZE):
-        to = to or guess_language(translator, block)
-        answers = documents.translate(translator, block, html=html, to=to, terms=glossary, **decoding_options)
-        for text, answer in zip(block, answers, strict=True):
-            yield answer
-            for term in glossary.missing(text, answer) if glossary is not None else []:
-                print(f"regard: could not place the term {term!r} in the answer to {text[:40]!r}", file=sys.stderr)
+    copied: int = 0
+    """Lines without a letter."""
+    kept: int = 0
+    """Sentences that are in the target language already."""
+    unfinished: int = 0
+    unknown_languages: Counter[str] = field(default_factory=Counter)
+    """Lines by their language, if the model does not know it."""
 
+    def add(self, answers: Sequence[Answer]) -> None:
+        """Count the answers to a block of lines."""
+        self.kept += sum(answer.kept for answer in answers)
+        self.unfinished += sum(answer.unfinished for answer in answers)
+        self.unknown_languages.update(answer.foreign for answer in answers if answer.foreign)
 
-def read_document(path: Path) -> tuple[str, list[str]]:
-    """Return the byte order mark of a document, if it has one, and its lines with their carriage returns."""
-    with open_text(path) as file:
-        raw = file.read()
-    lines = raw.removeprefix(MARK).removesuffix(b"\n").split(b"\n") if raw else []
-    mark = "\ufeff" if raw.startswith(MARK) else ""
-    return mark, list(decode_lines((line + b"\r\n" for line in lines), str(path)))
+    def notes(self, translator: Translator, to: str | None) -> Iterator[str]:
+        """Yield a note for each reason."""
+        from regard.tasks.translation.answers import describe_unfinished
 
-
-def _translate_document(
-    translator: Translator,
-    path: Path,
-    document_format: str,
-    to: str | None,
-    decoding_options: dict[str, Any],
-    *,
-    terms: Path | None,
-) -> Iterator[str]:
-    """Yield a page of HTML, or the lines of Markdown or subtitles, with only their words translated."""
-    from regard.tasks.translation.documents import document_files as files
-    from regard.tasks.translation.documents import glossary as glossaries
-
-    mark, lines = read_document(path)
-    if document_format == "HTML":
-        page = _translate_texts(translator, iter(lines), to, decoding_options, html=True, terms=terms)
-        yield from (f"{mark}{text}" for text in page)
-        return
-    glossary = glossaries.load(str(terms)) if terms is not None else None
-    parts = files.split_document(lines, document_format)
-    if message := files.describe_copied(path, parts):
-        print(f"regard: {message}", file=sys.stderr)
-    texts = [text.written for part in parts for text in part.texts]
-    to = to or (guess_language(translator, texts[:BLOCK_SIZE]) if texts else None)
-    for start in range(0, len(parts), BLOCK_SIZE):
-        for line in files.translate_parts(
-            translator, parts[start : start + BLOCK_SIZE], to=to, terms=glossary, **decoding_options
-        ):
-            yield f"{mark}{line}"
-            mark = ""
-
-
-def _list_alternatives(
-    translator: Translator, lines: Iterator[str], to: str | None, decoding_options: dict[str, Any], *, as_json: bool
-) -> Iterator[str]:
-    """Yield what else the model considered, sentence by sentence."""
-    from regard.tasks.translation.alternatives import consider
-
-    for text in lines:
-        to = to or guess_language(translator, [text])
-        for sentence in consider(translator, text, to=to, **decoding_options):
-            if as_json:
-                yield json.dumps(sentence.plain(), ensure_ascii=False)
-            else:
-                rows = (f"{source:<24} {others}".rstrip() for source, others in sentence.lines())
-                yield "\n".join(rows) + "\n"
+        if self.copied:
+            subject = "line without a letter is" if self.copied == 1 else "lines without a letter are"
+            yield f"{self.copied:,} {subject} copied untranslated"
+        if self.kept:
+            already = "1 sentence is" if self.kept == 1 else f"{self.kept:,} sentences are"
+            yield f"{already} already in the target language ({to}) and left as written"
+        if self.unfinished:
+            yield describe_unfinished(self.unfinished)
+        for code, line_count in self.unknown_languages.most_common():
+            yield f"{quantity(line_count, 'line')}: {translator.describe_unknown_language(code)}"
 
 
 def choose_device(device: str, model: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:

@@ -14,6 +14,7 @@ from regard.cli.text_io import PICTURE_FORMATS, check_writable
 from regard.config.words import quantity
 
 if TYPE_CHECKING:
+    from regard.tasks.embedding.contexts import Uses
     from regard.tasks.word2vec.vectors import WordVectors
 
 words = group("Word vectors: neighbours, analogies, maps, words in context, files.")
@@ -78,12 +79,7 @@ def map(
 
     check_writable(output, PICTURE_FORMATS)
     vectors = _load_vectors(model)
-    groups: dict[int, int] = {}
-    for number, word in enumerate(words):
-        groups.setdefault(vectors.place(word), number if neighbour_count else 0)
-    for number, word in enumerate(words):
-        for other, _ in vectors.similar(word, count=neighbour_count) if neighbour_count else []:
-            groups.setdefault(vectors.place(other), number)
+    groups = _group_neighbours(vectors, words, neighbour_count)
     chosen = vectors.units[list(groups)]
     points = word_map.project(chosen, method=method, seed=seed)
     plots.save(word_map.plot_words(points, [vectors.words[index] for index in groups], list(groups.values())), output)
@@ -101,10 +97,7 @@ def context(
     as_json: Json = False,
 ) -> None:
     """Compare the vectors of one word in several sentences, and its static vector."""
-    import numpy
-
     from regard.cli.embed import load_embedder
-    from regard.interpret.draw import plots, word_map
     from regard.tasks.embedding.contexts import find_uses
 
     check_writable(output, PICTURE_FORMATS)
@@ -117,11 +110,7 @@ def context(
         for number, (use, row) in enumerate(zip(uses.uses, uses.cosines, strict=False), start=1):
             print(f"{number:<8}{''.join(f'{cosine:8.3f}' for cosine in row)}  {use.shown}")
     if output is not None:
-        vectors = numpy.concatenate([uses.vectors, uses.static[None]])
-        vectors = vectors / numpy.maximum(numpy.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        labels = [*(use.shown for use in uses.uses), f"{word} (static)"]
-        groups = [*(0 for _ in uses.uses), 1]
-        plots.save(word_map.plot_words(word_map.project(vectors), labels, groups), output)
+        _plot_uses(uses, word, output)
 
 
 @words.command()
@@ -153,6 +142,30 @@ def export(
     else:
         vectors.save(output)
     print(f"{output}: written")
+
+
+def _group_neighbours(vectors: WordVectors, words: Sequence[str], neighbour_count: int) -> dict[int, int]:
+    """Return the rows of words and of their neighbours, by group: a group for each word, or one if it has none."""
+    groups: dict[int, int] = {}
+    for number, word in enumerate(words):
+        groups.setdefault(vectors.place(word), number if neighbour_count else 0)
+    for number, word in enumerate(words):
+        for neighbour, _ in vectors.similar(word, count=neighbour_count) if neighbour_count else []:
+            groups.setdefault(vectors.place(neighbour), number)
+    return groups
+
+
+def _plot_uses(uses: Uses, word: str, output: Path) -> None:
+    """Plot the vectors of a word in several sentences, and its static vector, as points."""
+    import numpy
+
+    from regard.interpret.draw import plots, word_map
+
+    vectors = numpy.concatenate([uses.vectors, uses.static[None]])
+    vectors = vectors / numpy.maximum(numpy.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    labels = [*(use.shown for use in uses.uses), f"{word} (static)"]
+    groups = [*(0 for _ in uses.uses), 1]
+    plots.save(word_map.plot_words(word_map.project(vectors), labels, groups), output)
 
 
 def _load_vectors(path: Path) -> WordVectors:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.column_names import PICTURE_FILES
-from regard.data.glimpse import Glimpse, arrays_in, is_folder
 from regard.data.images.decoding import SUFFIXES
 from regard.data.images.image_tables import LABELS
+from regard.data.sniff import FilePreview, array_names, is_folder
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
 SENTENCE = "labelled pictures: training a classifier"
@@ -28,17 +28,17 @@ def claim_labelled_images(inputs: Given) -> Claim | None:
 
 def _holds_image_arrays(name: str) -> bool:
     """True if a file is named like one of image arrays: npz or MNIST's idx."""
-    return (Path(name).suffix.lower() == ".npz" and "edges" not in arrays_in(name)) or "idx3-ubyte" in Path(name).name
+    return (Path(name).suffix.lower() == ".npz" and "edges" not in array_names(name)) or "idx3-ubyte" in Path(name).name
 
 
 def _lists_labelled_images(name: str) -> bool:
     """True if a table names image files and their labels."""
-    glimpse = Glimpse.at(name)
-    if glimpse.is_json:
-        first_record: dict[str, Any] = dict(glimpse.records[0]) if glimpse.records else {}
+    preview = FilePreview.read(name)
+    if preview.is_json:
+        first_record: dict[str, Any] = dict(preview.records[0]) if preview.records else {}
     else:
-        cells = glimpse.rows[1] if glimpse.heading and len(glimpse.rows) > 1 else []
-        first_record = dict(zip(glimpse.heading or [], cells, strict=False))
+        cells = preview.rows[1] if preview.heading and len(preview.rows) > 1 else []
+        first_record = dict(zip(preview.heading or [], cells, strict=False))
     paths = [cell for column, cell in first_record.items() if column.lower() in PICTURE_FILES]
     has_labels = any(column.lower() in LABELS for column in first_record)
     return has_labels and any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in paths)

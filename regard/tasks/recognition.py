@@ -9,7 +9,7 @@ from regard.config.file_kinds import FILE_KINDS
 from regard.config.words import suggest_name
 from regard.data.encodings import find_path
 from regard.data.foreign_formats import describe_marked_folder, describe_marks
-from regard.data.glimpse import is_folder
+from regard.data.sniff import is_folder
 from regard.tasks import TASKS
 from regard.training.task import Claim, Given
 

@@ -56,7 +56,7 @@ class Trained(Protocol):
     """A trained model, ready to use: what `load` gives.
 
     What it reads is described by `inputs`, what only some models do lies in `extras` by name. A language model that can
-    be prompted is also what `tasks/gaps.py` says.
+    be prompted is also a `Promptable`.
     """
 
     task: ClassVar[str]

@@ -11,7 +11,7 @@ from regard import config, models
 from regard.checkpoint import Checkpoint, fill
 from regard.models.interface import Backbone, Model, ModelConfig, traits_of
 from regard.models.parts.lora import merge_lora
-from regard.shipped import name_of
+from regard.shipped import display_name
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors",
         "tuned", "use", "softened")  # fmt: skip
@@ -75,8 +75,8 @@ def load_weights(model: nn.Module, parent: Checkpoint, *, same_task: bool) -> li
     if same_task:
         state = model.state_dict()
         fill(model, {**{name: state[name] for name in transient if name in state}, **resized})
-        return [f"starting from {name_of(parent.directory)}", *notes]
-    return [f"starting from {name_of(parent.directory)}: {_copy_backbone(model, resized, parent)}", *notes]
+        return [f"starting from {display_name(parent.directory)}", *notes]
+    return [f"starting from {display_name(parent.directory)}: {_copy_backbone(model, resized, parent)}", *notes]
 
 
 def parent_model_config(parent: Checkpoint, available: Iterable[type[ModelConfig]] = ()) -> Any:

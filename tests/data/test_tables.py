@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.glimpse import Glimpse
 from regard.data.line_report import LineReport
+from regard.data.sniff import FilePreview
 from regard.data.table_records import DELIMITERS, LARGEST_CELL, split_line
 from regard.data.tables import (
     Sheet,
@@ -104,7 +104,7 @@ def test_decimal_commas_become_points_where_numbers_are_written_so_throughout(tm
     path = save(tmp_path / "t.csv", text)
     sheet = Sheet.read(path)
     assert ([row for _, row in sheet.lines], sheet.decimal_commas) == (rows, commas)
-    assert Glimpse.at(path).rows[1:] == rows
+    assert FilePreview.read(path).rows[1:] == rows
 
 
 def test_a_row_of_empty_cells_is_a_row_of_a_table_of_numbers(tmp_path):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from regard.cli import run
-from regard.data.glimpse import Glimpse
 from regard.data.line_report import LineReport
 from regard.data.readers import Corpus, pairs, read_cells
+from regard.data.sniff import FilePreview
 from regard.data.tables import Sheet
 from regard.tasks.prompting.files import read as read_prompts
 from regard.tasks.prompting.template import read as read_template
@@ -47,7 +47,7 @@ def test_the_line_that_names_the_separator_is_heeded_and_left_out(mark):
         ("four", "no", (0, 4)),
     ]
     if mark != "|":
-        assert Glimpse.at(file).rows == rows
+        assert FilePreview.read(file).rows == rows
 
 
 def test_the_line_that_names_the_separator_is_left_out_of_other_tables():

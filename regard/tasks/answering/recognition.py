@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.data.column_names import CHOICE_LISTS
-from regard.data.glimpse import Glimpse
+from regard.data.sniff import FilePreview
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
 SQUAD_SIGNS = ('"paragraphs"', '"qas"')  # what SQuAD's JSON has, whether on one line or on many
@@ -33,16 +33,16 @@ def recognise_questions(inputs: Given) -> Claim | None:
 
 def _describe_layout(name: str) -> str | None:
     """Say how a file is read; None if it holds no such questions."""
-    glimpse = Glimpse.at(name)
-    if not glimpse.is_json:
+    preview = FilePreview.read(name)
+    if not preview.is_json:
         return None
-    first = "\n".join(glimpse.lines)
+    first = "\n".join(preview.lines)
     if all(key in first for key in SQUAD_SIGNS):
         return "in the JSON of SQuAD"
-    all_complete = bool(glimpse.records) and all(
+    all_complete = bool(preview.records) and all(
         all(isinstance(record.get(field), str) for field in TEXT_FIELDS)
         and any(field in record for field in ANSWER_FIELDS)
         and not CHOICE_FIELDS & record.keys()
-        for record in glimpse.records
+        for record in preview.records
     )
     return "one in each line" if all_complete else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from regard.data.column_names import PICTURE_FILES
-from regard.data.glimpse import Glimpse, is_folder
 from regard.data.images.decoding import SUFFIXES
 from regard.data.images.image_tables import LABELS
+from regard.data.sniff import FilePreview, is_folder
 from regard.tasks.captions.files import COLUMNS, is_token_line
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
@@ -28,13 +28,13 @@ def recognise(inputs: Given) -> Claim | None:
 
 def _lists_captioned_images(name: str) -> bool:
     """True if a file names image files and their captions."""
-    glimpse = Glimpse.at(name)
-    if glimpse.is_json:
-        first_record: dict[str, Any] = dict(glimpse.records[0]) if glimpse.records else {}
+    preview = FilePreview.read(name)
+    if preview.is_json:
+        first_record: dict[str, Any] = dict(preview.records[0]) if preview.records else {}
     else:
-        if glimpse.lines and is_token_line(glimpse.lines[0]):
+        if preview.lines and is_token_line(preview.lines[0]):
             return True
-        first_record = dict(zip(*glimpse.rows[:2], strict=True)) if len(glimpse.rows) > 1 else {}
+        first_record = dict(zip(*preview.rows[:2], strict=True)) if len(preview.rows) > 1 else {}
     columns = [column.strip().lower() for column in first_record]
     paths = [cell for column, cell in zip(columns, first_record.values(), strict=True) if column in PICTURE_FILES]
     has_captions = any(column in COLUMNS for column in columns) and not any(column in LABELS for column in columns)

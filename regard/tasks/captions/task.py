@@ -34,9 +34,9 @@ from regard.tasks.captions.cached_regions import CachedRegions, Regions
 from regard.tasks.captions.dataset import CaptionsConfig, CaptionSplits
 from regard.tasks.captions.recognition import recognise
 from regard.tasks.captions.writer import CaptionOptions, CaptionWriter, read_tokenizer
-from regard.tasks.card import card
 from regard.tasks.image_inputs import patch_size
 from regard.tasks.image_model_sizes import default_model_sizes
+from regard.tasks.model_card import model_card
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -357,7 +357,7 @@ class Captions(Task):
     def card(self) -> str:
         """Return the model card: what a stranger should know, in a few lines."""
         data = self.recipe.data
-        return card(
+        return model_card(
             "Writes captions",
             f"{self.recipe.model.phrase}. Trained with Regard on {len(self.train):,} captions of "
             f"{len(self.prepared.train):,} pictures, brought to {data.size} x {data.size} pixels.",

@@ -22,12 +22,12 @@ from regard.interpret.trace import Trace
 from regard.metrics.labels import judge
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import mean_statistics
-from regard.shipped import name_of
-from regard.tasks.card import card
+from regard.shipped import display_name
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, cross_validate, fit
 from regard.tasks.inputs import TEXT, Inputs, check_files, list_inputs
+from regard.tasks.model_card import model_card
 from regard.tasks.runner import Runner
 from regard.tasks.supervised.prediction import TextPrediction
 from regard.tasks.text_encoders.checkpoint_columns import read_text_column, record_columns
@@ -213,7 +213,7 @@ def train_few_shot(
     summary = [
         *labelled.summary,
         f"{quantity(len(truth), 'text')}, {of_each} of each of {len(classes)} labels; "
-        f"a linear head on {embedder.width} features of {name_of(parent.directory)}, {body}",
+        f"a linear head on {embedder.width} features of {display_name(parent.directory)}, {body}",
         *(["a label has one text only, so the accuracy cannot be estimated"] if answers is None else []),
         *([] if answers is None else doubt_accuracy(int((answers == truth).sum()), counts.tolist())),
     ]
@@ -258,7 +258,7 @@ def _checkpoint_contents(
     return {
         "config.yaml": {"format": 1, "task": classifier.task, **parent_settings, **settings, "data": classifier.data},
         "tokenizer.json": parent.text("tokenizer.json"),
-        "README.md": card("A classifier", facts, command=command, code='classify(["a text"])', files=list(names)),
+        "README.md": model_card("A classifier", facts, command=command, code='classify(["a text"])', files=list(names)),
         "metrics.json": metrics,
         checkpoint.WEIGHTS: _cpu_tensors(classifier.model) if tuned else parent.tensors(),
         HEAD: {"weight": torch.from_numpy(classifier.head.weight), "bias": torch.from_numpy(classifier.head.bias)},

@@ -25,7 +25,7 @@ from regard.config.ranges import Amount, Positive, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
 from regard.data.examples import Splits
-from regard.data.hiding import TokenMasking
+from regard.data.mlm_masking import TokenMasking
 from regard.data.packing import number, permute
 from regard.data.tables import is_table
 from regard.data.tokenizers import Tokenizer, units
@@ -33,11 +33,11 @@ from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.metrics.likelihood import IGNORE, linear_cross_entropy
 from regard.models.bert import BERTConfig
 from regard.models.gpt import GPTConfig
-from regard.tasks.card import card
 from regard.tasks.embedding.embedder import Embedder, tokenizer_of
 from regard.tasks.embedding.pairs import MatchingData, Pairs, split_pairs
 from regard.tasks.embedding.pooling import EmbeddingConfig, pool_tokens
 from regard.tasks.embedding.scoring import rank_partners
+from regard.tasks.model_card import model_card
 from regard.tasks.runner import evaluation_runner
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
@@ -186,7 +186,7 @@ class Matching(Task):
         self.longest = int(lengths.max())
         spread = SURELY * math.sqrt(self.size * float(lengths.var(axis=1).sum()))
         self.room = math.ceil((self.size * float(lengths.mean(axis=1).sum()) + spread) / ROUND) * ROUND
-        self.hiding = TokenMasking(prepared.tokenizer, HIDDEN, "tokens") if recipe.objective.masked else None
+        self.masking = TokenMasking(prepared.tokenizer, HIDDEN, "tokens") if recipe.objective.masked else None
         self.features = self.room * recipe.model.width
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {self.size:,} pairs"]
 
@@ -289,18 +289,18 @@ class Matching(Task):
         if self.fixed:
             room = max(self.room, math.ceil(room / ROUND) * ROUND)  # the rare fuller one has a shape of its own
             shape = {"size": room, "segments": len(texts) + math.ceil(room / self.longest), "most": len(texts)}
-        hidden = None if self.hiding is None else self._hide_tokens(self.hiding, flat, row, room)
+        hidden = None if self.masking is None else self._hide_tokens(self.masking, flat, row, room)
         layout = Row.of(torch.from_numpy(lengths), longest=self.longest, **shape)
         alike = torch.from_numpy(self.alike[examples].view(np.int64))
         return MatchBatch(torch.from_numpy(examples), self._pad_tokens(flat, room), layout, alike, hidden)
 
-    def _hide_tokens(self, hiding: TokenMasking, flat: Int[np.ndarray, "token"], row: int, room: int) -> Hidden:
+    def _hide_tokens(self, masking: TokenMasking, flat: Int[np.ndarray, "token"], row: int, room: int) -> Hidden:
         """Some tokens of a row hidden, by its number; as many places as a row of this room may have."""
         random = np.random.default_rng(number(self.recipe.training.seed, row, 2))
-        places, replacements = hiding.draw(flat, random)
+        places, replacements = masking.sample(flat, random)
         labels, masked = flat[places], flat.copy()
         masked[places] = replacements
-        rest = (0, hiding.count(room) - len(places) if self.fixed else 0)
+        rest = (0, masking.hidden_count(room) - len(places) if self.fixed else 0)
         padded = np.pad(places, rest), np.pad(labels, rest, constant_values=IGNORE)
         return Hidden(self._pad_tokens(masked, room), *map(torch.from_numpy, padded))
 
@@ -355,7 +355,7 @@ class Matching(Task):
         settings = {name: plain[name] for name in ("task", "model", "tokenizer", "embedding")}
         file = {name: plain["data"]["train"][0][name] for name in ("columns", "fields")}
         learnt = f"trained with Regard on {len(self.prepared.train):,} pairs"
-        text = card(
+        text = model_card(
             "Vectors of texts",
             f"{recipe.model.phrase}, {recipe.model.vocab:,} tokens, {learnt}.",
             command=self.usage.format(folder="DIRECTORY"),

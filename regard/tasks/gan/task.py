@@ -26,8 +26,8 @@ from regard.data.images.labelled_images import ImageBatch, ImageSplits, copy_to_
 from regard.data.images.sources import shelve
 from regard.metrics.made import frechet_distance, variety
 from regard.models.sagan import SAGANConfig, flattery, freeze_weights, hinge
-from regard.tasks.card import card
 from regard.tasks.image_files import claim_labelled_images
+from regard.tasks.model_card import model_card
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -262,7 +262,7 @@ class ImageGeneration(Task):
         """Return the model card: what a stranger should know, in a few lines."""
         classes, data = self.prepared.classes, self.recipe.data
         class_names = ", ".join(classes[:20]) + ", ..." * (len(classes) > 20)
-        return card(
+        return model_card(
             "Makes pictures",
             f"{self.recipe.model.phrase}, trained with Regard on {len(self.prepared.train):,} pictures of "
             f"{data.size} x {data.size} pixels.\n\nIt makes pictures of {class_names}.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regard.data.glimpse import Glimpse, arrays_in
+from regard.data.sniff import FilePreview, array_names
 from regard.tasks.graphs.files import graph_file
 from regard.training.task import NAMED, SURE, Claim, Given
 
@@ -29,13 +29,13 @@ def _hold_graph_arrays(files: tuple[str, ...]) -> bool:
     """True for one npz file with an array of edges."""
     if len(files) != 1 or Path(files[0]).suffix.lower() != ".npz":
         return False
-    return {"edges", "labels"} <= arrays_in(files[0])
+    return {"edges", "labels"} <= array_names(files[0])
 
 
 def _are_edges_and_nodes(files: tuple[str, ...]) -> bool:
     """True if one of two tables lists edges and the other nodes."""
     if len(files) != 2 or any(Path(name.removesuffix(".gz")).suffix.lower() not in (".csv", ".tsv") for name in files):
         return False
-    glimpses = [Glimpse.at(name) for name in files]
-    headers = [[cell.strip().lower() for cell in (glimpse.rows or [[]])[0]] for glimpse in glimpses]
+    previews = [FilePreview.read(name) for name in files]
+    headers = [[cell.strip().lower() for cell in (preview.rows or [[]])[0]] for preview in previews]
     return any(len(edges) == 2 and {"id", "label"} <= set(nodes) for edges, nodes in (headers, headers[::-1]))

@@ -16,11 +16,11 @@ from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import spread_over_classes
 from regard.models.gat import GATConfig
-from regard.tasks.card import card
 from regard.tasks.graphs import files
 from regard.tasks.graphs.classifier import GRAPH, TENSORS, GraphInputs, NodeClassifier, load_graph
 from regard.tasks.graphs.files import GraphConfig, GraphData
 from regard.tasks.graphs.recognition import recognise
+from regard.tasks.model_card import model_card
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
@@ -141,7 +141,7 @@ class NodeClassification(Task):
 
     def _card(self) -> str:
         graph = self.graph
-        return card(
+        return model_card(
             f"Classes of nodes: {', '.join(graph.classes[:8])}",
             f"A graph attention network over {len(graph):,} nodes with {graph.features.width:,} features each, trained "
             f"with Regard on the labels of {len(graph.parts['train']):,}. The graph lies beside the weights.",

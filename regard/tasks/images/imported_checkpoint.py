@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard import config
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 
 
 def imported_checkpoint_files(
@@ -34,7 +34,7 @@ def imported_checkpoint_files(
         "data": {"size": shape.size, "channels": shape.channels, **data, "file": {}},
     }
     summary = f"It knows {len(label_names):,} classes." if label_names else "It has no head: it is there to start from."
-    readme = card(
+    readme = model_card(
         "Says what a picture shows" if label_names else "Reads pictures",
         " ".join([f"{shape.phrase}, for pictures of {shape.size} x {shape.size} pixels. {summary}", *notes]),
         command="regard classify DIRECTORY picture.png"

@@ -28,12 +28,12 @@ from regard.models.resnet import ResNetConfig
 from regard.models.spatial_transformer import SpatialTransformerConfig
 from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
-from regard.tasks.card import card
 from regard.tasks.image_files import claim_labelled_images
 from regard.tasks.image_inputs import patch_size
 from regard.tasks.image_model_sizes import default_model_sizes
 from regard.tasks.images.imported_checkpoint import imported_checkpoint_files
 from regard.tasks.images.scoring import ImageClassifierResults, evaluate_logits
+from regard.tasks.model_card import model_card
 from regard.tasks.supervised.calibration import record_temperature
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
@@ -266,7 +266,7 @@ class ImageClassification(Task):
         class_names = ", ".join(classes[:20]) + ", ..." * (len(classes) > 20)
         size = self.prepared.size
         scattered = "" if data.scatter is None else f", scattered in scenes of {size} x {size}"
-        return card(
+        return model_card(
             "Says what a picture shows",
             f"{self.recipe.model.phrase}, trained with Regard on {len(self.prepared.train):,} pictures of "
             f"{data.size} x {data.size} pixels{scattered}.\n\nIt knows the labels {class_names}.",

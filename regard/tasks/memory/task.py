@@ -15,7 +15,6 @@ from regard.config.words import quantity
 from regard.data.examples import sample_evenly
 from regard.models.ntm import NTMConfig
 from regard.models.per_step import PerStepConfig
-from regard.tasks.card import card
 from regard.tasks.memory.notation import SequenceInput, format_bits, format_input
 from regard.tasks.memory.sequences import (
     VALID,
@@ -25,6 +24,7 @@ from regard.tasks.memory.sequences import (
     draw_for_part,
     training_batch,
 )
+from regard.tasks.model_card import model_card
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
@@ -128,7 +128,7 @@ class Memory(Task):
         things = f"items of {data.item} vectors" if data.kind == "recall" else "vectors"
         of = "A Neural Turing Machine" if isinstance(model, NTMConfig) else f"A recurrent network ({model.cell})"
         bits, item = draw_for_part(data, VALID, 2, count=1)
-        return card(
+        return model_card(
             f"{what} sequences of bits",
             f"{of}, trained with Regard on random sequences of {data.shortest} to {data.longest} {things} of "
             f"{data.bits} bits (task: {data.kind}).",

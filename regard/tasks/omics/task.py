@@ -17,7 +17,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import Examples, spread_over_classes
 from regard.models.omics import DeePROGConfig, MOMAConfig
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 from regard.tasks.omics import samples as sample_data
 from regard.tasks.omics.classifier import OMICS, OmicsClassifier, read_omics
 from regard.tasks.omics.files import OmicsConfig
@@ -137,7 +137,7 @@ def _card(recipe: OmicsRecipe, prepared: OmicsData) -> str:
     omics = prepared.omics
     sizes = ", ".join(f"{name} ({size} features)" for name, size in zip(omics.names, omics.sizes, strict=True))
     names = ", ".join(omics.classes[:8])
-    return card(
+    return model_card(
         f"Tells {names}",
         f"From tables of {sizes}, of which one may be missing. A model called {recipe.model.name}, trained with Regard "
         f"on {len(prepared.train):,} samples. It was made to study such models, not to decide about patients.",

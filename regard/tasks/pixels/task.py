@@ -24,7 +24,7 @@ from regard.data.images.sources import PictureFile
 from regard.metrics.likelihood import linear_cross_entropy
 from regard.models.axial import AxialConfig
 from regard.models.gpt import ImageGPTConfig
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 from regard.tasks.pixels import dataset
 from regard.tasks.pixels.dataset import PixelsConfig, PixelSplits
 from regard.tasks.pixels.tokenizer import PixelTokenizer
@@ -239,7 +239,7 @@ class PixelGeneration(Task):
     def card(self) -> str:
         """Return the model card: what a stranger should know, in a few lines."""
         tokenizer = self.prepared.tokenizer
-        return card(
+        return model_card(
             "Writes pictures pixel by pixel",
             f"{self.recipe.model.phrase}, trained with Regard on {len(self.prepared.train):,} pictures of "
             f"{tokenizer.size} x {tokenizer.size} pixels. A token is {tokenizer.phrase}.",

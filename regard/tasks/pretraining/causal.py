@@ -13,7 +13,7 @@ from regard.metrics.likelihood import count
 from regard.models.gpt import GPTConfig
 from regard.tasks.pretraining.learning import LIKELY, Pretraining, Size, TextRecipe, piece_tokens, sum_cross_entropy
 from regard.tasks.pretraining.rows import CausalBatch, Rows
-from regard.tasks.pretraining.writer import Writer, measure_surprise
+from regard.tasks.pretraining.writer import Writer, measure_surprisal
 from regard.tasks.writing import WritingConfig
 from regard.training.task import Evaluation, Spread, Step, alone
 
@@ -82,10 +82,10 @@ class CausalLM(Pretraining):
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """The whole held-out text in windows that do not overlap, and a few texts to look at."""
         data = self.recipe.data
-        text_surprise, _ = measure_surprise(self.model, self.prepared.valid, data.context, spread=spread)
-        metrics = {"loss": text_surprise.loss, "bits_per_byte": text_surprise.bits_per_byte}
+        text_surprisal, _ = measure_surprisal(self.model, self.prepared.valid, data.context, spread=spread)
+        metrics = {"loss": text_surprisal.loss, "bits_per_byte": text_surprisal.bits_per_byte}
         if self.recipe.tokenizer.kind == "words":
-            metrics["perplexity"] = text_surprise.perplexity
+            metrics["perplexity"] = text_surprisal.perplexity
         prompt_field = {"prompt": prompt} if (prompt := self.recipe.writing.prompt) else {}
         return Evaluation(metrics, [{**prompt_field, "text": sample.text} for sample in self.writer().write()])
 

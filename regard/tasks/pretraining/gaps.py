@@ -20,8 +20,8 @@ from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order, padded
 from regard.decoding.generate import generate
 from regard.decoding.teacher_forcing import score_continuations
-from regard.tasks.gaps import Gap
 from regard.tasks.pretraining.tokenising import encode_ends, encode_parts
+from regard.tasks.promptable import Gap
 
 BUDGET = 1 << 13  # tokens read at a time
 SENTINEL = "<extra_id_0>"

@@ -16,12 +16,12 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.config.words import quantity
-from regard.data.glimpse import is_folder, text_file_at
 from regard.data.normalise import read_text_settings
+from regard.data.sniff import is_folder, sniff_text_file
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.metrics.likelihood import linear_cross_entropy
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 from regard.tasks.pretraining.corpus import Prepared, prepare
 from regard.tasks.pretraining.documents import DocumentsConfig
 from regard.tasks.trained import describe_model, load_model
@@ -254,7 +254,7 @@ class Pretraining(Task):
         return {
             "config.yaml": {"format": 1, **settings},
             "tokenizer.json": tokenizer.json(),
-            "README.md": card(cls.title, facts, command=command, code=code, files=trained_on),
+            "README.md": model_card(cls.title, facts, command=command, code=code, files=trained_on),
         }
 
 
@@ -328,7 +328,7 @@ def evaluate_batches(
 
 def _text_settings(name: str, *, explicit: bool) -> dict[str, Any] | None:
     """The settings by which a file or folder is read as text, or None."""
-    return {"path": name} if is_folder(name) else text_file_at(name, declared=explicit)
+    return {"path": name} if is_folder(name) else sniff_text_file(name, declared=explicit)
 
 
 __all__ = [

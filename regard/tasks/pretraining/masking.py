@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard.attention.masks import Row
 from regard.config.ranges import Some
-from regard.data.hiding import TokenMasking
+from regard.data.mlm_masking import TokenMasking
 from regard.data.packing import number
 from regard.data.tokenizers import Tokenizer
 from regard.metrics.likelihood import IGNORE
@@ -121,7 +121,7 @@ class MaskedRows:
         self._bounds = text_bounds(corpus)
         if self.how.next_sentence and np.count_nonzero(np.diff(self._bounds)) < 2:
             raise ValueError("next_sentence needs at least two documents: say where they end (data.document)")
-        self._hiding = TokenMasking(tokenizer, self.how.share, self.how.unit)
+        self._masking = TokenMasking(tokenizer, self.how.share, self.how.unit)
         self._sentences = Sentences(tokenizer) if self.how.next_sentence else None
         self.windows = Windows(self._bounds, context - self._frame, windows, seed)
         self.whole: WholeTexts | None = None
@@ -152,7 +152,7 @@ class MaskedRows:
     @property
     def hidden(self) -> int:
         """Hidden places of a full row."""
-        return self._hiding.count(self.tokens if self.whole else self.windows.fullest * self.windows.size)
+        return self._masking.hidden_count(self.tokens if self.whole else self.windows.fullest * self.windows.size)
 
     def batch(self, row: int) -> MaskedBatch:
         """The sequences of this row, counted on across epochs."""
@@ -168,7 +168,7 @@ class MaskedRows:
             has_text = np.ones((1, len(texts[0].document)), bool)
         tokens, segments, lengths = self._add_special_tokens(texts, has_text)
         documents = texts[0].document
-        places, replacements = self._hiding.draw(tokens, random)
+        places, replacements = self._masking.sample(tokens, random)
         labels = tokens[places]
         tokens[places] = replacements
         shape: dict[str, int] = {}

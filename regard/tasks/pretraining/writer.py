@@ -27,7 +27,7 @@ from regard.tasks.pretraining.gaps import PromptedGPT
 from regard.tasks.pretraining.learning import evaluate_batches, sum_cross_entropy, tokenizer_of
 from regard.tasks.pretraining.rows import CausalBatch, EvaluationBatches, split_batch
 from regard.tasks.pretraining.tokenising import decode, encode, line_end_is_end_token, opening_token
-from regard.tasks.surprise import Surprise, total
+from regard.tasks.surprisal import Surprisal, total_surprisal
 from regard.tasks.trained import load_model
 from regard.tasks.writing import Writes, WritingConfig
 from regard.training.task import Spread, alone
@@ -121,12 +121,12 @@ class Writer(PromptedGPT, Writes):
         surprises = []
         for file in files:
             corpus = read([str(file)], self.tokenizer, end=document or self.document)
-            text_surprise, batch_spans = measure_surprise(self.model, corpus, self._span(stride), stride=stride)
-            surprises.append(text_surprise)
+            text_surprisal, batch_spans = measure_surprisal(self.model, corpus, self._span(stride), stride=stride)
+            surprises.append(text_surprisal)
             spans += batch_spans
         if not spans:
             raise ValueError("no text to measure on: give at least one file")
-        return total(surprises).scores(name or self.name, self.task, spans)
+        return total_surprisal(surprises).scores(name or self.name, self.task, spans)
 
     def look(self, text: str, **options: Any) -> Trace:
         """Continue a text a little and keep where every head looked while it was read and written."""
@@ -153,11 +153,11 @@ class Writer(PromptedGPT, Writes):
             vectors, logits = inside(self.model, lambda: self.model.logits(self._features(read))[0], names=names)
         return Steps(vectors, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
 
-    def measure(self, text: str) -> Surprise:
+    def measure(self, text: str) -> Surprisal:
         """How much a text surprises the model, read from its beginning."""
         if not text:
             raise ValueError("an empty text has no perplexity: give at least one character")
-        return measure_surprise(self.model, corpus_from_text(text, self.tokenizer), self._span(None))[0]
+        return measure_surprisal(self.model, corpus_from_text(text, self.tokenizer), self._span(None))[0]
 
     def _features(self, ids: Sequence[int]) -> Tensor:
         device = device_of(self.model)
@@ -172,9 +172,9 @@ class Writer(PromptedGPT, Writes):
         return self.context
 
 
-def measure_surprise(
+def measure_surprisal(
     model: GPT, corpus: Corpus, context: int, *, stride: int | None = None, spread: Spread = alone
-) -> tuple[Surprise, list[tuple[float, int]]]:
+) -> tuple[Surprisal, list[tuple[float, int]]]:
     """How improbable a model finds texts, and the nats and tokens of every batch of windows."""
     batches = EvaluationBatches(corpus, context, max(1, BUDGET // context), stride=stride)
 
@@ -187,4 +187,4 @@ def measure_surprise(
 
     spans = evaluate_batches(model, len(batches), batches.__getitem__, score_batch, spread)
     nats, scored = (sum(column) for column in zip(*spans, strict=True))
-    return Surprise(nats, scored, corpus.characters, corpus.words, corpus.bytes), spans
+    return Surprisal(nats, scored, corpus.characters, corpus.words, corpus.bytes), spans

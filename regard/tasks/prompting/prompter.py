@@ -14,8 +14,8 @@ from jaxtyping import Float
 
 from regard.config.words import quantity
 from regard.metrics.scores import Scores
-from regard.tasks.gaps import FillsGaps, Gap
 from regard.tasks.inputs import PAIR, TEXT, Inputs
+from regard.tasks.promptable import Gap, Promptable
 from regard.tasks.prompting import evaluation, files
 from regard.tasks.prompting.scoring import calibrate, probabilities, score_labels
 from regard.tasks.prompting.template import Template, Texts
@@ -94,7 +94,7 @@ class Prompter:
     """A trained language model with a template."""
 
     def __init__(self, trained: Any, template: Template) -> None:
-        if not isinstance(trained, FillsGaps):
+        if not isinstance(trained, Promptable):
             raise ValueError(
                 f"{trained.name} is {trained.kind}; a prompt needs a language model: a GPT, a BERT or a T5"
             )

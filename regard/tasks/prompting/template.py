@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from regard import config
 from regard.config.ranges import Column, Length, Range
 from regard.config.words import suggest
-from regard.tasks.gaps import Gap
 from regard.tasks.inputs import check_path
+from regard.tasks.promptable import Gap
 
 PLACES = re.compile(r"\[([XYZ])\]")
 SUFFIXES = (".yaml", ".yml")

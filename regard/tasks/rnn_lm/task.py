@@ -18,14 +18,14 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
-from regard.data.glimpse import text_file_at
 from regard.data.normalise import read_text_settings
+from regard.data.sniff import sniff_text_file
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
 from regard.models.rnn_lm import RecurrentLMConfig
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 from regard.tasks.rnn_lm.streams import Lanes, StreamConfig, Texts, prepare
-from regard.tasks.rnn_lm.writer import LANE_STATE, Writer, measure_surprise, register_lane_state, sum_cross_entropy
+from regard.tasks.rnn_lm.writer import LANE_STATE, Writer, measure_surprisal, register_lane_state, sum_cross_entropy
 from regard.tasks.writing import WritingConfig
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -110,7 +110,7 @@ class Language(Task):
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:
         """Running text; of two files other tasks may make more."""
-        text_settings = [text_file_at(name, declared=inputs.is_declared) for name in inputs.files]
+        text_settings = [sniff_text_file(name, declared=inputs.is_declared) for name in inputs.files]
         if inputs.to is not None or None in text_settings:
             return None
         confidence = SURE if "task" in inputs.settings else POSSIBLE
@@ -188,10 +188,10 @@ class Language(Task):
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """The whole held-out text in one pass with its state carried on, and a few texts to look at."""
-        text_surprise = measure_surprise(self.model, self.texts.valid)
-        metrics = {"loss": text_surprise.loss, "nats_per_character": text_surprise.per_character}
+        text_surprisal = measure_surprisal(self.model, self.texts.valid)
+        metrics = {"loss": text_surprisal.loss, "nats_per_character": text_surprisal.per_character}
         if self.recipe.tokenizer.kind == "words":
-            metrics["perplexity"] = text_surprise.perplexity
+            metrics["perplexity"] = text_surprisal.perplexity
         prompt_field = {"prompt": prompt} if (prompt := self.recipe.writing.prompt) else {}
         return Evaluation(metrics, [{**prompt_field, "text": sample.text} for sample in self.writer().write()])
 
@@ -222,7 +222,7 @@ def _load_tokenizer(checkpoint: Checkpoint | None) -> Tokenizer | None:
 
 def _card(recipe: LanguageRecipe, texts: Texts) -> str:
     learnt = f"trained with Regard on {texts.train.characters:,} characters"
-    return card(
+    return model_card(
         "A language model",
         f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {learnt}.",
         command="regard generate DIRECTORY",

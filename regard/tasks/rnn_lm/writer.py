@@ -24,7 +24,7 @@ from regard.metrics.scores import Scores
 from regard.models.rnn_lm import RecurrentLM
 from regard.tasks.rnn_lm import streams
 from regard.tasks.rnn_lm.streams import Stream
-from regard.tasks.surprise import Surprise, total
+from regard.tasks.surprisal import Surprisal, total_surprisal
 from regard.tasks.trained import load_model, no_attention_error
 from regard.tasks.writing import Writes, WritingConfig
 
@@ -50,15 +50,15 @@ class Writer(Writes):
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
         """How much text files surprise the model."""
         spans: list[tuple[float, int]] = []
-        file_surprises = []
+        file_surprisals = []
         for file in files:
             stream = streams.read(str(file), self.tokenizer)
             span_losses = measure_spans(self.model, stream)
             spans += span_losses
-            file_surprises.append(_make_surprise(sum(nats for nats, _ in span_losses), stream))
+            file_surprisals.append(_make_surprisal(sum(nats for nats, _ in span_losses), stream))
         if not spans:
             raise ValueError("no text to measure on: give at least one file")
-        return total(file_surprises).scores(name or self.name, self.task, spans)
+        return total_surprisal(file_surprisals).scores(name or self.name, self.task, spans)
 
     def look(self, text: str, **options: Any) -> Trace:
         """There is nothing to look at in a recurrent network."""
@@ -77,7 +77,7 @@ class Writer(Writes):
             )
         return self.tokenizer.encode_lines(prompt)
 
-    def measure(self, text: str) -> Surprise:
+    def measure(self, text: str) -> Surprisal:
         """How much a text surprises the model, read from its beginning."""
         how = self.tokenizer.how
         text = "\n".join(how.normal(unicodedata.normalize("NFC", line)) for line in text.split("\n"))
@@ -92,7 +92,7 @@ class Writer(Writes):
             before=self.tokenizer.role("end"),
             bytes=len(text.encode()),
         )
-        return measure_surprise(self.model, stream)
+        return measure_surprisal(self.model, stream)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, lines being a token apart."""
@@ -106,14 +106,14 @@ class Writer(Writes):
         return Forbid([[token] for token in sorted(tokenizer.special - writable)])
 
 
-def measure_surprise(model: RecurrentLM, stream: Stream) -> Surprise:
+def measure_surprisal(model: RecurrentLM, stream: Stream) -> Surprisal:
     """A whole text in one pass from a blank state, carried from span to span; dropout off."""
     nats = sum(span_nats for span_nats, _ in measure_spans(model, stream))
-    return _make_surprise(nats, stream)
+    return _make_surprisal(nats, stream)
 
 
-def _make_surprise(nats: float, stream: Stream) -> Surprise:
-    return Surprise(nats, len(stream.tokens), stream.characters, stream.words, stream.bytes)
+def _make_surprisal(nats: float, stream: Stream) -> Surprisal:
+    return Surprisal(nats, len(stream.tokens), stream.characters, stream.words, stream.bytes)
 
 
 @torch.no_grad()

@@ -26,8 +26,8 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
 from regard.models.detector import CounterConfig, CountPerFrame
-from regard.tasks.card import card
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
+from regard.tasks.model_card import model_card
 from regard.tasks.scenes.digit_scenes import DigitFramesConfig
 from regard.tasks.scenes.scene_task import SceneSplits, SceneTask, ShadesOptions, draw_test_examples
 from regard.tasks.trained import DirectAnswers, describe_model, load_model, no_attention_error, resolve_options
@@ -120,7 +120,7 @@ class Counting(SceneTask):
         """Return the model card: what a stranger should know, in a few lines."""
         data, cell = self.recipe.data, self.recipe.model.cell
         memory = "no memory of earlier frames" if cell == "none" else f"a {cell.upper()} over the frames"
-        return card(
+        return model_card(
             "Counts digits in frames",
             f"Says how many digits, up to {data.most}, are there in each frame of {data.size} x {data.size} pixels, "
             f"hidden ones included; convolutions and {memory}. Trained with Regard on drawn sequences of {data.frames} "

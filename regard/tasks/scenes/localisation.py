@@ -24,8 +24,8 @@ from regard.metrics.boxes import giou_loss, iou
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
 from regard.models.detector import ClassAndBox, LocatorConfig
-from regard.tasks.card import card
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
+from regard.tasks.model_card import model_card
 from regard.tasks.scenes import digit_scenes
 from regard.tasks.scenes.digit_scenes import DigitImageConfig
 from regard.tasks.scenes.scene_task import SceneSplits, SceneTask, ShadesOptions, draw_test_examples
@@ -146,7 +146,7 @@ class Localisation(SceneTask):
         """Return the model card: what a stranger should know, in a few lines."""
         data = self.recipe.data
         source = "four drawn hands" if data.digits is None else "digits in MNIST's format"
-        return card(
+        return model_card(
             "Finds a digit in a picture",
             f"Says which digit a picture of {data.size} x {data.size} pixels shows and the box around it. Trained with "
             f"Regard on pictures drawn from {source}, {data.smallest} to {data.largest} pixels high, bright on dark, "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.config.words import suggest_name
-from regard.data.glimpse import Glimpse
+from regard.data.sniff import FilePreview
 from regard.data.tables import read_even_rows
 from regard.training.task import LIKELY, SURE, Claim, Given, data_section
 
@@ -19,14 +19,14 @@ def recognise(inputs: Given) -> Claim | None:
     if inputs.is_declared:  # whatever is wrong with it is said by the reader
         _, heading = next(read_even_rows(inputs.files[0]))
         return _claim(inputs, heading, settings, SURE)
-    glimpses = [Glimpse.at(name) for name in inputs.files]
-    first = glimpses[0]
-    if first.heading is None or any(glimpse.rows[:1] != first.rows[:1] for glimpse in glimpses):
+    previews = [FilePreview.read(name) for name in inputs.files]
+    first = previews[0]
+    if first.heading is None or any(preview.rows[:1] != first.rows[:1] for preview in previews):
         return None
     columns = dict(zip(first.heading, first.columns, strict=True))
     target = _target(first.name, first.heading, settings)
-    numeric_columns = [column for name, column in columns.items() if column.mostly_numeric and name != target]
-    text_columns = [column for column in columns.values() if not column.mostly_numeric and not column.repeats]
+    numeric_columns = [column for name, column in columns.items() if column.is_mostly_numeric and name != target]
+    text_columns = [column for column in columns.values() if not column.is_mostly_numeric and not column.is_categorical]
     if not numeric_columns or (text_columns and not first.mixes_texts_and_numbers):
         return None
     return _claim(inputs, first.heading, settings, LIKELY if text_columns else SURE)

@@ -29,8 +29,8 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
 from regard.models.perceptron import Perceptron, PerceptronConfig
-from regard.tasks.card import card
 from regard.tasks.inputs import ROW, InputKind, Inputs, check_files, check_path, list_inputs
+from regard.tasks.model_card import model_card
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, TableConfig, TableData, TableRows
 from regard.tasks.tables.recognition import recognise
@@ -378,7 +378,7 @@ def score_linear_baseline(train: TableRows, valid: TableRows, columns: Columns) 
 def _card(prepared: TableData) -> str:
     columns = prepared.columns
     what = f"which of {', '.join(columns.classes[:8])} it is" if columns.classes else "a number"
-    return card(
+    return model_card(
         f"Predicts {columns.target}",
         f"From {', '.join(columns.inputs)}; the answer is {what}. A multi-layer perceptron, trained with Regard on "
         f"{len(prepared.train):,} rows of a table.",

@@ -17,7 +17,7 @@ from regard.models.text_classifier import (
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
 )
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 from regard.tasks.text_encoders.dataset import LabelBatch, LabelledDataset
 from regard.tasks.text_encoders.examples import ExamplesConfig
 from regard.tasks.text_encoders.imported_model import imported_checkpoint_files
@@ -131,7 +131,7 @@ class EncoderTask(Task):
         """Return the README of a checkpoint."""
         recipe = self.recipe
         origin = f"trained with Regard on {len(self.prepared.train):,} texts"
-        return card(
+        return model_card(
             self.title,
             f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {origin}.\n\n{self.ability}",
             command=self.usage.format(folder="DIRECTORY"),

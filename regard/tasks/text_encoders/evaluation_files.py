@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from regard import config
 from regard.data.column_names import TEXTS, can_be_heading, find_name, find_names, find_pair
 from regard.data.encodings import find_file
-from regard.data.glimpse import is_number
 from regard.data.labelled_columns import LabelledColumns
+from regard.data.sniff import is_number
 from regard.data.tables import TableFormat, detect_format, is_json, read_sample
 from regard.tasks.text_encoders.checkpoint_columns import read_column_names
 from regard.tasks.text_encoders.examples import ExampleFile

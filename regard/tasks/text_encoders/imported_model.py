@@ -7,7 +7,7 @@ from typing import Any
 
 from regard import config
 from regard.data.tokenizers import Tokenizer
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 from regard.tasks.text_encoders.input_format import EXTRACT
 from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
 
@@ -53,5 +53,5 @@ def imported_checkpoint_files(
         "data": {"file": {}, "names": {}},
     }
     facts = " ".join([f"{model_config.phrase}, {model_config.vocab:,} tokens.", *notes])
-    readme = card(task.title, facts, command=task.usage.format(folder="DIRECTORY"), code=task.code)
+    readme = model_card(task.title, facts, command=task.usage.format(folder="DIRECTORY"), code=task.code)
     return {"config.yaml": settings, "tokenizer.json": tokenizer.json(), "README.md": readme}

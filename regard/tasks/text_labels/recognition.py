@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.column_names import DEGREES, LABELS, VERDICTS, find_name, find_names, find_pair
-from regard.data.glimpse import Column, Glimpse
+from regard.data.sniff import Column, FilePreview
 from regard.tasks.text_labels.choice_columns import usual_columns
 from regard.tasks.text_labels.choice_file import ChoiceFile
 from regard.tasks.text_labels.tagged_file import WORD_FILE_SUFFIXES
@@ -20,36 +20,36 @@ CONLLU_COLUMNS = 10  # columns of CoNLL-U, whose second is the word and whose fo
 
 def recognise_labelled_texts(inputs: Given) -> Claim | None:
     """Recognise texts with a label in each line; files declared as labelled may hold the texts of one label each."""
-    glimpses = [Glimpse.at(name, declared=inputs.is_declared) for name in inputs.files]
-    if inputs.is_declared and len(glimpses) > 1 and all(glimpse.is_plain for glimpse in glimpses):
+    previews = [FilePreview.read(name, declared=inputs.is_declared) for name in inputs.files]
+    if inputs.is_declared and len(previews) > 1 and all(preview.is_plain for preview in previews):
         description = "each file's name being the label of its lines"
-        guesses = [({"label": _file_stem(glimpse.name)}, description, SURE) for glimpse in glimpses]
+        guesses = [({"label": _file_stem(preview.name)}, description, SURE) for preview in previews]
         valid_files = [{"path": name, "label": _file_stem(name)} for name in inputs.valid]
         return _make_claim(inputs, guesses, "labelled texts, {}: training a classifier", valid_files)
-    guesses_by_content: list[LayoutGuess | None] = [_guess_labelled(glimpse) for glimpse in glimpses]
+    guesses_by_content: list[LayoutGuess | None] = [_guess_labelled(preview) for preview in previews]
     valid: list[dict[str, Any]] | None = None
-    if glimpses and (first_guess := guesses_by_content[0]) is not None:
-        first_glimpse, first_settings = glimpses[0], first_guess[0]
-        for number, (glimpse, guess) in enumerate(zip(glimpses[1:], guesses_by_content[1:], strict=True), start=1):
+    if previews and (first_guess := guesses_by_content[0]) is not None:
+        first_preview, first_settings = previews[0], first_guess[0]
+        for number, (preview, guess) in enumerate(zip(previews[1:], guesses_by_content[1:], strict=True), start=1):
             guesses_by_content[number] = guess and (
-                _columns_by_name(first_glimpse, first_settings, glimpse) or guess[0],
+                _columns_by_name(first_preview, first_settings, preview) or guess[0],
                 *guess[1:],
             )
         valid = [
-            _validation_file(first_glimpse, first_settings, name, declared=inputs.is_declared) for name in inputs.valid
+            _validation_file(first_preview, first_settings, name, declared=inputs.is_declared) for name in inputs.valid
         ]
     return _make_claim(inputs, guesses_by_content, "labelled texts, {}: training a classifier", valid)
 
 
 def recognise_rated_pairs(inputs: Given) -> Claim | None:
     """Recognise pairs of texts with a number in each line that says how alike they are."""
-    guesses = [_guess_ratings(Glimpse.at(name, declared=inputs.is_declared)) for name in inputs.files]
+    guesses = [_guess_ratings(FilePreview.read(name, declared=inputs.is_declared)) for name in inputs.files]
     return _make_claim(inputs, guesses, "rated pairs, {}: training a model of similarity")
 
 
 def recognise_choice_questions(inputs: Given) -> Claim | None:
     """Recognise questions with answers to choose from, whose columns are named as usual."""
-    guesses = [_guess_questions(Glimpse.at(name, declared=inputs.is_declared)) for name in inputs.files]
+    guesses = [_guess_questions(FilePreview.read(name, declared=inputs.is_declared)) for name in inputs.files]
     return _make_claim(inputs, guesses, "questions with choices, {}: training a model that chooses")
 
 
@@ -57,7 +57,7 @@ def recognise_tagged_words(inputs: Given) -> Claim | None:
     """Recognise words with a tag each: as word/tag with a sentence in each line, or a word in each line."""
     return _make_claim(
         inputs,
-        [_guess_tags(Glimpse.at(name, declared=inputs.is_declared)) for name in inputs.files],
+        [_guess_tags(FilePreview.read(name, declared=inputs.is_declared)) for name in inputs.files],
         "tagged words, {}: training a tagger",
     )
 
@@ -78,25 +78,25 @@ def _make_claim(
 
 
 def _columns_by_name(
-    first_glimpse: Glimpse, first_settings: Mapping[str, Any], glimpse: Glimpse
+    first_preview: FilePreview, first_settings: Mapping[str, Any], preview: FilePreview
 ) -> dict[str, Any] | None:
     """Return settings for a table whose columns have the names of the first one's, in any order; else None."""
-    if first_glimpse.is_json or not first_glimpse.heading or not glimpse.rows or "text" in first_settings:
+    if first_preview.is_json or not first_preview.heading or not preview.rows or "text" in first_settings:
         return None
-    names = [first_glimpse.heading[column - 1] for column in first_settings.get("columns", (1, 2))]
-    places = find_names(glimpse.rows[0], names)
+    names = [first_preview.heading[column - 1] for column in first_settings.get("columns", (1, 2))]
+    places = find_names(preview.rows[0], names)
     return {"columns": [place + 1 for place in places], "heading": True} if places else None
 
 
 def _validation_file(
-    first_glimpse: Glimpse, first_settings: Mapping[str, Any], name: str, *, declared: bool
+    first_preview: FilePreview, first_settings: Mapping[str, Any], name: str, *, declared: bool
 ) -> dict[str, Any]:
     """Return the settings of a validation file: columns by the names of training, by its heading, or as in training."""
-    glimpse = Glimpse.at(name, declared=declared)
-    settings_by_name = _columns_by_name(first_glimpse, first_settings, glimpse)
-    if settings_by_name is not None or first_glimpse.is_json or glimpse.is_json:
+    preview = FilePreview.read(name, declared=declared)
+    settings_by_name = _columns_by_name(first_preview, first_settings, preview)
+    if settings_by_name is not None or first_preview.is_json or preview.is_json:
         return {"path": name, **(first_settings if settings_by_name is None else settings_by_name)}
-    guess = _guess_labelled(glimpse) if glimpse.heading else None
+    guess = _guess_labelled(preview) if preview.heading else None
     if guess is not None:
         return {"path": name, **guess[0]}
     return {"path": name, **{key: value for key, value in first_settings.items() if key != "heading"}}
@@ -106,39 +106,39 @@ def _file_stem(name: str) -> str:
     return Path(name.removesuffix(".gz")).stem
 
 
-def _guess_questions(glimpse: Glimpse) -> LayoutGuess | None:
+def _guess_questions(preview: FilePreview) -> LayoutGuess | None:
     """Guess the columns of what is given, of the choices and of the label, by their names."""
     try:
-        record = ChoiceFile(path=glimpse.name).first_values if glimpse.suffix == ".xml" else _first_record(glimpse)
+        record = ChoiceFile(path=preview.name).first_values if preview.suffix == ".xml" else _first_record(preview)
     except ValueError:  # no XML
         return None
     columns = usual_columns(record)
     return ({}, columns.note, NAMED) if all(columns) else None
 
 
-def _first_record(glimpse: Glimpse) -> dict[str, Any]:
+def _first_record(preview: FilePreview) -> dict[str, Any]:
     """Return the first record of a file that has names for its columns."""
-    names, columns = _named_columns(glimpse)
-    if glimpse.is_json and names:
-        return dict(glimpse.records[0])
+    names, columns = _named_columns(preview)
+    if preview.is_json and names:
+        return dict(preview.records[0])
     return {name: column.cells[0] for name, column in zip(names, columns, strict=True)}
 
 
-def _guess_labelled(glimpse: Glimpse) -> LayoutGuess | None:
-    if _guess_questions(glimpse) is not None:
+def _guess_labelled(preview: FilePreview) -> LayoutGuess | None:
+    if _guess_questions(preview) is not None:
         return None
-    if (guess := _guess_pairs(glimpse)) is not None or _guess_ratings(glimpse) is not None:
+    if (guess := _guess_pairs(preview)) is not None or _guess_ratings(preview) is not None:
         return guess
-    return _guess_json_fields(glimpse) if glimpse.is_json else _guess_columns(glimpse)
+    return _guess_json_fields(preview) if preview.is_json else _guess_columns(preview)
 
 
-def _guess_pairs(glimpse: Glimpse) -> LayoutGuess | None:
+def _guess_pairs(preview: FilePreview) -> LayoutGuess | None:
     """Guess the columns of both texts and of the label of pairs, where names say which they are."""
-    names, columns = _named_columns(glimpse)
+    names, columns = _named_columns(preview)
     pair, label_place = find_pair(names), find_name(names, (*VERDICTS, *LABELS))
     if pair is None:
         return None
-    repeating = [number for number, column in enumerate(columns) if column.repeats and number not in pair]
+    repeating = [number for number, column in enumerate(columns) if column.is_categorical and number not in pair]
     label_place = label_place if label_place is not None else repeating[-1] if repeating else None
     if label_place is None or label_place in pair or _holds_fractions(columns[label_place]):
         return None
@@ -147,38 +147,38 @@ def _guess_pairs(glimpse: Glimpse) -> LayoutGuess | None:
     return settings, f"pairs of {first_name} and {second_name}, the label in {label_name}", NAMED
 
 
-def _guess_ratings(glimpse: Glimpse) -> LayoutGuess | None:
+def _guess_ratings(preview: FilePreview) -> LayoutGuess | None:
     """Guess the columns of pairs of texts and of the number that says how alike they are."""
-    names, columns = _named_columns(glimpse)
+    names, columns = _named_columns(preview)
     pair, score = find_pair(names), find_name(names, (*DEGREES, *LABELS))
-    if pair is None or score is None or score in pair or not columns[score].numeric:
+    if pair is None or score is None or score in pair or not columns[score].is_numeric:
         return None
     first_name, second_name, score_name = (names[number] for number in (*pair, score))
     settings = {"text": [first_name, second_name], "label": score_name}
-    confidence = LIKELY if _guess_pairs(glimpse) is not None else NAMED  # a label may be a number too
+    confidence = LIKELY if _guess_pairs(preview) is not None else NAMED  # a label may be a number too
     return settings, f"pairs of {first_name} and {second_name}, their score in {score_name}", confidence
 
 
-def _named_columns(glimpse: Glimpse) -> tuple[list[str], list[Column]]:
+def _named_columns(preview: FilePreview) -> tuple[list[str], list[Column]]:
     """Return the columns of a file that has names for them."""
-    if not glimpse.is_json:
-        return (glimpse.heading or [], glimpse.columns if glimpse.heading else [])
-    first_record = glimpse.records[0] if glimpse.records else {}
-    names = [name for name in first_record if all(name in record for record in glimpse.records)]
-    return names, [Column(tuple(str(record[name]) for record in glimpse.records)) for name in names]
+    if not preview.is_json:
+        return (preview.heading or [], preview.columns if preview.heading else [])
+    first_record = preview.records[0] if preview.records else {}
+    names = [name for name in first_record if all(name in record for record in preview.records)]
+    return names, [Column(tuple(str(record[name]) for record in preview.records)) for name in names]
 
 
 def _holds_fractions(column: Column) -> bool:
     """True if a column holds numbers of which hardly any is whole: a degree, not a label."""
-    return column.numeric and not all(float(cell).is_integer() for cell in column.cells)
+    return column.is_numeric and not all(float(cell).is_integer() for cell in column.cells)
 
 
-def _guess_json_fields(glimpse: Glimpse) -> LayoutGuess | None:
+def _guess_json_fields(preview: FilePreview) -> LayoutGuess | None:
     """Guess the fields of text and label in JSON lines: by name, or the longest text and the field that repeats."""
-    if not glimpse.records:
+    if not preview.records:
         return None
-    names = [name for name in glimpse.records[0] if all(name in record for record in glimpse.records)]
-    columns = {name: Column(tuple(str(record[name]) for record in glimpse.records)) for name in names}
+    names = [name for name in preview.records[0] if all(name in record for record in preview.records)]
+    columns = {name: Column(tuple(str(record[name]) for record in preview.records)) for name in names}
     if set(USUAL_FIELDS) <= set(names):
         return {}, "in the fields text and label", SURE
     text_and_label = _choose_text_and_label(list(columns.values()))
@@ -188,29 +188,33 @@ def _guess_json_fields(glimpse: Glimpse) -> LayoutGuess | None:
     return {"fields": [text, label]}, f"the text in the field {text}, the label in {label}", LIKELY
 
 
-def _guess_columns(glimpse: Glimpse) -> LayoutGuess | None:
+def _guess_columns(preview: FilePreview) -> LayoutGuess | None:
     """Guess the columns of text and label of a table."""
-    if glimpse.blanks > len(glimpse.lines) // 100 and glimpse.suffix != ".csv":
+    if preview.blank_line_count > len(preview.lines) // 100 and preview.suffix != ".csv":
         return None
-    text_and_label = _choose_text_and_label(glimpse.columns)
+    text_and_label = _choose_text_and_label(preview.columns)
     if text_and_label is None:
-        is_small_table = len(glimpse.columns) == 2 and not glimpse.columns[0].telling and not glimpse.columns[0].numeric
+        is_small_table = (
+            len(preview.columns) == 2 and not preview.columns[0].has_enough_cells and not preview.columns[0].is_numeric
+        )
         return ({}, "the text in column 1, the label in column 2", POSSIBLE) if is_small_table else None
     text, label = text_and_label
     settings: dict[str, Any] = {} if text_and_label == (0, 1) else {"columns": [text + 1, label + 1]}
-    if glimpse.heading:
+    if preview.heading:
         settings["heading"] = True
-    column_names = glimpse.heading or [f"column {number}" for number in range(1, len(glimpse.columns) + 1)]
-    confidence = SURE if glimpse.columns[text].words >= 2 and not glimpse.mixes_texts_and_numbers else LIKELY
+    column_names = preview.heading or [f"column {number}" for number in range(1, len(preview.columns) + 1)]
+    confidence = SURE if preview.columns[text].words >= 2 and not preview.mixes_texts_and_numbers else LIKELY
     description = f"the text in {column_names[text]}, the label in {column_names[label]}"
-    return settings, description, confidence if glimpse.columns[text].telling else POSSIBLE
+    return settings, description, confidence if preview.columns[text].has_enough_cells else POSSIBLE
 
 
 def _choose_text_and_label(columns: list[Column]) -> tuple[int, int] | None:
     """Return the column with most words, and of those whose cells repeat the one with fewest labels."""
-    repeating = [number for number, column in enumerate(columns) if column.repeats]
+    repeating = [number for number, column in enumerate(columns) if column.is_categorical]
     labels = [number for number in repeating if columns[number].distinct > 1] or repeating
-    texts = [number for number, column in enumerate(columns) if not column.repeats and not column.mostly_numeric]
+    texts = [
+        number for number, column in enumerate(columns) if not column.is_categorical and not column.is_mostly_numeric
+    ]
     if not labels or not texts:
         return None
     return max(texts, key=lambda number: columns[number].words), min(
@@ -218,21 +222,21 @@ def _choose_text_and_label(columns: list[Column]) -> tuple[int, int] | None:
     )
 
 
-def _guess_tags(glimpse: Glimpse) -> LayoutGuess | None:
+def _guess_tags(preview: FilePreview) -> LayoutGuess | None:
     """Guess whether words have tags: in columns with empty lines between sentences, or as word/tag in sentences."""
-    lines = [line for line in glimpse.lines if line.strip() and not (line.startswith("#") and "\t" not in line)]
-    if glimpse.is_json or not lines:
+    lines = [line for line in preview.lines if line.strip() and not (line.startswith("#") and "\t" not in line)]
+    if preview.is_json or not lines:
         return None
     num_columns = min(len(line.split("\t")) for line in lines)
-    has_conll_name = glimpse.suffix in (".conll", ".conllu")
-    if num_columns > 1 and (has_conll_name or glimpse.blanks > len(glimpse.lines) // 100):
-        settings: dict[str, Any] = {} if glimpse.suffix in WORD_FILE_SUFFIXES else {"form": "columns"}
+    has_conll_name = preview.suffix in (".conll", ".conllu")
+    if num_columns > 1 and (has_conll_name or preview.blank_line_count > len(preview.lines) // 100):
+        settings: dict[str, Any] = {} if preview.suffix in WORD_FILE_SUFFIXES else {"form": "columns"}
         word, tag = (2, 4) if num_columns == CONLLU_COLUMNS else (1, num_columns)
         if (word, tag) != (1, 2):
             settings["columns"] = [word, tag]
         return settings, f"the word in column {word}, its tag in column {tag}", SURE if has_conll_name else LIKELY
     lines_all_tagged = [all(_has_tag(cell) for cell in line.split()) for line in lines]
-    if glimpse.suffix not in WORD_FILE_SUFFIXES and sum(lines_all_tagged) >= 0.9 * len(lines_all_tagged):
+    if preview.suffix not in WORD_FILE_SUFFIXES and sum(lines_all_tagged) >= 0.9 * len(lines_all_tagged):
         return {}, "as word/tag with a sentence in each line", SURE
     return None
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from regard.config.paths import real_path
 from regard.data.foreign_formats import describe_marks
-from regard.data.glimpse import Column, Glimpse, same_length
 from regard.data.pair_headings import language_columns
 from regard.data.readers import JSON_SUFFIXES, suffix
+from regard.data.sniff import Column, FilePreview, have_same_length
 from regard.data.tables import is_table
 from regard.tasks.translation.directions import direct_files, read_heading
 from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
@@ -32,7 +32,7 @@ def recognise(inputs: Given) -> Claim | None:
         sentence = f"pairs, line by line: training a translator from {source} to {target}"
         return Claim(data, sentence, SURE if _share_a_stem(inputs.files) else LIKELY)
     guesses = [
-        _guess_corpus(Glimpse.at(name, declared=inputs.is_declared), explicit=inputs.is_declared)
+        _guess_corpus(FilePreview.read(name, declared=inputs.is_declared), explicit=inputs.is_declared)
         for name in inputs.files
     ]
     if any(guess is None for guess in guesses):
@@ -58,7 +58,7 @@ def _name_sides(name: str, section: Mapping[str, Any]) -> tuple[str, str]:
         first, second = section.get("fields", SIDES)
         return first, second
     source, target = section.get("columns", (1, 2))
-    rows = Glimpse.at(name, declared=True).rows
+    rows = FilePreview.read(name, declared=True).rows
     if rows and section.get("heading") is not False and language_columns(rows[0]) == (source, target):
         return rows[0][source - 1].strip(), rows[0][target - 1].strip()
     return f"column {source}", f"column {target}"
@@ -70,10 +70,10 @@ def _are_parallel(files: Sequence[str], *, explicit: bool) -> bool:
         return False
     if (marks := next(filter(None, map(describe_marks, files)), None)) is not None:
         raise ValueError(marks)
-    looks = [Glimpse.at(name, declared=explicit) for name in files]
-    if not all(look.is_plain for look in looks):
+    previews = [FilePreview.read(name, declared=explicit) for name in files]
+    if not all(preview.is_plain for preview in previews):
         return False
-    return explicit or _share_a_stem(files) or same_length(files)
+    return explicit or _share_a_stem(files) or have_same_length(files)
 
 
 def _share_a_stem(files: Sequence[str]) -> bool:
@@ -92,23 +92,24 @@ def _tag(to: str | None) -> dict[str, str]:
     return {} if to is None else {"tag": to}
 
 
-def _guess_corpus(look: Glimpse, *, explicit: bool) -> tuple[dict[str, Any], int] | None:
+def _guess_corpus(preview: FilePreview, *, explicit: bool) -> tuple[dict[str, Any], int] | None:
     """The corpus that a file with both texts in each line is, and how sure that is."""
-    guess = _guess_fields(look) if look.is_json else _guess_columns(look)
-    return guess or (({"path": look.name}, SURE) if explicit else None)
+    guess = _guess_fields(preview) if preview.is_json else _guess_columns(preview)
+    return guess or (({"path": preview.name}, SURE) if explicit else None)
 
 
-def _guess_fields(look: Glimpse) -> tuple[dict[str, Any], int] | None:
+def _guess_fields(preview: FilePreview) -> tuple[dict[str, Any], int] | None:
     """The two texts of JSON lines: source and target, a translation by languages, or the only two there are."""
-    texts = [_texts(record) for record in look.records]
+    texts = [_texts(record) for record in preview.records]
     if not texts or any(record_texts.keys() != texts[0].keys() for record_texts in texts):
         return None
     names = tuple(texts[0])
     if set(SIDES) <= set(names):
-        return {"path": look.name}, SURE
-    if len(names) != 2 or any(Column(tuple(record_texts[name] for record_texts in texts)).repeats for name in names):
+        return {"path": preview.name}, SURE
+    columns = [Column(tuple(record_texts[name] for record_texts in texts)) for name in names]
+    if len(names) != 2 or any(column.is_categorical for column in columns):
         return None
-    return {"path": look.name, "fields": list(names)}, SURE if names[0].startswith("translation.") else LIKELY
+    return {"path": preview.name, "fields": list(names)}, SURE if names[0].startswith("translation.") else LIKELY
 
 
 def _texts(record: Mapping[str, Any]) -> dict[str, str]:
@@ -122,18 +123,20 @@ def _texts(record: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in {**record, **inner}.items() if isinstance(text, str)}
 
 
-def _guess_columns(look: Glimpse) -> tuple[dict[str, Any], int] | None:
+def _guess_columns(preview: FilePreview) -> tuple[dict[str, Any], int] | None:
     """The two texts of a line: the two columns named after languages, or else the first two."""
-    if look.suffix in TAGGED or look.blanks > len(look.lines) // 100 or not look.columns:
+    if preview.suffix in TAGGED or preview.blank_line_count > len(preview.lines) // 100 or not preview.columns:
         return None
-    heading_columns = language_columns(look.rows[0]) if len(look.rows) > 1 else None
-    if heading_columns is not None and not any(look.columns[number - 1].mostly_numeric for number in heading_columns):
-        return {"path": look.name, **({} if heading_columns == (1, 2) else {"columns": list(heading_columns)})}, SURE
-    if look.suffix == ".csv" and (len(look.columns) != 2 or min(column.words for column in look.columns) < 2):
+    heading_columns = language_columns(preview.rows[0]) if len(preview.rows) > 1 else None
+    if heading_columns is not None and not any(
+        preview.columns[number - 1].is_mostly_numeric for number in heading_columns
+    ):
+        return {"path": preview.name, **({} if heading_columns == (1, 2) else {"columns": list(heading_columns)})}, SURE
+    if preview.suffix == ".csv" and (len(preview.columns) != 2 or min(column.words for column in preview.columns) < 2):
         return None
-    first, second = look.columns[:2]
-    if first.numeric or second.numeric:
+    first, second = preview.columns[:2]
+    if first.is_numeric or second.is_numeric:
         return None
-    if first.repeats or second.repeats:
-        return None if first.telling else ({"path": look.name}, POSSIBLE)
-    return {"path": look.name}, SURE if min(first.words, second.words) >= 2 else LIKELY
+    if first.is_categorical or second.is_categorical:
+        return None if first.has_enough_cells else ({"path": preview.name}, POSSIBLE)
+    return {"path": preview.name}, SURE if min(first.words, second.words) >= 2 else LIKELY

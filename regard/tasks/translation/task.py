@@ -23,7 +23,7 @@ from regard.metrics.overlap import bleu
 from regard.models.parts.encoder_decoder import EncoderDecoder
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import TransformerConfig
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 from regard.tasks.translation.check import check
 from regard.tasks.translation.directions import recorded_direction
 from regard.tasks.translation.error_rate import judge
@@ -296,7 +296,7 @@ class Translation(Task):
             "tokenizer": {"normalise": tokenizer.how.normalise, "joint": False},
             "decoding": config.plain(DecodingConfig()),
         }
-        readme = card("A translation model", facts, command=COMMAND, code=CODE)
+        readme = model_card("A translation model", facts, command=COMMAND, code=CODE)
         return {"config.yaml": {"format": 1, **settings}, "tokenizer.json": tokenizer.json(), "README.md": readme}
 
 
@@ -316,7 +316,7 @@ def transformer_sizes(pairs: int) -> dict[str, Any]:
 def _card(recipe: TranslationRecipe, prepared: Prepared) -> str:
     languages = ", ".join(prepared.source_tokenizer.tags) or "one direction"
     pairs = f"trained with Regard on {len(prepared.train)} pairs ({languages})"
-    return card(
+    return model_card(
         "A translation model",
         f"{recipe.model.phrase}, {recipe.model.vocab} tokens, {pairs}.",
         command=COMMAND,

@@ -14,7 +14,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Range, Share, Some
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.models.t5 import T5Config
-from regard.tasks.card import card
+from regard.tasks.model_card import model_card
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.pairs import PairsConfig, Prepared, prepare
 from regard.tasks.translation.recognition import recognise
@@ -153,7 +153,7 @@ class TextToText(Translation):
             else ""
         )
         facts = f"{recipe.model.phrase}, {recipe.model.vocab:,} tokens, trained with Regard on "
-        readme = card(
+        readme = model_card(
             self.title,
             f"{facts}{len(self.prepared.train):,} texts and their answers.{prefix_note}",
             command=self.usage.format(folder="DIRECTORY"),

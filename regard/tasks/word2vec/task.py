@@ -20,9 +20,9 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
-from regard.data.glimpse import text_file_at
+from regard.data.sniff import sniff_text_file
 from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
-from regard.shipped import name_of
+from regard.shipped import display_name
 from regard.tasks.word2vec import word_benchmarks
 from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
 from regard.tasks.word2vec.vectors import WordVectors
@@ -114,7 +114,7 @@ class SkipGram(Task):
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:
         """Text, if nobody makes more of it."""
-        text_settings = [text_file_at(name, declared=inputs.is_declared) for name in inputs.files]
+        text_settings = [sniff_text_file(name, declared=inputs.is_declared) for name in inputs.files]
         if inputs.to is not None or None in text_settings:
             return None
         if inputs.valid and "task" not in inputs.settings:
@@ -156,7 +156,7 @@ class SkipGram(Task):
         mine, theirs = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
         model.get_buffer("vectors")[mine] = torch.from_numpy(parent_vectors.vectors)[theirs]
         summary = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
-        return [f"starting from {name_of(parent.directory)}: {summary}"]
+        return [f"starting from {display_name(parent.directory)}: {summary}"]
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """No optimizer."""

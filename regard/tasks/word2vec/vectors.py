@@ -19,8 +19,8 @@ from regard.data import vectors as files
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.metrics.vectors import nearest_words, solve_analogies, spearman, unit
-from regard.tasks.card import card
 from regard.tasks.inputs import WORD, InputKind, check_input
+from regard.tasks.model_card import model_card
 from regard.tasks.runner import Weights
 from regard.tasks.trained import DirectAnswers, no_attention_error, resolve_options
 from regard.tasks.word2vec.scoring import score_vectors
@@ -217,7 +217,7 @@ class WordVectors(DirectAnswers):
 
     def _card(self) -> str:
         count, width = self.vectors.shape
-        return card(
+        return model_card(
             "Word vectors",
             f"{count:,} words, {width} numbers each, made with Regard. Other programs read what "
             "`regard words export DIRECTORY -o vectors.txt` writes.",

@@ -12,12 +12,12 @@ from tokenizers import models as kinds
 from regard import interop, models
 from regard.attention.masks import Grid
 from regard.data.roles import BYTES
-from regard.tasks.gaps import FillsGaps, Gap
 from regard.tasks.pretraining.filler import Filler
 from regard.tasks.pretraining.gaps import split_at_gaps
 from regard.tasks.pretraining.restorer import Restorer
 from regard.tasks.pretraining.tokenising import encode
 from regard.tasks.pretraining.writer import Writer
+from regard.tasks.promptable import Gap, Promptable
 from regard.tasks.writing import WritingConfig
 from tests.interop.making import scattered
 from tests.tasks.pretraining.making import made
@@ -190,7 +190,7 @@ def test_a_t5_weighs_a_span_and_its_end(t5):
 @pytest.mark.parametrize("family", ["gpt", "bert"])
 def test_company_never_changes_an_answer(family, request):
     face, _ = request.getfixturevalue(family)
-    assert isinstance(face, FillsGaps)
+    assert isinstance(face, Promptable)
     alone = [face.weigh([gap])[0] for gap in GAPS]
     close(face.weigh(GAPS), alone)
     close(face.weigh(GAPS[::-1]), alone[::-1])
@@ -202,7 +202,7 @@ def test_company_never_changes_an_answer(family, request):
 
 def test_company_never_changes_an_answer_of_a_t5(t5):
     gaps = [Gap("the ", " dog", ("old", "a")), Gap("an old wolf runs ", "", ("after", "the old dog"))]
-    assert isinstance(t5, FillsGaps)
+    assert isinstance(t5, Promptable)
     close(t5.weigh(gaps), [t5.weigh([gap])[0] for gap in gaps])
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from regard.data.hiding import LENGTHS, TokenMasking
+from regard.data.mlm_masking import SPAN_LENGTH_CDF, TokenMasking
 from regard.data.tokenizers.units import UnitsConfig
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.pretraining.corpus import prepare
@@ -129,9 +129,9 @@ def test_words_are_hidden_whole_or_not_at_all(unit, kind):
 
 def test_ideographs_are_words_of_their_own_and_parts_of_a_character_belong_together():
     own = prepared().tokenizer
-    hiding = TokenMasking(own, 0.15, "words")
+    masking = TokenMasking(own, 0.15, "words")
     tokens = np.array(own.encode("Nürnberg 漢 a"))
-    spelled, words = [own.token_bytes[token] for token in tokens], hiding.words(tokens).tolist()
+    spelled, words = [own.token_bytes[token] for token in tokens], masking.number_words(tokens).tolist()
     assert b"".join(spelled) == " Nürnberg 漢 a".encode()
     joined = {word: b"".join(p for p, w in zip(spelled, words, strict=True) if w == word) for word in words}
     assert b" N\xc3\xbcrnberg" in joined.values()
@@ -139,8 +139,8 @@ def test_ideographs_are_words_of_their_own_and_parts_of_a_character_belong_toget
 
 
 def test_spans_are_geometric_with_a_mean_of_3_8_words():
-    shares = np.diff(np.r_[0, LENGTHS])
-    assert LENGTHS[-1] == pytest.approx(1)
+    shares = np.diff(np.r_[0, SPAN_LENGTH_CDF])
+    assert SPAN_LENGTH_CDF[-1] == pytest.approx(1)
     assert shares[1:] / shares[:-1] == pytest.approx(0.8)
     assert (shares * np.arange(1, 11)).sum() == pytest.approx(3.8, abs=0.05)
 

@@ -16,7 +16,7 @@ from regard.metrics.likelihood import IGNORE
 from regard.models.gpt import GPTConfig
 from regard.tasks import TASKS
 from regard.tasks.pretraining import causal, corruption, learning, masked
-from regard.tasks.pretraining.writer import measure_surprise
+from regard.tasks.pretraining.writer import measure_surprisal
 from regard.training.microbatch import MicroBatches
 from tests.tasks.pretraining.making import LINES, made, settings
 
@@ -108,7 +108,7 @@ def test_a_stride_gives_each_token_what_the_window_holds_before_it(stride):
             end = min(begin + stride, len(text))
             first = max(0, end - 12)
             total += float(nats(task.model, fed[first:end], text[first:end])[begin - first :].sum())
-    found, spans = measure_surprise(task.model, corpus, 12, stride=stride)
+    found, spans = measure_surprisal(task.model, corpus, 12, stride=stride)
     assert found.nats == pytest.approx(total, rel=1e-9)
     assert found.tokens == len(corpus.tokens) == sum(count for _, count in spans)
 

@@ -24,7 +24,7 @@ from regard.tasks.pretraining.causal import CausalLM, CausalRecipe
 from regard.tasks.pretraining.corpus import Corpus
 from regard.tasks.pretraining.learning import sum_cross_entropy
 from regard.tasks.pretraining.rows import CausalBatch, Rows
-from regard.tasks.pretraining.writer import BUDGET, measure_surprise
+from regard.tasks.pretraining.writer import BUDGET, measure_surprisal
 from regard.training.microbatch import MicroBatches
 from regard.training.task import Learner, Step
 
@@ -39,11 +39,11 @@ def measure() -> dict[str, float]:
     """Measure a broad GPT of one block on as many tokens as are measured together."""
     config = GPTConfig(vocab=2000, width=256, heads=4, hidden=2048, depth=1, context=128)
     model = GPT(config)
-    measure_surprise(
+    measure_surprisal(
         model, make_corpus(config.context, config.vocab), config.context
     )  # what is loaded once counts no further
     before = peak()
-    measure_surprise(model, make_corpus(BUDGET, config.vocab), config.context)
+    measure_surprisal(model, make_corpus(BUDGET, config.vocab), config.context)
     return {"grown": peak() - before}
 
 

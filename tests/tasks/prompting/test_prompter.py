@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.tasks.gaps import Gap
+from regard.tasks.promptable import Gap
 from regard.tasks.prompting.prompter import Prompter
 from regard.tasks.prompting.scoring import calibrate, probabilities, score_labels
 from regard.tasks.prompting.template import Texts, build

@@ -15,7 +15,7 @@ from regard.data.tokenizers.units import UnitsConfig
 from regard.models.rnn_lm import RecurrentLM, RecurrentLMConfig
 from regard.tasks.rnn_lm.streams import StreamConfig, prepare
 from regard.tasks.rnn_lm.task import Language, LanguageRecipe
-from regard.tasks.rnn_lm.writer import LANE_STATE, measure_surprise
+from regard.tasks.rnn_lm.writer import LANE_STATE, measure_surprisal
 from regard.training.loop import TrainingConfig
 from regard.training.task import Task
 from tests.documents import ROOT
@@ -116,7 +116,7 @@ def test_the_held_out_text_is_measured_in_one_pass(monkeypatch):
     nats = F.cross_entropy(task.model.logits(features)[0], tokens, reduction="sum")
     task.model.train()
     monkeypatch.setattr("regard.tasks.rnn_lm.writer.SPAN", 7)
-    found = measure_surprise(task.model, task.texts.valid)
+    found = measure_surprisal(task.model, task.texts.valid)
     assert task.model.training
     assert found.nats == pytest.approx(nats.item(), rel=1e-5)
     assert found.loss == pytest.approx(nats.item() / len(tokens), rel=1e-5)

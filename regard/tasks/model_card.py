@@ -1,13 +1,13 @@
-"""The model card: a few lines of Markdown beside the weights, for strangers."""
+"""The model card: a README beside the weights that says what a model is and how to use it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 
-def card(title: str, facts: str, *, command: str, code: str, files: Iterable[str] = ()) -> str:
+def model_card(title: str, facts: str, *, command: str, code: str, files: Iterable[str] = ()) -> str:
     """Return a card with what a model is, what it was trained on, and how to use it from the shell and in Python."""
-    names = dict.fromkeys(name.rsplit("/", 1)[-1] for name in files)  # where they lie is nobody's business
+    names = dict.fromkeys(name.rsplit("/", 1)[-1] for name in files)  # without their folders, which are private
     training_files = "".join(f"- trained on `{name}`\n" for name in names)
     parts = [
         f"# {title}\n",

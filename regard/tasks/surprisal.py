@@ -1,4 +1,4 @@
-"""How improbable a language model finds texts: nats, perplexity and bits per byte."""
+"""The surprisal of texts under a language model, the negative log-likelihood: nats, perplexity, bits per byte."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from regard.metrics.significance import mean_statistics
 
 
 @dataclass(frozen=True)
-class Surprise:
-    """How improbable a model finds a text: the sum in nats, and the text's size in four units."""
+class Surprisal:
+    """The negative log-likelihood of a text in nats, and the size of the text in four units."""
 
     nats: float
     tokens: int
     characters: int
     words: int
     bytes: int = 0
-    """Of the text in UTF-8; 0 where nobody counted."""
+    """Bytes of the text in UTF-8; 0 if unknown."""
 
-    def __add__(self, other: Surprise) -> Surprise:
-        return Surprise(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+    def __add__(self, other: Surprisal) -> Surprisal:
+        return Surprisal(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
     @property
     def loss(self) -> float:
@@ -42,7 +42,7 @@ class Surprise:
 
     @property
     def perplexity(self) -> float:
-        """Of a word, line ends counting as words: exp of the nats per word."""
+        """Perplexity per word, line ends counting as words: exp of the nats per word."""
         return perplexity(self.nats, max(self.words, 1))
 
     def scores(self, name: str, task: str, spans: Sequence[tuple[float, int]]) -> Scores:
@@ -67,6 +67,6 @@ class Surprise:
         return Scores(name, task, loss, measures=measures, details=details, unit="span")
 
 
-def total(parts: Iterable[Surprise]) -> Surprise:
-    """Return the surprise at several texts together."""
-    return sum(parts, start=Surprise(0.0, 0, 0, 0))
+def total_surprisal(parts: Iterable[Surprisal]) -> Surprisal:
+    """Return the surprisal of several texts together."""
+    return sum(parts, start=Surprisal(0.0, 0, 0, 0))

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from regard import contest as contests
-from regard import load, recipe
-from regard.contest import Contest, Entry, Interrupted, contest
+from regard import baselines, load, recipe
+from regard.baselines import BaselineComparison, Entry, Interrupted, compare_baselines
 from regard.data.holdout import sentence
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import mean_statistics
@@ -61,7 +60,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
             changed["tokenizer"] = {"vocab": 400}
         return train(changed, **options)
 
-    monkeypatch.setattr(contests.recipe, "train", shortened)
+    monkeypatch.setattr(baselines.recipe, "train", shortened)
     return asked
 
 
@@ -72,7 +71,7 @@ def order(texts: Path) -> recipe.Order:
 def test_all_are_scored_on_the_same_texts_which_none_of_them_saw(
     texts: Path, quick: list[tuple[str, Any]], tmp_path: Path
 ) -> None:
-    found = contest(order(texts), [str(texts / "more.jsonl")], out=tmp_path / "run", quiet=True)
+    found = compare_baselines(order(texts), [str(texts / "more.jsonl")], out=tmp_path / "run", quiet=True)
     assert [one.name for one in found.entries] == ["commonest label", "linear", "scratch", "tuned"]
     assert [name for name, _ in quick] == ["linear", "pretrained", "scratch", "tuned"]
     held = [json.loads(line)["text"] for line in (tmp_path / "run/data/held-out.jsonl").read_text().splitlines()]
@@ -88,7 +87,7 @@ def test_all_are_scored_on_the_same_texts_which_none_of_them_saw(
     told = json.loads((tmp_path / "run/contest.json").read_text())
     assert told["best"] == found.winner.name
     assert found.winner.accuracy == max(one.accuracy for one in found.entries[1:])
-    assert [row[0] for row in found.rows()] == list(contests.DESCRIPTIONS.values())
+    assert [row[0] for row in found.rows()] == list(baselines.DESCRIPTIONS.values())
     assert "pre-training was" in found.verdict
 
 
@@ -96,7 +95,7 @@ def test_from_scratch_is_the_same_network_at_a_rate_that_suits_its_width(
     texts: Path, quick: list[tuple[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SMALL, "width", 160)
-    contest(order(texts), [str(texts / "more.jsonl")], out=tmp_path / "run", quiet=True)
+    compare_baselines(order(texts), [str(texts / "more.jsonl")], out=tmp_path / "run", quiet=True)
     known = {name: recipe.open_model(tmp_path / "run" / name).config["model"] for name in ("scratch", "tuned")}
     same = [{name: own[name] for name in ("width", "heads", "hidden", "depth")} for own in known.values()]
     assert same[0] == same[1]
@@ -108,7 +107,7 @@ def test_from_scratch_is_the_same_network_at_a_rate_that_suits_its_width(
 def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(
     texts: Path, quick: list[tuple[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, train, other = tmp_path / "run", contests.recipe.train, tmp_path / "other.tsv"
+    whole, train, other = tmp_path / "run", baselines.recipe.train, tmp_path / "other.tsv"
     lines = (texts / "labelled.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     other.write_text("".join(lines[:100]), encoding="utf-8")
 
@@ -117,21 +116,21 @@ def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(
             raise Interrupted("now")
         return train(settings, **options)
 
-    monkeypatch.setattr(contests.recipe, "train", stopped)
+    monkeypatch.setattr(baselines.recipe, "train", stopped)
     with pytest.raises(Interrupted):
-        contest(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
-    monkeypatch.setattr(contests.recipe, "train", train)
+        compare_baselines(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
+    monkeypatch.setattr(baselines.recipe, "train", train)
     with pytest.raises(ValueError, match=r"a comparison that has not finished: go on with the same command and resume"):
         load(whole)
     assert history.summarise_run(whole).reason == "compares models, 2 trained"
     with pytest.raises(ValueError, match="is not empty: add --resume"):
-        contest(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
+        compare_baselines(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
     quick.clear()
     others = recipe.order([], inputs=Given((str(other),), kind="labelled"))
     with pytest.raises(ValueError, match="compares models on other texts"):
-        contest(others, [str(texts / "more.jsonl")], out=whole, resume=True, quiet=True)
+        compare_baselines(others, [str(texts / "more.jsonl")], out=whole, resume=True, quiet=True)
     assert not quick
-    found = contest(order(texts), [str(texts / "more.jsonl")], out=whole, resume=True, quiet=True)
+    found = compare_baselines(order(texts), [str(texts / "more.jsonl")], out=whole, resume=True, quiet=True)
     assert [name for name, _ in quick] == ["scratch", "tuned"]
     assert (whole / "best").is_dir()
     assert load(whole, device="cpu").model.config == load(whole / "best", device="cpu").model.config
@@ -147,8 +146,9 @@ def scored(name: str, right: int, *, wrong_elsewhere: int = 0, texts: int = 150)
     return Entry(name, Scores(name, "classification", statistics, examples), 1.0, Path(name))
 
 
-def judged(*entries: Entry) -> Contest:
-    return Contest(Path("runs/compared"), list(entries), contests._find_beaten(entries), "regard classify {folder}")
+def judged(*entries: Entry) -> BaselineComparison:
+    beaten = baselines._find_beaten(entries)
+    return BaselineComparison(Path("runs/compared"), list(entries), beaten, "regard classify {folder}")
 
 
 def test_a_lead_of_one_text_in_a_hundred_and_fifty_is_not_beyond_chance() -> None:
@@ -156,23 +156,23 @@ def test_a_lead_of_one_text_in_a_hundred_and_fifty_is_not_beyond_chance() -> Non
     found = judged(scored("commonest label", 75), linear, scratch, scored("tuned", 129))
     assert [row[1] for row in found.rows()][1::2] == ["85.33 ± 5.7", "86.00 ± 5.3"]
     assert found.winner.name == "tuned"
-    assert found.judgement == [
+    assert found.conclusions == [
         "better beyond chance than commonest label and scratch",
         "not beyond chance better than linear",
         "pre-training helped, but is not beyond chance better than the linear model",
     ]
-    assert found.plain()["judgement"] == found.judgement
-    assert all(line in found.verdict.splitlines() for line in found.judgement)
+    assert found.plain()["judgement"] == found.conclusions
+    assert all(line in found.verdict.splitlines() for line in found.conclusions)
 
 
 def test_pre_training_is_worth_it_where_it_beats_all_that_cost_less() -> None:
     others = [scored("commonest label", 75), scored("linear", 100), scored("scratch", 90)]
     found = judged(*others, scored("tuned", 140))
     best = "better beyond chance than commonest label, linear and scratch"
-    assert found.judgement == [best, "pre-training was worth it"]
+    assert found.conclusions == [best, "pre-training was worth it"]
     level = judged(*others[:2], scored("scratch", 99, wrong_elsewhere=20), scored("tuned", 98))
     assert level.winner.name == "linear"
-    assert level.judgement[1:] == [
+    assert level.conclusions[1:] == [
         "not beyond chance better than scratch and tuned",
         "pre-training was not worth it beyond chance",
     ]
@@ -220,9 +220,9 @@ def test_nothing_is_lost_and_nothing_trained_before_all_files_are_there(
     (mine / "letter.txt").write_text("dear reader", encoding="utf-8")
     for how in ({"overwrite": True}, {"resume": True}, {}):
         with pytest.raises(ValueError, match="holds something else than a comparison"):
-            contest(order(texts), [str(texts / "more.jsonl")], out=mine, quiet=True, **how)
+            compare_baselines(order(texts), [str(texts / "more.jsonl")], out=mine, quiet=True, **how)
     assert [path.name for path in mine.iterdir()] == ["letter.txt"]
     with pytest.raises(ValueError, match="nowhere"):
-        contest(order(texts), ["nowhere.txt"], out=tmp_path / "run", quiet=True)
+        compare_baselines(order(texts), ["nowhere.txt"], out=tmp_path / "run", quiet=True)
     assert not quick
     assert not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""A first look at a file: as much of it as tells what it holds."""
+"""Sniff at a file: read its first lines and guess their columns, heading and kind, as `csv.Sniffer` does."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from regard.data.readers import JSON_SUFFIXES, LINE, MEMORY_SUFFIX, Refusal, lin
 from regard.data.table_records import heading_delimiter, replace_decimal_commas, separator_in, split_records
 from regard.data.tables import TABLE_SUFFIXES
 
-LINES = 1000  # looked at
-MARKUP_LINES = 10  # in which a file in a markup of its own says so
-WORDS = 3  # of a label, at most
-NUMERIC_SHARE = 0.9  # of the cells of a column of numbers, in which some may be mistyped
-ENOUGH_NUMBERS = 3  # columns of numbers beside texts that make a file as likely a table as labelled texts
+PREVIEW_LINES = 1000
+MARKUP_LINES = 10  # first lines, in which markup shows
+MAX_LABEL_WORDS = 3
+MIN_NUMERIC_SHARE = 0.9  # of the cells of a column of numbers, in which some may be mistyped
+MIN_TABLE_NUMBERS = 3  # columns of numbers beside texts that make a file as likely a table as labelled texts
 
 
-def arrays_in(name: str) -> set[str]:
-    """The names of the arrays in an npz file; of what is none, nothing."""
+def array_names(name: str) -> set[str]:
+    """Return the names of the arrays in an npz file; none for any other file."""
     try:
         with zipfile.ZipFile(find_file(name)) as file:
             return {member.removesuffix(".npy") for member in file.namelist()}
@@ -41,65 +41,67 @@ class Column:
 
     @cached_property
     def words(self) -> float:
-        """Words in a cell, in the mean."""
+        """Mean number of words in a cell."""
         return sum(len(cell.split()) for cell in self.cells) / max(1, len(self.cells))
 
     @cached_property
     def distinct(self) -> int:
-        """How many different cells there are."""
+        """Number of different cells."""
         return len(set(self.cells))
 
     @property
-    def numeric(self) -> bool:
-        """Whether every cell is a number."""
+    def is_numeric(self) -> bool:
+        """True if every cell is a number."""
         return bool(self.cells) and all(map(is_number, self.cells))
 
     @property
-    def mostly_numeric(self) -> bool:
-        """Whether it is meant to hold numbers: nearly all cells that are not blank are some."""
+    def is_mostly_numeric(self) -> bool:
+        """True if nearly all cells that are not blank are numbers."""
         present = [cell for cell in self.cells if cell]
-        return bool(present) and sum(map(is_number, present)) >= NUMERIC_SHARE * len(present)
+        return bool(present) and sum(map(is_number, present)) >= MIN_NUMERIC_SHARE * len(present)
 
     @property
-    def numbers_rows(self) -> bool:
-        """Whether it holds whole numbers of which none comes again, as an id does."""
+    def is_row_number(self) -> bool:
+        """True if it holds different whole numbers, as a column of ids does."""
         return (
-            self.numeric and self.distinct == len(self.cells) and all(float(cell).is_integer() for cell in self.cells)
+            self.is_numeric
+            and self.distinct == len(self.cells)
+            and all(float(cell).is_integer() for cell in self.cells)
         )
 
     @property
-    def repeats(self) -> bool:
-        """Whether it holds a few short texts again and again, as labels do; of few cells nobody can tell."""
+    def is_categorical(self) -> bool:
+        """True if it holds a few short texts again and again, as labels do; doubtful without `has_enough_cells`."""
         few = max(2.0, 1.5 * math.sqrt(len(self.cells)))
-        return self.distinct <= few and max((len(cell.split()) for cell in self.cells), default=0) <= WORDS
+        return self.distinct <= few and max((len(cell.split()) for cell in self.cells), default=0) <= MAX_LABEL_WORDS
 
     @property
-    def telling(self) -> bool:
-        """Whether there are cells enough to believe in what `repeats` says."""
+    def has_enough_cells(self) -> bool:
+        """True if there are enough cells to rely on `is_categorical`."""
         return len(self.cells) >= 10
 
 
 @dataclass(frozen=True)
-class Glimpse:
+class FilePreview:
     """The first lines of a file."""
 
     name: str
     lines: tuple[str, ...]
 
     @classmethod
-    def at(cls, name: str, *, declared: bool = False) -> Glimpse:
-        """A look at this file; one that is not there, or empty, is an error.
+    def read(cls, name: str, *, declared: bool = False) -> FilePreview:
+        """Read the first lines of a file; a missing or empty file is an error.
 
-        Where nobody `declared` what it holds, neither may it be a single line that is too long to look at.
+        So is a single line that is too long, unless its kind was `declared`.
         """
         find_file(name)
         if suffix(name) == MEMORY_SUFFIX:
-            units = [row for _, row in islice(read_cells(name, LineReport()), LINES)]
+            units = [row for _, row in islice(read_cells(name, LineReport()), PREVIEW_LINES)]
             return cls(name, tuple("\t".join(row) for row in units))
-        read = list(islice(lines(name), LINES))
-        refuse_foreign_format(name, b"\n".join(line or b"" for line in read[:MARKUP_LINES]))
-        decoded = tuple((line or b"").decode("utf-8", errors="replace") for line in read)
-        if None in read and not any(line.strip() for line in decoded):
+        first_lines = list(islice(lines(name), PREVIEW_LINES))
+        refuse_foreign_format(name, b"\n".join(line or b"" for line in first_lines[:MARKUP_LINES]))
+        decoded = tuple((line or b"").decode("utf-8", errors="replace") for line in first_lines)
+        if None in first_lines and not any(line.strip() for line in decoded):
             if declared:
                 return cls(name, ())
             raise ValueError(
@@ -112,24 +114,24 @@ class Glimpse:
 
     @property
     def suffix(self) -> str:
-        """How its name ends, whether or not it is gzipped."""
+        """The ending of its name, without .gz."""
         return suffix(self.name)
 
     @property
     def is_json(self) -> bool:
-        """Whether it is named like JSON lines."""
+        """True if it is named like JSON lines."""
         return self.suffix in JSON_SUFFIXES
 
     @property
     def is_plain(self) -> bool:
-        """Whether its lines are texts, as far as one sees: neither JSON nor columns."""
+        """True if its lines are plain texts: neither JSON nor columns."""
         return not self.is_json and self.suffix != ".csv" and not self.is_binary and not self.rows
 
     @cached_property
     def is_binary(self) -> bool:
-        """Whether it is no text: it holds NUL bytes, or most lines are no UTF-8."""
-        odd = sum("\ufffd" in line for line in self.lines)
-        return any("\0" in line for line in self.lines) or odd > len(self.lines) / 2
+        """True if it is not text: it holds NUL bytes, or most lines are not UTF-8."""
+        broken_lines = sum("\ufffd" in line for line in self.lines)
+        return any("\0" in line for line in self.lines) or broken_lines > len(self.lines) / 2
 
     @cached_property
     def records(self) -> list[Mapping[str, Any]]:
@@ -137,14 +139,14 @@ class Glimpse:
         return [record for line in self.lines if (record := _parse_record(line)) is not None] if self.is_json else []
 
     @cached_property
-    def blanks(self) -> int:
-        """Empty lines between others."""
+    def blank_line_count(self) -> int:
+        """Number of empty lines between others."""
         text = "\n".join(line.strip() for line in self.lines).strip("\n")
         return text.split("\n").count("")
 
     @cached_property
     def rows(self) -> list[list[str]]:
-        """Its cells, line by line, where lines have as many columns as one another and two at least."""
+        """Its cells, line by line; none unless nearly all lines have the same number of columns, at least two."""
         if self.is_json or not self.lines:
             return []
         text = [line.encode() for line in self.lines]
@@ -159,54 +161,54 @@ class Glimpse:
 
     @cached_property
     def heading(self) -> list[str] | None:
-        """The names of the columns, where the first line is unlike those below it."""
+        """The names of the columns, if the first line differs from those below it."""
         if len(self.rows) < 2:
             return None
         first, rest = self.rows[0], _columns(self.rows[1:])
-        if not all(cell.strip() and len(cell.split()) <= WORDS and not is_number(cell) for cell in first):
+        if not all(cell.strip() and len(cell.split()) <= MAX_LABEL_WORDS and not is_number(cell) for cell in first):
             return None
-        unlike = [cell not in column.cells for cell, column in zip(first, rest, strict=True) if column.repeats]
-        numbers = [column for column in rest if column.mostly_numeric]
-        longer = [column for column in rest if column.words > 2 * WORDS]
+        unlike = [cell not in column.cells for cell, column in zip(first, rest, strict=True) if column.is_categorical]
+        numbers = [column for column in rest if column.is_mostly_numeric]
+        longer = [column for column in rest if column.words > 2 * MAX_LABEL_WORDS]
         return [cell.strip() for cell in first] if (numbers or unlike or longer) and all(unlike) else None
 
     @cached_property
     def columns(self) -> list[Column]:
-        """Its columns, without the heading."""
+        """Its columns without the heading."""
         return _columns(self.rows[1:] if self.heading else self.rows)
 
     @cached_property
     def mixes_texts_and_numbers(self) -> bool:
-        """Whether texts that are no prose stand beside several columns of numbers, as in a list of people."""
-        numbers = [column for column in self.columns if column.mostly_numeric and not column.numbers_rows]
-        prose = [column for column in self.columns if column.words > 2 * WORDS]
-        return self.heading is not None and len(numbers) >= ENOUGH_NUMBERS and not prose
+        """True if short texts stand beside several columns of numbers, as in a list of people."""
+        numbers = [column for column in self.columns if column.is_mostly_numeric and not column.is_row_number]
+        prose = [column for column in self.columns if column.words > 2 * MAX_LABEL_WORDS]
+        return self.heading is not None and len(numbers) >= MIN_TABLE_NUMBERS and not prose
 
 
-def text_file(look: Glimpse) -> dict[str, Any] | None:
-    """The settings by which a file is read as text: plain, or a field of JSON lines."""
-    if not look.is_json:
-        return {"path": look.name} if look.is_plain else None
-    texts = [name for name, value in (look.records or [{}])[0].items() if isinstance(value, str)]
+def _text_settings(preview: FilePreview) -> dict[str, Any] | None:
+    """Return the data settings to read a file as text, plain or a field of JSON lines; None if it is something else."""
+    if not preview.is_json:
+        return {"path": preview.name} if preview.is_plain else None
+    texts = [name for name, value in (preview.records or [{}])[0].items() if isinstance(value, str)]
     if "text" in texts:
-        return {"path": look.name}
-    return {"path": look.name, "field": texts[0]} if len(texts) == 1 else None
+        return {"path": preview.name}
+    return {"path": preview.name, "field": texts[0]} if len(texts) == 1 else None
 
 
-def text_file_at(name: str, *, declared: bool) -> dict[str, Any] | None:
-    """The settings by which the file of this name is read as text; what is `declared` to be text is read as some."""
+def sniff_text_file(name: str, *, declared: bool) -> dict[str, Any] | None:
+    """Return the data settings to read a file as text; None if it is not text and was not `declared` to be."""
     if (marks := describe_marks(name)) is not None:
         if declared:
             raise ValueError(marks)
         return None
-    look = Glimpse.at(name, declared=declared)
-    if (marks := describe_marks(name, "\n".join(look.lines[:MARKUP_LINES]))) is not None:
+    preview = FilePreview.read(name, declared=declared)
+    if (marks := describe_marks(name, "\n".join(preview.lines[:MARKUP_LINES]))) is not None:
         raise ValueError(marks)
-    return text_file(look) or ({"path": name} if declared else None)
+    return _text_settings(preview) or ({"path": name} if declared else None)
 
 
 def is_folder(name: str) -> bool:
-    """Whether this is the name of a folder; of what is not there nobody can tell."""
+    """True if this is the name of a folder that exists."""
     try:
         return find_path(name).is_dir()
     except ValueError:
@@ -214,17 +216,17 @@ def is_folder(name: str) -> bool:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number."""
+    """True if a cell is a finite number."""
     try:
         return math.isfinite(float(cell))
     except ValueError:
         return False
 
 
-def same_length(names: Sequence[str]) -> bool:
-    """Whether files have the same number of lines."""
-    over = object()
-    return all(over not in together for together in zip_longest(*map(lines, names), fillvalue=over))
+def have_same_length(names: Sequence[str]) -> bool:
+    """True if files have the same number of lines."""
+    missing = object()
+    return all(missing not in row for row in zip_longest(*map(lines, names), fillvalue=missing))
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[Column]:
