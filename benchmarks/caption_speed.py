@@ -67,7 +67,7 @@ def ours(
     from regard.tasks.captions.writer import CaptionWriter
 
     words = [" ".join(f"w{number}" for number in range(first, first + 10)) for first in range(0, VOCAB, 10)]
-    tokenizer = trained(words, TokenizerConfig(kind="words", least=1))
+    tokenizer = trained(words, TokenizerConfig(kind="words", min_frequency=1))
     model = TransformerCaptioner(
         TransformerCaptionerConfig(encoder=ViTConfig(**encoder, pooling="class"), vocab=tokenizer.vocab, **writer)
     )

@@ -47,9 +47,16 @@ def curve(recipe: Path, how: dict[str, Any], steps: int, changes: list[str], out
     from regard import recipe as recipes
 
     settings = recipes.settings(recipe, "model.dropout=0", *changes)
-    short = {"steps": steps, "log": 10, "evaluate": steps, "save": steps, "average": 0, "tensorboard": False}
+    short = {
+        "steps": steps,
+        "log_every": 10,
+        "eval_every": steps,
+        "save_every": steps,
+        "average": 0,
+        "tensorboard": False,
+    }
     settings["training"] = {**settings.get("training", {}), **short, **how}
-    settings["objective"] = {**settings.get("objective", {}), "judged": 1, "samples": 1}
+    settings["objective"] = {**settings.get("objective", {}), "eval_examples": 1, "samples": 1}
     recipes.train(settings, out=out, quiet=True)
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     return [record["loss"] for record in records if record["kind"] == "training"]

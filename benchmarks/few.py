@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--contrast", nargs="+", choices=("off", "on"), default=["off", "on"])
     parser.add_argument("--tested", type=int, help="texts to test on, drawn once; all when not given")
     parser.add_argument("--penalty", type=float, default=FewShotConfig.penalty)
-    parser.add_argument("--rate", type=float, default=FewShotConfig.rate)
+    parser.add_argument("--rate", type=float, default=FewShotConfig.learning_rate)
     parser.add_argument("--device", default="cpu")
     asked = parser.parse_args()
     parent = recipe.open_model(asked.model)

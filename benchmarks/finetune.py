@@ -80,14 +80,14 @@ def ours(asked: argparse.Namespace, sides: dict[str, list[Example]], way: str, s
         began = time.perf_counter()
         outcome = regard.train(
             [asked.train],
-            f"tuning.way={way}",
-            f"optim.rate={rate}",
+            f"tuning.method={way}",
+            f"optim.learning_rate={rate}",
             "optim.name=adamw",
             "optim.weight_decay=0.01",
             f"optim.warmup={max(1, round(WARM * steps * asked.epochs))}",
-            f"data.tokens={tokens(asked, sides['train'])}",
+            f"data.batch_tokens={tokens(asked, sides['train'])}",
             f"training.epochs={asked.epochs}",
-            f"training.evaluate={steps}",
+            f"training.eval_every={steps}",
             "training.tensorboard=false",
             f"training.seed={seed}",
             *asked.settings,

@@ -64,7 +64,7 @@ class Peer:
         self.edges = torch.from_numpy(graph.edges.T.copy()).to(device)
         self.labels = torch.from_numpy(graph.labels).to(device)
         self.parts = {part: torch.from_numpy(nodes).to(device) for part, nodes in graph.parts.items()}
-        self.device, self.best = device, found.objective.best
+        self.device, self.best = device, found.objective.metric
 
     def begin(self, seed: int) -> None:
         """A new model and its optimizer."""
@@ -72,7 +72,11 @@ class Peer:
         optim = self.recipe.optim
         self.model = Theirs(self.recipe.model).to(self.device)
         self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=optim.rate, betas=optim.betas, eps=optim.eps, weight_decay=optim.weight_decay
+            self.model.parameters(),
+            lr=optim.learning_rate,
+            betas=optim.betas,
+            eps=optim.eps,
+            weight_decay=optim.weight_decay,
         )
 
     def epoch(self) -> None:
@@ -99,7 +103,7 @@ class Peer:
         best, kept, stale = float("inf"), self.model.state_dict(), 0
         for step in range(1, training.steps + 1):
             self.epoch()
-            if step % training.evaluate == 0:
+            if step % training.eval_every == 0:
                 found = sign * self.measured("valid")[self.best]
                 stale = 0 if found < best else stale + 1
                 if found < best:
@@ -153,7 +157,7 @@ def speed(name: str, device: torch.device, short: int, long: int, repeats: int, 
     ours(name, device, "training.steps=2")  # imports, and what is set up once
     peer.seconds(2, clock)
     for _ in range(repeats):
-        often = [f"training.{each}={long + 1}" for each in ("evaluate", "save", "log")]
+        often = [f"training.{each}={long + 1}" for each in ("eval_every", "save_every", "log_every")]
         both = [ours(name, device, f"training.steps={epochs}", *often, clock=clock)[1] for epochs in (short, long)]
         rates["ours"].append((long - short) / (both[1] - both[0]))
         before, after = peer.seconds(short, clock), peer.seconds(long, clock)

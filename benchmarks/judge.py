@@ -74,7 +74,7 @@ def boxes(asked: argparse.Namespace) -> None:
     from regard.tasks.scenes import digit_file
 
     pictures = digit_file.write_digits(asked.runs / "drawn", count=asked.drawn, size=SIDES)
-    locator = ("training.device=auto", "training.steps=3000", "training.evaluate=1000", *asked.settings)
+    locator = ("training.device=auto", "training.steps=3000", "training.eval_every=1000", *asked.settings)
     regard.train(RECIPES / "locate-digits.yaml", *locator, out=asked.runs / "locator", overwrite=True, quiet=True)
     for name, network in NETWORKS.items():
         out = asked.runs / f"digits-{name}"

@@ -94,12 +94,12 @@ def trained(way: str, body: Path, texts: Path, size: int, seed: int, out: Path) 
         return _loaded([texts], [*settings, "model.name=linear"], out)
     settings += ["model.pool=mean", f"training.epochs={epochs}"]
     if way == "pretrained":
-        return _loaded([texts], [*settings, "optim.rate=0.0001", "tuning.decay=0.9"], out, start=body)
+        return _loaded([texts], [*settings, "optim.learning_rate=0.0001", "tuning.layer_decay=0.9"], out, start=body)
     shape = recipe.open_model(body).config
     same = [f"model.{name}={shape['model'][name]}" for name in KEPT if name in shape["model"]]
     longest = min(512, shape["model"]["context"])
-    same += ["model.name=bert-encoder", f"tokenizer.vocab={shape['model']['vocab']}", f"tokenizer.longest={longest}"]
-    return _loaded([texts], [*settings, *same, "optim.rate=0.0003", "optim.schedule=linear"], out)
+    same += ["model.name=bert-encoder", f"tokenizer.vocab={shape['model']['vocab']}", f"tokenizer.max_length={longest}"]
+    return _loaded([texts], [*settings, *same, "optim.learning_rate=0.0003", "optim.schedule=linear"], out)
 
 
 def _loaded(files: Sequence[Path], settings: Sequence[str], out: Path, **more: Any) -> Any:

@@ -124,12 +124,12 @@ def settings_of(
         "data": {
             "train": {"path": str(text)},
             "context": context,
-            "windows": windows,
-            "held": 0.02,
+            "batch_size": windows,
+            "validation_share": 0.02,
             "document": "blank" if asked.documents else "file",
         },
-        "tokenizer": {"kind": "words", "vocab": 60_000, "least": 1},
-        "optim": {"name": "adamw", "rate": 1e-4, "warmup": 100, "schedule": "constant"},
+        "tokenizer": {"kind": "words", "vocab": 60_000, "min_frequency": 1},
+        "optim": {"name": "adamw", "learning_rate": 1e-4, "warmup": 100, "schedule": "constant"},
         "training": {"device": asked.device, "threads": None if asked.device == "cuda" else 1},
     }
 
@@ -204,7 +204,13 @@ def begun(model: dict[str, Any], text: Path, asked: argparse.Namespace, *, conte
 
     settings = settings_of("causal-lm", model, text, asked, (2, 32))
     settings["model"]["context"] = context
-    short = {"steps": 2, "evaluate": bench.NEVER_STEP, "save": bench.NEVER_STEP, "average": 0, "tensorboard": False}
+    short = {
+        "steps": 2,
+        "eval_every": bench.NEVER_STEP,
+        "save_every": bench.NEVER_STEP,
+        "average": 0,
+        "tensorboard": False,
+    }
     short["compile"] = "off"
     settings |= {"writing": {"length": 2, "samples": 1}, "training": {**settings["training"], **short}}
     outcome = recipe.train(settings, out=text.parent / "written", quiet=True)

@@ -64,7 +64,12 @@ def learner(folder: Path, case: dict[str, Any], device: torch.device) -> Any:
     text.write_text("\n".join(lines) + "\n", encoding="utf-8")
     settings = {
         "task": case["task"],
-        "data": {"train": str(text), "context": case["context"], "windows": case["windows"], "held": 0.01},
+        "data": {
+            "train": str(text),
+            "context": case["context"],
+            "batch_size": case["windows"],
+            "validation_share": 0.01,
+        },
         "tokenizer": {"kind": "words", "vocab": vocab},
         "model": case["model"],
         "optim": {"name": "adamw"},

@@ -86,7 +86,7 @@ def timed(path: Path, way: Any, device: torch.device, *, updates: int) -> dict[s
         "updates_per_s": round(updates / (end - at), 2),
         "seconds_before": round(at - begun, 1),
         "graphs": shapes,
-        "sequences": asked.data.batch,
+        "sequences": asked.data.batch_size,
         "parameters": sum(parameter.numel() for parameter in learner.model.parameters()),
         "loss": round(float(step.loss) / float(step.weight), 4),
     }

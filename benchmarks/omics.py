@@ -146,8 +146,8 @@ def chosen(train: Cohort, model: str, *, seed: int, hide: float | None = None) -
     """How many steps to train, by the AUC on a fifth of the training samples as it is after so many."""
     with tempfile.TemporaryDirectory() as place:
         settings = asked_for(train, model, Path(place), steps=STEPS[-1], seed=seed, hide=hide)
-        settings["data"] |= {"held": 0.2}
-        settings["training"] |= {"evaluate": 50}
+        settings["data"] |= {"validation_share": 0.2}
+        settings["training"] |= {"eval_every": 50}
         folder = regard.train(settings, out=Path(place) / "run", quiet=True).folder
         told = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
         areas = {each["step"]: each["auc"] for each in told if "auc" in each}
@@ -168,11 +168,11 @@ def asked_for(
     """The settings of the recipes, for these samples."""
     return {
         "task": "omics",
-        "data": {**written(train, folder), "held": 0, "columns": "keep", "seed": seed},
+        "data": {**written(train, folder), "validation_share": 0, "columns": "keep", "seed": seed},
         "model": {"name": model} if hide is None else {"name": model, "hide": hide},
-        "optim": {"name": "adamw", "rate": 0.001, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1}
+        "optim": {"name": "adamw", "learning_rate": 0.001, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1}
         | {"warmup": 10, "schedule": "cosine"},
-        "training": {"steps": steps, "seed": seed, "evaluate": steps, "save": steps, "log": steps}
+        "training": {"steps": steps, "seed": seed, "eval_every": steps, "save_every": steps, "log_every": steps}
         | {"device": "cpu", "threads": 1, "tensorboard": False},
     }
 

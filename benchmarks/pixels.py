@@ -100,7 +100,7 @@ def trained(asked: argparse.Namespace) -> dict[str, Any]:
         pace = bench.measure_training(settings, bench.Limits("", 1.0, 1.0), steps=20 if asked.tiny else 60)
         steps = max(2, int(1000 * asked.seconds / pace.milliseconds))
         section = {**settings.get("training", {}), "steps": steps, "seconds": None, "epochs": None}
-        section |= {"evaluate": max(1, steps // 5), "save": max(1, steps // 5)}
+        section |= {"eval_every": max(1, steps // 5), "save_every": max(1, steps // 5)}
         began = time.perf_counter()
         out = asked.runs / f"{path.stem}-{round(asked.seconds)}s"
         outcome = recipe.train({**settings, "training": section}, out=out, overwrite=True)
@@ -141,12 +141,18 @@ def begun(folder: Path, sizes: dict[str, Any], side: int, colours: int, device: 
     chance = np.random.default_rng(0)
     pictures = chance.integers(0, 256, (64, side, side, 3), np.uint8)
     np.savez(folder / "random.npz", pictures=pictures, labels=np.arange(64) % 2)
-    short = {"steps": 2, "evaluate": bench.NEVER_STEP, "save": bench.NEVER_STEP, "compile": "off", "tensorboard": False}
+    short = {
+        "steps": 2,
+        "eval_every": bench.NEVER_STEP,
+        "save_every": bench.NEVER_STEP,
+        "compile": "off",
+        "tensorboard": False,
+    }
     settings = {
         "task": "pixels",
-        "data": {"train": str(folder / "random.npz"), "size": side, "colours": colours, "batch": 2},
+        "data": {"train": str(folder / "random.npz"), "size": side, "colours": colours, "batch_size": 2},
         "model": {"name": "image-gpt", **sizes, "positions": "learned"},
-        "objective": {"judged": 1},
+        "objective": {"eval_examples": 1},
         "training": {**short, "device": device},
     }
     return load(recipe.train(settings, out=folder / "run", quiet=True).folder, device=device)

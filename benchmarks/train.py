@@ -25,10 +25,10 @@ from regard import bench
 
 WATCHED = 10  # steps in a profile
 SETTINGS: dict[str, Any] = {
-    "tokenizer": {"kind": "words", "vocab": 32_768, "least": 1},
+    "tokenizer": {"kind": "words", "vocab": 32_768, "min_frequency": 1},
     "model": {"preset": "base"},
-    "objective": {"judged": 1, "samples": 1},
-    "optim": {"rate": 1e-4, "warmup": 4000},
+    "objective": {"eval_examples": 1, "samples": 1},
+    "optim": {"learning_rate": 1e-4, "warmup": 4000},
 }
 
 
@@ -68,9 +68,16 @@ def settings_of(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         settings = recipe.settings(arguments.recipe)
     else:
         source, target = corpus.write(folder, arguments.pairs)
-        data = {"train": {"source": str(source), "target": str(target)}, "longest": 128, "held": 50}
-        settings = {**SETTINGS, "data": {**data, "tokens": arguments.tokens}}
-    short = {"steps": arguments.steps, "log": 20, "evaluate": 10**6, "save": 10**6, "average": 0, "tensorboard": False}
+        data = {"train": {"source": str(source), "target": str(target)}, "max_length": 128, "validation_size": 50}
+        settings = {**SETTINGS, "data": {**data, "batch_tokens": arguments.tokens}}
+    short = {
+        "steps": arguments.steps,
+        "log_every": 20,
+        "eval_every": 10**6,
+        "save_every": 10**6,
+        "average": 0,
+        "tensorboard": False,
+    }
     short["compile"] = "on"  # as in a run of many steps
     return {**settings, "training": {**settings.get("training", {}), **short}}
 

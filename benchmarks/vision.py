@@ -41,15 +41,27 @@ TESTS = {  # what is measured on, by the recipe
 }
 FEWER: dict[str, dict[int, tuple[str, ...]]] = {  # with few pictures a training is as long as it is of use
     "cifar10": {
-        500: ("data.batch=128", "training.epochs=null", "training.steps=2500", "optim.warmup=250"),
-        5000: ("data.batch=512", "training.epochs=null", "training.steps=4000", "optim.warmup=400"),
+        500: ("data.batch_size=128", "training.epochs=null", "training.steps=2500", "optim.warmup=250"),
+        5000: ("data.batch_size=512", "training.epochs=null", "training.steps=4000", "optim.warmup=400"),
     },
     "cifar10-resnet": {
-        500: ("data.batch=64", "training.epochs=null", "training.steps=2500", "optim.rate=0.05", "optim.warmup=250"),
-        5000: ("data.batch=128", "training.epochs=null", "training.steps=4000", "optim.rate=0.1", "optim.warmup=400"),
+        500: (
+            "data.batch_size=64",
+            "training.epochs=null",
+            "training.steps=2500",
+            "optim.learning_rate=0.05",
+            "optim.warmup=250",
+        ),
+        5000: (
+            "data.batch_size=128",
+            "training.epochs=null",
+            "training.steps=4000",
+            "optim.learning_rate=0.1",
+            "optim.warmup=400",
+        ),
     },
 }
-RARELY = ("training.evaluate=500", "training.save=100000")  # where steps are few and quick
+RARELY = ("training.eval_every=500", "training.save_every=100000")  # where steps are few and quick
 WHOLE, EVERY = "all", 49_000  # what is left of CIFAR-10 beside the pictures that choose a checkpoint
 CURVES = {
     "cifar10": "ViT from nothing",
@@ -85,7 +97,7 @@ def main() -> None:
 
 def trained(asked: argparse.Namespace, name: str, most: int | None, seed: int, folder: str) -> dict[str, Any]:
     """One run and its score on the test pictures."""
-    few = () if most is None else (f"data.most={most}", *FEWER.get(name, {}).get(most, ()), *RARELY)
+    few = () if most is None else (f"data.max_images={most}", *FEWER.get(name, {}).get(most, ()), *RARELY)
     recipe, settings = RECIPES / f"{name}.yaml", (*few, *asked.settings)
     outcome, run = ledger.trained(recipe, *settings, seed=seed, out=asked.runs / folder, start=asked.start)
     model = regard.load(outcome.folder)

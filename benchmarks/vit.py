@@ -68,11 +68,17 @@ def ours(asked: argparse.Namespace, sizes: dict[str, int], source: str) -> dict[
             path, varied = arrays(path, folder / "pictures.npz", sizes["size"]), {}
         settings: dict[str, Any] = {
             "task": "pictures",
-            "data": {"train": {"path": str(path)}, "size": sizes["size"], "channels": 3, "batch": asked.batch},
+            "data": {"train": {"path": str(path)}, "size": sizes["size"], "channels": 3, "batch_size": asked.batch},
             "model": {"name": "vit", **sizes},
             "augment": UNVARIED | varied,
-            "optim": {"name": "adamw", "rate": 1e-4, "weight_decay": 0.05},
-            "training": {"steps": asked.steps, "log": 20, "evaluate": 10**6, "save": 10**6, "tensorboard": False},
+            "optim": {"name": "adamw", "learning_rate": 1e-4, "weight_decay": 0.05},
+            "training": {
+                "steps": asked.steps,
+                "log_every": 20,
+                "eval_every": 10**6,
+                "save_every": 10**6,
+                "tensorboard": False,
+            },
         }
         settings["training"]["compile"] = "auto" if asked.toy else "on"
         began = time.perf_counter()

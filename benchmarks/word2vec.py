@@ -86,7 +86,7 @@ def _ours(asked: Any, kind: str, seed: int, text: Path) -> dict[str, float]:
         "training": {"epochs": asked.epochs, "workers": asked.workers, "seed": seed},
     }
     with tempfile.TemporaryDirectory() as folder:
-        brief = {**recipe, "data": {**recipe["data"], "least": 1}, "training": {"epochs": 1, "workers": 1}}
+        brief = {**recipe, "data": {**recipe["data"], "min_count": 1}, "training": {"epochs": 1, "workers": 1}}
         (Path(folder) / "few.txt").write_text("one two three four\n" * 9, encoding="utf-8")
         brief["data"]["train"] = {"path": f"{folder}/few.txt"}
         regard.train(brief, out=f"{folder}/brief", quiet=True)  # compiles

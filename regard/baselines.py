@@ -240,7 +240,9 @@ class _ModelRuns:
             "model": {"name": "bert-encoder", "segments": 0, "pooler": False, **sizes, **CLASSIFIER_POOLING},
             "tokenizer": tokenizer,
             "optim": {
-                "rate": min(BERTEncoderConfig.labeller_defaults.learning_rate, MAX_RATE_TIMES_WIDTH / sizes["width"])
+                "learning_rate": min(
+                    BERTEncoderConfig.labeller_defaults.learning_rate, MAX_RATE_TIMES_WIDTH / sizes["width"]
+                )
             },
         }
 

@@ -104,9 +104,9 @@ def _short_settings(settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
     task, resolved = recipe.resolve(settings)
     training: dict[str, Any] = {
         "steps": steps,
-        "log": max(1, steps // 20),
-        "evaluate": NEVER_STEP,
-        "save": NEVER_STEP,
+        "log_every": max(1, steps // 20),
+        "eval_every": NEVER_STEP,
+        "save_every": NEVER_STEP,
         "average": 0,
     }
     training |= {"epochs": None, "seconds": None, "patience": None, "tensorboard": False}

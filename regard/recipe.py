@@ -96,13 +96,14 @@ def order(
     sheets = [name for name in names if Path(name).suffix.lower() in RECIPES]
     if len(sheets) > 1:
         raise ValueError(f"{sheets[0]} and {sheets[1]} are two recipes: give one, and settings that change it")
-    base = settings(recipe_or_files) if isinstance(recipe_or_files, Mapping) else settings(sheets[0]) if sheets else {}
+    base = recipe_or_files if isinstance(recipe_or_files, Mapping) else config.read(sheets[0]) if sheets else {}
+    base = _override(base, task=task)
     inputs = inputs or Given(())
     inputs = replace(inputs, files=(*inputs.files, *(str(name) for name in names if name not in sheets)))
     data = base.get("data")
     if inputs.files and isinstance(data, Mapping):
         base = {**base, "data": {name: value for name, value in data.items() if name != "train"}}
-    base_settings = config.override(base, changes)
+    base_settings = _override(base, changes, task)
     if not inputs.files:
         if inputs.valid or inputs.to is not None:
             raise ValueError("--valid and --to go with files to train on: name some, or set data.valid and a tag")
@@ -114,7 +115,7 @@ def order(
     inputs = replace(inputs, settings=base_settings)
     task_name, claim = choose_task(inputs) if task is None else recognise_for(task, inputs)
     files = {**base.get("data", {}), **claim.data}
-    final_settings = config.override({**base, "task": task_name, "data": files}, changes)
+    final_settings = _override({**base, "task": task_name, "data": files}, changes, task)
     resolve(final_settings, task)
     for name in (*inputs.files, *inputs.valid):
         find_path(name)  # before a folder is made for the run
@@ -140,7 +141,22 @@ def _file_names(recipe_or_files: Any) -> list[str | Path]:
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
     """Return the settings of a recipe file or mapping, with changes such as "training.epochs=20" applied."""
     mapping = recipe if isinstance(recipe, Mapping) else config.read(recipe)
-    return config.override(mapping, changes)
+    return _override(mapping, changes)
+
+
+def _override(
+    settings: Mapping[str, Any], changes: Sequence[str] = (), task: type[Task] | None = None
+) -> dict[str, Any]:
+    """Return settings with changes applied, under the names of today; what the changes say counts."""
+    changed = config.override(settings, changes)
+    name = changed.get("task", DEFAULT)
+    if task is None and isinstance(name, str) and name in TASKS:
+        task = TASKS[name].task
+    if task is None:
+        return changed  # which is refused for its task
+    current = config.rename_former_settings(task.Recipe, settings)
+    changed = config.override(current, config.rename_former_changes(task.Recipe, changes))
+    return config.rename_former_settings(task.Recipe, changed)
 
 
 def train(
@@ -161,7 +177,7 @@ def train(
     are told how it goes.
     """
     order = order_or_settings if isinstance(order_or_settings, Order) else Order(dict(order_or_settings))
-    settings = order.settings
+    settings = _override(order.settings, task=order.task)
     if not (order.task or settings.keys() & {"data", "task"}) or _lacks_data(settings, order.task):
         raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
     if strange := [callback for callback in callbacks if not isinstance(callback, Callback)]:

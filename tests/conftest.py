@@ -183,11 +183,11 @@ def sentences() -> list[tuple[str, str]]:
 
 SMALL = {
     "task": "translation",
-    "data": {"tokens": 512, "longest": 64},
+    "data": {"batch_tokens": 512, "max_length": 64},
     "tokenizer": {"vocab": 320},
     "model": {"width": 64, "heads": 4, "hidden": 128, "encoder": 1, "decoder": 1, "norm": "pre", "dropout": 0.0},
-    "optim": {"rate": 0.01, "warmup": 20},
-    "training": {"steps": 150, "evaluate": 75, "save": 75, "log": 30, "tensorboard": False},
+    "optim": {"learning_rate": 0.01, "warmup": 20},
+    "training": {"steps": 150, "eval_every": 75, "save_every": 75, "log_every": 30, "tensorboard": False},
     "decoding": {"beams": 2},
 }
 """A recipe that learns the little grammar in seconds; `data.train` is still to be named."""

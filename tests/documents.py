@@ -20,7 +20,13 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.fr.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = {"gunzip", "printf", "paste"}  # what a document may use beside regard, make and pip
 INSTALLING = {"python3 -m venv .venv", "source .venv/bin/activate", "pip install ."}
-BRIEF = ["training.steps=2", "training.save=1", "training.tensorboard=false", "objective.judged=4", "decoding.ratio=0"]
+BRIEF = [
+    "training.steps=2",
+    "training.save_every=1",
+    "training.tensorboard=false",
+    "objective.eval_examples=4",
+    "decoding.ratio=0",
+]
 SMALL = [
     "model.width=32",
     "model.heads=2",
@@ -31,22 +37,41 @@ SMALL = [
 ]
 TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "model.depth=1"]  # for language models
 SAYING = ["writing.length=8"]  # for those that write
-READING = [*TINY, "model.heads=2", "model.hidden=16", "data.context=64", "data.windows=4", "training.device=cpu"]
-MATCHED = [*TINY, "model.heads=2", "model.hidden=16", "data.batch=4", "training.device=cpu"]  # for vectors of texts
+READING = [*TINY, "model.heads=2", "model.hidden=16", "data.context=64", "data.batch_size=4", "training.device=cpu"]
+MATCHED = [
+    *TINY,
+    "model.heads=2",
+    "model.hidden=16",
+    "data.batch_size=4",
+    "training.device=cpu",
+]  # for vectors of texts
 LONG = (["demo"], ["bench"], ["explain", "--measures", "--to", "fr"])  # they take seconds, which other tests spend
 BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read documents
 WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
 LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
 LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
-SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
-REMEMBERED = ["training.steps=2", "data.valid=4", "data.batch=2", "data.longest=4", "training.device=cpu"]
+SKETCHED = ["training.steps=2", "data.valid=4", "data.batch_size=2"]  # for models of drawn pictures
+REMEMBERED = ["training.steps=2", "data.valid=4", "data.batch_size=2", "data.max_length=4", "training.device=cpu"]
 DRAWN = ("locate", "count")
-MADE = ["model.widths=[8,8]", "model.noise=4", "training.steps=2", "data.batch=4", "objective.judged=10"]  # for GANs
+MADE = [
+    "model.widths=[8,8]",
+    "model.noise=4",
+    "training.steps=2",
+    "data.batch_size=4",
+    "objective.eval_examples=10",
+]  # for GANs
 MADE += ["objective.variety=0", "training.seconds=null", *BARE[1:]]
 COHORTS = ("rosmap", "breast")
 PICTURED = ("mnist", "fashion", "cifar10", "cifar10-resnet", "scattered", "scattered-cnn", "digit-sum")
-CAPTIONED = ["model.width=16", "training.steps=2", "training.epochs=null", "data.batch=4", "optim.warmup=1", *BARE[1:]]
+CAPTIONED = [
+    "model.width=16",
+    "training.steps=2",
+    "training.epochs=null",
+    "data.batch_size=4",
+    "optim.warmup=1",
+    *BARE[1:],
+]
 SEEN = {  # for models of pictures, by their names
     "vit": ["model.width=16", "model.heads=2", "model.hidden=16", "model.depth=1"],
     "resnet": ["model.depths=[1]", "model.widths=[4]"],
@@ -54,12 +79,12 @@ SEEN = {  # for models of pictures, by their names
     "spatial-transformer": ["model.widths=[4]", "model.searching=[4]", "model.hidden=8"],
 }
 SEEN = {
-    name: [*sizes, "training.steps=2", "training.epochs=null", "data.batch=4", *BARE[1:]]
+    name: [*sizes, "training.steps=2", "training.epochs=null", "data.batch_size=4", *BARE[1:]]
     for name, sizes in SEEN.items()
 }
-PAINTED = [*SEEN["vit"], "data.batch=2", "objective.judged=2"]
+PAINTED = [*SEEN["vit"], "data.batch_size=2", "objective.eval_examples=2"]
 SEEN_INSIDE = [one.replace("model.", "model.encoder.") for one in SEEN["vit"] if one.startswith("model.")]
-FEW = ["training.epochs=1", "data.least=1", "model.width=8"]  # for word vectors
+FEW = ["training.epochs=1", "data.min_count=1", "model.width=8"]  # for word vectors
 PRETRAINED = {path.name for path in (ROOT / "regard" / "pretrained").iterdir()}
 
 
@@ -172,7 +197,13 @@ class Desk:
         if words[:1] == ["evaluate"] and any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, "-s", "count=4"]
         if words[:1] == ["bench"] and words[1:] and words[1].endswith(".yaml"):
-            return [*words[:2], *(each for each in small(words[1]) if "=" in each), "data.tokens=256", "--steps", "20"]
+            return [
+                *words[:2],
+                *(each for each in small(words[1]) if "=" in each),
+                "data.batch_tokens=256",
+                "--steps",
+                "20",
+            ]
         if words[:1] != ["train"]:
             return words
         if "--captions" in words:
@@ -206,7 +237,7 @@ class Desk:
         if any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, *SKETCHED]
         if any(Path(word).name.startswith("ntm") for word in words):
-            return [*words, "training.steps=2", "data.valid=4", "data.batch=2", "training.device=cpu"]
+            return [*words, "training.steps=2", "data.valid=4", "data.batch_size=2", "training.device=cpu"]
         if "--tables" in words or any(
             Path(word).name.startswith(("pendulum", "cora", "citeseer", "edges", *COHORTS)) for word in words
         ):

@@ -31,9 +31,9 @@ from tests.tasks.beside import answer_with_options, call_extras
 from tests.tasks.every import Line, lines
 from tests.training.together import difference, finished, measured, together
 
-BRIEF = {"steps": 2, "accumulate": 2, "log": 1, "evaluate": 2, "save": 1, "threads": 1}
+BRIEF = {"steps": 2, "accumulate": 2, "log_every": 1, "eval_every": 2, "save_every": 1, "threads": 1}
 BRIEF |= {"device": "cpu", "tensorboard": False}
-ONCE = {"training": BRIEF | {"steps": 1, "accumulate": 1, "evaluate": 1}}  # one step shows that a body can be trained
+ONCE = {"training": BRIEF | {"steps": 1, "accumulate": 1, "eval_every": 1}}  # one step shows that a body can be trained
 STILL = 1e-20  # a rate at which nothing is learnt
 FOLLOWING = ("running_mean", "running_var", ".0.left", ".0.right")  # of norms: they move by data, whatever the rate
 SHARED = {"translation": (2, 4), "masked-lm": (2, 4)}  # sizes of teams; two processes train the other tasks
@@ -48,7 +48,7 @@ def life(task: str, line: Line, place: Path) -> dict[str, Any]:
 
 def settings_of(task: str, line: Line) -> dict[str, Any]:
     """The recipe of a line; adam would make much of the order in which gradients are added up."""
-    optim = {"name": "sgd", "momentum": 0.9, "rate": 0.05, "warmup": 1, "last": 0.01}
+    optim = {"name": "sgd", "momentum": 0.9, "learning_rate": 0.05, "warmup": 1, "final_learning_rate": 0.01}
     chosen = {name: value for name, value in optim.items() if f"optim.{name}" in known(task)}
     parts = {name.split(".")[1] for name in known(task) if re.fullmatch(r"optim\.\w+\.momentum", name)}
     chosen |= {part: {name: value for name, value in optim.items() if name != "last"} for part in parts}
@@ -108,7 +108,11 @@ def adapted(settings: Any, place: Path) -> dict[str, Any]:
 def stilled(optim: dict[str, Any]) -> dict[str, Any]:
     """The same optimizers, of all parts, at a rate of nothing."""
     return {
-        name: stilled(value) if isinstance(value, dict) else STILL if name in ("rate", "last") else value
+        name: stilled(value)
+        if isinstance(value, dict)
+        else STILL
+        if name in ("learning_rate", "final_learning_rate")
+        else value
         for name, value in optim.items()
     }
 

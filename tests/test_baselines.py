@@ -50,12 +50,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     def shortened(given: Any, **options: Any) -> Any:
         settings = given.settings if isinstance(given, recipe.Order) else given
         asked.append((Path(options["out"]).name, settings))
-        steps = {"steps": 6, "evaluate": 6, "save": 3, "tensorboard": False, "device": "cpu"}
+        steps = {"steps": 6, "eval_every": 6, "save_every": 3, "tensorboard": False, "device": "cpu"}
         changed = {**settings, "training": {**settings.get("training", {}), **steps}}
         if settings["task"] == "masked-lm":
             changed |= {
                 "model": {**settings.get("model", {}), **SMALL},
-                "data": {**settings["data"], "context": 32, "windows": 4},
+                "data": {**settings["data"], "context": 32, "batch_size": 4},
             }
             changed["tokenizer"] = {"vocab": 400}
         return train(changed, **options)
@@ -101,7 +101,7 @@ def test_from_scratch_is_the_same_network_at_a_rate_that_suits_its_width(
     assert same[0] == same[1]
     kinds = [(own["norm"], own["positions"], own["pool"]) for own in known.values()]
     assert kinds == [("pre", "rotary", "mean")] * 2
-    assert dict(quick)["scratch"]["optim"]["rate"] == pytest.approx(0.15 / 160)
+    assert dict(quick)["scratch"]["optim"]["learning_rate"] == pytest.approx(0.15 / 160)
 
 
 def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(

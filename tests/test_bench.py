@@ -55,7 +55,11 @@ def test_an_action_is_timed_by_its_median_without_the_first_time(monkeypatch) ->
 def test_training_is_measured_in_a_folder_that_is_forgotten(corpus: Corpus, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     shape = {"width": 16, "heads": 2, "hidden": 32, "encoder": 1, "decoder": 1}
-    data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
+    data = {
+        "train": {"source": str(corpus.source), "target": str(corpus.target)},
+        "batch_tokens": 256,
+        "max_length": 64,
+    }
     slow = bench.Limits("a slow device", operations=1e30, bytes=1e6)
     began = time.perf_counter()
     found = bench.measure_training({"data": data, "tokenizer": {"vocab": 320}, "model": shape}, slow, steps=20)
@@ -169,7 +173,11 @@ def test_recurrent_translators_and_language_models_are_measured_too(
 ) -> None:
     monkeypatch.setattr(bench, "BATCHES", (1, 2))
     monkeypatch.setattr(bench, "LENGTH", 10)
-    data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
+    data = {
+        "train": {"source": str(corpus.source), "target": str(corpus.target)},
+        "batch_tokens": 256,
+        "max_length": 64,
+    }
     shape = {"name": "seq2seq", "width": 16, "embedding": 16}
     assert bench.measure_training({"data": data, "model": shape}, SMALL, steps=20).rate > 100
     recipes = Path(__file__).parent.parent / "recipes"

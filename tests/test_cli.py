@@ -45,7 +45,7 @@ def words(text: str) -> list[str]:
         ("train --source a.fr --target a.en model=3", "model must be a section"),
         ("train --source a.fr --target a.en training=fast", "training must be a section of `name: value` lines"),
         ("train --source a.fr --target a.en data=all", "data must be a section"),
-        ("train --source a.fr --target a.en optim.lr=1", "it is called optim.rate here"),
+        ("train --source a.fr --target a.en optim.lr=1", "it is called optim.learning_rate here"),
         ("train --source a.fr --target a.en decoding.beams=0", "decoding.beams must be a whole number from 1"),
         ("train --source a.fr --target a.en model.name=seq2seq model.preset=big", "seq2seq has no presets"),
         ("lab positions sinusoidal", "-o positions.png"),
@@ -139,7 +139,7 @@ def test_another_model_is_trained_from_two_files(
     monkeypatch.chdir(tmp_path)
     files = f"--source {corpus.source} --target {corpus.target} --out runs/gru"
     small = "model.name=seq2seq model.width=8 model.embedding=8 tokenizer.vocab=320 training.tensorboard=false"
-    assert run(words(f"train {files} {small} training.steps=2 objective.judged=2")) == 0
+    assert run(words(f"train {files} {small} training.steps=2 objective.eval_examples=2")) == 0
     assert "use it with" in capsys.readouterr().out
     assert run(words("cost runs/gru -s length=6 -s target=5")) == 0
     assert "recurrent layers" in capsys.readouterr().out
@@ -181,8 +181,8 @@ def test_a_training_goes_on_when_the_reader_of_its_log_goes_away(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     files = f"--source {corpus.source} --target {corpus.target} --out {tmp_path / 'run'}"
-    small = "model.width=16 model.heads=2 model.encoder=1 model.decoder=1 tokenizer.vocab=320 objective.judged=2"
-    command = f"train {files} {small} training.steps=4 training.log=1 training.tensorboard=false"
+    small = "model.width=16 model.heads=2 model.encoder=1 model.decoder=1 tokenizer.vocab=320 objective.eval_examples=2"
+    command = f"train {files} {small} training.steps=4 training.log_every=1 training.tensorboard=false"
     with monkeypatch.context() as patched, unread() as out, unread() as error:
         patched.setattr(sys, "stdout", out)
         patched.setattr(sys, "stderr", error)

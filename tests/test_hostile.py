@@ -47,7 +47,7 @@ NUMBERS = [  # of which a checkpoint has the same
     ("model.dropout", "of at least 0 and below 1", [1, -0.1, 1.5, "some", ".nan", None]),
     ("model.attention_dropout", "of at least 0 and below 1", [1.5, -1]),
     ("tokenizer.vocab", "from 300 to 1,000,000", [0, 12, 1e9]),
-    ("tokenizer.least", "from 1 to 1e12", [0, -1]),
+    ("tokenizer.min_frequency", "from 1 to 1e12", [0, -1]),
     ("decoding.beams", "from 1 to 1,000", [0, -1, 10**6]),
     ("decoding.nbest", "from 1 to 1,000", [0]),
     ("decoding.ratio", "from 0 to 1,000", [-1, 1e6]),
@@ -58,15 +58,19 @@ NUMBERS = [  # of which a checkpoint has the same
     ("decoding.seed", "from -9.2e18 to 9.2e18", [1e30]),
 ]
 ONLY_RECIPES = [
-    ("objective.smoothing", "of at least 0 and below 1", [-1, 1, 2]),
+    ("objective.label_smoothing", "of at least 0 and below 1", [-1, 1, 2]),
     ("objective.beams", "from 1 to 1,000", [0]),
     ("training.average", "from 0 to 1e12", [-2]),
     ("training.steps", "from 1 to 1e12", [0, -1, "many", [1], None, "1e999"]),
     ("training.seed", "from -9.2e18 to 9.2e18", [1e30]),
-    ("optim.rate", "above 0 and at most 1e30", [0, -1, "fast", [1], None, ".nan", ".inf", "1e999", 1e38, 1e308]),
+    (
+        "optim.learning_rate",
+        "above 0 and at most 1e30",
+        [0, -1, "fast", [1], None, ".nan", ".inf", "1e999", 1e38, 1e308],
+    ),
     ("optim.momentum", "of at least 0 and below 1", [1, -1]),
-    ("data.tokens", "from 1 to 16,777,216", [0, 1e12]),
-    ("data.longest", "from 4 to 1,048,576", [0, 3]),
+    ("data.batch_tokens", "from 1 to 16,777,216", [0, 1e12]),
+    ("data.max_length", "from 4 to 1,048,576", [0, 3]),
     ("data.reject", "from 0 to 1", [-1, 2]),
     ("data.ratio", "of at least 1", [0, 0.5]),
 ]
@@ -297,28 +301,28 @@ def test_a_checkpoint_whose_tokenizer_explodes_is_refused(rewritten):
 @pytest.mark.parametrize(
     ("setting", "target"),
     [
-        ("optim.lr", "optim.rate"),
-        ("lr", "optim.rate"),
-        ("optim.learning_rate", "optim.rate"),
+        ("optim.max_lr", "optim.learning_rate"),
+        ("lr", "optim.learning_rate"),
+        ("training.lr", "optim.learning_rate"),
         ("training.minutes", "training.seconds"),
         ("training.weight_decay", "optim.weight_decay"),
         ("optim.warmup_steps", "optim.warmup"),
-        ("data.batch_size", "data.tokens"),
-        ("batch_size", "data.tokens"),
+        ("data.batch_size", "data.batch_tokens"),
+        ("batch_size", "data.batch_tokens"),
         ("model.d_model", "model.width"),
         ("model.hidden_size", "model.width"),
         ("model.n_heads", "model.heads"),
         ("num_heads", "model.heads"),
         ("model.num_layers", "model.encoder and model.decoder"),
-        ("data.max_length", "data.longest"),
-        ("max_len", "data.longest"),
+        ("tokenizer.max_len", "data.max_length"),
+        ("max_len", "data.max_length"),
         ("training.max_steps", "training.steps"),
         ("vocab_size", "tokenizer.vocab"),
         ("model.vocab_size", "tokenizer.vocab"),
         ("model.dropout_rate", "model.dropout"),
         ("decoding.beam_size", "decoding.beams"),
         ("num_beams", "decoding.beams"),
-        ("training.label_smoothing", "objective.smoothing"),
+        ("training.label_smoothing", "objective.label_smoothing"),
         ("training.early_stopping", "training.patience"),
         ("patience", "training.patience"),
         ("seed", "training.seed"),
@@ -336,11 +340,11 @@ def test_a_usual_name_answers_with_what_the_recipe_has():
     table = {"task": "regression", "data": {"train": "x", "target": "y"}}
     for mapping, setting, target in (
         (labels, "model.num_layers", "model.depth"),
-        (labels, "max_length", "tokenizer.longest"),
-        (text, "batch_size", "data.lanes"),
-        (table, "batch_size", "data.batch"),
-        (words, "lr", "optim.rate"),
-        (words, "vocab_size", "data.most"),
+        (labels, "max_length", "tokenizer.max_length"),
+        (text, "batch_size", "data.batch_size"),
+        (table, "batch_size", "data.batch_size"),
+        (words, "lr", "optim.learning_rate"),
+        (words, "vocab_size", "data.vocab"),
         (BARE | {"model": {"name": "seq2seq"}}, "model.rnn_type", "model.cell"),
     ):
         message = told(lambda m=mapping, s=setting: recipe.resolve(config.override(m, [f"{s}=1"])))
@@ -361,24 +365,9 @@ def test_every_target_of_the_alias_table_exists():
     for name, targets in aliases.USUAL.items():
         there = [target for target in targets if all(one in known for one in target.split(" and "))]
         assert there, f"{name} leads nowhere"
-        missing = set(targets) - set(there) - set(aliases.FORMER.values())
+        missing = set(targets) - set(there)
         assert not missing, f"{name} leads to {missing}"
-    for old, new in aliases.FORMER.items():
-        assert (old in known) != (new in known), f"{old} -> {new}: one of them is the setting's name"
-
-
-def test_settings_under_former_names_are_renamed(monkeypatch: pytest.MonkeyPatch):
-    kind = TASKS["translation"].task.Recipe
-    monkeypatch.setattr(aliases, "FORMER", {"training.updates": "training.steps"})
-    monkeypatch.setattr(aliases, "FORMER_VALUES", {("model.name", "gru"): ("seq2seq",)})
-    old = BARE | {"training": {"updates": 5, "log": 1}, "model": {"name": "gru", "width": 8}}
-    assert told(lambda: recipe.resolve(BARE | {"model": {"name": "gru"}})) == "model.name: gru is called seq2seq here"
-    message = told(lambda: recipe.resolve(BARE | {"training": {"updates": 5}}))
-    assert message.startswith("unknown setting training.updates: it is called training.steps here")
-    new = config.rename_former_settings(kind, old)
-    assert new["training"] == {"steps": 5, "log": 1}
-    assert old["training"] == {"updates": 5, "log": 1}
-    assert recipe.resolve(new | {"model": {}})[1].training.steps == 5
+    assert set(aliases.MOVED.values()) <= known
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -36,6 +36,6 @@ def test_a_mean_has_its_deviation_where_there_are_several():
 
 
 def test_a_run_that_diverged_is_no_result(tmp_path):
-    rough = ("optim.rate=1e30", "training.steps=200", "training.threads=1")
+    rough = ("optim.learning_rate=1e30", "training.steps=200", "training.threads=1")
     with pytest.raises(SystemExit, match="run: diverged"):
         ledger.trained(RECIPES / "pendulum.yaml", *rough, seed=0, out=tmp_path / "run", start=None)

@@ -19,13 +19,20 @@ from tests.conftest import SMALL, Corpus, sentences
 TINY = {
     **SMALL,
     "model": {"width": 16, "heads": 2, "hidden": 16, "encoder": 1, "decoder": 1, "dropout": 0.2},
-    "training": {"steps": 9, "evaluate": 100, "save": 100, "log": 5, "accumulate": 2, "tensorboard": False},
+    "training": {
+        "steps": 9,
+        "eval_every": 100,
+        "save_every": 100,
+        "log_every": 5,
+        "accumulate": 2,
+        "tensorboard": False,
+    },
 }
 
 
 def tiny(corpus: Corpus, *changes: str) -> dict[str, Any]:
     train = {"source": str(corpus.source), "target": str(corpus.target)}
-    return recipe.settings({**TINY, "data": {**TINY["data"], "train": train}}, "objective.judged=4", *changes)
+    return recipe.settings({**TINY, "data": {**TINY["data"], "train": train}}, "objective.eval_examples=4", *changes)
 
 
 def final(folder: Path, step: int) -> dict[str, torch.Tensor]:
@@ -62,7 +69,7 @@ def test_another_architecture_cannot_go_on(corpus: Corpus, tmp_path: Path):
 
 
 def test_adapting_starts_from_the_parent_and_keeps_its_tokenizer(trained: Path, corpus: Corpus, tmp_path: Path):
-    settings = tiny(corpus, "training.steps=1", "optim.rate=1e-12")
+    settings = tiny(corpus, "training.steps=1", "optim.learning_rate=1e-12")
     del settings["model"], settings["tokenizer"]
     outcome = recipe.train(settings, out=tmp_path / "adapted", start=trained, quiet=True)
     parent, child = checkpoint.read(trained / "best"), checkpoint.read(outcome.best)
@@ -150,7 +157,7 @@ def test_what_is_named_is_laid_over_the_derived_sizes(corpus: Corpus, tmp_path: 
         ("data.train.source=missing.fr", r"missing\.fr"),
         ("training.precision=bfloat16", "bfloat16"),
         ("model.heads=5", "divide"),
-        ("model.context=32", r"data\.longest.*model\.context"),
+        ("model.context=32", r"data\.max_length.*model\.context"),
         ("training.device=cuda:7", "cuda"),
     ],
 )

@@ -350,16 +350,16 @@ def test_the_recipe_for_multi30k_is_the_transformer_tiny():
     model = found.model
     assert (model.encoder, model.decoder, model.width, model.hidden, model.heads) == (4, 4, 128, 256, 4)
     assert (model.dropout, model.norm, found.tokenizer.vocab, found.tokenizer.joint) == (0.3, "post", 10_000, True)
-    assert (found.optim.rate, found.optim.warmup, found.objective.smoothing) == (0.005, 2000, 0.1)
-    assert (found.training.steps, found.training.accumulate, found.data.tokens) == (8000, 1, 8192)
+    assert (found.optim.learning_rate, found.optim.warmup, found.objective.label_smoothing) == (0.005, 2000, 0.1)
+    assert (found.training.steps, found.training.accumulate, found.data.batch_tokens) == (8000, 1, 8192)
     assert (found.decoding.beams, found.training.average) == (5, 10)
 
 
 def test_the_recipe_of_the_paper_has_its_size_and_its_rate():
     found = resolved("paper-base")
     assert cost.parameters(type(found.model)(**{**vars(found.model), "vocab": 37_000})) == 63_082_496
-    assert math.isclose(found.optim.rate, (512 * 4000) ** -0.5, rel_tol=0.01)
-    assert (found.model.norm, found.optim.warmup, found.objective.smoothing) == ("post", 4000, 0.1)
+    assert math.isclose(found.optim.learning_rate, (512 * 4000) ** -0.5, rel_tol=0.01)
+    assert (found.model.norm, found.optim.warmup, found.objective.label_smoothing) == ("post", 4000, 0.1)
     assert (found.optim.betas, found.optim.eps) == ((0.9, 0.98), 1e-9)
 
 

@@ -20,7 +20,7 @@ from tests.documents import ROOT
 MODELS = shipped.models()
 MOST = 55e6  # bytes of all models, so that the wheel has less than 60 MB
 CARD = "---\nlanguage: [en]\nlicense: MIT\ncommands: [{}]\nscore: little\nsources: [lines]\n---\n\n# Small\n"
-BRIEF = ["training.steps=1", "training.tensorboard=false", "data.context=16", "data.windows=2", "model.width=16"]
+BRIEF = ["training.steps=1", "training.tensorboard=false", "data.context=16", "data.batch_size=2", "model.width=16"]
 BRIEF += ["model.heads=2", "model.hidden=16", "model.depth=1", "tokenizer.kind=characters", "--device", "cpu"]
 
 

@@ -52,7 +52,7 @@ regard train --captions captions.csv --from runs/photos
 regard train --pictures photos/ --task pixels data.size=16
 regard train --tables mrna.csv mirna.csv --labels labels.csv
 regard train --edges edges.csv --nodes nodes.csv
-regard train recipes/pendulum.yaml optim.rate=0.01
+regard train recipes/pendulum.yaml optim.learning_rate=0.01
 regard train --resume --out runs/a
 """
 

@@ -90,12 +90,13 @@ def _common_metric(folders: Mapping[str, Path]) -> str:
 def _check_comparable(folders: Mapping[str, Path]) -> None:
     """Refuse runs of different tasks, and name those that were measured on other data or in another way."""
     from regard import config
+    from regard.models import modernise_settings
     from regard.tasks import DEFAULT
 
     measured_by: dict[str, Any] = {}
     tasks: dict[str, str] = {}
     for name, folder in folders.items():
-        settings = config.read(folder / "config.yaml")
+        settings = modernise_settings(config.read(folder / "config.yaml"))
         tasks[name] = settings.get("task", DEFAULT)
         try:
             facts = json.loads((folder / "data.json").read_text(encoding="utf-8"))

@@ -1,8 +1,13 @@
 """Settings: YAML and `a.b=c` become frozen dataclasses, and a typo answers with the nearest name."""
 
-from regard.config.aliases import rename_former_settings
 from regard.config.checking import arguments, build, section, sections
 from regard.config.describing import Field, describe
+from regard.config.former_names import (
+    rename_former_changes,
+    rename_former_in_checkpoint,
+    rename_former_settings,
+    restore_former_names,
+)
 from regard.config.resuming import verdicts
 from regard.config.text import LARGEST, dump, override, parse, plain, read
 
@@ -17,7 +22,10 @@ __all__ = [
     "parse",
     "plain",
     "read",
+    "rename_former_changes",
+    "rename_former_in_checkpoint",
     "rename_former_settings",
+    "restore_former_names",
     "section",
     "sections",
     "verdicts",

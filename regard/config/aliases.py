@@ -1,4 +1,4 @@
-"""Names by which others know our settings, and names that settings had before: each answers with the one we use.
+"""Names by which others know our settings: each answers with the one we use.
 
 A table entry is one line. Targets are tried in order, and the first one that the recipe has is named; a target may be
 several settings joined by `and`.
@@ -7,18 +7,18 @@ several settings joined by `and`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from regard.config.describing import describe
 from regard.config.fields import hints, sections
+from regard.config.former_names import FORMER
 from regard.config.words import join, suggest_name
 
-RATE = ("optim.rate",)
+RATE = ("optim.learning_rate",)
 WIDTH = ("model.width",)
 LAYERS = ("model.depth", "model.encoder and model.decoder")
-BATCH = ("data.batch", "data.lanes", "data.tokens")
-LENGTH = ("data.longest", "tokenizer.longest", "data.window", "model.context")
+BATCH = ("data.batch_size", "data.batch_tokens")
+LENGTH = ("data.max_length", "tokenizer.max_length", "data.window", "model.context")
 STEPS = ("training.steps", "training.epochs")
 EPOCHS = ("training.epochs", "training.steps")
 BEAMS = ("decoding.beams",)
@@ -74,17 +74,17 @@ USUAL: dict[str, tuple[str, ...]] = {
     "patience": ("training.patience",),
     "early_stopping": ("training.patience",),
     "early_stopping_patience": ("training.patience",),
-    "eval_steps": ("training.evaluate",),
-    "eval_interval": ("training.evaluate",),
-    "eval_every": ("training.evaluate",),
-    "validate_interval": ("training.evaluate",),
-    "save_steps": ("training.save",),
-    "save_interval": ("training.save",),
-    "checkpoint_every": ("training.save",),
+    "eval_steps": ("training.eval_every",),
+    "eval_interval": ("training.eval_every",),
+    "eval_every": ("training.eval_every",),
+    "validate_interval": ("training.eval_every",),
+    "save_steps": ("training.save_every",),
+    "save_interval": ("training.save_every",),
+    "checkpoint_every": ("training.save_every",),
     "save_total_limit": ("training.keep",),
-    "logging_steps": ("training.log",),
-    "log_interval": ("training.log",),
-    "log_every": ("training.log",),
+    "logging_steps": ("training.log_every",),
+    "log_interval": ("training.log_every",),
+    "log_every": ("training.log_every",),
     "seed": ("training.seed",),
     "random_seed": ("training.seed",),
     "random_state": ("training.seed",),
@@ -101,7 +101,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "batch_size": BATCH,
     "train_batch_size": BATCH,
     "per_device_train_batch_size": BATCH,
-    "max_tokens": ("data.tokens", "data.window"),
+    "max_tokens": ("data.batch_tokens", "data.window"),
     "max_length": LENGTH,
     "max_len": LENGTH,
     "max_seq_len": LENGTH,
@@ -117,16 +117,16 @@ USUAL: dict[str, tuple[str, ...]] = {
     "dev": ("data.valid",),
     "src": ("data.train.source",),
     "tgt": ("data.train.target",),
-    "val_split": ("data.held_share", "data.held"),
-    "validation_split": ("data.held_share", "data.held"),
-    "test_size": ("data.held_share", "data.held"),
+    "val_split": ("data.validation_share", "data.validation_size"),
+    "validation_split": ("data.validation_share", "data.validation_size"),
+    "test_size": ("data.validation_share", "data.validation_size"),
     # Tokenizer.
-    "vocab_size": ("tokenizer.vocab", "data.most"),
-    "n_vocab": ("tokenizer.vocab", "data.most"),
-    "max_vocab": ("tokenizer.vocab", "data.most"),
-    "min_freq": ("tokenizer.least", "data.least"),
-    "min_frequency": ("tokenizer.least", "data.least"),
-    "min_count": ("tokenizer.least", "data.least"),
+    "vocab_size": ("tokenizer.vocab", "data.vocab"),
+    "n_vocab": ("tokenizer.vocab", "data.vocab"),
+    "max_vocab": ("tokenizer.vocab", "data.vocab"),
+    "min_freq": ("tokenizer.min_frequency", "data.min_count"),
+    "min_frequency": ("tokenizer.min_frequency", "data.min_count"),
+    "min_count": ("tokenizer.min_frequency", "data.min_count"),
     "tokenizer_type": ("tokenizer.kind",),
     "lower": ("tokenizer.lowercase", "data.lowercase"),
     "do_lower_case": ("tokenizer.lowercase", "data.lowercase"),
@@ -175,10 +175,10 @@ USUAL: dict[str, tuple[str, ...]] = {
     "negative": ("model.negatives",),
     "sg": ("model.architecture",),
     # Objective and decoding.
-    "label_smoothing": ("objective.smoothing",),
-    "label_smoothing_factor": ("objective.smoothing",),
+    "label_smoothing": ("objective.label_smoothing",),
+    "label_smoothing_factor": ("objective.label_smoothing",),
     "class_weight": ("objective.balanced",),
-    "rdrop": ("objective.agreement",),
+    "rdrop": ("objective.rdrop",),
     "beam": BEAMS,
     "beams": BEAMS,
     "beam_size": BEAMS,
@@ -196,14 +196,11 @@ USUAL: dict[str, tuple[str, ...]] = {
     "top_p": ("decoding.top_p", "writing.top_p"),
 }
 
-FORMER: dict[str, str] = {
-    "model.each": "model.per_token",
-    "training.rows": "training.accumulate",
-    "training.workers": "training.threads",
-    "training.rate": "optim.rate",
-    "training.last": "optim.last",
+MOVED: dict[str, str] = {
+    "training.rate": "optim.learning_rate",
+    "training.last": "optim.final_learning_rate",
 }
-"""What settings of ours were called before, by their full names; an entry sleeps while the old name still exists."""
+"""Settings that were in another section before; those that only had another name are in `former_names`."""
 
 FORMER_VALUES: dict[tuple[str, str], tuple[str, ...]] = {
     ("model.name", "recurrent"): ("seq2seq", "rnn-encoder"),
@@ -229,8 +226,9 @@ def answer(error: UnknownSetting, cls: type, where: str) -> str:
     helps = {row.name.replace("[]", ""): row.help for row in describe(cls, where=where)}
     there = {join(error.where, name) for name in error.known}
     candidates = [
-        *([FORMER[full_name]] if full_name in FORMER else []),
+        *([MOVED[full_name]] if full_name in MOVED else []),
         *USUAL.get(error.name.lower().replace("-", "_"), ()),
+        *(target for former, targets in FORMER.items() if former.endswith(f".{error.name}") for target in targets),
     ]
     bare = [target.rpartition(".")[2] for target in candidates]  # `beam_size=5` where only decoding is set
     for available in (there, names(cls, where=where)):
@@ -256,21 +254,3 @@ def renamed_value(where: str, value: Any, choices: tuple) -> str | None:
     """What a value is called now that was called otherwise before."""
     new_values = FORMER_VALUES.get((where, value), ()) if isinstance(value, str) else ()
     return next((new for new in new_values if new in choices), None)
-
-
-def rename_former_settings(cls: type, mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that an earlier version wrote under the names of this one; the mapping itself is left alone."""
-    current_names = names(cls)
-    return {name: _rename_former(value, name, current_names) for name, value in mapping.items()}
-
-
-def _rename_former(value: Any, where: str, current_names: set[str]) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    converted = {}
-    for name, inner in value.items():
-        full = join(where, str(name))
-        new = FORMER.get(full, full)
-        moves = full not in current_names and new in current_names and new.rpartition(".")[0] == where
-        converted[new.rpartition(".")[2] if moves else name] = _rename_former(inner, full, current_names)
-    return converted

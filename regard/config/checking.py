@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from regard.config import aliases
+from regard.config import aliases, former_names
 from regard.config.aliases import UnknownSetting
 from regard.config.fields import UNIONS, bare, default_of, hints, named_sections, presets, short_setting
 from regard.config.ranges import Range
@@ -22,6 +22,8 @@ MOST = 10_000  # entries of a list
 
 def build(cls: type[T], mapping: Any, *, where: str = "") -> T:
     """The dataclass that a mapping describes, checked all the way down; `where` is the section's own name."""
+    if isinstance(mapping, Mapping):
+        mapping = former_names.rename_former_settings(cls, mapping, where=where)
     try:
         return _build(cls, mapping, where)
     except UnknownSetting as error:  # the whole recipe knows better than the section where to look
@@ -32,6 +34,7 @@ def section(cls: type, mapping: Mapping[str, Any], name: str) -> Any:
     """One section of the settings that a dataclass describes, when it is in the mapping; others are left alone."""
     if name not in mapping or name not in hints(cls):
         return None
+    mapping = former_names.rename_former_settings(cls, {name: mapping[name]})
     try:
         return _convert(hints(cls)[name], mapping[name], name)
     except UnknownSetting as error:

@@ -146,8 +146,8 @@ def _embedding_settings(embedding: sentence_transformers.Embedding, shape: Any) 
     """What a folder of sentence-transformers says, if the model can hold it."""
     settings = dict(embedding.settings)
     if (most := settings.pop("most", None)) is not None:
-        settings["longest"] = min(most, shape.context)
-    longest = settings.get("longest")
+        settings["max_length"] = min(most, shape.context)
+    longest = settings.get("max_length")
     if longest is not None and not 0 < longest <= shape.context:
         raise ValueError(f"{embedding.body}: max_seq_length is {longest}, the model has places for {shape.context:,}")
     return settings

@@ -68,7 +68,7 @@ def adapter_files(
         if (thin := _join_thin_matrices(link, tensors)) is not None
     }
     if len(thin_pairs) == 0:
-        raise ValueError("it holds no LoRA adapter: train with tuning.way=lora, or write all of it with --to hf")
+        raise ValueError("it holds no LoRA adapter: train with tuning.method=lora, or write all of it with --to hf")
     saved = _modules_outside_body(outline, shape, tensors) if head is None else list(head.saved)
     saved += [module_of(link.theirs) for link in outline.links if any(after[n] is not tensors[n] for n in link.ours)]
     saved_tensors = {

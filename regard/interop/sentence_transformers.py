@@ -42,7 +42,7 @@ class Embedding:
 
     body: Path
     settings: dict[str, Any]
-    """In our words: pool, normalise, longest, lowercase."""
+    """In our words: pool, normalise, max_length, lowercase."""
 
 
 def read(folder: Path) -> Embedding | None:
@@ -118,7 +118,7 @@ def _length_settings(body: Path) -> dict[str, Any]:
     lowercase = fields.flag("do_lower_case", default=False)
     fields.constant(EMPTY)
     fields.rest(HARMLESS)
-    limits = {"most": _tokenizer_length(body)} if longest is None else {"longest": longest}
+    limits = {"most": _tokenizer_length(body)} if longest is None else {"max_length": longest}
     limits = {name: value for name, value in limits.items() if value is not None}
     return {**limits, **({"lowercase": True} if lowercase else {})}
 

@@ -71,7 +71,8 @@ RENAMED: dict[tuple[str, str | None], str] = {
 
 
 def modernise_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a checkpoint or a run, whichever version wrote them, with the model's name of today."""
+    """Return the settings of a checkpoint or a run, whichever version wrote them, under the names of today."""
+    settings = config.rename_former_in_checkpoint(settings)
     task, model = settings.get("task", "translation"), settings.get("model")
     if not isinstance(task, str) or not isinstance(model, Mapping):
         return dict(settings)

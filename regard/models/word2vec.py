@@ -89,7 +89,7 @@ class Word2Vec(Model):
         super().__init__()
         vocab = config.vocab if counts is None else len(counts)
         if vocab < 2:
-            raise ValueError(f"{vocab} words are too few to train on: lower data.least or give more text")
+            raise ValueError(f"{vocab} words are too few to train on: lower data.min_count or give more text")
         self.config = config
         rows = vocab - (config.output == "hierarchical")  # a tree has one node fewer than leaves
         self.register_buffer("vectors", torch.empty(vocab, config.width).uniform_(-0.5, 0.5) / config.width)

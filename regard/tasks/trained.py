@@ -207,7 +207,8 @@ def load_model(checkpoint: Checkpoint, device: Any) -> Any:
 
 def resolve_options(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any] | None = None) -> Any:
     """Return the options of an answer, checked; what nobody names is the model's own (`below`) or the default."""
-    return config.build(trained.Options, {**(below or {}), **options}, where="options")
+    current_options = config.rename_former_settings(trained.Options, options, where="options")
+    return config.build(trained.Options, {**(below or {}), **current_options}, where="options")
 
 
 def describe_model(trained: Any) -> str:

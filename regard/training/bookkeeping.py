@@ -96,16 +96,16 @@ class Bookkeeping:
     def owes_evaluation(self) -> bool:
         """Whether an evaluation is due that was not made, be it because somebody interrupted it."""
         step = self.progress.step
-        due = step % self.config.evaluate == 0 or step == self.config.steps
+        due = step % self.config.eval_every == 0 or step == self.config.steps
         return step > 0 and due and self.progress.evaluated != step
 
     @property
     def owes_checkpoint(self) -> bool:
         """Whether one is due by steps or, looked at as often as something is logged, by minutes."""
         step, minutes = self.progress.step, self.config.save_minutes
-        if step % self.config.save == 0:
+        if step % self.config.save_every == 0:
             return True
-        if minutes is None or step % self.config.log:
+        if minutes is None or step % self.config.log_every:
             return False
         late = time.monotonic() - self.written >= 60 * minutes
         return bool(self.team.broadcast(late if self.team.is_main else None)) and self.worth_saving  # reads all weights

@@ -15,7 +15,7 @@ class Callback:
     def on_step(self, step: int, metrics: Mapping[str, int | float]) -> None:
         """Take note of the loss, the learning rate and the speed since the last call.
 
-        It is called every `training.log` steps, and before evaluations and checkpoints.
+        It is called every `training.log_every` steps, and before evaluations and checkpoints.
         """
 
     def on_evaluation(self, step: int, scores: Mapping[str, int | float]) -> None:

@@ -27,7 +27,7 @@ FLOOR = 0.05  # share of the mean that is added to the deviation, for losses tha
 LOOK = 50  # steps between two looks at the weights, and at a device that computes while we go on
 NAMED = 3  # places of a row that the log names
 TOLERATED = 10  # examples that may be left out however short the run is
-REMEDY = "lower optim.rate, raise optim.warmup, or look at the examples that train.log names"
+REMEDY = "lower optim.learning_rate, raise optim.warmup, or look at the examples that train.log names"
 
 
 History = tuple[int, Tensor, Tensor, Tensor]  # how many losses there were; their mean, their variance, their weight
@@ -155,7 +155,7 @@ class Guard:
             self.hear()
             if self.health.streak >= self.settings.failures:
                 return f"{self.health.streak} updates in a row failed"
-        due = step % LOOK == 0 or step % self.settings.save == 0 or step == self.settings.steps
+        due = step % LOOK == 0 or step % self.settings.save_every == 0 or step == self.settings.steps
         return self.find_non_finite() if due else None
 
     def find_non_finite(self) -> str | None:
@@ -174,7 +174,7 @@ class Guard:
 
     def saving(self, step: int) -> None:
         """Remember a checkpoint about to be made, if it is one to go back to."""
-        if step % self.settings.save == 0 and not self.health.streak and step not in self.health.saved:
+        if step % self.settings.save_every == 0 and not self.health.streak and step not in self.health.saved:
             self.health.saved = [*self.health.saved, step][-self.settings.keep :]
 
     def despair(self, step: int, why: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard import checkpoint, config
+from regard.models import modernise_settings
 from regard.training.comparison import is_comparison, read_result
 
 STATE = "state.json"
@@ -199,7 +200,7 @@ def _facts(folder: Path) -> dict[str, str]:
     """Everything known about a run, flat."""
     run_summary = summarise_run(folder)
     facts: dict[str, Any] = {
-        **config.read(folder / "config.yaml"),
+        **modernise_settings(config.read(folder / "config.yaml")),
         "data.json": _read(folder / "data.json"),
         "env": _read(folder / "env.json"),
         "state": run_summary.state,

@@ -57,11 +57,11 @@ class TrainingConfig:
     """Gradient clipping: largest norm, to which larger gradients are scaled down; null: no clipping."""
     seed: Seed = 0
     """Random seed of the order of data and of dropout."""
-    log: Free[Count] = 50
+    log_every: Free[Count] = 50
     """Steps between lines of training loss."""
-    evaluate: Free[Count] = 500
+    eval_every: Free[Count] = 500
     """Steps between evaluations; there is always one at the end."""
-    save: Free[Count] = 500
+    save_every: Free[Count] = 500
     """Steps between checkpoints; there is always one at the end."""
     save_minutes: Free[Positive | None] = 10.0
     """Minutes after which a checkpoint is saved whatever the step; null: never."""
@@ -171,7 +171,7 @@ class _Loop:
                     self.updates = self._updates()  # what was recorded is about memory that is no more
                     self.window = Meter()
                 continue
-            if books.owes_evaluation or step % self.config.log == 0 or step % self.config.save == 0:
+            if books.owes_evaluation or step % self.config.log_every == 0 or step % self.config.save_every == 0:
                 self.report()
             if books.owes_evaluation:
                 self._pause(books.evaluate)

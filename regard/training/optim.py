@@ -26,7 +26,7 @@ class OptimConfig:
     name: Fixed[Literal["adam", "adamw", "sgd", "muon"]] = "adam"
     """The rule: adam (decay added to the gradient), adamw (decay apart from it), sgd, muon (adamw, but matrices inside
     blocks follow orthogonal directions)."""
-    rate: Positive = 1e-3
+    learning_rate: Positive = 1e-3
     """The highest learning rate, reached at the end of the warm-up."""
     betas: tuple[Share, Share] = (0.9, 0.98)
     """Decay rates of adam's two moving averages."""
@@ -63,17 +63,17 @@ def build(
         groups = split_layer_groups(groups, model, tuning)
     fused = True if all(parameter.is_cuda for parameter in trained) else None  # None: let torch choose
     if config.name == "sgd":
-        return _with_momentum(torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused))
+        return _with_momentum(torch.optim.SGD(groups, lr=config.learning_rate, momentum=config.momentum, fused=fused))
     kind: type[torch.optim.Adam] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon}[config.name]
     if config.name == "muon":
         groups = split_matrix_groups(groups, () if model is None else matrices(model))
     recordable = bool(fused)
-    return kind(groups, config.rate, betas=config.betas, eps=config.eps, fused=fused, capturable=recordable)
+    return kind(groups, config.learning_rate, betas=config.betas, eps=config.eps, fused=fused, capturable=recordable)
 
 
 def rate_at(config: OptimConfig, step: int, steps: int) -> float:
     """The learning rate of a step, counted from 1, out of `steps`."""
-    return config.rate * SCHEDULES[config.schedule](step, warmup=config.warmup, steps=steps)
+    return config.learning_rate * SCHEDULES[config.schedule](step, warmup=config.warmup, steps=steps)
 
 
 def rates(optimizer: torch.optim.Optimizer, rate: float, step: int) -> float | Tensor:

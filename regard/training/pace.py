@@ -37,7 +37,7 @@ def default_run_length(
     planned = _planned_steps(training, rows, steps)
     if planned is not None:
         often = round_between(1, planned / looks, 500)
-        settings |= {"evaluate": often, "save": often, "log": round_between(1, often / 5, 50)}
+        settings |= {"eval_every": often, "save_every": often, "log_every": round_between(1, often / 5, 50)}
     return settings
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import checkpoint, config
+from regard.models import modernise_settings
 from regard.training.resume import NUMBERS
 from regard.training.run import Run
 
@@ -44,14 +45,14 @@ def read_run_facts(folder: Path) -> RunFacts | None:
     steps_done = max(1, int(progress["step"]))
     unit = "tokens" if "tokens" in counts else next(iter(counts), "examples")
     settings, data, surroundings = (
-        config.read(folder / "config.yaml"),
+        modernise_settings(config.read(folder / "config.yaml")),
         _read(folder / "data.json"),
         _read(folder / "env.json"),
     )
     training, tuning = settings.get("training") or {}, settings.get("tuning") or {}
     gpus = surroundings.get("gpus") or []
     on_gpu = bool(gpus) and str(training.get("device", "auto")).startswith(("auto", "cuda"))
-    lora = tuning.get("way") == "lora"
+    lora = tuning.get("method") == "lora"
     return RunFacts(
         steps=steps_done,
         seconds=float(progress["seconds"]),

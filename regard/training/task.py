@@ -226,7 +226,8 @@ class Task(Learner):
     @classmethod
     def limit_settings(cls, settings: Mapping[str, Any], parent: Checkpoint) -> dict[str, Any]:
         """Return settings under which data is prepared for a parent; one that does not fit is refused."""
-        return merge_settings(cls.limit_lengths(cls.model_settings(settings, parent)), settings)
+        limits = cls.limit_lengths(cls.model_settings(settings, parent))
+        return merge_settings(config.rename_former_settings(cls.Recipe, limits), settings)
 
     @classmethod
     def resolve(
@@ -242,7 +243,8 @@ class Task(Learner):
         A run that was `begun` with these settings keeps what was chosen for it then.
         """
         explicit = drop_automatic_preset(settings)
-        chosen = dict(cls.default_settings(config.build(cls.Recipe, explicit), data))
+        defaults = cls.default_settings(config.build(cls.Recipe, explicit), data)
+        chosen = config.rename_former_settings(cls.Recipe, defaults)
         if preset_of(explicit) is not None:
             chosen.pop("model", None)  # a preset names all sizes
         if any(name in explicit.get("training", {}) for name in LENGTHS):

@@ -25,7 +25,7 @@ STRONGER = 10.0  # times, which LoRA and a new head alone bear and need
 class TuningConfig:
     """What of a model to start from (`--from`) learns."""
 
-    way: Literal["full", "frozen", "lora"] = "full"
+    method: Literal["full", "frozen", "lora"] = "full"
     """full: every weight; frozen: a new head alone, to which BERT's pooler belongs; lora: thin matrices beside frozen
     ones, and a new head."""
     rank: Small = 8
@@ -35,7 +35,7 @@ class TuningConfig:
     matrices: tuple[str, ...] = ()
     """LoRA: the matrices of a block that have some, of query, key, value, output, inner, outer, gate; without any name
     all of them."""
-    decay: Part = 1.0
+    layer_decay: Part = 1.0
     """Layer-wise learning rates: those of a block are so much of those of the block above it."""
     unfreeze: Whole = 0
     """Gradual unfreezing: steps after which one more block learns, from the top down; 0: all from the first."""
@@ -43,20 +43,22 @@ class TuningConfig:
     @property
     def stronger(self) -> float:
         """How many times the rate of all weights those take that learn, where they are few."""
-        return 1.0 if self.way == "full" else STRONGER
+        return 1.0 if self.method == "full" else STRONGER
 
     @property
     def is_layered(self) -> bool:
         """Whether blocks learn differently."""
-        return self.decay < 1 or self.unfreeze > 0
+        return self.layer_decay < 1 or self.unfreeze > 0
 
 
 def tune(model: nn.Module, how: TuningConfig, *, started: bool) -> list[str]:
     """Freeze, and put beside, what is asked for; what there is to say of it."""
-    if how.way == "full":
+    if how.method == "full":
         return []
     if not started:
-        raise ValueError(f"tuning.way={how.way} needs a model to start from: name it with --from, or leave tuning out")
+        raise ValueError(
+            f"tuning.method={how.method} needs a model to start from: name it with --from, or leave tuning out"
+        )
     backbone = _backbone(model)
     candidates = model.named_parameters()
     body = [
@@ -65,16 +67,18 @@ def tune(model: nn.Module, how: TuningConfig, *, started: bool) -> list[str]:
         if _is_in_parts(name, backbone.weights.values()) and not _is_in_parts(name, backbone.trained_with_head)
     ]
     if not body:
-        raise ValueError(f"tuning.way={how.way} needs a model with a body that others share: set tuning.way=full")
+        raise ValueError(
+            f"tuning.method={how.method} needs a model with a body that others share: set tuning.method=full"
+        )
     for weight in body:
         weight.requires_grad = False
-    if how.way == "lora":
+    if how.method == "lora":
         lora.adapt(model, how.rank, how.alpha, how.matrices)
     learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     every = sum(weight.numel() for weight in model.parameters())
     if not learning:
         raise ValueError(
-            "tuning.way=frozen leaves nothing to learn: the model has no new head; set tuning.way=lora or full"
+            "tuning.method=frozen leaves nothing to learn: the model has no new head; set tuning.method=lora or full"
         )
     return [f"{learning:,} of {every:,} weights learn ({100 * learning / every:.2g} %)"]
 
@@ -110,7 +114,7 @@ def split_layer_groups(groups: Iterable[dict[str, Any]], model: nn.Module, how: 
         for parameter in group["params"]:
             levels[top - depths.get(id(parameter), top)].append(parameter)
         for below, some in sorted(levels.items()):
-            apart.append({**group, "params": some, "share": how.decay**below, "begins": how.unfreeze * below})
+            apart.append({**group, "params": some, "share": how.layer_decay**below, "begins": how.unfreeze * below})
     return apart
 
 

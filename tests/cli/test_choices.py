@@ -7,7 +7,13 @@ import pytest
 
 from regard.cli import run
 
-BRIEF = ["training.steps=30", "training.evaluate=30", "training.save=30", "training.device=cpu", "optim.rate=0.02"]
+BRIEF = [
+    "training.steps=30",
+    "training.eval_every=30",
+    "training.save_every=30",
+    "training.device=cpu",
+    "optim.learning_rate=0.02",
+]
 SMALL = ["model.width=16", "model.heads=2", "model.hidden=16", "model.depth=1", "model.embedding=16"]
 
 

@@ -11,7 +11,7 @@ import regard
 from regard import checkpoint
 from regard.cli import run
 
-TRAINING = {"steps": 40, "evaluate": 40, "save": 40, "device": "cpu", "tensorboard": False}
+TRAINING = {"steps": 40, "eval_every": 40, "save_every": 40, "device": "cpu", "tensorboard": False}
 
 
 @pytest.fixture(scope="module")
@@ -20,10 +20,10 @@ def models(tmp_path_factory):
     words = {"good": "yes", "fine": "yes", "bad": "no", "dull": "no"}
     (folder / "a.tsv").write_text("".join(f"film {n} {w}\t{label}\n" for n in range(20) for w, label in words.items()))
     (folder / "a.txt").write_text("".join(f"the/D film{n}/N is/V {w}/A\n" for n in range(20) for w in words))
-    settings = {"optim": {"rate": 0.02, "warmup": 1, "schedule": "constant"}, "training": TRAINING}
+    settings = {"optim": {"learning_rate": 0.02, "warmup": 1, "schedule": "constant"}, "training": TRAINING}
     model = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention", "dropout": 0.0}
     for task, name in (("classification", "a.tsv"), ("tagging", "a.txt")):
-        data = {"train": {"path": str(folder / name)}, "tokens": 128}
+        data = {"train": {"path": str(folder / name)}, "batch_tokens": 128}
         regard.train({"task": task, "data": data, "model": model, **settings}, out=folder / task, quiet=True)
     return folder
 
@@ -175,7 +175,7 @@ def test_two_classifiers_are_compared_side_by_side(models, capsys, tmp_path):
 def test_columns_that_were_given_hold_against_those_of_the_recipe(models, capsys, tmp_path):
     lines = [line.split("\t")[::-1] for line in (models / "a.tsv").read_text().splitlines()]
     (tmp_path / "b.tsv").write_text("".join("\t".join(line) + "\n" for line in lines))
-    data = {"train": {"path": str(tmp_path / "b.tsv"), "columns": [2, 1]}, "tokens": 128}
+    data = {"train": {"path": str(tmp_path / "b.tsv"), "columns": [2, 1]}, "batch_tokens": 128}
     regard.train({"task": "classification", "data": data, "training": TRAINING}, out=tmp_path / "run", quiet=True)
     capsys.readouterr()
     output_of(capsys, "evaluate", str(tmp_path / "run"), str(tmp_path / "b.tsv"))

@@ -90,7 +90,7 @@ def test_runs_that_were_measured_in_another_way_are_said_to_be(desk, capsys):
 @pytest.fixture
 def other(desk):
     """A language model, in a run folder of its own."""
-    settings = {"task": "language", "data": {"text": "abc\n" * 30, "lanes": 2, "window": 5}, "model": {"width": 4}}
+    settings = {"task": "language", "data": {"text": "abc\n" * 30, "batch_size": 2, "window": 5}, "model": {"width": 4}}
     settings["training"] = {"steps": 2, "tensorboard": False, "device": "cpu"}
     return regard.train(settings, out=desk / "writer", quiet=True).folder
 

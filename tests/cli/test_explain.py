@@ -22,7 +22,7 @@ def recurrent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for side, texts in zip(("fr", "en"), zip(*sentences(), strict=True), strict=True):
         (place / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": str(place / "train.fr"), "target": str(place / "train.en")}
-    training = SMALL["training"] | {"steps": 2, "evaluate": 2, "save": 2}
+    training = SMALL["training"] | {"steps": 2, "eval_every": 2, "save_every": 2}
     settings = {**SMALL, "data": {**SMALL["data"], "train": files}, "model": RECURRENT, "training": training}
     settings["tokenizer"] = {"kind": "characters"}
     return recipe.train(settings, out=place / "run", quiet=True).folder

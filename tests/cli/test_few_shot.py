@@ -130,7 +130,7 @@ def test_few_texts_and_a_model_to_start_from_choose_it_and_a_word_chooses_otherw
     assert "12 of each of 2 labels; a linear head on" in captured
     assert f"{few / 'texts.csv'}: few labelled texts: fitting a head to vectors, as --few does (--task " in captured
     assert isinstance(regard.load(tmp_path / "chosen", device="cpu"), FewShot)
-    short = ["training.steps=2", "training.evaluate=2"]
+    short = ["training.steps=2", "training.eval_every=2"]
     assert run([*words, "--out", str(tmp_path / "tuned"), *short]) == 0
     assert "as --few does" not in capsys.readouterr().err
     assert not isinstance(regard.load(tmp_path / "tuned", device="cpu"), FewShot)

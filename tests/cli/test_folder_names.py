@@ -17,7 +17,7 @@ from tests.tasks.every import lines
 
 pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
 
-BRIEF = {"steps": 1, "evaluate": 1, "save": 1, "tensorboard": False, "device": "cpu"}
+BRIEF = {"steps": 1, "eval_every": 1, "save_every": 1, "tensorboard": False, "device": "cpu"}
 TRANSLATOR = ROOT / "tests" / "checkpoints" / "format-1"
 TASKS = ("classification", "tagging", "causal-lm", "masked-lm")
 ODD = "Mes photos (d'été) [bold] $HOME {x}"

@@ -22,7 +22,7 @@ from tests.interop.test_t5 import lay as lay_t5
 
 pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
 
-BRIEF = ["training.steps=2", "training.evaluate=2", "training.tensorboard=false", "data.windows=2"]
+BRIEF = ["training.steps=2", "training.eval_every=2", "training.tensorboard=false", "data.batch_size=2"]
 
 
 @pytest.fixture(scope="module")

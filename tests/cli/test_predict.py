@@ -15,7 +15,7 @@ from regard.tasks.scenes import digit_scenes
 from regard.tasks.scenes.digit_scenes import DigitFramesConfig, DigitImageConfig
 from tests.documents import ROOT
 
-SHORT = ["training.steps=2", "model.channels=[4, 4, 4]", "data.valid=4", "data.batch=4"]
+SHORT = ["training.steps=2", "model.channels=[4, 4, 4]", "data.valid=4", "data.batch_size=4"]
 
 
 def output_of(capsys, *line: object) -> str:

@@ -15,7 +15,7 @@ from regard.cli import run
 pytestmark = pytest.mark.unchecked
 
 LINES = ["the old wolf sleeps", "a dog runs", "the horse runs, the dog sleeps", "an old dog runs after the wolf"]
-BRIEF = ["training.steps=2", "training.tensorboard=false", "data.context=32", "data.windows=4", "model.width=16"]
+BRIEF = ["training.steps=2", "training.tensorboard=false", "data.context=32", "data.batch_size=4", "model.width=16"]
 BRIEF += ["model.heads=2", "model.hidden=16", "tokenizer.kind=characters", "--device", "cpu"]
 KINDS = {"gpt": [], "bert": ["--masked"], "t5": ["--task", "span-corruption", "model.encoder=1", "model.decoder=1"]}
 

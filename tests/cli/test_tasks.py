@@ -17,7 +17,7 @@ from tests.tasks.every import lines
 
 pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
 
-BRIEF = {"steps": 2, "evaluate": 2, "save": 2, "tensorboard": False, "device": "cpu"}
+BRIEF = {"steps": 2, "eval_every": 2, "save_every": 2, "tensorboard": False, "device": "cpu"}
 FROZEN = ROOT / "tests" / "checkpoints" / "format-1"
 MADE = ("translation", "word2vec")  # models that no run here has trained
 

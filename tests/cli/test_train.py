@@ -112,7 +112,7 @@ def test_what_was_chosen_when_a_run_began_stays_when_it_goes_on_for_longer(here:
     files = ["train", "numbers.csv", "training.tensorboard=false"]
     assert run([*files, "training.steps=100"]) == 0
     before = settings_of("runs/numbers")
-    assert (before["optim"]["warmup"], before["training"]["evaluate"]) == (25, 5)
+    assert (before["optim"]["warmup"], before["training"]["eval_every"]) == (25, 5)
     assert run([*files, "training.steps=200", "--resume"]) == 0
     after = settings_of("runs/numbers")
     assert after == {**before, "training": {**before["training"], "steps": 200}}
@@ -130,7 +130,7 @@ def test_the_warm_up_is_in_proportion_to_the_run_unless_it_is_named(here: Path):
 
 @pytest.mark.unchecked
 def test_the_shipped_model_is_adapted_by_its_short_name_into_a_language_that_is_guessed(here: Path, capsys):
-    few = [*SHORT, "objective.judged=2", "data.longest=48", "training.device=cpu"]
+    few = [*SHORT, "objective.eval_examples=2", "data.max_length=48", "training.device=cpu"]
     assert run(["train", "--from", "en-fr", "--source", "a.fr", "--target", "a.en", *few]) == 0
     assert "a.en: translations into en, guessed from the texts (--to chooses)" in capsys.readouterr().err
     settings = settings_of("runs/a")

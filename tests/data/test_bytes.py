@@ -133,7 +133,7 @@ def accounted(tmp_path: Path, sides: tuple[bytes, bytes], reject: float) -> None
         return
     valid = files_of_one_pair(tmp_path)
     event("trained on")
-    found = prepared(corpus, tmp_path / "cache", reject=reject, valid=(valid,), longest=256)
+    found = prepared(corpus, tmp_path / "cache", reject=reject, valid=(valid,), max_length=256)
     assert decoded(found) == good
     (report,) = found.report["train"]["corpora"]
     assert report["read"] == len(left)
@@ -199,7 +199,7 @@ def test_a_stricter_share_stops_also_what_is_already_in_the_cache(tmp_path):
         (
             b"a b c d e f g h\n" * 9,
             b"x\n" * 9,
-            {"longest": 4, "valid": True},
+            {"max_length": 4, "valid": True},
             "no pair is left for train: 9 longer than 4",
         ),
         (b"a\nb\n", b"a\n", {}, "has 2 lines but .* has 1"),

@@ -273,7 +273,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pairs(files: Path, home: Path) -> Prepared:
     corpus = Corpus(source=str(files / "a.fr"), target=str(files / "a.en"))
-    return prepare(PairsConfig(train=(corpus,), tokens=64, longest=32), SMALL, seed=0, cache=home)
+    return prepare(PairsConfig(train=(corpus,), batch_tokens=64, max_length=32), SMALL, seed=0, cache=home)
 
 
 def stream(files: Path, home: Path) -> list:
@@ -289,7 +289,7 @@ def stream(files: Path, home: Path) -> list:
 def vectors(files: Path, home: Path) -> list:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(home))
-        found = words.prepare(words.WordsConfig(train=(words.TextFile(path=str(files / "a.en")),), least=1))
+        found = words.prepare(words.WordsConfig(train=(words.TextFile(path=str(files / "a.en")),), min_count=1))
     return [found.words, found.counts.tolist(), found.tokens.tolist(), found.report], found.summary
 
 

@@ -96,7 +96,7 @@ def hold_questions(place: Path) -> list[int]:
 
 def hold_matching(place: Path) -> list[int]:
     path = write(place / "matching.tsv", [f"{sentence(n // 2)}\tother {n % 13}" for n in range(COUNT)])
-    data = config.build(MatchingData, {"train": {"path": path}, "held_share": 0.1}, where="data")
+    data = config.build(MatchingData, {"train": {"path": path}, "validation_share": 0.1}, where="data")
     sides = matching.split_pairs(data)
     return [line for _, line in sides.valid.origins] + [-line for _, line in sides.train.origins]
 
@@ -112,7 +112,7 @@ def hold_rows(place: Path) -> list[int]:
 
 def hold_rows_by_seed(place: Path) -> list[int]:
     path = write(place / "table.csv", ["a,b,y", *(f"{n % 30},{n * n % 17},{n}" for n in range(COUNT))])
-    settings = {"train": path, "target": "y", "inputs": ["a", "b"], "seed": 3, "held": 0.1}
+    settings = {"train": path, "target": "y", "inputs": ["a", "b"], "seed": 3, "validation_share": 0.1}
     return [
         int(where.rpartition(":")[2])
         for where in tables.prepare(config.build(TableConfig, settings, where="data")).valid.places
@@ -149,7 +149,7 @@ def draw_pictures(place: Path) -> Path:
 
 
 def hold_pictures(place: Path) -> list[int]:
-    settings = {"train": str(draw_pictures(place / "photos")), "size": 8, "held": 0.2}
+    settings = {"train": str(draw_pictures(place / "photos")), "size": 8, "validation_share": 0.2}
     found = pictures.prepare(config.build(ImageDataConfig, settings, where="data"))
     held = [found.valid.place(number) for number in range(len(found.valid))]
     learnt = [found.train.place(number) for number in range(len(found.train))]
@@ -157,7 +157,13 @@ def hold_pictures(place: Path) -> list[int]:
 
 
 def limit_pictures(place: Path) -> list[int]:
-    settings = {"train": str(draw_pictures(place / "photos")), "size": 8, "held": 0.1, "seed": 2, "most": 9}
+    settings = {
+        "train": str(draw_pictures(place / "photos")),
+        "size": 8,
+        "validation_share": 0.1,
+        "seed": 2,
+        "max_images": 9,
+    }
     found = pictures.prepare(config.build(ImageDataConfig, settings, where="data"))
     held = [found.valid.place(number) for number in range(len(found.valid))]
     learnt = [found.train.place(number) for number in range(len(found.train))]
@@ -165,7 +171,7 @@ def limit_pictures(place: Path) -> list[int]:
 
 
 def hold_pixels(place: Path) -> list[int]:
-    settings = {"train": str(draw_pictures(place / "photos")), "size": 8, "held": 0.2}
+    settings = {"train": str(draw_pictures(place / "photos")), "size": 8, "validation_share": 0.2}
     found = pixels.prepare(config.build(PixelsConfig, settings, where="data"))
     return [int(Path(found.valid.place(number)).stem) for number in range(len(found.valid))]
 
@@ -174,14 +180,14 @@ def hold_captions(place: Path) -> list[int]:
     photos = sorted(draw_pictures(place / "photos").rglob("*.png"))
     lines = [f"{path.relative_to(place)},a {path.parent.name} thing" for path in photos]
     path = write(place / "captions.csv", ["path,caption", *lines])
-    settings = config.build(CaptionsConfig, {"train": path, "size": 8, "held": 0.2}, where="data")
+    settings = config.build(CaptionsConfig, {"train": path, "size": 8, "validation_share": 0.2}, where="data")
     found = captions.prepare(settings, TokenizerConfig(vocab=40))
     return [int(Path(found.valid.name(number)).stem) for number in range(len(found.valid))]
 
 
 def hold_documents(place: Path) -> list[int]:
     path = write(place / "documents.jsonl", [json.dumps({"text": f"{sentence(n)} of the wolf"}) for n in range(COUNT)])
-    settings = config.build(DocumentsConfig, {"train": path, "held": 0.2}, where="data")
+    settings = config.build(DocumentsConfig, {"train": path, "validation_share": 0.2}, where="data")
     found = corpus.prepare(settings, UnitsConfig())
     held = [found.valid.place(number) for number in range(found.valid.documents)]
     return [int(where.rpartition(":")[2]) for where in held]

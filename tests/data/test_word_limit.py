@@ -31,7 +31,7 @@ def prepare(tmp_path) -> corpus.Prepared:
     """Sixty lines of one document, prepared in a cache of their own."""
     file = tmp_path / "text.txt"
     file.write_text("\n".join(NUMBERED), encoding="utf-8")
-    config = DocumentsConfig(train=(TextFile(path=str(file)),), held=0.0)
+    config = DocumentsConfig(train=(TextFile(path=str(file)),), validation_share=0.0)
     return corpus.prepare(config, UnitsConfig(kind="bpe", vocab=400))
 
 

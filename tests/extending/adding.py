@@ -139,6 +139,9 @@ class Killer(Callback):
 
 
 if __name__ == "__main__":
-    settings = {"data": {"train": sys.argv[1]}, "training": {"steps": 12, "save": 3, "evaluate": 6, "device": "cpu"}}
+    settings = {
+        "data": {"train": sys.argv[1]},
+        "training": {"steps": 12, "save_every": 3, "eval_every": 6, "device": "cpu"},
+    }
     killers = [Killer()] if "KILLED" in os.environ else []
     regard.train(settings, task=Adding, out=sys.argv[2], callbacks=killers, quiet=True)

@@ -15,7 +15,7 @@ from regard.training.task import Claim, Task
 from tests.documents import ROOT
 from tests.extending.adding import Adding, AddingRecipe
 
-SETTINGS = {"training": {"steps": 12, "save": 3, "evaluate": 6, "device": "cpu", "tensorboard": False}}
+SETTINGS = {"training": {"steps": 12, "save_every": 3, "eval_every": 6, "device": "cpu", "tensorboard": False}}
 
 
 @pytest.fixture
@@ -67,7 +67,11 @@ def test_it_is_killed_and_resumed_to_the_bit(numbers, tmp_path):
 def test_it_goes_on_from_a_model_of_its_own(numbers, tmp_path):
     parent = train(numbers, tmp_path / "parent").best
     outcome = regard.train(
-        {"data": {"train": str(numbers)}, "training": {**SETTINGS["training"], "steps": 1}, "optim": {"rate": 1e-20}},
+        {
+            "data": {"train": str(numbers)},
+            "training": {**SETTINGS["training"], "steps": 1},
+            "optim": {"learning_rate": 1e-20},
+        },
         task=Adding,
         out=tmp_path / "child",
         start=parent,
@@ -97,7 +101,7 @@ class Diary(Callback):
 def test_a_callback_is_told_of_steps_evaluations_and_checkpoints(numbers, tmp_path):
     diary = Diary()
     settings = {**SETTINGS, "data": {"train": str(numbers)}}
-    regard.train(settings, "training.log=4", task=Adding, out=tmp_path / "run", callbacks=[diary], quiet=True)
+    regard.train(settings, "training.log_every=4", task=Adding, out=tmp_path / "run", callbacks=[diary], quiet=True)
     assert [step for step, _ in diary.steps] == [3, 4, 6, 8, 9, 12], "every four, and before a save"
     assert all(loss > 0 for _, loss in diary.steps)
     assert [step for step, _ in diary.scores] == [6, 12]

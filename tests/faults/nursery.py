@@ -57,7 +57,7 @@ def translation(folder: Path, report: Report) -> Any:
     changes = ("steps=12", "save=1", "evaluate=4", "log=3", "keep=3", "keep_every=5", "average=2")
     settings = recipe.settings(
         {**TINY, "data": {**TINY["data"], "train": train}},
-        "objective.judged=2",
+        "objective.eval_examples=2",
         *(f"training.{change}" for change in changes),
     )
     return recipe.train(settings, out=folder, resume=True, quiet=True).result
@@ -65,16 +65,24 @@ def translation(folder: Path, report: Report) -> Any:
 
 def regression(folder: Path, report: Report, task: Any = None, **changes: Any) -> Any:
     """A perceptron of a few numbers, whose steps take no time: most of it is saving."""
-    settings = {"steps": 30, "log": 4, "evaluate": 7, "save": 1, "keep": 3, "tensorboard": False, "device": "cpu"}
+    settings = {
+        "steps": 30,
+        "log_every": 4,
+        "eval_every": 7,
+        "save_every": 1,
+        "keep": 3,
+        "tensorboard": False,
+        "device": "cpu",
+    }
     run = runs.start(folder, settings={"model": {"width": 5}}, resume=True)
     with run.log(quiet=True) as log:
-        optim = OptimConfig(rate=0.05, warmup=2)
+        optim = OptimConfig(learning_rate=0.05, warmup=2)
         return fit(task or Regression(), TrainingConfig(**(settings | changes)), optim, run, log=log)
 
 
 def short(folder: Path, report: Report) -> Any:
     """The regression again, with only as many operations on the disk as show each kind of them."""
-    return regression(folder, report, steps=3, evaluate=2, keep=1, keep_every=2)
+    return regression(folder, report, steps=3, eval_every=2, keep=1, keep_every=2)
 
 
 def prepared(training: str, place: str) -> tuple[Training, Path]:

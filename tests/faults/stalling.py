@@ -67,14 +67,14 @@ class Sticky(Quick):
 def signals(place: str, cases: list[list[Any]]) -> list[dict[str, Any]]:
     """Send signals to trainings that are stuck somewhere, and see how they end and what is left to go on from."""
     train, folder = prepared("regression", place)
-    train(folder / "whole", print, steps=9, evaluate=3, save=3)
+    train(folder / "whole", print, steps=9, eval_every=3, save_every=3)
     expected = weights(folder / "whole")
     return [_stopped(folder / str(number), case, expected) for number, case in enumerate(cases)]
 
 
 def _stopped(folder: Path, case: list[Any], expected: dict[str, torch.Tensor]) -> dict[str, Any]:
     where, how, numbers = case
-    settings = {"steps": 9, "evaluate": 3, "save": 3}
+    settings = {"steps": 9, "eval_every": 3, "save_every": 3}
 
     def action(report: Report) -> None:
         stopping.GRACE = 0.3

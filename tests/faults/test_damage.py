@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with checkpoints of steps 2, 4 and 6, for everybody to copy."""
     folder = tmp_path_factory.mktemp("runs") / "run"
-    regression(folder, print, steps=6, save=2, evaluate=3)
+    regression(folder, print, steps=6, save_every=2, eval_every=3)
     return folder
 
 
@@ -110,7 +110,7 @@ def test_a_run_goes_on_around_damage_and_ends_the_same(trained: Path, copied: Pa
     path = copied / "checkpoints" / "step-6" / "training.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     (copied / "checkpoints" / "step-4" / "config.yaml").unlink()
-    regression(copied, print, steps=6, save=2, evaluate=3)
+    regression(copied, print, steps=6, save_every=2, eval_every=3)
     assert differing(weights(copied), weights(trained)) == []
     lines = (copied / "train.log").read_text()
     assert "skipped, and renamed to damaged-step-6: " in lines
@@ -124,7 +124,7 @@ def test_a_run_goes_on_around_damage_and_ends_the_same(trained: Path, copied: Pa
 @pytest.mark.parametrize("name", ["manifest.json", "model.safetensors"])
 def test_a_damaged_best_is_put_aside_and_the_run_goes_on(name: str, copied: Path) -> None:
     (copied / "best" / name).unlink()
-    regression(copied, print, steps=9, save=2, evaluate=3)
+    regression(copied, print, steps=9, save_every=2, eval_every=3)
     assert checkpoint.read(copied / "best").step in (7, 8, 9)
     assert (copied / "damaged-best").is_dir()
     assert f"damaged-best: {copied / 'best'}: " in (copied / "train.log").read_text()
@@ -171,7 +171,7 @@ def test_a_swapped_tokenizer_is_refused_by_everybody(
 
 
 def test_a_tokenizer_swapped_in_a_run_is_not_gone_on_with(corpus: Corpus, tmp_path: Path) -> None:
-    first = tiny(corpus, "training.steps=2", "training.save=1")
+    first = tiny(corpus, "training.steps=2", "training.save_every=1")
     recipe.train(first, out=tmp_path / "run", quiet=True)
     recipe.train(tiny(corpus, "training.steps=1", "tokenizer.vocab=300"), out=tmp_path / "other", quiet=True)
     shutil.copy(tmp_path / "other" / "best" / "tokenizer.json", tmp_path / "run" / "checkpoints" / "step-2")

@@ -72,7 +72,7 @@ def failures(folder: Path, code: int, *, stays: bool, numbers: Iterable[int]) ->
 
 def tiny(folder: Path, **changes: Any) -> None:
     """Go on with a training that saves twice, evaluates and prunes once."""
-    regression(folder, print, **({"steps": 2, "evaluate": 2, "keep": 1} | changes))
+    regression(folder, print, **({"steps": 2, "eval_every": 2, "keep": 1} | changes))
 
 
 def logged(folder: Path) -> int:
@@ -124,7 +124,7 @@ def test_a_save_without_room_is_refused_before_anything_is_written(
     with pytest.raises(
         checkpoint.CheckpointError, match=r"(step-3|best): not saved, it needs 0\.\d\d MB and 0\.01 MB are free"
     ):
-        regression(tmp_path / "run", print, steps=3, evaluate=100)
+        regression(tmp_path / "run", print, steps=3, eval_every=100)
     run = runs.Run(tmp_path / "run")
     assert run.steps() == [1, 2]
     assert checkpoint.read(run.directory(2)).step == 2

@@ -85,7 +85,7 @@ def test_every_signal_is_heard_everywhere(scenarios: Any) -> None:
 @pytest.mark.parametrize("number", [TERM, INT])
 def test_a_command_that_is_stopped_says_how_to_go_on(number: int, corpus: Corpus, tmp_path: Path) -> None:
     root, words = Path(__file__).parent.parent.parent, [sys.executable, "-m", "regard", "train"]
-    shape = ["model.width=16", "model.heads=2", "model.encoder=1", "model.decoder=1", "training.log=1"]
+    shape = ["model.width=16", "model.heads=2", "model.encoder=1", "model.decoder=1", "training.log_every=1"]
     files = ["--source", str(corpus.source), "--target", str(corpus.target), "--out", str(tmp_path / "run")]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": root, "env": environment}

@@ -59,8 +59,15 @@ class Torchrun:
 def recipe(corpus: Corpus, tmp_path: Path) -> Path:
     """A recipe that takes some seconds and saves often."""
     train = {"source": str(corpus.source), "target": str(corpus.target)}
-    settings = {**SMALL, "data": {**SMALL["data"], "train": train}, "objective": {"judged": 2}}
-    settings["training"] = {"steps": STEPS, "accumulate": 4, "log": 1, "save": 5, "evaluate": 20, "tensorboard": False}
+    settings = {**SMALL, "data": {**SMALL["data"], "train": train}, "objective": {"eval_examples": 2}}
+    settings["training"] = {
+        "steps": STEPS,
+        "accumulate": 4,
+        "log_every": 1,
+        "save_every": 5,
+        "eval_every": 20,
+        "tensorboard": False,
+    }
     path = tmp_path / "recipe.yaml"
     path.write_text(json.dumps(settings))
     return path
@@ -99,7 +106,11 @@ def test_torchrun_starts_all_anew_when_one_is_killed_and_nothing_is_lost(
 def test_a_run_goes_on_with_any_number_of_processes(recipe: Path, tmp_path: Path, seed: int) -> None:
     print(f"REGARD_FAULT_SEED={seed}")
     chance = random.Random(seed)
-    plain = ("model.dropout=0", "optim.name=sgd", "optim.rate=0.1")  # adam magnifies rounding from step to step
+    plain = (
+        "model.dropout=0",
+        "optim.name=sgd",
+        "optim.learning_rate=0.1",
+    )  # adam magnifies rounding from step to step
     expected = losses(whole(recipe, tmp_path / "whole", *plain, size=1))
     for number in range(KILLS):
         training = Torchrun(recipe, tmp_path / "run", *plain, size=chance.choice((1, 2, 3, 4)))
@@ -116,7 +127,7 @@ def test_a_run_goes_on_with_any_number_of_processes(recipe: Path, tmp_path: Path
 def test_a_signal_stops_all_at_one_step_with_a_checkpoint(
     number: signal.Signals, who: str, recipe: Path, tmp_path: Path
 ) -> None:
-    training = Torchrun(recipe, tmp_path / "run", "training.steps=100000", "training.save=100000")
+    training = Torchrun(recipe, tmp_path / "run", "training.steps=100000", "training.save_every=100000")
     training.until("step 3 ")
     os.kill(training.process.pid if who == "torchrun" else training.members()[int(who[-1])], number)
     _, out, err = training.end()

@@ -12,7 +12,15 @@ from filelock import FileLock
 from regard import recipe
 from tests.tasks.every import lines
 
-ONE_STEP = {"steps": 1, "log": 1, "evaluate": 1, "save": 1, "threads": 1, "device": "cpu", "tensorboard": False}
+ONE_STEP = {
+    "steps": 1,
+    "log_every": 1,
+    "eval_every": 1,
+    "save_every": 1,
+    "threads": 1,
+    "device": "cpu",
+    "tensorboard": False,
+}
 
 CHANGES = {"causal-lm": {"tokenizer": {"kind": "bpe", "vocab": 300}}}  # of bytes, so that it can be given any text
 

@@ -10,7 +10,7 @@ from regard.cli import run
 from regard.cli.text_column import read_texts
 from regard.data.text_columns import TextColumn, find_text_column
 
-TRAINING = {"steps": 40, "evaluate": 40, "save": 40, "device": "cpu", "tensorboard": False}
+TRAINING = {"steps": 40, "eval_every": 40, "save_every": 40, "device": "cpu", "tensorboard": False}
 WORDS = {"good": "yes", "fine": "yes", "bad": "no", "dull": "no"}
 
 
@@ -23,9 +23,9 @@ def classifier(tmp_path_factory):
     (folder / "avis.csv").write_text(f"\ufeffID;Review text;Sentiment\n{rows}", encoding="utf-8")
     settings = {
         "task": "classification",
-        "data": {"train": {"path": str(folder / "avis.csv")}, "tokens": 128},
+        "data": {"train": {"path": str(folder / "avis.csv")}, "batch_tokens": 128},
         "model": {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention", "dropout": 0.0},
-        "optim": {"rate": 0.02, "warmup": 1, "schedule": "constant"},
+        "optim": {"learning_rate": 0.02, "warmup": 1, "schedule": "constant"},
         "training": TRAINING,
     }
     return str(regard.train(settings, out=folder / "run", quiet=True).folder)

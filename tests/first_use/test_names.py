@@ -16,11 +16,11 @@ from tests.data.images.drawing import fill
 NAMES = ["été-à-Noël", "-commence=par.un.tiret", "deux mots", "l'an [2] (copie)", 'dit "non"', "100% & prêt; #1"]
 """Names that a shell, a pattern, a setting or an option may mistake for something else."""
 
-TRAINING = "training.steps=2 training.evaluate=2 training.save=2 training.tensorboard=false --device cpu"
-CLASSIFIER = "data.tokens=64 model.name=rnn-encoder model.width=8 model.embedding=8 model.pool=attention"
-TRANSLATOR = "data.tokens=256 tokenizer.vocab=320 model.width=16 model.heads=2 model.hidden=16 model.encoder=1"
-TRANSLATOR += " model.decoder=1 objective.judged=2 decoding.longest=12"
-PICTURES = "data.batch=4 data.size=8 model.width=16 model.heads=2 model.hidden=16 model.depth=1 model.patch=4"
+TRAINING = "training.steps=2 training.eval_every=2 training.save_every=2 training.tensorboard=false --device cpu"
+CLASSIFIER = "data.batch_tokens=64 model.name=rnn-encoder model.width=8 model.embedding=8 model.pool=attention"
+TRANSLATOR = "data.batch_tokens=256 tokenizer.vocab=320 model.width=16 model.heads=2 model.hidden=16 model.encoder=1"
+TRANSLATOR += " model.decoder=1 objective.eval_examples=2 decoding.longest=12"
+PICTURES = "data.batch_size=4 data.size=8 model.width=16 model.heads=2 model.hidden=16 model.depth=1 model.patch=4"
 
 pytestmark = [pytest.mark.unchecked, pytest.mark.parametrize("name", NAMES)]
 

@@ -144,7 +144,7 @@ def test_a_table_of_classes_that_are_all_right_lists_no_wrong_answer(
     rows = [f"{n}.5,{n % 3}.25,{'long' if n >= 20 else 'short'}" for n in range(40)]
     file = tmp_path / "lengths.csv"
     file.write_text("\n".join(["length,width,size", *rows, ""]), encoding="utf-8")
-    settings = {"optim.rate": 0.05, "optim.warmup": 1, "training.steps": 150, "training.evaluate": 150}
+    settings = {"optim.learning_rate": 0.05, "optim.warmup": 1, "training.steps": 150, "training.eval_every": 150}
     changes = [f"{name}={value}" for name, value in settings.items()]
     regard.train(
         [file], "model.hidden=[16]", *changes, "training.device=cpu", kind="table", out=tmp_path / "run", quiet=True

@@ -16,11 +16,11 @@ from tests.tasks.graphs import small as graphs
 UTF8, LATIN1 = "utf-8-sig", "cp1252"
 Rows = Sequence[Sequence[str]]
 TRAINING = "training.steps=1 training.tensorboard=false --out run --device cpu"
-READER = "data.tokens=64 model.name=rnn-encoder model.width=8 model.embedding=8 model.pool=attention"
-TRANSLATOR = "data.tokens=256 tokenizer.vocab=320 model.width=16 model.heads=2 model.hidden=16 model.encoder=1"
-TRANSLATOR += " model.decoder=1 objective.judged=2 decoding.longest=12"
-VIT = "data.batch=4 data.size=8 model.width=16 model.heads=2 model.hidden=16 model.depth=1 model.patch=4"
-CAPTIONER = "data.batch=4 data.size=8 data.longest=12 model.width=8 model.embedding=8 model.encoder.name=vit"
+READER = "data.batch_tokens=64 model.name=rnn-encoder model.width=8 model.embedding=8 model.pool=attention"
+TRANSLATOR = "data.batch_tokens=256 tokenizer.vocab=320 model.width=16 model.heads=2 model.hidden=16 model.encoder=1"
+TRANSLATOR += " model.decoder=1 objective.eval_examples=2 decoding.longest=12"
+VIT = "data.batch_size=4 data.size=8 model.width=16 model.heads=2 model.hidden=16 model.depth=1 model.patch=4"
+CAPTIONER = "data.batch_size=4 data.size=8 data.max_length=12 model.width=8 model.embedding=8 model.encoder.name=vit"
 CAPTIONER += " model.encoder.width=16 model.encoder.heads=2 model.encoder.hidden=16 model.encoder.depth=1"
 CAPTIONER += " model.encoder.patch=4"
 

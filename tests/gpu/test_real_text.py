@@ -84,7 +84,7 @@ def numbers_in(value: Any) -> Iterator[float]:
 
 def train(task: str, device: str, out: Path, **settings: Any) -> Any:
     """Train a tiny model for a few steps and load it on the same device."""
-    brief = {"steps": 3, "log": 1, "evaluate": 3, "save": 3, "device": device, "tensorboard": False}
+    brief = {"steps": 3, "log_every": 1, "eval_every": 3, "save_every": 3, "device": device, "tensorboard": False}
     regard.train({"task": task, **settings, "training": brief}, out=out, quiet=True)
     return regard.load(out, device=device)
 
@@ -138,8 +138,10 @@ def test_a_translator_of_a_few_steps_translates_real_lines(device: str, count: i
     corpus = write_lines(
         tmp_path / "pairs.tsv", ["\t".join(part.replace("\t", " ") for part in pair) for pair in pairs]
     )
-    settings = {"data": {"train": {"path": corpus}, "tokens": 512}, "tokenizer": {"vocab": 320}, "model": model}
-    trained = train(task, device, tmp_path / "run", **settings, objective={"judged": 1}, decoding={"longest": 12})
+    settings = {"data": {"train": {"path": corpus}, "batch_tokens": 512}, "tokenizer": {"vocab": 320}, "model": model}
+    trained = train(
+        task, device, tmp_path / "run", **settings, objective={"eval_examples": 1}, decoding={"longest": 12}
+    )
     check(trained.answer([line[:LETTERS] for line in real_lines(count)], beams=2), count)
 
 
@@ -156,24 +158,24 @@ def with_gaps(count: int, gap: str, letters: int = LETTERS) -> list[str]:
 
 WRITERS: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[int], list[str]], dict[str, Any]]] = {
     "causal-lm": (
-        {"context": 64, "windows": 2},
+        {"context": 64, "batch_size": 2},
         {**SIZES, "depth": 1, "context": 256},
         prompts,
         {"length": WRITTEN, "seed": 0},
     ),
     "span-corruption": (
-        {"context": 64, "windows": 2},
+        {"context": 64, "batch_size": 2},
         {**SIZES, **ENDS, "depth": 8, "context": 1024},
         lambda count: with_gaps(count, "<extra_id_0>"),
         {},
     ),
     "masked-lm": (
-        {"context": 64, "windows": 2},
+        {"context": 64, "batch_size": 2},
         {**SIZES, "depth": 1, "context": 1024},
         lambda count: with_gaps(count, "[MASK]"),
         {},
     ),
-    "language": ({"lanes": 2, "window": 16}, {"width": 16}, prompts, {"length": WRITTEN, "seed": 0}),
+    "language": ({"batch_size": 2, "window": 16}, {"width": 16}, prompts, {"length": WRITTEN, "seed": 0}),
 }
 
 
@@ -184,7 +186,10 @@ def test_a_model_of_a_few_steps_writes_after_real_lines(device: str, count: int,
     text = write_lines(
         tmp_path / "text.txt", inputs if task == "language" else real_lines(60)
     )  # whose letters it knows
-    files = {"train": {"path": text}, **({"valid": {"path": text}} if task == "language" else {"held": 0.2})}
+    files = {
+        "train": {"path": text},
+        **({"valid": {"path": text}} if task == "language" else {"validation_share": 0.2}),
+    }
     units = {} if task == "language" else {"tokenizer": {"kind": "bpe", "vocab": 320}}
     trained = train(task, device, tmp_path / "run", data={**data, **files}, model=model, **units)
     check(trained.answer(inputs, **options), count)
@@ -215,7 +220,7 @@ def test_a_captioner_of_a_few_steps_writes_about_photographs_in_the_words_of_rea
     captions = write_lines(tmp_path / "captions.csv", ["path,caption", *rows])
     encoder = {"name": "vit", "width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4}
     settings = {
-        "data": {"train": {"path": captions}, "batch": 4, "size": 8, "longest": 64},
+        "data": {"train": {"path": captions}, "batch_size": 4, "size": 8, "max_length": 64},
         "model": {"width": 8, "embedding": 8, "encoder": encoder},
     }
     check(train("captions", device, tmp_path / "run", **settings).answer(paths), len(paths))
@@ -224,7 +229,7 @@ def test_a_captioner_of_a_few_steps_writes_about_photographs_in_the_words_of_rea
 def test_a_painter_of_a_few_steps_goes_on_with_photographs(device: str, count: int, tmp_path: Path):
     paths = cut_photographs(tmp_path / "photographs", max(count // 40, 12))
     settings = {
-        "data": {"train": {"path": str(tmp_path / "photographs")}, "batch": 2, "size": 8, "held": 0.2},
+        "data": {"train": {"path": str(tmp_path / "photographs")}, "batch_size": 2, "size": 8, "validation_share": 0.2},
         "model": {"width": 8, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.0},
     }
     check(train("pixels", device, tmp_path / "run", **settings).answer(paths), len(paths))

@@ -57,7 +57,7 @@ def tuned(folder: Path, found: interop.ImportedModel, *, tags: bool, matrices: t
         "format": 1,
         "task": "tagging" if tags else "classification",
         "model": config.plain(shape),
-        "tokenizer": {"kind": "bpe", "normalise": "none", "longest": 20},
+        "tokenizer": {"kind": "bpe", "normalise": "none", "max_length": 20},
         "labels": ["one", "two", "three"],
         "data": {"file": {}, "names": {}},
     }
@@ -167,11 +167,11 @@ def test_tokens_that_were_added_for_the_format_travel_too(tmp_path):
     (tmp_path / "data.tsv").write_text("label\ttext\n" + "".join(f"{b}\t{a} {n}\n" for n in range(4) for a, b in rows))
     assert run(["import", str(tmp_path / "base"), str(tmp_path / "ours")]) == 0
     how = [
-        "tuning.way=lora",
+        "tuning.method=lora",
         "training.steps=3",
-        "training.evaluate=3",
+        "training.eval_every=3",
         "training.tensorboard=false",
-        "optim.rate=0.05",
+        "optim.learning_rate=0.05",
     ]
     words = ["train", "--labelled", str(tmp_path / "data.tsv"), "--from", str(tmp_path / "ours"), *how]
     assert run([*words, "--out", str(tmp_path / "run"), "--device", "cpu"]) == 0
@@ -374,5 +374,5 @@ def test_what_has_no_place_there_is_refused(adapter, tmp_path, capsys):
         assert said in refused(["export", str(tmp_path / "ours"), out, "--to", "peft"], capsys)
     assert run(["import", str(adapter / "base"), str(tmp_path / "plain")]) == 0
     said = refused(["export", str(tmp_path / "plain"), out, "--to", "peft"], capsys)
-    assert "holds no LoRA adapter: train with tuning.way=lora" in said
+    assert "holds no LoRA adapter: train with tuning.method=lora" in said
     assert "add --to peft" in refused(["export", str(tmp_path / "plain"), out, "--onto", "x"], capsys)

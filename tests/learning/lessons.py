@@ -13,7 +13,7 @@ TOPICS = (tuple(f"sea{n}" for n in range(12)), tuple(f"mill{n}" for n in range(1
 
 def training(steps: int) -> dict[str, Any]:
     """So many steps on a CPU, judged once at the end."""
-    often = {"log": steps, "evaluate": steps, "save": steps}
+    often = {"log_every": steps, "eval_every": steps, "save_every": steps}
     return {"steps": steps, **often, "device": "cpu", "tensorboard": False, "average": 0}
 
 

@@ -29,7 +29,7 @@ READERS = {
 
 def learn(folder: Path, steps: int, rate: float, **settings: Any) -> Outcome:
     """Train as anybody would."""
-    optim = {**ADAM, "rate": rate, "warmup": steps // 8}
+    optim = {**ADAM, "learning_rate": rate, "warmup": steps // 8}
     return regard.train({"optim": optim, "training": training(steps), **settings}, out=folder / "run", quiet=True)
 
 
@@ -48,10 +48,10 @@ def test_a_translator_turns_digits_round_without_a_mistake_in_a_hundred(model, s
         steps,
         rate,
         task="translation",
-        data={**files, "tokens": 384, "longest": 16},
+        data={**files, "batch_tokens": 384, "max_length": 16},
         tokenizer={"kind": "characters", "joint": True},
         model=model,
-        objective={"smoothing": 0.0, "judged": 4, "samples": 4},
+        objective={"label_smoothing": 0.0, "eval_examples": 4, "samples": 4},
         decoding={"beams": 1},
     )
     answers = regard.load(outcome.folder, device="cpu").translate(asked)
@@ -66,7 +66,7 @@ def test_a_language_model_comes_near_the_entropy_of_its_text_and_writes_it(tmp_p
         90,
         0.02,
         task="language",
-        data={"train": [str(text)], "held": 0.1, "lanes": 8, "window": 24},
+        data={"train": [str(text)], "validation_share": 0.1, "batch_size": 8, "window": 24},
         tokenizer={"kind": "characters"},
         model={"name": "rnn-lm", "cell": "lstm", "width": 32, "depth": 1},
     )
@@ -85,7 +85,7 @@ def test_a_classifier_hears_a_negation_where_it_stands(name, tmp_path: Path):
         steps,
         0.01,
         task="classification",
-        data={"train": {"path": str(lessons.negations(tmp_path))}, "tokens": 1024},
+        data={"train": {"path": str(lessons.negations(tmp_path))}, "batch_tokens": 1024},
         model={"name": name, "dropout": 0.0, **model},
     )
     assert outcome.metrics["accuracy"] >= 0.99  # guessing: 0.5
@@ -99,7 +99,7 @@ def test_a_tagger_tells_nouns_from_verbs_by_what_stands_before(tmp_path: Path):
         60,
         0.02,
         task="tagging",
-        data={"train": {"path": str(lessons.infinitives(tmp_path))}, "tokens": 512},
+        data={"train": {"path": str(lessons.infinitives(tmp_path))}, "batch_tokens": 512},
         model={
             "name": "rnn-encoder",
             "cell": "gru",
@@ -118,7 +118,7 @@ def test_word_vectors_of_two_topics_stand_apart(tmp_path: Path):
     pytest.importorskip("numba", reason="numba is not installed (pip install 'regard[words]')")
     settings = {
         "task": "word2vec",
-        "data": {"train": {"path": str(lessons.topics(tmp_path))}, "least": 1},
+        "data": {"train": {"path": str(lessons.topics(tmp_path))}, "min_count": 1},
         "model": {"width": 16, "window": 4, "negatives": 5, "sample": None},
         "training": {"epochs": 3, "seed": 0},
     }
@@ -136,7 +136,7 @@ def test_a_perceptron_follows_what_no_straight_line_does(tmp_path: Path):
         400,
         0.01,
         task="regression",
-        data={"train": str(table), "held": 0.2, "target": "y", "inputs": ["x", "z"], "batch": 128},
+        data={"train": str(table), "validation_share": 0.2, "target": "y", "inputs": ["x", "z"], "batch_size": 128},
         model={"name": "perceptron", "hidden": [32, 32]},
     )
     assert outcome.metrics["r2"] > 0.95
@@ -154,7 +154,7 @@ def test_a_detector_finds_a_digit_and_says_which(tmp_path: Path):
         0.008,
         task="localisation",
         data={
-            "size": 24, "smallest": 12, "largest": 18, "noise": 0.0, "clutter": 0, "batch": 32, "valid": 200,
+            "size": 24, "smallest": 12, "largest": 18, "noise": 0.0, "clutter": 0, "batch_size": 32, "valid": 200,
         },
         model={"name": "class-and-box", "channels": [8, 16, 32], "width": 64},
         objective={"loss": "smooth_l1", "weight": 10.0},
@@ -171,8 +171,8 @@ def test_a_counter_keeps_count_of_digits_that_hide(tmp_path: Path):
         0.01,
         task="counting",
         data={
-            "frames": 5, "size": 20, "smallest": 7, "largest": 8, "most": 2, "hidden": 0.5, "noise": 0.0,
-            "batch": 24, "valid": 150,
+            "frames": 5, "size": 20, "smallest": 7, "largest": 8, "max_digits": 2, "hidden": 0.5, "noise": 0.0,
+            "batch_size": 24, "valid": 150,
         },
         model={"name": "count-per-frame", "channels": [8, 16], "cell": "gru", "width": 48, "depth": 1},
     )  # fmt: skip
@@ -189,7 +189,7 @@ def test_a_machine_copies_sequences_from_its_memory(bits, longest, steps, rate, 
         steps,
         rate,
         task="remembering",
-        data={"bits": bits, "longest": longest, "batch": 2 * bits, "valid": 60},
+        data={"bits": bits, "max_length": longest, "batch_size": 2 * bits, "valid": 60},
         model={"controller": "feedforward", "width": 12 * bits, "places": 4 * longest, "depth": 2 * bits},
     )
     assert outcome.metrics["bit_errors"] < level

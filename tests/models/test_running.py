@@ -103,13 +103,21 @@ def test_the_moving_average_follows_statistics_as_it_does_weights():
     assert torch.equal(model[1].running_var, moved)
 
 
-SETTINGS = {"accumulate": 2, "log": 2, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False, "ema": 0.9}
+SETTINGS = {
+    "accumulate": 2,
+    "log_every": 2,
+    "eval_every": 3,
+    "save_every": 3,
+    "device": "cpu",
+    "tensorboard": False,
+    "ema": 0.9,
+}
 
 
 def train(folder: Path, task, **changes):
     run = runs.start(folder, settings={"model": {"width": 5}}, resume=True)
     with run.log(quiet=True) as log:
-        fit(task, TrainingConfig(**{**SETTINGS, **changes}), OptimConfig(rate=0.05, warmup=2), run, log=log)
+        fit(task, TrainingConfig(**{**SETTINGS, **changes}), OptimConfig(learning_rate=0.05, warmup=2), run, log=log)
     return run
 
 
@@ -130,7 +138,7 @@ class Crowded(Narrow, Normed):
 
 def test_a_row_that_is_halved_is_seen_once(tmp_path):
     task = Crowded(most=2, when="backward", dropout=0.0)
-    train(tmp_path / "run", task, steps=1, save=1, accumulate=1, ema=0.0)
+    train(tmp_path / "run", task, steps=1, save_every=1, accumulate=1, ema=0.0)
     rows = task.batch(0).inputs
     first, norm = task.model[0], task.model[1]
     fresh = Crowded(most=2, dropout=0.0).model[0]  # as it was when the row was seen

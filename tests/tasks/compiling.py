@@ -36,7 +36,7 @@ if __name__ == "__main__":
     scatter = {"size": 16, "scraps": [1, 4], "scrap": 3}
     photos = {"path": str(fill(Path(sys.argv[1]).parent / "photos"))}
     sizes = {"width": 16, "heads": 2, "hidden": 16, "depth": 1}
-    data = {"train": photos, "size": 8, "batch": 8}
+    data = {"train": photos, "size": 8, "batch_size": 8}
     for settings in (
         {"task": "pictures", "data": {**data, "scatter": scatter}, "augment": mixed, "model": {**sizes, "patch": 4}},
         {"task": "pixels", "data": data, "model": {**sizes, "name": "image-gpt"}},

@@ -77,10 +77,10 @@ def texts(place: Path) -> dict[str, Line]:
     _write(text, ["masse masse"] * 40)
     sizes = {"width": 16, "heads": 2, "hidden": 16, "encoder": 1, "decoder": 1, "dropout": 0.2}
     translation = {
-        "data": {"train": {"path": pairs}, "tokens": 256},
+        "data": {"train": {"path": pairs}, "batch_tokens": 256},
         "tokenizer": {"vocab": 320},
         "model": sizes,
-        "objective": {"judged": 4},
+        "objective": {"eval_examples": 4},
         "decoding": {"longest": 12},
     }
     return {
@@ -92,7 +92,7 @@ def texts(place: Path) -> dict[str, Line]:
             heads=dict.fromkeys((*LABELLING, *SCORING, "language"), "bridge, decoder"),
         ),
         "classification": Line(
-            {"data": {"train": {"path": labels}, "tokens": 64}, "model": READER},
+            {"data": {"train": {"path": labels}, "batch_tokens": 64}, "model": READER},
             ["good film 1", "bad"],
             [labels],
             looks=True,
@@ -102,7 +102,7 @@ def texts(place: Path) -> dict[str, Line]:
             },
         ),
         "tagging": Line(
-            {"data": {"train": {"path": tags}, "tokens": 64}, "model": {**READER, "pool": "max"}},
+            {"data": {"train": {"path": tags}, "batch_tokens": 64}, "model": {**READER, "pool": "max"}},
             ["the film is good"],
             [tags],
             heads=dict.fromkeys(
@@ -110,7 +110,7 @@ def texts(place: Path) -> dict[str, Line]:
             ),
         ),
         "similarity": Line(
-            {"data": {"train": {"path": rated}, "tokens": 64}, "model": READER},
+            {"data": {"train": {"path": rated}, "batch_tokens": 64}, "model": READER},
             ["a good film\tfilm 3", '{"text1": "a bad film", "text2": "film 4"}'],
             [rated],
             looks=True,
@@ -120,7 +120,7 @@ def texts(place: Path) -> dict[str, Line]:
             },
         ),
         "choice": Line(
-            {"data": {"train": {"path": ends}, "tokens": 64}, "model": READER},
+            {"data": {"train": {"path": ends}, "batch_tokens": 64}, "model": READER},
             ["film 3\tgood\tbad", "film 4 | bad | good", '{"premise": "film 5", "choices": ["good", "bad", "odd"]}'],
             [ends],
             looks=True,
@@ -131,7 +131,7 @@ def texts(place: Path) -> dict[str, Line]:
         ),
         "question-answering": Line(
             {
-                "data": {"train": {"path": asked}, "tokens": 64, "window": 16, "stride": 4},
+                "data": {"train": {"path": asked}, "batch_tokens": 64, "window": 16, "stride": 4},
                 "model": {**READER, "pool": "max"},
             },
             ["the?\tone good film, and a bad one", '{"question": "a?", "context": "bad"}'],
@@ -142,7 +142,7 @@ def texts(place: Path) -> dict[str, Line]:
         ),
         "language": Line(
             {
-                "data": {"train": {"path": text}, "valid": {"path": text}, "lanes": 2, "window": 5},
+                "data": {"train": {"path": text}, "valid": {"path": text}, "batch_size": 2, "window": 5},
                 "model": {"width": 4},
                 "writing": {"length": 8},
             },
@@ -151,7 +151,7 @@ def texts(place: Path) -> dict[str, Line]:
         ),
         "matching": Line(
             {
-                "data": {"train": {"path": pairs}, "batch": 4},
+                "data": {"train": {"path": pairs}, "batch_size": 4},
                 "tokenizer": {"kind": "characters"},
                 "model": {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.2, "context": 512},
             },
@@ -163,9 +163,9 @@ def texts(place: Path) -> dict[str, Line]:
         "text-to-text": Line(
             {
                 **translation,
-                "data": {"train": {"path": pairs, "prefix": "en:"}, "tokens": 512},
+                "data": {"train": {"path": pairs, "prefix": "en:"}, "batch_tokens": 512},
                 "model": {**sizes, "depth": 8},
-                "tuning": {"way": "full"},
+                "tuning": {"method": "full"},
             },
             ["Le roi dort.", "en: Le loup dort."],
             [some],
@@ -178,7 +178,7 @@ def texts(place: Path) -> dict[str, Line]:
 
 def pretraining(text: str, pairs: str) -> dict[str, Line]:
     """Tasks that read plain text without being told anything about it."""
-    data = {"train": {"path": text}, "held": 0.2, "context": 16, "windows": 4}
+    data = {"train": {"path": text}, "validation_share": 0.2, "context": 16, "batch_size": 4}
     sizes = {"width": 16, "heads": 2, "hidden": 16, "context": 16, "dropout": 0.2}
     units = {"kind": "characters"}
     return {
@@ -220,7 +220,7 @@ def pictures(place: Path) -> dict[str, Line]:
     images.write(digit, digit_scenes.scene_dataset(DigitImageConfig(), "valid")[0].image)
     for frame, picture in zip(frames, digit_scenes.scene_dataset(DigitFramesConfig(), "valid")[0].images, strict=False):
         images.write(Path(frame), picture)
-    settings = {"data": {"valid": 4, "batch": 2}, "model": CONVOLUTION}
+    settings = {"data": {"valid": 4, "batch_size": 2}, "model": CONVOLUTION}
     photos = fill(place / "photos", 6)
     patches = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4, "dropout": 0.2, "stochastic_depth": 0.2}
     mixed = {"shift": 0.1, "flip": True, "operations": 1, "mixup": 0.5, "cutmix": 1.0, "erase": 0.2}
@@ -231,14 +231,14 @@ def pictures(place: Path) -> dict[str, Line]:
     written = {"attention": "hard", "width": 8, "embedding": 8, "encoder": {"name": "vit", **patches}}
     return {
         "pictures": Line(
-            {"data": {"train": {"path": str(photos)}, "batch": 4, "size": 8}, "augment": mixed, "model": patches},
+            {"data": {"train": {"path": str(photos)}, "batch_size": 4, "size": 8}, "augment": mixed, "model": patches},
             [str(photos / "red" / "00.png"), str(photos / "blue" / "01.png")],
             [str(photos)],
             looks=True,
         ),
         "pixels": Line(
             {
-                "data": {"train": {"path": str(photos)}, "batch": 2, "size": 4, "held": 0.2},
+                "data": {"train": {"path": str(photos)}, "batch_size": 2, "size": 4, "validation_share": 0.2},
                 "model": {"width": 8, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.2},
             },
             [str(place / "pixels.png")],
@@ -248,9 +248,9 @@ def pictures(place: Path) -> dict[str, Line]:
         ),
         "gan": Line(
             {
-                "data": {"train": {"path": str(photos)}, "batch": 4, "size": 8},
+                "data": {"train": {"path": str(photos)}, "batch_size": 4, "size": 8},
                 "model": {"widths": [16, 8, 8], "noise": 4},
-                "objective": {"judged": 8},
+                "objective": {"eval_examples": 8},
             },
             ["red", "blue"],
             [str(photos)],
@@ -258,7 +258,7 @@ def pictures(place: Path) -> dict[str, Line]:
             looks=True,
         ),
         "captions": Line(
-            {"data": {"train": {"path": captions}, "batch": 4, "size": 8, "longest": 12}, "model": written},
+            {"data": {"train": {"path": captions}, "batch_size": 4, "size": 8, "max_length": 12}, "model": written},
             [str(photos / "red" / "00.png"), str(photos / "blue" / "01.png")],
             [captions],
             looks=True,
@@ -276,8 +276,16 @@ def others(place: Path) -> dict[str, Line]:
     _write(questions, [": classes", "nouna nounb verba verbb"])
     learnt = {name: value for name, value in words.recipe(text).items() if name in ("data", "model")}
     tables = cohorts.write(place / "cohort", lacking={"protein": 4})
-    omics = {"data": {**cohorts.data(place / "cohort"), "batch": 8}, "model": {"modules": 4, "dropout": 0.2}}
-    remembering = {"kind": "recall", "bits": 3, "shortest": 2, "longest": 3, "item": 2, "batch": 2, "valid": 4}
+    omics = {"data": {**cohorts.data(place / "cohort"), "batch_size": 8}, "model": {"modules": 4, "dropout": 0.2}}
+    remembering = {
+        "kind": "recall",
+        "bits": 3,
+        "min_length": 2,
+        "max_length": 3,
+        "item": 2,
+        "batch_size": 2,
+        "valid": 4,
+    }
     return {
         "omics": Line(
             omics,
@@ -293,7 +301,7 @@ def others(place: Path) -> dict[str, Line]:
             looks=True,
         ),
         "regression": Line(
-            {"data": {"train": str(TABLE), "batch": 16, **columns}, "model": {"hidden": [8]}},
+            {"data": {"train": str(TABLE), "batch_size": 16, **columns}, "model": {"hidden": [8]}},
             ["length=1,angle=10,gravity=9.81"],
             [str(TABLE)],
         ),

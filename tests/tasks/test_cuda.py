@@ -49,11 +49,11 @@ def test_an_evaluation_while_training_sees_the_weights_of_that_step(tmp_path):
     (tmp_path / "pairs.tsv").write_text("\n".join(pairs))
     corpus = {"path": str(tmp_path / "pairs.tsv")}
     settings = {
-        "data": {"train": corpus, "valid": corpus, "tokens": 512},
-        "tokenizer": {"kind": "words", "least": 1},
+        "data": {"train": corpus, "valid": corpus, "batch_tokens": 512},
+        "tokenizer": {"kind": "words", "min_frequency": 1},
         "model": {"width": 64, "heads": 4, "hidden": 128, "encoder": 1, "decoder": 1, "dropout": 0.0},
-        "optim": {"rate": 0.003, "warmup": 20},
-        "training": {"steps": 60, "evaluate": 5, "save": 60, "tensorboard": False},
+        "optim": {"learning_rate": 0.003, "warmup": 20},
+        "training": {"steps": 60, "eval_every": 5, "save_every": 60, "tensorboard": False},
     }
     regard.train(settings, out=tmp_path / "run", quiet=True)
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -70,8 +70,8 @@ def test_a_recurrent_translator_learns_the_same_recorded_and_step_by_step(cell, 
     (tmp_path / "pairs.tsv").write_text("\n".join(pairs))
     corpus = {"path": str(tmp_path / "pairs.tsv")}
     settings = {
-        "data": {"train": corpus, "valid": corpus, "tokens": 128, "longest": 32},
-        "tokenizer": {"kind": "words", "least": 1},
+        "data": {"train": corpus, "valid": corpus, "batch_tokens": 128, "max_length": 32},
+        "tokenizer": {"kind": "words", "min_frequency": 1},
         "model": {
             "name": "seq2seq",
             "cell": cell,
@@ -80,8 +80,8 @@ def test_a_recurrent_translator_learns_the_same_recorded_and_step_by_step(cell, 
             "embedding": 16,
             "dropout": 0.0,
         },
-        "optim": {"rate": 0.003, "warmup": 20},
-        "training": {"steps": 60, "log": 10, "evaluate": 60, "save": 60, "tensorboard": False},
+        "optim": {"learning_rate": 0.003, "warmup": 20},
+        "training": {"steps": 60, "log_every": 10, "eval_every": 60, "save_every": 60, "tensorboard": False},
     }
     curves = []
     for how in ("off", "auto"):
@@ -102,11 +102,11 @@ def test_a_classifier_learns_the_same_compiled_recorded_and_step_by_step(tmp_pat
     model = {"name": "bert-encoder", "width": 64, "heads": 4, "hidden": 128, "depth": 2, "context": 32}
     settings = {
         "task": "classification",
-        "data": {"train": {"path": str(tmp_path / "texts.tsv")}, "tokens": 256},
-        "tokenizer": {"kind": "words", "least": 1, "longest": 32},
+        "data": {"train": {"path": str(tmp_path / "texts.tsv")}, "batch_tokens": 256},
+        "tokenizer": {"kind": "words", "min_frequency": 1, "max_length": 32},
         "model": {**model, "dropout": 0.0, "head_dropout": 0.0},
-        "optim": {"rate": 0.001, "warmup": 10},
-        "training": {"steps": 60, "log": 10, "evaluate": 60, "save": 60, "tensorboard": False},
+        "optim": {"learning_rate": 0.001, "warmup": 10},
+        "training": {"steps": 60, "log_every": 10, "eval_every": 60, "save_every": 60, "tensorboard": False},
     }
     curves = []
     for how in ("off", "record", "on"):

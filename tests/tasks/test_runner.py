@@ -14,7 +14,7 @@ from regard.tasks.runner import Runner, TorchRunner, Weights
 from regard.tasks.word2vec.vectors import WordVectors
 from tests.tasks.every import TABLE, texts
 
-SMALL = {"steps": 2, "evaluate": 2, "save": 2, "device": "cpu", "tensorboard": False}
+SMALL = {"steps": 2, "eval_every": 2, "save_every": 2, "device": "cpu", "tensorboard": False}
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ def recipe(path: Path, **model: Any) -> dict[str, Any]:
         "task": "word2vec",
         "data": {"train": {"path": str(path)}},
         "model": {"width": 16, "window": 3, "sample": None, **model},
-        "optim": {"rate": 0.1},
-        "training": {"epochs": 4, "threads": 1, "tensorboard": False, "log": 1},
+        "optim": {"learning_rate": 0.1},
+        "training": {"epochs": 4, "threads": 1, "tensorboard": False, "log_every": 1},
     }
 
 

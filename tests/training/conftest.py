@@ -109,10 +109,10 @@ def train(tmp_path: Path) -> Train:
         optim: Any = None,
         **settings: Any,
     ) -> tuple[Result, Run]:
-        defaults = {"steps": 6, "log": 2, "evaluate": 3, "save": 2, "device": "cpu", "tensorboard": False}
+        defaults = {"steps": 6, "log_every": 2, "eval_every": 3, "save_every": 2, "device": "cpu", "tensorboard": False}
         config = TrainingConfig(**(defaults | settings))
         run = runs.start(tmp_path / name, settings={"model": {"width": 5}}, resume=resume)
         with run.log(quiet=True) as log:
-            return fit(task, config, optim or OptimConfig(rate=0.05, warmup=2), run, log=log), run
+            return fit(task, config, optim or OptimConfig(learning_rate=0.05, warmup=2), run, log=log), run
 
     return run_it

@@ -66,7 +66,7 @@ def test_nothing_changed_is_nothing_to_say():
         ("tokenizer.kind=words", "refused", "tokenizer.kind: bpe -> words"),
         ("tokenizer.joint=false", "refused", "tokenizer.joint: true -> false"),
         ("optim.name=sgd", "refused", "optim.name: adam -> sgd"),  # its memory would not fit
-        ("optim.rate=0.5", "warned", "optim.rate: 0.001 -> 0.5"),
+        ("optim.learning_rate=0.5", "warned", "optim.learning_rate: 0.001 -> 0.5"),
         ("optim.schedule=cosine", "warned", "optim.schedule: inverse_root -> cosine"),
         ("optim.warmup=9", "warned", "optim.warmup: 400 -> 9"),
         ("training.steps=20000", "warned", "training.steps: 10000 -> 20000"),
@@ -74,19 +74,23 @@ def test_nothing_changed_is_nothing_to_say():
         ("training.seed=1", "warned", "training.seed: 0 -> 1"),
         ("training.clip=null", "warned", "training.clip: 1.0 -> null"),
         ("training.precision=bfloat16", "warned", "training.precision: auto -> bfloat16"),
-        ("data.tokens=512", "warned", "data.tokens: 2048 -> 512"),
+        ("data.batch_tokens=512", "warned", "data.batch_tokens: 2048 -> 512"),
         ("model.dropout=0.5", "warned", "model.dropout: 0.1 -> 0.5"),
-        ("objective.smoothing=0", "warned", "objective.smoothing: 0.1 -> 0"),
+        ("objective.label_smoothing=0", "warned", "objective.label_smoothing: 0.1 -> 0"),
         ("decoding.beams=5", "warned", "decoding.beams: 4 -> 5"),  # the best so far was measured otherwise
         ("training.surprise=1", "warned", "training.surprise: null -> 1"),  # a setting nobody thought of
-        ("training.log=1", "free", "training.log: 50 -> 1"),
-        ("training.evaluate=10", "free", "training.evaluate: 500 -> 10"),
-        ("training.save=10", "free", "training.save: 500 -> 10"),
+        ("training.log_every=1", "free", "training.log_every: 50 -> 1"),
+        ("training.eval_every=10", "free", "training.eval_every: 500 -> 10"),
+        ("training.save_every=10", "free", "training.save_every: 500 -> 10"),
         ("training.seconds=10", "free", "training.seconds: null -> 10"),
         ("training.device=cuda", "free", "training.device: auto -> cuda"),
         ("training.tensorboard=false", "free", "training.tensorboard: true -> false"),
         ("data.reject=0.5", "free", "data.reject: 0.01 -> 0.5"),
-        ("data.held=7", "free", "data.held: 1000 -> 7"),  # there is a validation corpus: it plays no part
+        (
+            "data.validation_size=7",
+            "free",
+            "data.validation_size: 1000 -> 7",
+        ),  # there is a validation corpus: it plays no part
     ],
 )
 def test_a_changed_setting_is_refused_warned_of_or_free(setting, verdict, entry):
@@ -128,9 +132,9 @@ def test_changed_examples_are_refused_with_file_lines_and_pairs():
     data = copy.deepcopy(DATA)
     data["train"] |= {"pairs": 15_116, "fingerprint": "c" * 64}
     data["train"]["corpora"][0] |= {"sha256": ["1" * 64, "3" * 64], "read": 15_201}
-    found = changed("data.longest=128", "data.reject=0.5", data=data)
+    found = changed("data.max_length=128", "data.reject=0.5", data=data)
     assert found.refused == [
-        "data.longest: 256 -> 128",
+        "data.max_length: 256 -> 128",
         "a.en: sha256 222222222222 -> 333333333333, 15,200 -> 15,201 lines",
         "train pairs: 15,115 -> 15,116",
     ]
@@ -149,8 +153,8 @@ def test_a_vocabulary_of_another_size_is_refused():
 
 
 def test_without_fingerprints_the_settings_of_the_data_must_be_the_same():
-    after = config.override(RECIPE, ["data.longest=128", "data.reject=0.5"])
-    assert names(changes(RECIPE, after, {}, {}).refused) == ["data.longest"]
+    after = config.override(RECIPE, ["data.max_length=128", "data.reject=0.5"])
+    assert names(changes(RECIPE, after, {}, {}).refused) == ["data.max_length"]
 
 
 def test_a_corpus_more_is_refused():
@@ -178,19 +182,25 @@ def test_every_task_says_what_may_change(task):
         elif section in ("task", "model", "tokenizer"):
             assert verdict == ("warned" if setting else "refused"), name
         elif section == "data" and setting.rpartition(".")[2] in (
-            "batch",
-            "tokens",
+            "batch_size",
+            "batch_tokens",
             "window",
             "weight",
             "context",
-            "windows",
         ):
-            assert verdict == "warned", f"{name}: the order of the same examples"
+            resumed = "refused" if (task, setting) == ("language", "batch_size") else "warned"
+            assert verdict == resumed, f"{name}: the order of the same examples"
         elif section == "data" and setting.endswith((".path", ".source", ".target", "reject")):
             assert verdict == "free", f"{name}: the fingerprint tells what is in the files"
         elif section == "data":
-            assert verdict in ("fingerprint", "free") or name == "data.lanes", name
-        elif name in ("training.log", "training.tensorboard", "training.device", "training.save", "objective.samples"):
+            assert verdict in ("fingerprint", "free"), name
+        elif name in (
+            "training.log_every",
+            "training.tensorboard",
+            "training.device",
+            "training.save_every",
+            "objective.samples",
+        ):
             assert verdict == "free", f"{name}: moves no weight"
     assert {"task", "data", "model"} <= verdicts.keys()
 
@@ -232,7 +242,9 @@ def test_differences_are_the_same_both_ways():
 
 @pytest.fixture
 def pairs(corpus) -> PairsConfig:
-    return PairsConfig(train=(Corpus(source=str(corpus.source), target=str(corpus.target)),), tokens=96, longest=32)
+    return PairsConfig(
+        train=(Corpus(source=str(corpus.source), target=str(corpus.target)),), batch_tokens=96, max_length=32
+    )
 
 
 def reported(pairs: PairsConfig) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -287,17 +299,17 @@ def test_filters_that_leave_other_examples_are_refused(pairs):
 def test_a_run_goes_on_with_moved_files_and_stops_at_changed_ones(corpus, tmp_path):
     files = {"source": str(corpus.source), "target": str(corpus.target)}
     settings = {
-        "data": {"train": files, "tokens": 256, "longest": 32},
+        "data": {"train": files, "batch_tokens": 256, "max_length": 32},
         "tokenizer": {"vocab": 320},
         "model": {"width": 16, "heads": 2, "hidden": 16, "encoder": 1, "decoder": 1},
-        "objective": {"judged": 2},
+        "objective": {"eval_examples": 2},
         "training": {"steps": 2, "tensorboard": False},
         "decoding": {"beams": 1},
     }
     out = tmp_path / "run"
     recipe.train(settings, out=out, quiet=True)
     moved = corpus.source.rename(tmp_path / "moved.fr")
-    changed = config.override(settings, [f"data.train.source={moved}", "training.steps=3", "training.log=1"])
+    changed = config.override(settings, [f"data.train.source={moved}", "training.steps=3", "training.log_every=1"])
     assert recipe.train(changed, out=out, resume=True, quiet=True).result.step == 3
     said = (out / "train.log").read_text(encoding="utf-8")
     assert "training.steps: 2 -> 3" in said
@@ -312,12 +324,12 @@ def test_a_run_goes_on_with_moved_files_and_stops_at_changed_ones(corpus, tmp_pa
     ("setting", "verdict", "entry"),
     [
         ("data.window=8", "warned", "data.window: 128 -> 8"),
-        ("data.lanes=2", "refused", "data.lanes: 32 -> 2"),
+        ("data.batch_size=2", "refused", "data.batch_size: 32 -> 2"),
         ("model.dropout=0.3", "warned", "model.dropout: 0.0 -> 0.3"),
     ],
 )
 def test_a_text_that_is_read_on_keeps_its_lanes(setting, verdict, entry):
-    before = config.plain(config.build(LanguageRecipe, {"data": {"text": "a b", "held": 0.1}}))
+    before = config.plain(config.build(LanguageRecipe, {"data": {"text": "a b", "validation_share": 0.1}}))
     found = changes(before, config.override(before, [setting]), DATA, DATA, recipe=LanguageRecipe)
     assert getattr(found, verdict) == [entry]
 
@@ -340,18 +352,18 @@ def test_a_run_of_version_0_1_is_resumed_by_its_folder_alone(task, corpus, tmp_p
     (tmp_path / "labels.tsv").write_text("".join(f"{'good' if n % 2 else 'bad'} {n}\t{n % 2}\n" for n in range(40)))
     own = {
         "translation": {
-            "data": {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256},
+            "data": {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "batch_tokens": 256},
             "tokenizer": {"vocab": 320, "normalise": "none"},
             "model": {"name": "seq2seq", "width": 8, "embedding": 8},
-            "objective": {"judged": 2},
+            "objective": {"eval_examples": 2},
         },
         "classification": {
-            "data": {"train": {"path": str(tmp_path / "labels.tsv")}, "tokens": 64},
+            "data": {"train": {"path": str(tmp_path / "labels.tsv")}, "batch_tokens": 64},
             "tokenizer": {"normalise": "none"},
             "model": {"name": "rnn-encoder", "width": 8, "embedding": 8},
         },
     }
-    training = {"steps": 3, "accumulate": 2, "save": 1, "tensorboard": False, "device": "cpu"}
+    training = {"steps": 3, "accumulate": 2, "save_every": 1, "tensorboard": False, "device": "cpu"}
     optim = {"warmup": 1, "schedule": "constant"}
     settings = {"task": task, **own[task], "optim": optim, "training": training}
     whole = recipe.train(settings, out=tmp_path / "whole", quiet=True)

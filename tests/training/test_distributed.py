@@ -231,8 +231,8 @@ def test_more_processes_than_gpus_are_refused() -> None:
 @pytest.mark.slow
 def test_torchrun_trains_a_recipe(corpus: Corpus, tmp_path: Path) -> None:
     train = {"source": str(corpus.source), "target": str(corpus.target)}
-    settings = {**SMALL, "data": {**SMALL["data"], "train": train}, "objective": {"judged": 2}}
-    settings["training"] = {"steps": 4, "accumulate": 2, "log": 1, "tensorboard": False}
+    settings = {**SMALL, "data": {**SMALL["data"], "train": train}, "objective": {"eval_examples": 2}}
+    settings["training"] = {"steps": 4, "accumulate": 2, "log_every": 1, "tensorboard": False}
     (tmp_path / "tiny.yaml").write_text(json.dumps(settings))
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
     words += ["regard", "train", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "run")]

@@ -12,7 +12,7 @@ from regard.training.ema import EARLY, MovingAverage
 from tests.tasks.every import pretraining
 
 STEPS = 6
-OPTIM = {"name": "adamw", "rate": 0.01, "schedule": "constant", "warmup": 1}  # whatever the length of the run
+OPTIM = {"name": "adamw", "learning_rate": 0.01, "schedule": "constant", "warmup": 1}  # whatever the length of the run
 
 
 def test_it_is_the_recursion_by_hand():
@@ -55,7 +55,15 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict:
     text = tmp_path_factory.mktemp("text") / "text.txt"
     text.write_text("masse masse\n" * 40, encoding="utf-8")
     line = pretraining(str(text), pairs="")["causal-lm"]
-    training = {"steps": STEPS, "evaluate": 2, "save": 1, "keep": STEPS, "ema": 0.9, "device": "cpu", "threads": 1}
+    training = {
+        "steps": STEPS,
+        "eval_every": 2,
+        "save_every": 1,
+        "keep": STEPS,
+        "ema": 0.9,
+        "device": "cpu",
+        "threads": 1,
+    }
     return {"task": "causal-lm", **line.settings, "optim": OPTIM, "training": training}
 
 

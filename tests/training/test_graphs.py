@@ -191,10 +191,10 @@ def test_a_replayed_training_is_the_same_to_the_bit(rows: int, tmp_path: Any, mo
         task = Sums()
         run = runs.start(tmp_path / str(most), settings={}, command="", data={})
         config = TrainingConfig(
-            steps=40, accumulate=rows, log=10, evaluate=40, save=40, device="cuda", tensorboard=False
+            steps=40, accumulate=rows, log_every=10, eval_every=40, save_every=40, device="cuda", tensorboard=False
         )
         with run.log(quiet=True) as log:
-            fit(task, config, OptimConfig(rate=1e-2, warmup=1), run, log=log)
+            fit(task, config, OptimConfig(learning_rate=1e-2, warmup=1), run, log=log)
         ends.append([parameter.detach().cpu() for parameter in task.model.parameters()])
     assert all(a.equal(b) for a, b in zip(*ends, strict=True))
     assert not ends[0][0].equal(next(iter(Sums().model.parameters())))
@@ -232,7 +232,7 @@ def test_no_step_waits_for_the_device(tmp_path: Any, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(loop._Loop, "_update", watched)
     run = runs.start(tmp_path / "run", settings={}, command="", data={})
-    config = TrainingConfig(steps=40, log=100, evaluate=100, save=100, device="cuda", tensorboard=False)
+    config = TrainingConfig(steps=40, log_every=100, eval_every=100, save_every=100, device="cuda", tensorboard=False)
     with run.log(quiet=True) as log:
-        fit(PinnedSums(), config, OptimConfig(rate=1e-2, warmup=1), run, log=log)
+        fit(PinnedSums(), config, OptimConfig(learning_rate=1e-2, warmup=1), run, log=log)
     assert sum(seen) == 25

@@ -18,18 +18,20 @@ from tests.training.lines import Lines, Numbered, counted, equal, records, said,
 
 NAN, INF = float("nan"), float("inf")
 SEED = int(os.environ.get("REGARD_FAULT_SEED", "0"))
-SGD = OptimConfig(name="sgd", momentum=0.9, rate=0.01)
+SGD = OptimConfig(name="sgd", momentum=0.9, learning_rate=0.01)
 
 
 # One bad step.
 
 
 @pytest.mark.parametrize("hurt", [NAN, INF, -INF])
-@pytest.mark.parametrize("optim", [OptimConfig(rate=0.05, warmup=2), OptimConfig(name="adamw", weight_decay=0.1), SGD])
+@pytest.mark.parametrize(
+    "optim", [OptimConfig(learning_rate=0.05, warmup=2), OptimConfig(name="adamw", weight_decay=0.1), SGD]
+)
 def test_a_bad_number_in_the_data_changes_neither_weights_nor_optimizer(
     hurt: float, optim: OptimConfig, train: Any
 ) -> None:
-    result, run = train(Numbered(bad=[3], hurt=hurt), save=1, keep_every=1, optim=optim)
+    result, run = train(Numbered(bad=[3], hurt=hurt), save_every=1, keep_every=1, optim=optim)
     assert equal(state(run, 4), state(run, 3))
     assert not equal(state(run, 5), state(run, 4)), "the next row should be learnt from"
     assert result.faults.skipped == 1
@@ -61,7 +63,7 @@ class Steep(Numbered):
 
 @pytest.mark.parametrize(("kind", "words"), [(Flat, "loss inf is not finite"), (Steep, "the gradient is not finite")])
 def test_loss_and_gradient_are_both_looked_at(kind: type[Numbered], words: str, train: Any) -> None:
-    result, run = train(kind(bad=[3], dropout=0.0), save=1, keep_every=1)
+    result, run = train(kind(bad=[3], dropout=0.0), save_every=1, keep_every=1)
     assert equal(state(run, 4), state(run, 3))
     assert result.faults.skipped == 1
     assert f"step 4: {words}, no update; row 3 (train.tsv:13" in said(run)
@@ -74,7 +76,7 @@ def test_of_several_rows_only_the_bad_one_is_named(train: Any) -> None:
 
 
 def test_a_bad_step_leaves_the_reported_loss_a_number(train: Any) -> None:
-    _, run = train(Numbered(bad=[0, 2, 3]), log=2, evaluate=6)
+    _, run = train(Numbered(bad=[0, 2, 3]), log_every=2, eval_every=6)
     losses = [record["loss"] for record in records(run) if record["kind"] == "training"]
     assert [loss is None for loss in losses] == [False, True, False]
 
@@ -108,7 +110,7 @@ class Shifted(Numbered):
 
 
 def test_after_failures_in_a_row_it_goes_back_and_on_past_that_data(train: Any) -> None:
-    settings = {"steps": 12, "save": 2, "evaluate": 6, "keep": 99}
+    settings = {"steps": 12, "save_every": 2, "eval_every": 6, "keep": 99}
     result, run = train(Numbered(bad=range(5, 10), dropout=0.0), "bad", **settings)
     _, clean = train(Shifted((4, 6), dropout=0.0), "clean", **settings)
     assert equal(state(run, 12), state(clean, 12)), "training should have gone on from step 4 with row 10"
@@ -121,7 +123,7 @@ def test_after_failures_in_a_row_it_goes_back_and_on_past_that_data(train: Any) 
 
 
 def test_each_time_in_vain_it_goes_back_one_further(train: Any) -> None:
-    settings = {"steps": 12, "save": 2, "evaluate": 6, "keep": 99, "failures": 2}
+    settings = {"steps": 12, "save_every": 2, "eval_every": 6, "keep": 99, "failures": 2}
     result, run = train(Numbered(bad=range(8, 14), dropout=0.0), "bad", **settings)
     assert [f"back to step {step}" in said(run) for step in (8, 6, 4, 2)] == [True, True, True, False]
     _, clean = train(Shifted((4, 10), dropout=0.0), "clean", **settings)
@@ -131,29 +133,31 @@ def test_each_time_in_vain_it_goes_back_one_further(train: Any) -> None:
 
 def test_getting_further_gives_new_chances(train: Any) -> None:
     bad = [row for start in range(4, 60, 7) for row in (start, start + 1)]
-    result, _ = train(Numbered(bad=bad), steps=30, save=2, failures=2, retreats=1)
+    result, _ = train(Numbered(bad=bad), steps=30, save_every=2, failures=2, retreats=1)
     assert result.reason == "steps"
     assert result.faults.rolled_back > 3
 
 
 @pytest.mark.parametrize("retreats", [0, 1, 3])
 def test_where_everything_fails_it_stops_with_a_reason_and_a_good_checkpoint(retreats: int, train: Any) -> None:
-    result, run = train(Numbered(bad=range(9, 999)), steps=50, save=2, evaluate=4, failures=3, retreats=retreats)
+    result, run = train(
+        Numbered(bad=range(9, 999)), steps=50, save_every=2, eval_every=4, failures=3, retreats=retreats
+    )
     assert result.has_failed
     assert result.reason.startswith(f"diverged: 3 updates in a row failed at step {12 if retreats == 0 else ''}")
-    assert "lower optim.rate, raise optim.warmup, or look at" in result.reason
+    assert "lower optim.learning_rate, raise optim.warmup, or look at" in result.reason
     assert f" {result.reason}\n" in said(run)
     assert "(diverged) after" in said(run)
     assert result.faults.rolled_back == retreats
     assert counted(run) == asdict(result.faults)
     assert result.best is not None
     assert all(tensor.isfinite().all() for step in run.steps() for tensor in state(run, step).values())
-    again, run = train(Numbered(), steps=50, save=2, evaluate=4, failures=3, resume=True)
+    again, run = train(Numbered(), steps=50, save_every=2, eval_every=4, failures=3, resume=True)
     assert (again.step, again.reason) == (50, "steps"), "with the cause removed it should go on"
 
 
 def test_without_a_checkpoint_there_is_nothing_to_go_back_to(train: Any) -> None:
-    result, run = train(Numbered(bad=range(99)), steps=50, save=20)
+    result, run = train(Numbered(bad=range(99)), steps=50, save_every=20)
     assert result.reason.startswith("diverged: 5 updates in a row failed at step 5, with no checkpoint to go back to")
     assert run.steps() == []
 
@@ -172,18 +176,20 @@ class Scored(Numbered):
 
 
 def test_a_training_whose_scores_are_never_finite_is_no_success(train: Any) -> None:
-    result, run = train(Scored([NAN, INF, NAN]), steps=3, evaluate=1, save=1)
+    result, run = train(Scored([NAN, INF, NAN]), steps=3, eval_every=1, save_every=1)
     assert result.has_failed
-    assert result.reason.startswith("diverged: at step 3 no evaluation found a finite loss: lower optim.rate, ")
+    assert result.reason.startswith(
+        "diverged: at step 3 no evaluation found a finite loss: lower optim.learning_rate, "
+    )
     assert result.best is None
     assert not run.best.exists()
     assert f" {result.reason}\n" in said(run)
-    again, _ = train(Scored([]), steps=3, evaluate=1, save=1, resume=True)
+    again, _ = train(Scored([]), steps=3, eval_every=1, save_every=1, resume=True)
     assert again.reason == result.reason
 
 
 def test_one_finite_evaluation_is_kept_and_others_do_not_count(train: Any) -> None:
-    result, run = train(Scored([NAN, 2.0, NAN]), steps=3, evaluate=1, save=1)
+    result, run = train(Scored([NAN, 2.0, NAN]), steps=3, eval_every=1, save_every=1)
     assert (result.reason, result.best.step) == ("steps", 2)
     assert checkpoint.read(run.best).metrics["loss"] == 2.0
 
@@ -197,7 +203,7 @@ def test_a_damaged_checkpoint_is_passed_over_on_the_way_back(train: Any) -> None
             (run_folder / "checkpoints" / "step-6" / "model.safetensors").write_bytes(b"")
         return batch(row)
 
-    settings = {"steps": 12, "save": 2, "evaluate": 6, "keep": 99}
+    settings = {"steps": 12, "save_every": 2, "eval_every": 6, "keep": 99}
     _, clean = train(Shifted((4, 8), dropout=0.0), "clean", **settings)
     run_folder = clean.folder.parent / "bad"
     task.batch = harmful  # type: ignore[method-assign]
@@ -209,7 +215,9 @@ def test_a_damaged_checkpoint_is_passed_over_on_the_way_back(train: Any) -> None
 def test_what_was_best_before_going_back_stays_the_best(train: Any) -> None:
     task = Numbered(bad=range(8, 13))
     task.scores = iter([5.0, 1.0, 4.0, 3.0])
-    result, run = train(task, steps=12, save=3, evaluate=4, failures=4)  # at 4 and 8, then back to 6, at 8 and 12
+    result, run = train(
+        task, steps=12, save_every=3, eval_every=4, failures=4
+    )  # at 4 and 8, then back to 6, at 8 and 12
     assert "back to step 6" in said(run)
     assert (result.best.step, result.best.metrics) == (8, {"loss": 1.0})
     assert checkpoint.read(run.best).metrics == {"loss": 1.0}
@@ -228,9 +236,9 @@ class Normed(Numbered):
 
 
 def test_no_checkpoint_ever_holds_what_a_forward_pass_spoilt(train: Any) -> None:
-    result, run = train(Normed(bad=[5]), steps=12, save=4, evaluate=4)
+    result, run = train(Normed(bad=[5]), steps=12, save_every=4, eval_every=4)
     assert (result.reason, result.faults.rolled_back) == ("steps", 1)
     assert "0.running_mean is not finite: back to step 4" in said(run)
     assert all(tensor.isfinite().all() for step in run.steps() for tensor in state(run, step).values())
-    ended, run = train(Normed(bad=[5]), "ended", steps=7, save=4, evaluate=99, retreats=0)
+    ended, run = train(Normed(bad=[5]), "ended", steps=7, save_every=4, eval_every=99, retreats=0)
     assert (ended.has_failed, run.steps()) == (True, [4])

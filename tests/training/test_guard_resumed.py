@@ -22,20 +22,20 @@ from tests.training.lines import Lines, Numbered, counted, ending, equal, said, 
 
 NAN, INF = float("nan"), float("inf")
 SEED = int(os.environ.get("REGARD_FAULT_SEED", "0"))
-SGD = OptimConfig(name="sgd", momentum=0.9, rate=0.01)
+SGD = OptimConfig(name="sgd", momentum=0.9, learning_rate=0.01)
 
 
 # Interrupted anywhere: a run with faults ends as if it had never been.
 
 EPISODES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "back": ({"bad": range(5, 10)}, {"keep": 2}),
-    "single": ({"bad": range(5, 10)}, {"keep": 1, "save": 3}),
+    "single": ({"bad": range(5, 10)}, {"keep": 1, "save_every": 3}),
     "further": ({"bad": range(8, 14)}, {"failures": 2, "keep": 5}),
-    "shallow": ({"bad": range(8, 14)}, {"failures": 2, "keep": 2, "save": 3}),
+    "shallow": ({"bad": range(8, 14)}, {"failures": 2, "keep": 2, "save_every": 3}),
     "lost": ({"bad": range(8, 999)}, {"failures": 2, "retreats": 2}),
     "rows": ({"bad": range(11, 16)}, {"accumulate": 2, "failures": 3}),
 }
-SETTINGS = {"steps": 14, "save": 2, "evaluate": 3, "log": 4}
+SETTINGS = {"steps": 14, "save_every": 2, "eval_every": 3, "log_every": 4}
 
 
 class Killed(BaseException):
@@ -125,7 +125,7 @@ def test_killed_at_any_operation_or_stopped_at_any_row(episode: str, train: Any)
 
 
 def test_leaps_are_judged_after_a_resume_as_before_it(train: Any) -> None:
-    settings = {"steps": 130, "save": 40, "evaluate": 75, "log": 50, "spike": 8.0}
+    settings = {"steps": 130, "save_every": 40, "eval_every": 75, "log_every": 50, "spike": 8.0}
 
     def task() -> Numbered:
         return Numbered(bad=[110, 125, 126], hurt=30.0)
@@ -174,7 +174,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def late_faults(train: Any, optim: OptimConfig, **settings: Any) -> None:
-    settings |= {"steps": 106, "save": 20, "log": 30, "evaluate": 80, "optim": optim, "spike": 8.0}
+    settings |= {"steps": 106, "save_every": 20, "log_every": 30, "eval_every": 80, "optim": optim, "spike": 8.0}
 
     def task() -> Numbered:
         return Numbered(bad=[0, 17, *range(70, 103)], rows=400)
@@ -195,7 +195,7 @@ def test_faults_that_are_heard_of_later_end_the_same(train: Any) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("optim", [OptimConfig(rate=0.05, warmup=2), SGD])
+@pytest.mark.parametrize("optim", [OptimConfig(learning_rate=0.05, warmup=2), SGD])
 def test_faults_on_cuda_end_the_same(optim: OptimConfig, train: Any) -> None:
     late_faults(train, optim, device="cuda", compile="off", precision="float32")
 
@@ -222,7 +222,7 @@ def reads_before_rows(train: Any, name: str) -> list[int]:
                 seen.append(reads.count)
                 return super().batch(row)
 
-        train(Watched(rows=400), name, steps=49, save=49, evaluate=49, log=49, spike=8.0)
+        train(Watched(rows=400), name, steps=49, save_every=49, eval_every=49, log_every=49, spike=8.0)
     return seen
 
 

@@ -16,7 +16,7 @@ from tests.training.lines import Numbered, counted, equal, said, state
 
 NAN, INF = float("nan"), float("inf")
 SEED = int(os.environ.get("REGARD_FAULT_SEED", "0"))
-SGD = OptimConfig(name="sgd", momentum=0.9, rate=0.01)
+SGD = OptimConfig(name="sgd", momentum=0.9, learning_rate=0.01)
 
 
 def history(values: list[float], weights: list[float] | None = None) -> tuple[Any, list[bool]]:
@@ -81,7 +81,7 @@ def test_what_comes_back_every_forty_steps_becomes_usual_and_a_new_level_too() -
 
 
 def test_a_leap_is_left_out_counted_and_named(train: Any) -> None:
-    settings = {"steps": 121, "save": 120, "evaluate": 121, "log": 11}
+    settings = {"steps": 121, "save_every": 120, "eval_every": 121, "log_every": 11}
     result, run = train(Numbered(bad=[120], hurt=1000.0), **settings, spike=8.0)
     assert equal(state(run, 121), state(run, 120))
     assert (result.faults.spikes, result.faults.skipped) == (1, 0)
@@ -94,5 +94,5 @@ def test_a_leap_is_left_out_counted_and_named(train: Any) -> None:
 
 
 def test_of_several_rows_the_one_that_leapt_most_is_named(train: Any) -> None:
-    _, run = train(Numbered(bad=[221], hurt=1000.0, dropout=0.0), steps=112, accumulate=2, save=99, spike=8.0)
+    _, run = train(Numbered(bad=[221], hurt=1000.0, dropout=0.0), steps=112, accumulate=2, save_every=99, spike=8.0)
     assert "no update; row 221 (" in said(run)

@@ -27,7 +27,7 @@ def records(run: Any) -> list[dict[str, Any]]:
 
 
 def test_it_learns(regression: Any, train: Any) -> None:
-    result, run = train(regression(dropout=0.0), steps=150, evaluate=50, save=150)
+    result, run = train(regression(dropout=0.0), steps=150, eval_every=50, save_every=150)
     losses = [record["loss"] for record in records(run) if record["kind"] == "evaluation"]
     assert losses[-1] < 0.1 * losses[0]
     assert result.reason == "steps"
@@ -56,15 +56,15 @@ def test_an_update_is_that_of_a_plain_loop(regression: Any, train: Any) -> None:
         optimizer.zero_grad()
         (plain.model(inputs) - targets).square().sum(-1).mean().backward()
         optimizer.step()
-    optim = OptimConfig(name="sgd", rate=0.05, warmup=0, schedule="constant")
+    optim = OptimConfig(name="sgd", learning_rate=0.05, warmup=0, schedule="constant")
     _, run = train(regression(dropout=0.3), steps=3, seed=7, clip=None, optim=optim)
     for name, tensor in weights(run, 3).items():
         assert torch.allclose(tensor, plain.model.state_dict()[name], atol=1e-6)
 
 
 def test_each_part_has_an_optimizer_of_its_own(rivals: Any, train: Any) -> None:
-    still = OptimConfig(name="sgd", rate=1e-30)
-    _, run = train(rivals(), optim={"judge": still, "artist": OptimConfig(rate=0.1)})
+    still = OptimConfig(name="sgd", learning_rate=1e-30)
+    _, run = train(rivals(), optim={"judge": still, "artist": OptimConfig(learning_rate=0.1)})
     before, after = rivals().model.state_dict(), weights(run, 6)
     moved = {name.partition(".")[0] for name in before if not torch.equal(before[name], after[name])}
     assert moved == {"artist"}
@@ -80,7 +80,7 @@ def test_dropout_differs_between_rows_and_parts_but_not_between_runs() -> None:
 
 
 def test_it_evaluates_saves_and_reports_when_due_and_at_the_end(regression: Any, train: Any) -> None:
-    result, run = train(regression(), steps=7, log=2, evaluate=3, save=4)
+    result, run = train(regression(), steps=7, log_every=2, eval_every=3, save_every=4)
     kinds = [(record["kind"], record["step"]) for record in records(run)]
     assert [step for kind, step in kinds if kind == "training"] == [2, 3, 4, 6, 7]  # also before an evaluation
     assert [step for kind, step in kinds if kind == "evaluation"] == [3, 6, 7]
@@ -102,7 +102,7 @@ def test_gradients_take_no_memory_while_it_evaluates_or_saves(regression: Any, t
 
     task.evaluate = lambda: has_gradients() or evaluate()
     task.contents = lambda: has_gradients() or contents()
-    train(task, steps=4, evaluate=2, save=2)
+    train(task, steps=4, eval_every=2, save_every=2)
     assert len(seen) >= 4
     assert not any(seen)
 
@@ -121,7 +121,7 @@ def test_it_saves_by_minutes_too_and_reads_the_weights_only_then(regression: Any
             clock.steps += 1
             return super().step(batch, part)
 
-    train(Slow(), steps=10, evaluate=100, save=100, save_minutes=3.0, log=1)
+    train(Slow(), steps=10, eval_every=100, save_every=100, save_minutes=3.0, log_every=1)
     assert saved == [3, 6, 9, 10]
     assert set(read) == {3, 6, 9, 10}
 
@@ -145,14 +145,14 @@ def test_checkpoints_hold_what_the_task_says_and_what_training_needs(regression:
 
 
 def test_the_last_checkpoints_and_every_nth_are_kept(regression: Any, train: Any) -> None:
-    _, run = train(regression(), steps=12, save=1, keep=2, keep_every=5)
+    _, run = train(regression(), steps=12, save_every=1, keep=2, keep_every=5)
     assert run.steps() == [5, 10, 11, 12]
 
 
 def test_it_stops_when_patience_is_at_an_end_and_keeps_the_best(regression: Any, train: Any) -> None:
     task = regression()
     task.scores = iter([3.0, 1.0, 2.0, float("nan"), 0.0])
-    result, run = train(task, steps=100, evaluate=2, save=2, keep=9, patience=2)
+    result, run = train(task, steps=100, eval_every=2, save_every=2, keep=9, patience=2)
     assert (result.step, result.reason) == (8, "patience")
     assert (result.best.step, result.best.metrics) == (4, {"loss": 1.0})
     best = checkpoint.read(run.best)
@@ -162,7 +162,7 @@ def test_it_stops_when_patience_is_at_an_end_and_keeps_the_best(regression: Any,
 
 
 def test_time_ends_it_whatever_was_reached(regression: Any, train: Any) -> None:
-    result, run = train(regression(), steps=10**9, seconds=0.3, evaluate=10**9, save=10**9)
+    result, run = train(regression(), steps=10**9, seconds=0.3, eval_every=10**9, save_every=10**9)
     assert result.reason == "seconds"
     assert 0 < result.step < 10**9
     assert run.steps() == [result.step]
@@ -189,7 +189,7 @@ def test_a_signal_ends_it_after_the_step_with_everything_saved(number: int, regr
 
 
 def test_an_interrupted_evaluation_is_made_up_for(regression: Any, train: Any) -> None:
-    settings = {"steps": 8, "evaluate": 4, "save": 8}
+    settings = {"steps": 8, "eval_every": 4, "save_every": 8}
     _, whole = train(regression(), "whole", **settings)
     task = regression()
     evaluate = task.evaluate
@@ -208,9 +208,9 @@ def test_an_interrupted_evaluation_is_made_up_for(regression: Any, train: Any) -
     assert (run.best / "model.safetensors").read_bytes() == (whole.best / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("settings", [{"steps": 8}, {"steps": 99, "patience": 1, "evaluate": 4}], ids=str)
+@pytest.mark.parametrize("settings", [{"steps": 8}, {"steps": 99, "patience": 1, "eval_every": 4}], ids=str)
 def test_a_run_that_is_over_is_not_evaluated_again(settings: dict[str, Any], regression: Any, train: Any) -> None:
-    settings = {"save": 2, "evaluate": 3, **settings}
+    settings = {"save_every": 2, "eval_every": 3, **settings}
     for _ in range(3):
         task = regression()
         task.scores = iter([1.0, 2.0, 3.0, 4.0])
@@ -220,7 +220,7 @@ def test_a_run_that_is_over_is_not_evaluated_again(settings: dict[str, Any], reg
 
 
 def test_the_checkpoint_of_an_interruption_neither_stays_nor_displaces_another(regression: Any, train: Any) -> None:
-    settings = {"steps": 9, "save": 3, "keep": 2}
+    settings = {"steps": 9, "save_every": 3, "keep": 2}
     for stop in (4, 5, 7, 8):
         train(regression(), **(settings | {"steps": stop}), resume=True)
     _, run = train(regression(), **settings, resume=True)

@@ -8,7 +8,7 @@ from torch import nn
 from regard.training.muon import MOMENTUM, SIZE, Muon, matrices, orthogonalise
 from regard.training.optim import OptimConfig, build, update
 
-CONFIG = OptimConfig(name="muon", rate=0.03, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-8)
+CONFIG = OptimConfig(name="muon", learning_rate=0.03, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-8)
 
 
 class Blocks(nn.Module):
@@ -38,7 +38,7 @@ def learn(model: Blocks, optimizer: torch.optim.Optimizer, steps: range) -> None
         tokens = torch.randint(7, (9,), generator=torch.Generator().manual_seed(step))
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(tokens), tokens.flip(0), reduction="sum").backward()
-        update(optimizer, 9, rate=CONFIG.rate, clip=None)
+        update(optimizer, 9, rate=CONFIG.learning_rate, clip=None)
 
 
 def nearest(matrix: np.ndarray) -> np.ndarray:
@@ -72,14 +72,16 @@ def test_steps_are_those_of_the_reference_and_of_adamw() -> None:
     weight = model.blocks[1][0].weight
     expected, mean = weight.detach().double().numpy().copy(), np.zeros(weight.shape)
     other, _ = make()
-    rest = torch.optim.AdamW(other.output.parameters(), CONFIG.rate, CONFIG.betas, CONFIG.eps, weight_decay=0.1)
+    rest = torch.optim.AdamW(
+        other.output.parameters(), CONFIG.learning_rate, CONFIG.betas, CONFIG.eps, weight_decay=0.1
+    )
     rest.param_groups[0]["params"] = [other.output.weight]
     for step in range(3):
         learn(model, optimizer, range(step, step + 1))
         gradient = weight.grad.double().numpy()
         mean = MOMENTUM * mean + (1 - MOMENTUM) * gradient
         ahead = (1 - MOMENTUM) * gradient + MOMENTUM * mean
-        expected = expected * (1 - CONFIG.rate * 0.1) - CONFIG.rate * SIZE * 6**0.5 * nearest(ahead)
+        expected = expected * (1 - CONFIG.learning_rate * 0.1) - CONFIG.learning_rate * SIZE * 6**0.5 * nearest(ahead)
         other.output.weight.grad = model.output.weight.grad.clone()
         rest.step()
     np.testing.assert_allclose(weight.detach().numpy(), expected, atol=1e-5)

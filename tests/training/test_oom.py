@@ -13,7 +13,7 @@ from regard.training.optim import OptimConfig
 from regard.training.task import Learner
 from tests.training.lines import Lines, Narrow, Numbered, close, counted, ending, equal, state
 
-PLAIN = OptimConfig(name="sgd", rate=0.05, schedule="constant", warmup=0)  # weights that tell the gradients
+PLAIN = OptimConfig(name="sgd", learning_rate=0.05, schedule="constant", warmup=0)  # weights that tell the gradients
 
 
 def said(run: Any) -> str:
@@ -69,7 +69,7 @@ def test_a_row_of_which_nothing_fits_changes_nothing(train: Any) -> None:
             self.most = 0 if batch.numbers[0] in range(4, 8) else 99
             return super().step(batch, part)
 
-    result, run = train(Never(most=99), steps=3, save=1, keep_every=1)
+    result, run = train(Never(most=99), steps=3, save_every=1, keep_every=1)
     assert equal(state(run, 2), state(run, 1))
     assert (result.faults.dropped, result.faults.skipped, result.step) == (4, 1, 3)
     assert "step 2: loss nan is not finite, no update; nothing was left of its rows" in said(run)
@@ -172,7 +172,7 @@ def test_every_part_of_a_row_has_a_seed_of_its_own(train: Any) -> None:
 
 
 def test_dropout_on_a_split_row_is_that_of_row_and_part_whenever_it_is_split(train: Any) -> None:
-    settings = {"steps": 6, "save": 2, "optim": PLAIN}
+    settings = {"steps": 6, "save_every": 2, "optim": PLAIN}
     whole = ending(*train(Narrow(most=2, dropout=0.5), "whole", **settings))
     train(Narrow(most=2, dropout=0.5), "parts", **(settings | {"steps": 3}))
     result, parts = train(Narrow(most=2, dropout=0.5), "parts", resume=True, **settings)

@@ -29,7 +29,7 @@ def test_frozen_parameters_are_left_out() -> None:
 
 
 def test_settings_reach_the_optimizer() -> None:
-    adam = build(model().parameters(), OptimConfig(betas=(0.5, 0.6), eps=1e-5, rate=2.0))
+    adam = build(model().parameters(), OptimConfig(betas=(0.5, 0.6), eps=1e-5, learning_rate=2.0))
     assert (adam.defaults["betas"], adam.defaults["eps"], adam.defaults["lr"]) == ((0.5, 0.6), 1e-5, 2)
     assert OptimConfig().betas == (0.9, 0.98)
     assert OptimConfig().eps == 1e-9
@@ -38,7 +38,14 @@ def test_settings_reach_the_optimizer() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"rate": 0.0}, {"eps": -1.0}, {"warmup": -1}, {"weight_decay": -0.1}, {"betas": (0.9, 1.0)}, {"momentum": 1.0}],
+    [
+        {"learning_rate": 0.0},
+        {"eps": -1.0},
+        {"warmup": -1},
+        {"weight_decay": -0.1},
+        {"betas": (0.9, 1.0)},
+        {"momentum": 1.0},
+    ],
 )
 def test_senseless_settings_are_refused(settings: dict) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(settings))}.* must"):
@@ -54,7 +61,7 @@ def weight_with(gradient: list[float]) -> nn.Parameter:
 @pytest.mark.parametrize("total", [10, 10.0, torch.tensor(10)])
 def test_an_update_divides_then_clips(total: object) -> None:
     weight = weight_with([30.0, 40.0])
-    skipped = update(build([weight], OptimConfig(name="sgd", rate=9.0)), total, rate=1.0, clip=1.0)
+    skipped = update(build([weight], OptimConfig(name="sgd", learning_rate=9.0)), total, rate=1.0, clip=1.0)
     assert not skipped
     assert torch.allclose(weight, torch.tensor([-0.6, -0.8]), atol=1e-5)
 
@@ -117,7 +124,7 @@ def test_fused_momentum_is_at_rest_after_a_first_step_that_was_skipped(monkeypat
     empty = torch.empty_like
     monkeypatch.setattr(torch, "empty_like", lambda tensor: empty(tensor).fill_(float("nan")))  # as memory may be
     weight = weight_with([float("nan"), 1.0])
-    optimizer = build([weight], OptimConfig(name="sgd", momentum=0.5, rate=1.0))
+    optimizer = build([weight], OptimConfig(name="sgd", momentum=0.5, learning_rate=1.0))
     assert optimizer.defaults["fused"]
     assert update(optimizer, 1, rate=1.0, clip=None)
     for expected in (-1.0, -2.5):

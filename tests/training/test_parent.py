@@ -13,11 +13,19 @@ from regard.cli import run
 from regard.training import parent as parents
 from tests.tasks import every
 
-TRAINING = {"steps": 2, "evaluate": 2, "save": 2, "log": 1, "device": "cpu", "tensorboard": False, "threads": 1}
+TRAINING = {
+    "steps": 2,
+    "eval_every": 2,
+    "save_every": 2,
+    "log_every": 1,
+    "device": "cpu",
+    "tensorboard": False,
+    "threads": 1,
+}
 STEPS = {
     "translation": ("translation", {}),
     "classification": ("masked-lm", {"model": {"pool": "mean"}}),
-    "text-to-text": ("span-corruption", {"tuning": {"way": "lora"}}),
+    "text-to-text": ("span-corruption", {"tuning": {"method": "lora"}}),
     "captions": ("pictures", {}),
 }
 """Tasks, what their models start from, and settings that differ from those of a model of their own."""
@@ -146,7 +154,7 @@ def test_a_run_that_replaces_another_forgets_what_that_one_started_from(lines, k
 
 
 def test_a_model_that_comes_with_the_package_is_found_again_by_its_name(lines, tmp_path):
-    settings = {**settings_of(lines, "classification"), "tuning": {"way": "frozen"}}
+    settings = {**settings_of(lines, "classification"), "tuning": {"method": "frozen"}}
     train_and_kill(settings, tmp_path / "cut", "encoder")
     recorded = parents.recorded_parent(tmp_path / "cut")
     assert (recorded.given, recorded.path) == ("encoder", str(recipe.open_model("encoder").directory))

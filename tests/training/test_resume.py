@@ -37,13 +37,23 @@ def interrupted(task: Any, steps: int) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["regression", "rivals"])
-@pytest.mark.parametrize("optim", [OptimConfig(rate=0.05, warmup=3), OptimConfig(name="sgd", momentum=0.9, rate=0.01)])
+@pytest.mark.parametrize(
+    "optim", [OptimConfig(learning_rate=0.05, warmup=3), OptimConfig(name="sgd", momentum=0.9, learning_rate=0.01)]
+)
 @pytest.mark.parametrize("stops", [[1], [3], [6], [2, 3, 7]], ids=str)
 def test_resumed_weights_are_equal_to_the_bit(
     kind: str, optim: OptimConfig, stops: list[int], train: Any, request: pytest.FixtureRequest
 ) -> None:
     task = request.getfixturevalue(kind)
-    settings = {"steps": STEPS, "accumulate": 2, "save": 1, "evaluate": 3, "log": 3, "optim": optim, "keep": 99}
+    settings = {
+        "steps": STEPS,
+        "accumulate": 2,
+        "save_every": 1,
+        "eval_every": 3,
+        "log_every": 3,
+        "optim": optim,
+        "keep": 99,
+    }
     _, whole = train(task(), "whole", **settings)
     for stop in stops:
         with pytest.raises(MemoryError):
@@ -59,7 +69,7 @@ def test_resumed_weights_are_equal_to_the_bit(
 
 
 def test_metrics_hold_no_step_twice_after_a_resume(regression: Any, train: Any) -> None:
-    settings = {"steps": STEPS, "accumulate": 2, "save": 3, "evaluate": 2, "log": 1, "average": 2}
+    settings = {"steps": STEPS, "accumulate": 2, "save_every": 3, "eval_every": 2, "log_every": 1, "average": 2}
     with pytest.raises(MemoryError):
         train(interrupted(regression(), 5), **settings)
     _, run = train(regression(), resume=True, **settings)
@@ -78,7 +88,7 @@ def test_seconds_of_training_count_on_over_a_resume_and_leave_evaluations_out(re
             time.sleep(0.2)
             return super().evaluate()
 
-    task, settings = Slow(), {"accumulate": 2, "save": 1, "evaluate": 1, "log": 1}
+    task, settings = Slow(), {"accumulate": 2, "save_every": 1, "eval_every": 1, "log_every": 1}
     began = time.monotonic()
     train(task, steps=2, **settings)
     time.sleep(0.3)  # nobody trains meanwhile
@@ -94,7 +104,7 @@ def test_seconds_of_training_count_on_over_a_resume_and_leave_evaluations_out(re
 
 
 def test_a_run_that_is_over_can_be_given_more_steps(regression: Any, train: Any) -> None:
-    optim = OptimConfig(rate=0.05, schedule="constant")
+    optim = OptimConfig(learning_rate=0.05, schedule="constant")
     _, whole = train(regression(), "whole", steps=STEPS, optim=optim)
     train(regression(), "parts", steps=4, optim=optim)
     result, parts = train(regression(), "parts", steps=STEPS, optim=optim, resume=True)
@@ -105,34 +115,34 @@ def test_a_run_that_is_over_can_be_given_more_steps(regression: Any, train: Any)
 def test_patience_goes_on_counting_after_a_resume(regression: Any, train: Any) -> None:
     task = regression()
     task.scores = iter([1.0, 2.0])
-    train(task, steps=4, evaluate=2, save=2)
+    train(task, steps=4, eval_every=2, save_every=2)
     task = regression()
     task.scores = iter([3.0, 4.0])
-    result, _ = train(task, steps=100, evaluate=2, save=2, patience=3, resume=True)
+    result, _ = train(task, steps=100, eval_every=2, save_every=2, patience=3, resume=True)
     assert (result.step, result.reason, result.best.step) == (8, "patience", 2)
 
 
 def test_an_average_that_was_best_stays_the_score_to_beat(regression: Any, train: Any) -> None:
     task = regression()
     task.scores = iter([5.0, 4.0, 1.0])
-    train(task, steps=4, evaluate=2, save=2, average=2)
+    train(task, steps=4, eval_every=2, save_every=2, average=2)
     task = regression()
     task.scores = iter([3.0, 2.0])
-    result, run = train(task, steps=6, evaluate=2, save=2, average=2, resume=True)
+    result, run = train(task, steps=6, eval_every=2, save_every=2, average=2, resume=True)
     assert result.best.metrics == {"loss": 1.0}
     assert checkpoint.read(run.best).step == 4
 
 
 def test_a_lost_best_is_said_and_found_anew(regression: Any, train: Any) -> None:
-    _, run = train(regression(), steps=4, evaluate=2, save=2)
+    _, run = train(regression(), steps=4, eval_every=2, save_every=2)
     (run.best / "model.safetensors").write_bytes(b"")
-    result, _ = train(regression(), steps=6, evaluate=2, save=2, resume=True)
+    result, _ = train(regression(), steps=6, eval_every=2, save_every=2, resume=True)
     assert "the best so far is lost" in (run.folder / "train.log").read_text()
     assert checkpoint.read(run.best).step == result.best.step == 6
 
 
 def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(regression: Any, train: Any) -> None:
-    settings = {"steps": STEPS, "save": 2, "keep": 99}
+    settings = {"steps": STEPS, "save_every": 2, "keep": 99}
     _, whole = train(regression(), "whole", **settings)
     _, run = train(regression(), "parts", **(settings | {"steps": 6}))
     path = run.directory(6) / TENSORS

@@ -22,7 +22,7 @@ class Recipe:
     task: Fixed[str] = "translation"
     model: Fixed[dict] = field(default_factory=lambda: {"width": 128, "depth": 2})
     data: Fingerprinted[dict] = field(default_factory=lambda: {"train": ["a.fr"]})
-    optim: dict = field(default_factory=lambda: {"rate": 0.1})
+    optim: dict = field(default_factory=lambda: {"learning_rate": 0.1})
     tokenizer: Fixed[dict | None] = None
     log: Free[int] = 50
 
@@ -131,9 +131,9 @@ def test_nothing_of_a_mere_mapping_may_change(tmp_path: Path) -> None:
 
 def test_other_changes_are_allowed_and_said(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run", step=2)
-    changed = config.override(SETTINGS, ["optim.rate=0.2", "log=7"])
+    changed = config.override(SETTINGS, ["optim.learning_rate=0.2", "log=7"])
     run = runs.start(folder, settings=Recipe(**changed), data=DATA, resume=True)
-    assert "changed since the run began: optim.rate: 0.1 -> 0.2" in run.notes
+    assert "changed since the run began: optim.learning_rate: 0.1 -> 0.2" in run.notes
     assert not any("log: " in note for note in run.notes), "what moves no weight need not be said"
     assert config.read(folder / "config.yaml") == changed
 
@@ -198,7 +198,7 @@ def test_a_manifest_tells_settings_data_and_versions(tmp_path: Path) -> None:
     assert first.keys() == {"step", "config", "data", "versions", "learnt_from"}
     assert first["versions"].keys() == {"regard", "torch", "python"}
     assert facts(SETTINGS, DATA | {"read": 11, "train": DATA["train"] | {"pairs": 11}}) == first
-    other = facts(config.override(SETTINGS, ["optim.rate=0.2"]), {"train": {"fingerprint": "bb"}})
+    other = facts(config.override(SETTINGS, ["optim.learning_rate=0.2"]), {"train": {"fingerprint": "bb"}})
     assert other["config"] != first["config"]
     assert other["data"] != first["data"]
 

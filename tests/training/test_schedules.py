@@ -9,13 +9,13 @@ from regard.training.schedules import SCHEDULES, cosine, inverse_root, linear
 @pytest.mark.parametrize(("width", "warmup"), [(512, 4000), (1024, 4000), (128, 400)])
 @pytest.mark.parametrize("step", [1, 2, 399, 400, 401, 4000, 4001, 100_000])
 def test_the_rate_is_that_of_the_paper(width: int, warmup: int, step: int) -> None:
-    config = OptimConfig(rate=(width * warmup) ** -0.5, warmup=warmup, schedule="inverse_root")
+    config = OptimConfig(learning_rate=(width * warmup) ** -0.5, warmup=warmup, schedule="inverse_root")
     paper = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
     assert rate_at(config, step, 100_000) == pytest.approx(paper, rel=1e-12)
 
 
 def test_the_base_model_peaks_at_seven_ten_thousandths() -> None:
-    config = OptimConfig(rate=(512 * 4000) ** -0.5, warmup=4000)
+    config = OptimConfig(learning_rate=(512 * 4000) ** -0.5, warmup=4000)
     assert rate_at(config, 4000, 100_000) == pytest.approx(6.99e-4, abs=1e-6)
     assert rate_at(config, 16_000, 100_000) == pytest.approx(6.99e-4 / 2, abs=1e-6)
 

@@ -7,7 +7,7 @@ from regard import models, recipe
 from regard.attention.masks import Row
 from regard.tasks.text_encoders.text_tokenizer import encode_truncated
 
-TRAINING = {"steps": 2, "evaluate": 2, "save": 2, "device": "cpu", "tensorboard": False}
+TRAINING = {"steps": 2, "eval_every": 2, "save_every": 2, "device": "cpu", "tensorboard": False}
 SIZES = {
     "rnn-encoder": {"width": 8, "embedding": 12, "depth": 2},
     "cnn-encoder": {"widths": [1, 2], "maps": 6, "embedding": 12},
@@ -32,7 +32,7 @@ def settings(folder, task, name=None, file=None, **model):
     path = str(folder / (file or files[task]))
     data = {"train": [path] if task == "language" else {"path": path}}
     if task == "language":
-        data |= {"window": 8, "lanes": 2, "valid": [path]}
+        data |= {"window": 8, "batch_size": 2, "valid": [path]}
     model = {**({"name": name, **SIZES[name]} if name in SIZES else {}), **model}
     found = {"task": task, "data": data, "training": TRAINING, **({"model": model} if model else {})}
     return {**found, "tokenizer": {"vocab": 320}} if task == "translation" else found
@@ -108,20 +108,20 @@ def test_the_encoder_of_a_translator_becomes_that_of_a_classifier(folder):
 def test_texts_are_cut_to_what_a_gpt_holds_unless_somebody_says_how_long_they_are(folder, task):
     text = folder / "text.txt"
     gpt = {"name": "gpt", "width": 8, "heads": 2, "hidden": 16, "depth": 1, "context": 4}
-    data = {"train": [str(text)], "context": 4, "windows": 8, "document": "line"}
+    data = {"train": [str(text)], "context": 4, "batch_size": 8, "document": "line"}
     parent = folder / "gpt"
     if not parent.exists():
         asked = {"task": "causal-lm", "data": data, "model": gpt, "tokenizer": {"kind": "words"}, "training": TRAINING}
         recipe.train(asked, out=parent, quiet=True)
     outcome = recipe.train(settings(folder, task), out=folder / f"gpt-{task}", start=parent, quiet=True)
     labeller = recipe.load(outcome.folder, device="cpu")
-    assert labeller.tokenizer.how.longest == labeller.model.config.context == 4
-    asked = {**settings(folder, task), "tokenizer": {"longest": 5}}
-    with pytest.raises(ValueError, match=r"tokenizer\.longest is 5 tokens, more than model\.context, 4: lower"):
+    assert labeller.tokenizer.how.max_length == labeller.model.config.context == 4
+    asked = {**settings(folder, task), "tokenizer": {"max_length": 5}}
+    with pytest.raises(ValueError, match=r"tokenizer\.max_length is 5 tokens, more than model\.context, 4: lower"):
         recipe.train(asked, out=folder / f"gpt-{task}-longer", start=parent, quiet=True)
-    shorter = {**settings(folder, task), "tokenizer": {"longest": 3}}
+    shorter = {**settings(folder, task), "tokenizer": {"max_length": 3}}
     outcome = recipe.train(shorter, out=folder / f"gpt-{task}-shorter", start=parent, quiet=True)
-    assert recipe.load(outcome.folder, device="cpu").tokenizer.how.longest == 3
+    assert recipe.load(outcome.folder, device="cpu").tokenizer.how.max_length == 3
 
 
 @pytest.mark.parametrize("task", ["language", "translation"])

@@ -16,7 +16,7 @@ from regard.training.tuning import TuningConfig, tune
 
 TEXT = "the cat sat on the mat and the dog lay by the door while the rain fell on the roof of the old house. " * 30
 SIZES: dict[str, Any] = {"width": 16, "heads": 2, "hidden": 32, "depth": 2, "dropout": 0.0}
-ONCE: dict[str, Any] = {"steps": 4, "evaluate": 4, "save": 2, "tensorboard": False, "device": "cpu"}
+ONCE: dict[str, Any] = {"steps": 4, "eval_every": 4, "save_every": 2, "tensorboard": False, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text.txt").write_text(TEXT, encoding="utf-8")
     settings = {
         "task": "causal-lm",
-        "data": {"train": str(folder / "text.txt"), "context": 16, "windows": 4},
+        "data": {"train": str(folder / "text.txt"), "context": 16, "batch_size": 4},
         "tokenizer": {"kind": "characters"},
         "model": SIZES,
         "training": ONCE,
@@ -40,9 +40,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def goes_on(base: Path, name: str, **tuning: Any) -> recipe.Outcome:
     settings = {
         "task": "causal-lm",
-        "data": {"train": str(base / "text.txt"), "context": 16, "windows": 4},
+        "data": {"train": str(base / "text.txt"), "context": 16, "batch_size": 4},
         "tuning": tuning,
-        "optim": {"rate": 0.01, "warmup": 0, "schedule": "constant"},
+        "optim": {"learning_rate": 0.01, "warmup": 0, "schedule": "constant"},
         "training": {**ONCE, "seed": 1},
     }
     return recipe.train(settings, out=base / name, start=base / "base", quiet=True)
@@ -74,7 +74,11 @@ def test_lora_resumes_exactly_and_others_go_on_from_it(base: Path) -> None:
     one, other = (checkpoint.read(each.best).tensors() for each in (whole, again))
     assert all(weight.equal(other[name]) for name, weight in one.items())
     further = recipe.train(
-        {"task": "causal-lm", "data": {"train": str(base / "text.txt"), "context": 16, "windows": 4}, "training": ONCE},
+        {
+            "task": "causal-lm",
+            "data": {"train": str(base / "text.txt"), "context": 16, "batch_size": 4},
+            "training": ONCE,
+        },
         out=base / "further",
         start=whole.best,
         quiet=True,
@@ -86,12 +90,12 @@ def test_an_adapter_learns_on_beside_the_same_weights_unless_another_is_asked_fo
     first = goes_on(base, "first", way="lora", rank=2)
     settings = {
         "task": "causal-lm",
-        "data": {"train": str(base / "text.txt"), "context": 16, "windows": 4},
-        "tuning": {"way": "lora", "rank": 2},
+        "data": {"train": str(base / "text.txt"), "context": 16, "batch_size": 4},
+        "tuning": {"method": "lora", "rank": 2},
         "training": {**ONCE, "seed": 2},
     }
     again = recipe.train(settings, out=base / "again", start=first.best, quiet=True)
-    other = recipe.train({**settings, "tuning": {"way": "lora", "rank": 3}}, out=base / "other", start=first.best)
+    other = recipe.train({**settings, "tuning": {"method": "lora", "rank": 3}}, out=base / "other", start=first.best)
     before, once, twice, anew = (
         checkpoint.read(folder).tensors() for folder in (base / "base" / "best", first.best, again.best, other.best)
     )
@@ -109,7 +113,7 @@ def test_an_adapter_learns_on_beside_the_same_weights_unless_another_is_asked_fo
 def test_a_pooler_learns_with_the_head_and_the_body_stays_to_the_bit(way: str) -> None:
     shape = BERTEncoderConfig(vocab=20, width=16, heads=2, hidden=32, depth=1, context=8, classes=2)
     model = BodyReader(shape)
-    tune(model, TuningConfig(way=way, rank=2), started=True)
+    tune(model, TuningConfig(method=way, rank=2), started=True)
     learning = {name.split(".")[0:2][-1] for name, weight in model.named_parameters() if weight.requires_grad}
     assert learning == {"weight", "bias", "pooler"} | ({"blocks"} if way == "lora" else set())
     assert all("lora" in name for name, weight in model.named_parameters() if "blocks" in name and weight.requires_grad)
@@ -120,18 +124,18 @@ def test_frozen_needs_a_new_head_and_all_ways_a_model_to_start_from(base: Path) 
         goes_on(base, "frozen", way="frozen")
     settings = {
         "task": "causal-lm",
-        "data": {"train": str(base / "text.txt"), "context": 16, "windows": 4},
+        "data": {"train": str(base / "text.txt"), "context": 16, "batch_size": 4},
         "model": SIZES,
-        "tuning": {"way": "lora"},
+        "tuning": {"method": "lora"},
         "training": ONCE,
     }
-    with pytest.raises(ValueError, match=r"tuning.way=lora needs a model to start from: name it with --from"):
+    with pytest.raises(ValueError, match=r"tuning.method=lora needs a model to start from: name it with --from"):
         recipe.train(settings, out=base / "nothing", quiet=True)
 
 
 def test_rates_fall_from_block_to_block() -> None:
     model = GPT(GPTConfig(vocab=11, context=8, **SIZES))
-    optimizer = build(model.parameters(), OptimConfig(name="adamw"), model, TuningConfig(decay=0.5))
+    optimizer = build(model.parameters(), OptimConfig(name="adamw"), model, TuningConfig(layer_decay=0.5))
     names = {id(weight): name for name, weight in model.named_parameters()}
     found = {names[id(weight)]: group["share"] for group in optimizer.param_groups for weight in group["params"]}
     assert len(found) == len(names)

@@ -17,7 +17,7 @@ from regard.training.resume import NUMBERS
 from regard.training.warmup import STEPS, SpeedGauge, affordable_warmup
 from tests.training.test_loop import records, weights
 
-SLOW = OptimConfig(rate=0.05, warmup=400)
+SLOW = OptimConfig(learning_rate=0.05, warmup=400)
 
 
 def notes(run: Any) -> str:
@@ -68,10 +68,10 @@ def test_a_warm_up_longer_than_the_time_is_shortened_and_the_rate_reaches_its_pe
     regression: Any, train: Any, monkeypatch: Any
 ) -> None:
     task = timed(monkeypatch, regression(), seconds_per_step=1.0)
-    result, run = train(task, optim=SLOW, steps=10_000, seconds=62.0, log=1, evaluate=10**6, save=10**6)
+    result, run = train(task, optim=SLOW, steps=10_000, seconds=62.0, log_every=1, eval_every=10**6, save_every=10**6)
     assert result.reason == "seconds"
     rates = [record["rate"] for record in records(run) if record["kind"] == "training"]
-    assert max(rates) == pytest.approx(SLOW.rate)
+    assert max(rates) == pytest.approx(SLOW.learning_rate)
     assert rates.index(max(rates)) < 0.3 * result.step
     assert "fit into 62 s: warm-up shortened from 400 steps to 1" in notes(run)
     assert "still warming up" not in notes(run)
@@ -79,7 +79,9 @@ def test_a_warm_up_longer_than_the_time_is_shortened_and_the_rate_reaches_its_pe
 
 def test_a_warm_up_that_fits_stays_as_it_was_named(regression: Any, train: Any, monkeypatch: Any) -> None:
     task = timed(monkeypatch, regression(), seconds_per_step=0.01)
-    _, run = train(task, optim=OptimConfig(rate=0.05, warmup=30), steps=10_000, seconds=2.0, log=1, save=10**6)
+    _, run = train(
+        task, optim=OptimConfig(learning_rate=0.05, warmup=30), steps=10_000, seconds=2.0, log_every=1, save_every=10**6
+    )
     rates = [record["rate"] for record in records(run) if record["kind"] == "training"]
     assert rates[:30] == pytest.approx([0.05 * step / 30 for step in range(1, 31)])
     assert "fit into" not in notes(run)
@@ -93,7 +95,7 @@ def test_a_run_that_ended_in_its_warm_up_says_so(regression: Any, train: Any) ->
 
 
 def test_a_resumed_run_has_the_rates_of_an_uninterrupted_one(regression: Any, train: Any, monkeypatch: Any) -> None:
-    settings = {"optim": SLOW, "steps": 30, "seconds": 40.0, "save": 5, "keep": 99}
+    settings = {"optim": SLOW, "steps": 30, "seconds": 40.0, "save_every": 5, "keep": 99}
     with monkeypatch.context() as patch:
         _, whole = train(timed(patch, regression(), 1.0), "whole", **settings)
     with monkeypatch.context() as patch, pytest.raises(MemoryError):

@@ -30,7 +30,15 @@ from tests.test_recipe import TINY
 from tests.training.lines import Lines, Narrow, Normed, Numbered, records
 
 PORT = 5  # digits
-SETTINGS = {"steps": 12, "accumulate": 6, "log": 2, "evaluate": 4, "save": 3, "device": "cpu", "tensorboard": False}
+SETTINGS = {
+    "steps": 12,
+    "accumulate": 6,
+    "log_every": 2,
+    "eval_every": 4,
+    "save_every": 3,
+    "device": "cpu",
+    "tensorboard": False,
+}
 
 
 def together(size: int, action: Callable[[Team, Report], Any]) -> list[Child]:
@@ -70,7 +78,7 @@ def regress(folder: Path, team: Team, task: Any, optim: Any = None, **changes: A
     run = runs.start(folder, settings={"model": {"width": 5}}, resume=True, team=team)
     with run.log(quiet=True) as log:
         config = TrainingConfig(**(SETTINGS | changes))
-        return fit(task, config, optim or OptimConfig(rate=0.05, warmup=2), run, log=log)
+        return fit(task, config, optim or OptimConfig(learning_rate=0.05, warmup=2), run, log=log)
 
 
 def finished(children: list[Child]) -> list[int]:
@@ -161,7 +169,9 @@ def leap(place: str) -> dict[str, Any]:
 
         def train(team: Team, report: Report, folder: Path = folder) -> None:
             task = Numbered(bad=[2 * 104 + 1], hurt=1e4, dropout=0.0)
-            regress(folder, team, task, steps=106, accumulate=2, save=200, evaluate=200, log=50, spike=8.0)
+            regress(
+                folder, team, task, steps=106, accumulate=2, save_every=200, eval_every=200, log_every=50, spike=8.0
+            )
 
         if size == 1:
             train(distributed.ALONE, print)
@@ -218,7 +228,7 @@ def _asked(folder: Path, case: list[int], whole: Path) -> dict[str, Any]:
 
     def train(team: Team, report: Report) -> None:
         task = Eventful((lambda: os.kill(os.getpid(), number)) if team.rank == victim else None)
-        result = regress(folder, team, task, evaluate=100)
+        result = regress(folder, team, task, eval_every=100)
         report(f"ended {result.step} {result.reason}")
 
     children = together(size, train)
@@ -251,7 +261,7 @@ def lost(place: str, how: str, victim: int) -> dict[str, Any]:
             report("stuck")
             time.sleep(60)
 
-        regress(folder, team, Eventful(stuck if team.rank == victim else None), save=1)
+        regress(folder, team, Eventful(stuck if team.rank == victim else None), save_every=1)
 
     stall, distributed.STALL = distributed.STALL, 3.0
     children = together(2, train)
@@ -263,7 +273,7 @@ def lost(place: str, how: str, victim: int) -> dict[str, Any]:
     seconds = time.monotonic() - began
     children[victim].kill()
     children[victim].wait()
-    again = together(2, lambda team, report: regress(folder, team, Numbered(dropout=0.0), save=1))
+    again = together(2, lambda team, report: regress(folder, team, Numbered(dropout=0.0), save_every=1))
     return {
         "status": status,
         "seconds": seconds,
@@ -326,7 +336,7 @@ def translate(place: str) -> dict[str, Any]:
     for side, texts in zip(("fr", "en"), zip(*sentences(), strict=True), strict=True):
         (Path(place) / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": f"{place}/train.fr", "target": f"{place}/train.en"}
-    changes = ("objective.judged=2", "training.evaluate=4", "training.save=3", "training.accumulate=4")
+    changes = ("objective.eval_examples=2", "training.eval_every=4", "training.save_every=3", "training.accumulate=4")
     return alike(place, recipe.settings({**TINY, "data": {**TINY["data"], "train": files}}, *changes))
 
 
@@ -334,8 +344,16 @@ def classify(place: str) -> dict[str, Any]:
     """The same of texts with labels, with dropout, and more held-out texts than one process looks at in one go."""
     lines = [f"{'very ' * (n % 9)}{'good' if n % 2 else 'bad'} film {n},{'ab'[n % 2]}\n" for n in range(120)]
     (Path(place) / "train.csv").write_text("".join(lines), encoding="utf-8")
-    data = {"train": {"path": f"{place}/train.csv"}, "held": 0.3, "tokens": 96}
-    training = {"steps": 6, "accumulate": 4, "log": 2, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}
+    data = {"train": {"path": f"{place}/train.csv"}, "validation_share": 0.3, "batch_tokens": 96}
+    training = {
+        "steps": 6,
+        "accumulate": 4,
+        "log_every": 2,
+        "eval_every": 3,
+        "save_every": 3,
+        "device": "cpu",
+        "tensorboard": False,
+    }
     return alike(place, {"task": "classification", "data": data, "training": training})
 
 

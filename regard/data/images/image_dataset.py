@@ -42,13 +42,13 @@ class ImageDataConfig:
     """Folders and files to train on; a single one may be written without a list."""
     valid: tuple[PictureFile, ...] = ()
     """Validation pictures; none: a share of every class is held out."""
-    held: Some = 0.1
+    validation_share: Some = 0.1
     """Share of the pictures held out when valid names none, chosen by content: equal pictures stay together."""
     shortcut: ShortcutConfig | None = None
     """For lessons: a mark put into the pictures of one class, held-out ones too; `regard probe` should expose it."""
     scatter: ScatterConfig | None = None
     """Scenes made of the pictures: turned, scaled, moved on a larger canvas among scraps of others; null: none."""
-    most: Count | None = None
+    max_images: Count | None = None
     """Learn from so many pictures only, classes alike; null: from all."""
     size: Size | None = None
     """Pixels on each side after decoding; null: about the median of the short sides, 224 at most."""
@@ -66,7 +66,7 @@ class ImageDataConfig:
     """Mean of each channel, from 0 to 1, taken off every pixel; null: that of the training pictures."""
     std: tuple[Positive, ...] | None = None
     """Deviation of each channel, by which pixels are divided; null: that of the training pictures."""
-    batch: Warned[Batch] = 256
+    batch_size: Warned[Batch] = 256
     """Pictures in a row of training; an even number where they are mixed."""
     reject: Free[Part] = 0.01
     """Share of unusable pictures above which nothing is trained."""
@@ -108,8 +108,8 @@ def prepare(config: ImageDataConfig, parent_config: Mapping[str, Any] | None = N
         valid_album = _load_album([shelve(file, part="test") for file in config.valid], shape, config.reject)
         valid = LabelledImages(valid_album, np.arange(len(valid_album)), class_numbers(valid_album, classes))
     else:
-        train, valid = hold_out_images(train, config.held, config.seed)
-    train, shared = choose_training_images(train, valid, config.most, seed=config.seed)
+        train, valid = hold_out_images(train, config.validation_share, config.seed)
+    train, shared = choose_training_images(train, valid, config.max_images, seed=config.seed)
     notes += [
         *shared,
         *_describe_oddities(train, valid, classes),

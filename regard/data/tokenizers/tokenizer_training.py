@@ -34,7 +34,7 @@ class TokenizerConfig(TextConfig):
     """One tokenizer for both sides; false trains one for each."""
     target: Literal["characters", "words", "bpe", "unigram"] | None = None
     """What a token of the target is, where it is not as on the source side; needs joint: false."""
-    least: Count = 2
+    min_frequency: Count = 2
     """Times a piece must occur in the texts to become a token."""
     sample: Count = 2_000_000
     """Most pairs read to train it, chosen by content from the whole corpus."""
@@ -63,7 +63,7 @@ def train(
     if config.kind == "bpe":
         trainer = trainers.BpeTrainer(
             vocab_size=size,
-            min_frequency=config.least,
+            min_frequency=config.min_frequency,
             special_tokens=special,
             initial_alphabet=sorted(BYTES),
             show_progress=False,
@@ -112,7 +112,7 @@ def _list_model(texts: Iterable[str], size: int, special: list[str], config: Tok
     room = size - len(special) - len(BYTES)
     counter = _engine(models.WordLevel(unk_token="<unk>"), config.kind)
     trainer = trainers.WordLevelTrainer(
-        vocab_size=max(room, 0) + len(BYTES), min_frequency=config.least, special_tokens=[], show_progress=False
+        vocab_size=max(room, 0) + len(BYTES), min_frequency=config.min_frequency, special_tokens=[], show_progress=False
     )
     counter.train_from_iterator(texts, trainer)
     counts = counter.get_vocab()

@@ -39,7 +39,7 @@ class UnitsConfig(TextConfig):
     """A character, a word (whatever is between spaces), or a piece of a word (bpe, unigram)."""
     vocab: Annotated[int, Range(len(SPECIALS) + 1, LARGEST)] | None = None
     """Most tokens; null takes all characters or words, and as many pieces as the amount of text suggests."""
-    least: Count = 1
+    min_frequency: Count = 1
     """Times a character, word or piece must occur in the text to become a token."""
 
     def __post_init__(self) -> None:
@@ -53,12 +53,12 @@ def train(lines: Iterable[str], config: UnitsConfig, *, characters: int, special
     `special` names tokens that stand for no text, beside those that all our tokenizers have.
     """
     if config.kind not in CLOSED:
-        pieces = TokenizerConfig(kind=config.kind, vocab=config.vocab, least=config.least)
+        pieces = TokenizerConfig(kind=config.kind, vocab=config.vocab, min_frequency=config.min_frequency)
         return tokenizers.train(lines, pieces, characters=characters, special=special).with_text_config(config)
     fixed = [*SPECIALS, *special]
     frequent = [name for name in _rank_units(lines, config) if name not in fixed]
     if not frequent:
-        raise ValueError(f"the text has no {config.kind} that occur {config.least} times or more: add text")
+        raise ValueError(f"the text has no {config.kind} that occur {config.min_frequency} times or more: add text")
     names = [*fixed, *frequent[: max((config.vocab or LARGEST) - len(fixed), 1)]]
     vocab = {name: number for number, name in enumerate(names)}
     engine = _engine(models.WordLevel(vocab, unk_token=UNKNOWN), config.kind)
@@ -74,12 +74,12 @@ def _rank_units(lines: Iterable[str], config: UnitsConfig) -> list[str]:
             counts.update(unicodedata.normalize("NFC", line))
         symbol_counts = {"".join(SYMBOLS[byte] for byte in unit.encode()): count for unit, count in counts.items()}
         return sorted(
-            (name for name in symbol_counts if symbol_counts[name] >= config.least),
+            (name for name in symbol_counts if symbol_counts[name] >= config.min_frequency),
             key=lambda name: (-symbol_counts[name], name),
         )
     counter = _engine(models.WordLevel(unk_token=UNKNOWN), config.kind)
     trainer = trainers.WordLevelTrainer(
-        vocab_size=LARGEST, min_frequency=config.least, special_tokens=[], show_progress=False
+        vocab_size=LARGEST, min_frequency=config.min_frequency, special_tokens=[], show_progress=False
     )
     counter.train_from_iterator(lines, trainer)
     word_counts = counter.get_vocab()

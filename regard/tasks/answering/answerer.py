@@ -152,7 +152,7 @@ class Answerer(TrainedEncoder):
     def best_spans(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[BestSpan]:
         """Find the likeliest answers; questions are shared among processes."""
         answer_options = resolve_options(self, options)
-        max_length, always = answer_options.answer or self.data["answer"], answer_options.always
+        max_length, always = answer_options.answer or self.data["max_answer_length"], answer_options.always
 
         def answer_group(group: list[int]) -> list[Any]:
             group_passages = [passages[number] for number in group]

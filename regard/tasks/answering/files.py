@@ -54,7 +54,7 @@ class QuestionsConfig(ExamplesConfig):
     is read in several windows."""
     stride: Whole = 128
     """Tokens of the context that a window shares with the one before it (SQuAD's document stride)."""
-    answer: Free[Length | None] = None
+    max_answer_length: Free[Length | None] = None
     """Most tokens of an answer; null: as many as the longest one in training."""
     first_occurrence: bool = False
     """Whether an answer without answer_start that its context has several times is taken where it first stands; false:

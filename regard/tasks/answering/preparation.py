@@ -37,7 +37,7 @@ from regard.tasks.text_encoders.input_format import add_format_tokens
 from regard.tasks.text_encoders.text_tokenizer import resolve_token_kind, train_tokenizer
 
 ARRAYS = ("tokens", "starts", "labels", "second_starts", "question_numbers")
-RULES = ("held", "reject", "window", "stride", "first_occurrence")  # settings that decide what is cached
+RULES = ("validation_share", "reject", "window", "stride", "first_occurrence")  # settings that decide what is cached
 MAX_PLACES = 5  # places named of many
 
 
@@ -120,7 +120,7 @@ def _write_cache(
     if data_config.valid:
         train, valid = questions, read_questions(data_config.valid, reject, first_occurrence=first_occurrence)
     else:
-        train, valid = split_questions(questions, data_config.held)
+        train, valid = split_questions(questions, data_config.validation_share)
     tokenizer = parent_tokenizer or _learn_tokenizer(train, tokenizer_config)
     tokenizer = add_format_tokens(tokenizer, style, pairs=True)
     encoder = PassageEncoder(tokenizer, style, data_config.window, data_config.stride)

@@ -105,7 +105,7 @@ class Answering(EncoderTask):
     def fill_sizes(cls, recipe: Any, prepared: PreparedQuestions) -> Any:
         """Return the recipe with the numbers of tokens and outputs, and the length of answers."""
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": NUM_OUTPUTS, "per_token": True}
-        data = replace(recipe.data, answer=recipe.data.answer or prepared.answer)
+        data = replace(recipe.data, max_answer_length=recipe.data.max_answer_length or prepared.answer)
         return replace(recipe, data=data, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     def step(self, batch: LabelBatch, part: str) -> Step:
@@ -153,7 +153,11 @@ class Answering(EncoderTask):
     @property
     def _data(self) -> dict[str, int]:
         data = self.recipe.data
-        return {"window": data.window, "stride": data.stride, "answer": data.answer or self.prepared.answer}
+        return {
+            "window": data.window,
+            "stride": data.stride,
+            "max_answer_length": data.max_answer_length or self.prepared.answer,
+        }
 
     def _answerer(self) -> Answerer:
         """Return the model as it is now, ready to use."""

@@ -26,7 +26,7 @@ START, END = 1, 2  # marks of the first and the last token of an answer; of a lo
 class PassageConfig(TextTokenizerConfig):
     """How questions and contexts are tokenised."""
 
-    longest: ClassVar[int] = 1 << 20  # type: ignore[misc]
+    max_length: ClassVar[int] = 1 << 20  # type: ignore[misc]
     """All of a context is read, window by window."""
     keep: ClassVar[str] = "begin"  # type: ignore[misc]
 

@@ -38,11 +38,11 @@ class CaptionsConfig:
     """Files to train on; a single one may be written without a list."""
     valid: tuple[CaptionFile, ...] = ()
     """Files to measure on; none: a share of the pictures is held out."""
-    held: Some = 0.1
+    validation_share: Some = 0.1
     """Share of the pictures held out when valid names none, chosen by content: equal pictures stay together."""
     plain: bool = True
     """Learn captions as they are compared: in lower case, without punctuation."""
-    longest: Length = 40
+    max_length: Length = 40
     """Most tokens of a caption, its end included; longer ones are cut."""
     size: Size | None = None
     """Pixels on each side after decoding; null: the encoder's, or about the median of the short sides, 224 at most."""
@@ -59,7 +59,7 @@ class CaptionsConfig:
     """Mean of each channel, from 0 to 1, taken off every pixel; null: the encoder's, or that of the pictures."""
     std: tuple[Positive, ...] | None = None
     """Deviation of each channel, by which pixels are divided; null: the encoder's, or that of the pictures."""
-    batch: Warned[Batch] = 64
+    batch_size: Warned[Batch] = 64
     """Captions in a row of training."""
     reject: Free[Part] = 0.01
     """Share of unusable pictures above which nothing is trained."""
@@ -159,10 +159,10 @@ class CaptionSplits(Splits[CaptionedImages, CaptionedImages]):
     def tokenize_captions(self, images: CaptionedImages, config: CaptionsConfig) -> TokenizedCaptions:
         """Return the captions of these images as tokens."""
         texts = [normalise_caption(text, config.plain) for captions in images.texts for text in captions]
-        end, max_tokens = self.tokenizer.role("end"), config.longest - 1
+        end, max_tokens = self.tokenizer.role("end"), config.max_length - 1
         tokens = [[*ids[:max_tokens], end] for ids in self.tokenizer.encode_many(texts, written=True)]
         image_numbers = np.repeat(np.arange(len(images)), [len(captions) for captions in images.texts])
-        return TokenizedCaptions(tokens, image_numbers, buckets(config.longest))
+        return TokenizedCaptions(tokens, image_numbers, buckets(config.max_length))
 
 
 def normalise_caption(text: str, plain: bool) -> str:
@@ -234,7 +234,7 @@ def read(
 def _hold_out_images(images: CaptionedImages, config: CaptionsConfig) -> tuple[CaptionedImages, CaptionedImages]:
     """Split off a share of the images, chosen by content."""
     keys = np.array([number(config.seed, int(mark)) for mark in images.marks], np.uint64)
-    is_held_out = hold_out(keys, count_to_hold_out(config.held, len(images)))
+    is_held_out = hold_out(keys, count_to_hold_out(config.validation_share, len(images)))
     if is_held_out.all():
         raise ValueError(f"{images.place(0)}: too few different pictures to hold some out: give more, or data.valid")
     return images.select(~is_held_out), images.select(is_held_out)

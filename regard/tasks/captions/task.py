@@ -52,9 +52,9 @@ EPOCHS = 30  # of training, unless a length is named
 class CaptionObjective:
     """What is minimised, and how progress is judged."""
 
-    smoothing: Share = 0.0
+    label_smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all tokens instead of the right one."""
-    doubly: Amount = 1.0
+    doubly_stochastic: Amount = 1.0
     """Soft attention: weight of the doubly stochastic regulariser, by which every region is looked at in time."""
     reinforce: Amount = 1.0
     """Hard attention: weight of the score function beside the likelihood."""
@@ -62,7 +62,7 @@ class CaptionObjective:
     """Hard attention: weight of the entropy of the weights, which keeps them from deciding too soon."""
     beams: Small = 1
     """Beams of the captions that are scored; greedy ones are quick and rank checkpoints as well."""
-    judged: Count = 1000
+    eval_examples: Count = 1000
     """Held-out pictures about which captions are written at an evaluation; the loss is taken over all."""
     samples: Free[Whole] = 5
     """Held-out pictures whose captions are shown at every evaluation."""
@@ -95,10 +95,10 @@ class CaptionsRecipe:
     def __post_init__(self) -> None:
         if self.augment.mixes:
             raise ValueError("augment.mixup and augment.cutmix make one picture of two, which no caption tells: set 0")
-        for name, longest in (("data", self.data.longest), ("decoding", self.decoding.longest)):
-            if longest > self.model.context:
+        for name, length in (("data.max_length", self.data.max_length), ("decoding.longest", self.decoding.longest)):
+            if length > self.model.context:
                 raise ValueError(
-                    f"{name}.longest is {longest} tokens, more than model.context, {self.model.context}: "
+                    f"{name} is {length} tokens, more than model.context, {self.model.context}: "
                     "lower the one or raise the other"
                 )
 
@@ -124,15 +124,15 @@ class Captions(Task):
     Recipe = CaptionsRecipe
     usage: ClassVar[str] = "regard caption {folder} PICTURE"
     shared: ClassVar[bool] = True
-    brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 1, "samples": 1}}
+    brief: ClassVar[dict[str, Any]] = {"objective": {"eval_examples": 1, "samples": 1}}
     goal: Goal = ("bleu4", "max")
     recognise = staticmethod(recognise)
 
     def __init__(self, recipe: CaptionsRecipe, prepared: CaptionSplits, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model, data = recipe, prepared, model, recipe.data
         self.train, self.valid = (prepared.tokenize_captions(part, data) for part in (prepared.train, prepared.valid))
-        self.rows = math.ceil(len(self.train) / data.batch)
-        self.features = data.batch * data.longest * recipe.model.width
+        self.rows = math.ceil(len(self.train) / data.batch_size)
+        self.features = data.batch_size * data.max_length * recipe.model.width
         statistics = {"mean": prepared.mean, "std": prepared.std}
         self.augment = Augment(recipe.augment, **statistics, seed=recipe.training.seed, device=device_of(model))
         self.mirrored = recipe.augment == AugmentConfig(flip=True)
@@ -143,7 +143,7 @@ class Captions(Task):
             part: CachedRegions(model, images, self.augment, mirrored=mirrored_parts[part])
             for part, images in cached_parts
         }
-        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {quantity(data.batch, 'caption')}"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {quantity(data.batch_size, 'caption')}"]
         self.notes += note_enlarged(
             patch_size(recipe.model.encoder), *(images.album for images in self._images_by_part.values())
         )
@@ -174,9 +174,9 @@ class Captions(Task):
         rows = math.ceil(captions / batch_size)
         encoder = default_model_sizes(recipe.model.encoder, len(prepared.train), prepared.shape.size)
         return {
-            "data": {"batch": batch_size},
+            "data": {"batch_size": batch_size},
             "model": {"tuned": prepared.fresh, "encoder": encoder},
-            "optim": {"name": "adamw", "rate": 5e-4, "schedule": "cosine"},
+            "optim": {"name": "adamw", "learning_rate": 5e-4, "schedule": "cosine"},
             "training": default_run_length(recipe.training, rows=rows, steps=round_between(300, EPOCHS * rows, 50_000)),
         }
 
@@ -204,8 +204,8 @@ class Captions(Task):
 
     def batch(self, row: int) -> CaptionBatch:
         """Return the captions of a row."""
-        chosen = self.train.training_row(row, batch=self.recipe.data.batch, seed=self.recipe.training.seed)
-        return self._batch("train", chosen, first=row * self.recipe.data.batch)
+        chosen = self.train.training_row(row, batch=self.recipe.data.batch_size, seed=self.recipe.training.seed)
+        return self._batch("train", chosen, first=row * self.recipe.data.batch_size)
 
     def _batch(self, part: Part, caption_numbers: Int[np.ndarray, "some"], *, first: int = 0) -> CaptionBatch:
         lines = self.train if part == "train" else self.valid
@@ -242,7 +242,7 @@ class Captions(Task):
     def step(self, batch: CaptionBatch, part: str) -> Step:
         """Return the summed cross-entropy; the other losses have a gradient and add nothing to its value."""
         batch = batch.to(self.device)
-        losses, looks = self._token_losses(batch, "train", smoothing=self.recipe.objective.smoothing)
+        losses, looks = self._token_losses(batch, "train", smoothing=self.recipe.objective.label_smoothing)
         is_token = batch.labels != IGNORE
         extra = self._extra_losses(losses, looks, is_token)
         return Step(
@@ -281,9 +281,9 @@ class Captions(Task):
     def _extra_losses(self, losses: Tensor, looks: Looks, is_token: Bool[Tensor, "caption token"]) -> Float[Tensor, ""]:
         """Return what is minimised beside the cross-entropy: Xu et al. 2015, equations 12 and 14."""
         objective, total = self.recipe.objective, losses.new_zeros(())
-        if looks.weights is not None and objective.doubly:
+        if looks.weights is not None and objective.doubly_stochastic:
             attention_of_region = (looks.weights * is_token[..., None]).sum(1)
-            total = total + objective.doubly * (1 - attention_of_region).pow(2).sum()
+            total = total + objective.doubly_stochastic * (1 - attention_of_region).pow(2).sum()
         if looks.log_probability is not None and looks.entropy is not None:
             baseline = is_token.flip(1).cumsum(1).flip(1) * self.model.expected_loss
             sampled_losses = score_function(losses, looks.log_probability * is_token, baseline=baseline)
@@ -298,7 +298,7 @@ class Captions(Task):
         loss_chunks = [range(first, min(first + EVALUATION_BATCH, len(self.valid))) for first in starts]
         losses = spread(self._measure_loss, loss_chunks)
         valid = self.prepared.valid
-        images = list(sample_evenly(range(len(valid)), self.recipe.objective.judged))
+        images = list(sample_evenly(range(len(valid)), self.recipe.objective.eval_examples))
         caption_chunks = [images[first : first + EVALUATION_BATCH] for first in range(0, len(images), EVALUATION_BATCH)]
         answers = [text for chunk_captions in spread(self._write_captions, caption_chunks) for text in chunk_captions]
         references = [valid.texts[image] for image in images]

@@ -93,7 +93,13 @@ def tune(
     """
     model = embedder.model.eval()
     how = OptimConfig(
-        name="adamw", rate=rate, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, warmup=steps // 10, schedule="linear"
+        name="adamw",
+        learning_rate=rate,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0.01,
+        warmup=steps // 10,
+        schedule="linear",
     )
     learning = {weight: weight.requires_grad for weight in model.parameters()}
     for weight in learning:

@@ -195,17 +195,19 @@ class Embedder(DirectAnswers):
     def resolve_options(self, options: dict[str, Any]) -> EmbeddingConfig:
         """How texts are read; what nobody names is as in the checkpoint."""
         how = resolve_options(self, options, below=config.plain(self.how))
-        if how.longest is not None and how.longest > self.model.config.context:
-            raise ValueError(f"longest is {how.longest}, the model reads {self.model.config.context} tokens at most")
+        if how.max_length is not None and how.max_length > self.model.config.context:
+            raise ValueError(
+                f"max_length is {how.max_length}, the model reads {self.model.config.context} tokens at most"
+            )
         return how
 
     def encode(self, texts: Sequence[str], how: EmbeddingConfig) -> list[list[int]]:
         """Tokens of each text as the model reads it, special ones included; blanks around a text mean nothing."""
         before, after = self.frame
-        room = (how.longest or self.model.config.context) - len(before) - len(after)
+        room = (how.max_length or self.model.config.context) - len(before) - len(after)
         if room < 1:
             raise ValueError(
-                f"longest is {how.longest}, too short for a text and {len(before) + len(after)} tokens more"
+                f"max_length is {how.max_length}, too short for a text and {len(before) + len(after)} tokens more"
             )
         prepared = [text.strip().lower() if how.lowercase else text.strip() for text in texts]
         read = ([*before, *ids[:room], *after] for ids in self.tokenizer.encode_many(prepared))

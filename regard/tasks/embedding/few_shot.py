@@ -52,7 +52,7 @@ class FewShotConfig:
     label, if at least two labels have two texts."""
     steps: Count | None = None
     """Steps of that tuning; null: as many as read every text ten times, from 10 to 40."""
-    rate: Positive = 1e-4
+    learning_rate: Positive = 1e-4
     """Its highest learning rate."""
     seed: Whole = 0
     """Random seed of its pairs."""
@@ -199,7 +199,9 @@ def train_few_shot(
     counts = np.bincount(truth, minlength=len(classes))
     steps = few_shot_config.plan_steps(counts.tolist())
     if steps:
-        contrast.tune(embedder, texts, truth, steps=steps, rate=few_shot_config.rate, seed=few_shot_config.seed)
+        contrast.tune(
+            embedder, texts, truth, steps=steps, rate=few_shot_config.learning_rate, seed=few_shot_config.seed
+        )
         vectors = embedder.embed(texts)
     head = fit(vectors, truth, len(classes), penalty=few_shot_config.penalty)
     data = {"file": config.plain(labelled_files[0].shared_settings()), **record_columns(labelled_files[0])}

@@ -178,7 +178,7 @@ class Matching(Task):
     def __init__(self, recipe: MatchingRecipe, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model, self.fixed = recipe, prepared, model, fixed
         train = prepared.train
-        self.size = min(recipe.data.batch, len(train))
+        self.size = min(recipe.data.batch_size, len(train))
         self.rows = len(train) // self.size
         self.tokens, lengths = self._tokenise_sides()
         self.starts = np.cumsum(lengths.ravel()) - lengths.ravel()
@@ -232,14 +232,14 @@ class Matching(Task):
         """A size and a length that so many pairs ask for; a model that knows something learns more slowly."""
         amount = len(prepared.train)
         sizes = next(sizes for most, sizes in SIZES if amount <= most)
-        rows = max(1, amount // min(recipe.data.batch, amount))
+        rows = max(1, amount // min(recipe.data.batch_size, amount))
         steps = round_between(200, (10 if prepared.fresh else 3) * rows, 100_000)
-        context = {"context": recipe.embedding.longest or CONTEXT}
+        context = {"context": recipe.embedding.max_length or CONTEXT}
         return {
             "model": {**sizes, **context, **({"segments": 0} if isinstance(recipe.model, BERTConfig) else {})},
             "optim": {
                 "name": "adamw",
-                "rate": 5e-4 if prepared.fresh else 2e-5,
+                "learning_rate": 5e-4 if prepared.fresh else 2e-5,
                 "weight_decay": 0.01,
                 "schedule": "linear",
             },
@@ -258,9 +258,9 @@ class Matching(Task):
         embedding_config = recipe.embedding
         if prepared.embedding is not None and embedding_config == EmbeddingConfig():
             embedding_config = config.build(EmbeddingConfig, prepared.embedding, where="embedding")
-        if embedding_config.longest is not None and embedding_config.longest > shape.context:
+        if embedding_config.max_length is not None and embedding_config.max_length > shape.context:
             raise ValueError(
-                f"embedding.longest is {embedding_config.longest}, the model holds {shape.context}: lower it"
+                f"embedding.max_length is {embedding_config.max_length}, the model holds {shape.context}: lower it"
             )
         tokenizer_config = config.build(PiecesConfig, config.plain(prepared.tokenizer.how), where="tokenizer")
         return replace(recipe, model=shape, embedding=embedding_config, tokenizer=tokenizer_config)

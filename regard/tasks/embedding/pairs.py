@@ -29,11 +29,11 @@ class MatchingData:
     """Pairs to train on: two files line by line, or two columns or fields of one; a single one needs no list."""
     valid: tuple[Corpus, ...] = ()
     """Validation pairs; none: some of the training pairs are held out, and none of their texts is trained on."""
-    held: Count = 1000
+    validation_size: Count = 1000
     """Most pairs held out when there are no validation pairs."""
-    held_share: Some = 0.1
+    validation_share: Some = 0.1
     """Share of the pairs held out then."""
-    batch: Warned[Batch] = 64
+    batch_size: Warned[Batch] = 64
     """Pairs of a row: every text is told from those of the other pairs in it (in-batch negatives)."""
     reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
@@ -41,8 +41,8 @@ class MatchingData:
     def __post_init__(self) -> None:
         if not self.train:
             raise ValueError("train needs at least one file")
-        if self.batch < 2:
-            raise ValueError("batch must be 2 pairs at least, since pairs are told from one another")
+        if self.batch_size < 2:
+            raise ValueError("batch_size must be 2 pairs at least, since pairs are told from one another")
         for corpus in (*self.train, *self.valid):
             if corpus.tag is not None or corpus.weight != 1.0:
                 raise ValueError("tag and weight are of no use for matching: leave them out")
@@ -96,7 +96,9 @@ def split_pairs(data: MatchingData) -> Splits[Pairs, Pairs]:
         valid, others = read(data.valid, data.reject)
         is_valid = np.zeros(len(pairs), bool)
     else:
-        is_valid = hold_out(alike[:, 0], count_to_hold_out(data.held_share, len(pairs), most=data.held), by_group=True)
+        is_valid = hold_out(
+            alike[:, 0], count_to_hold_out(data.validation_share, len(pairs), most=data.validation_size), by_group=True
+        )
         valid, others = pairs.select(np.flatnonzero(is_valid).tolist()), []
     shares_text = np.isin(alike, valid.alike).any(axis=1) & ~is_valid
     training_numbers = np.flatnonzero(~is_valid & ~shares_text)

@@ -25,7 +25,7 @@ class EmbeddingConfig:
     (the first), or the last one's."""
     normalise: bool = True
     """Whether every vector is scaled to length 1."""
-    longest: Length | None = None
+    max_length: Length | None = None
     """Most tokens of a text, special ones included; of a longer one the beginning is read. Null: as many as the model
     holds."""
     lowercase: bool = False

@@ -106,7 +106,8 @@ def open_index(
     that are new have been embedded.
     """
     place = index or file.with_name(file.name + SUFFIX)
-    settings = fingerprint(config.plain(embedder.resolve_options(options)))
+    embedder_settings = config.plain(embedder.resolve_options(options))
+    settings = fingerprint(config.restore_former_names(embedder_settings, where="embedding"))
     identity = {"format": FORMAT, "file": _digest_file(file), "model": model, "settings": settings}
     if (ready := _read_matching(place, identity, report)) is not None:
         return Index(file, place, ready.vectors, ready.places)

@@ -45,7 +45,7 @@ SENTENCE = "labelled pictures: training a generator of such pictures (GAN)"
 class DiscriminatorOptim(OptimConfig):
     """Adam as GANs use it, without momentum; the discriminator learns faster (Heusel et al. 2017)."""
 
-    rate: Positive = 4e-4
+    learning_rate: Positive = 4e-4
     """The highest learning rate."""
     betas: tuple[Share, Share] = (0.0, 0.9)
     """Decay rates of adam's two moving averages."""
@@ -61,7 +61,7 @@ class DiscriminatorOptim(OptimConfig):
 class GeneratorOptim(DiscriminatorOptim):
     """The same at a lower rate."""
 
-    rate: Positive = 1e-4
+    learning_rate: Positive = 1e-4
     """The highest learning rate."""
 
 
@@ -81,7 +81,7 @@ class GANObjective:
 
     flip: bool = False
     """Show half of the real pictures mirrored: not for digits or letters."""
-    judged: Free[Count] = 1000
+    eval_examples: Free[Count] = 1000
     """Pictures made at every evaluation."""
     variety: Free[Part] = 0.1
     """Training stops when made pictures of one class vary less than this share of what real ones do; 0: never."""
@@ -116,15 +116,15 @@ class ImageGeneration(Task):
     Recipe = GANRecipe
     usage: ClassVar[str] = "regard draw {folder} -o grid.png"
     shared: ClassVar[bool] = True
-    brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 16}}
+    brief: ClassVar[dict[str, Any]] = {"objective": {"eval_examples": 16}}
     goal: Goal = ("distance", "min")
 
     def __init__(self, recipe: GANRecipe, prepared: ImageSplits, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
-        self.rows = math.ceil(len(prepared.train) / recipe.data.batch)
-        self.features = recipe.data.batch * prepared.size**2 * recipe.model.widths[-1]
+        self.rows = math.ceil(len(prepared.train) / recipe.data.batch_size)
+        self.features = recipe.data.batch_size * prepared.size**2 * recipe.model.widths[-1]
         self.device_pixels = copy_to_device(prepared.train, device_of(model))
-        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {recipe.data.batch:,} pictures"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {recipe.data.batch_size:,} pictures"]
         if self.device_pixels is not None:
             self.notes.append(f"{self.device_pixels.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
         self.references = self._evaluation_references()
@@ -151,7 +151,7 @@ class ImageGeneration(Task):
         steps = round_between(500, EPOCHS * rows, 50_000)
         run_length = default_run_length(recipe.training, rows=rows, steps=steps)
         return {
-            "data": {"size": prepared.shape.size, "channels": prepared.shape.channels, "batch": batch_size},
+            "data": {"size": prepared.shape.size, "channels": prepared.shape.channels, "batch_size": batch_size},
             "training": {**run_length, "patience": None, "clip": None, "ema": 0.999},
         }
 
@@ -183,7 +183,7 @@ class ImageGeneration(Task):
         """Return the real images of a row; generated ones get the same labels."""
         train, data = self.prepared.train, self.recipe.data
         seed = self.recipe.training.seed
-        image_numbers, places = labelled_images.training_row(train, row, batch=data.batch, seed=seed)
+        image_numbers, places = labelled_images.training_row(train, row, batch=data.batch_size, seed=seed)
         pixels = torch.from_numpy(train.pixels(image_numbers)) if self.device_pixels is None else None
         numbers, turns, labels = map(torch.from_numpy, (image_numbers, places, train.labels[image_numbers]))
         return ImageBatch(numbers, turns, labels, pixels)
@@ -227,14 +227,14 @@ class ImageGeneration(Task):
         if relative_variety < min_variety:
             failure = (
                 f"the generator collapsed: made pictures of one class vary {relative_variety:.3f} times as much as "
-                f"real ones, less than objective.variety={min_variety}: lower optim.generator.rate, or begin with "
-                "another training.seed"
+                f"real ones, less than objective.variety={min_variety}: lower optim.generator.learning_rate, or begin "
+                "with another training.seed"
             )
         return Evaluation({"distance": frechet_distance(real, shades), "variety": relative_variety}, failed=failure)
 
     def _evaluation_references(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Return the labels of images to generate, mean shades of validation images, and their variety."""
-        valid, count = self.prepared.valid, max(2, self.recipe.objective.judged)
+        valid, count = self.prepared.valid, max(2, self.recipe.objective.eval_examples)
         numbers = np.array(sample_evenly(range(len(valid)), count))
         shades = mean_shades(torch.from_numpy(valid.pixels(numbers)).float() / 127.5 - 1).numpy()
         if len(shades) < 2:

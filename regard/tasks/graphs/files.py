@@ -69,7 +69,7 @@ class GraphConfig:
     split: str = "split"
     """Column that says which nodes to train on, to choose the best weights by (valid) and to test on, if there is
     one."""
-    held: Some = 0.2
+    validation_share: Some = 0.2
     """Share of the labelled nodes held out where the files do not say, of every class the same."""
     seed: Seed = 0
     """Random seed of that choice."""
@@ -106,7 +106,15 @@ def prepare(config: GraphConfig, parent: NodeGraph | None = None) -> GraphData:
     graph = check_parts(graph, where)
     digests = "".join(digest(name) for name in config.train.files)
     counts = {"files": config.train.files, "nodes": len(graph), "edges": len(graph.edges)}
-    settings = [config.directed, config.scale, config.id, config.label, config.split, config.held, config.seed]
+    settings = [
+        config.directed,
+        config.scale,
+        config.id,
+        config.label,
+        config.split,
+        config.validation_share,
+        config.seed,
+    ]
     return GraphData(graph, {"train": {**counts, "fingerprint": f"{digests} {settings}"}})
 
 
@@ -133,7 +141,7 @@ def _draw_parts(graph: NodeGraph, config: GraphConfig) -> dict[str, np.ndarray]:
     """Draw the parts of a graph that marks no nodes to train on; parts that it marks stay."""
     marked, remaining = graph.parts, graph.labels.copy()
     remaining[np.concatenate([marked["valid"], marked["test"]])] = -1
-    share = 0.0 if marked["valid"].size else config.held
+    share = 0.0 if marked["valid"].size else config.validation_share
     drawn = split_nodes(remaining, graph.classes, share=share, seed=config.seed)
     return {part: marked[part] if marked[part].size else drawn[part] for part in PARTS}
 

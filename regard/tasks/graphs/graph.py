@@ -204,7 +204,7 @@ def check_parts(graph: NodeGraph, where: str) -> NodeGraph:
             name = graph.name(int(both[0]))
             raise ValueError(f"{where}: node {name} is both in {first} and in {second}: leave it in one of them")
     if not graph.parts["valid"].size:
-        raise ValueError(f"{where}: no labelled node is left to measure on: label more, or raise data.held")
+        raise ValueError(f"{where}: no labelled node is left to measure on: label more, or raise data.validation_share")
     counts = np.bincount(graph.labels[graph.parts["train"]], minlength=len(graph.classes))
     if (counts == 0).any():
         name = graph.classes[int(np.argmin(counts))]

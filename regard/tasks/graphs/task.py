@@ -32,7 +32,7 @@ SHOWN = 4
 class ObjectiveConfig:
     """What is looked at to choose the best weights."""
 
-    best: Literal["loss", "accuracy"] = "loss"
+    metric: Literal["loss", "accuracy"] = "loss"
     """The measure on validation nodes by which the best weights are chosen: the lowest loss or the highest accuracy."""
 
 
@@ -72,7 +72,7 @@ class NodeClassification(Task):
     def __init__(self, recipe: NodeRecipe, prepared: GraphData, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.graph, self.model = recipe, prepared.graph, model
         self.rows = 1
-        self.goal = (recipe.objective.best, "min" if recipe.objective.best == "loss" else "max")
+        self.goal = (recipe.objective.metric, "min" if recipe.objective.metric == "loss" else "max")
         self.features = len(self.graph) * recipe.model.heads * recipe.model.width
         self.notes: list[str] = []
         self.classifier = NodeClassifier(model, self.graph)
@@ -86,8 +86,8 @@ class NodeClassification(Task):
     @staticmethod
     def default_settings(recipe: NodeRecipe, prepared: GraphData) -> dict[str, Any]:
         """Return the paper's learning rate and weight decay, with early stopping."""
-        optimizer = {"rate": 0.005, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 5e-4}
-        intervals = {"evaluate": 10, "patience": 10, "save": 500, "log": 100}
+        optimizer = {"learning_rate": 0.005, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 5e-4}
+        intervals = {"eval_every": 10, "patience": 10, "save_every": 500, "log_every": 100}
         return {
             "optim": {**optimizer, "warmup": 0, "schedule": "constant"},
             "training": {"steps": 1000, **intervals, "clip": None, "spike": None},
@@ -124,7 +124,7 @@ class NodeClassification(Task):
     def contents(self) -> dict[str, Any]:
         """Return the files of a checkpoint beside weights and metrics, the graph itself among them."""
         recipe = config.plain(self.recipe)
-        data = {name: recipe["data"][name] for name in ("id", "label", "split", "held", "seed")}
+        data = {name: recipe["data"][name] for name in ("id", "label", "split", "validation_share", "seed")}
         graph, tensors = self.graph.contents()
         settings = {"format": 1, "task": recipe["task"], "model": recipe["model"], "data": data}
         return {"config.yaml": settings, GRAPH: graph, TENSORS: tensors, "README.md": self._card()}

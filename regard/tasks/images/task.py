@@ -50,9 +50,15 @@ EVALUATION_BATCH = 256  # images read at a time
 # Settings that follow from the images where nobody names them.
 # Up to so many images: width, depth, heads.
 EPOCHS_BY_IMAGES = ((2_000, 200), (20_000, 100), (200_000, 60))  # up to so many images: epochs
-ADAM_SETTINGS = {"name": "adamw", "rate": 1e-3, "betas": [0.9, 0.98], "weight_decay": 0.05, "schedule": "cosine"}
+ADAM_SETTINGS = {
+    "name": "adamw",
+    "learning_rate": 1e-3,
+    "betas": [0.9, 0.98],
+    "weight_decay": 0.05,
+    "schedule": "cosine",
+}
 # Better by 1 to 6 points: see docs/results.md.
-MUON_SETTINGS = {**ADAM_SETTINGS, "name": "muon", "rate": 2e-3, "betas": [0.9, 0.95]}
+MUON_SETTINGS = {**ADAM_SETTINGS, "name": "muon", "learning_rate": 2e-3, "betas": [0.9, 0.95]}
 DEFAULT_AUGMENTATION = {"shift": 0.125, "operations": 1, "magnitude": 0.3, "cutmix": 1.0, "mixed": 0.5}
 SMALL_DATASET = 5_000  # images below which training from scratch works badly
 
@@ -61,7 +67,7 @@ SMALL_DATASET = 5_000  # images below which training from scratch works badly
 class ImageClassificationObjective:
     """What is minimised, and what is shown."""
 
-    smoothing: Share = 0.0
+    label_smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all labels instead of the right one."""
     samples: Free[Whole] = 5
     """Held-out pictures whose answers are shown at every evaluation."""
@@ -89,8 +95,10 @@ class ImageClassificationRecipe:
     """How long, how often, where."""
 
     def __post_init__(self) -> None:
-        if self.augment.mixes and self.data.batch % 2:
-            raise ValueError(f"data.batch is {self.data.batch}, and pictures are mixed in pairs: give an even number")
+        if self.augment.mixes and self.data.batch_size % 2:
+            raise ValueError(
+                f"data.batch_size is {self.data.batch_size}, and pictures are mixed in pairs: give an even number"
+            )
 
 
 def _trains_from_scratch(recipe: ImageClassificationRecipe, prepared: ImageSplits) -> bool:
@@ -116,10 +124,10 @@ class ImageClassification(Task):
         self.augment = Augment(
             recipe.augment, mean=prepared.mean, std=prepared.std, seed=recipe.training.seed, device=device
         )
-        self.rows = math.ceil(len(prepared.train) / data.batch)
-        self.features = data.batch * prepared.channels * prepared.size**2
+        self.rows = math.ceil(len(prepared.train) / data.batch_size)
+        self.features = data.batch_size * prepared.channels * prepared.size**2
         self.device_pixels = copy_to_device(prepared.train, device)
-        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {data.batch:,} pictures"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {data.batch_size:,} pictures"]
         if prepared.fresh and len(prepared.train) < SMALL_DATASET:
             self.notes.append(
                 f"fewer than {SMALL_DATASET:,} pictures: a model to start from (--from) would learn more from them"
@@ -151,10 +159,10 @@ class ImageClassification(Task):
         scattered = recipe.data.scatter is not None  # scenes never come twice
         keeps_augment = scattered or recipe.augment != AugmentConfig()
         return {
-            "data": {"size": prepared.shape.size, "channels": prepared.shape.channels, "batch": batch_size},
+            "data": {"size": prepared.shape.size, "channels": prepared.shape.channels, "batch_size": batch_size},
             "augment": {} if keeps_augment else DEFAULT_AUGMENTATION | {"flip": natural},
             "model": default_model_sizes(recipe.model, image_count, size),
-            "objective": {"smoothing": 0.1},
+            "objective": {"label_smoothing": 0.1},
             "optim": MUON_SETTINGS if _trains_from_scratch(recipe, prepared) else ADAM_SETTINGS,
             "training": {**default_run_length(recipe.training, rows=rows, steps=steps, patience=20), "ema": 0.998},
         }
@@ -187,7 +195,7 @@ class ImageClassification(Task):
     def batch(self, row: int) -> ImageBatch:
         """Return the images of a row."""
         train, seed = self.prepared.train, self.recipe.training.seed
-        image_numbers, places = labelled_images.training_row(train, row, batch=self.recipe.data.batch, seed=seed)
+        image_numbers, places = labelled_images.training_row(train, row, batch=self.recipe.data.batch_size, seed=seed)
         image_numbers, label_numbers = train.choose(image_numbers, places, seed=seed)
         pixels = None
         if self.device_pixels is None:
@@ -211,7 +219,7 @@ class ImageClassification(Task):
             pixels = self.prepared.train.render(pixels, batch.places, seed=self.recipe.training.seed)
             augmented = self.augment(pixels, batch.labels, batch.places)
         logits = self.model(augmented.pixels).float()
-        smoothing = self.recipe.objective.smoothing
+        smoothing = self.recipe.objective.label_smoothing
         loss_of_labels, loss_of_others = (
             F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
             for labels in (augmented.labels, augmented.others)

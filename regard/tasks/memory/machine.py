@@ -148,7 +148,7 @@ class Machine(DirectAnswers):
             raise ValueError(f"{self.name} is measured on sequences that are drawn for it: give no files")
         if count < 1:
             raise ValueError(f"count {count}: there is nothing to measure on, give 1 or more")
-        length = self.data.longest if length is None else length
+        length = self.data.max_length if length is None else length
         default_repeats = self._check_length(length)
         if repeats is not None and self.data.kind != "repeat-copy":
             raise ValueError(f"repeats {repeats}: {self.name} was trained to {self.data.kind}, leave it out")

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.config import plain
+from regard.config import plain, restore_former_names
 from regard.config.ranges import Batch, Count, Range
 from regard.config.resuming import Warned
 from regard.data.examples import TensorBatch
@@ -42,15 +42,15 @@ class SequencesConfig:
     """What must be answered: the same sequence, the same several times, or the item after the one asked about."""
     bits: Annotated[int, Range(1, 64)] = 8
     """Bits of a vector."""
-    shortest: Annotated[int, Range(1, MAX_LENGTH)] = 1
+    min_length: Annotated[int, Range(1, MAX_LENGTH)] = 1
     """Fewest vectors of a sequence; of recall, fewest items."""
-    longest: Annotated[int, Range(1, MAX_LENGTH)] = 20
+    max_length: Annotated[int, Range(1, MAX_LENGTH)] = 20
     """Most vectors of a sequence; of recall, most items."""
     repeats: Annotated[int, Range(1, 100)] = 10
     """Of repeat-copy: most times that a sequence is repeated."""
     item: Annotated[int, Range(1, 100)] = 3
     """Of recall: vectors of an item."""
-    batch: Warned[Batch] = 32
+    batch_size: Warned[Batch] = 32
     """Sequences in a row, all of one length."""
     valid: Count = 500
     """Validation sequences; none of them is trained on."""
@@ -58,10 +58,10 @@ class SequencesConfig:
     """Random seed."""
 
     def __post_init__(self) -> None:
-        if self.shortest > self.longest:
-            raise ValueError(f"shortest {self.shortest} exceeds longest {self.longest}: lower it")
-        if self.kind == "recall" and self.shortest < 2:
-            raise ValueError(f"recall from {self.shortest} item has no next one to answer with: set shortest to 2")
+        if self.min_length > self.max_length:
+            raise ValueError(f"min_length {self.min_length} exceeds max_length {self.max_length}: lower it")
+        if self.kind == "recall" and self.min_length < 2:
+            raise ValueError(f"recall from {self.min_length} item has no next one to answer with: set min_length to 2")
 
     @property
     def inputs(self) -> int:
@@ -86,14 +86,15 @@ class SequencesConfig:
     @property
     def report(self) -> dict[str, Any]:
         """What is drawn, for the run folder; the same fingerprint means the same sequences."""
-        settings = {name: value for name, value in plain(self).items() if name != "valid"}
+        settings = restore_former_names(plain(self), where="data")  # as fingerprints have had them
+        settings.pop("valid")
         return {"fingerprint": hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()}
 
     @property
     def summary(self) -> list[str]:
         """The same for a person."""
         things = "items" if self.kind == "recall" else "vectors"
-        return [f"drawn on demand to {self.kind}: {self.shortest} to {self.longest} {things} of {self.bits} bits"]
+        return [f"drawn on demand to {self.kind}: {self.min_length} to {self.max_length} {things} of {self.bits} bits"]
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,12 @@ def training_batch(config: SequencesConfig, number: int) -> Sequences:
     Steps are filled up to one of a few numbers, so that rows have few shapes.
     """
     rng = np.random.default_rng([config.seed, TRAIN, number])
-    length = int(rng.integers(config.shortest, config.longest + 1))
+    length = int(rng.integers(config.min_length, config.max_length + 1))
     repeats = int(rng.integers(1, config.repeats + 1)) if config.kind == "repeat-copy" else 1
-    sequences = build_sequences(config, *draw_bits(config, rng, count=config.batch, length=length), repeats=repeats)
-    unit = -(-config.steps(config.longest, config.repeats) // MAX_SHAPES)
+    sequences = build_sequences(
+        config, *draw_bits(config, rng, count=config.batch_size, length=length), repeats=repeats
+    )
+    unit = -(-config.steps(config.max_length, config.repeats) // MAX_SHAPES)
     return sequences.pad(-(-sequences.inputs.shape[1] // unit) * unit)
 
 

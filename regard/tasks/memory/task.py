@@ -63,7 +63,7 @@ class Memory(Task):
         self.recipe, self.data, self.model = recipe, data, model
         self.rows = recipe.training.steps * recipe.training.accumulate  # nothing comes twice: the run is one epoch
         self.valid = draw_validation_batches(data)
-        self.features = data.batch * recipe.model.width * 4
+        self.features = data.batch_size * recipe.model.width * 4
         self.notes = [f"{quantity(sum(map(len, self.valid)), 'sequence')} to measure on"]
 
     @staticmethod
@@ -79,7 +79,7 @@ class Memory(Task):
     @staticmethod
     def fill_sizes(recipe: MemoryRecipe, data: SequencesConfig) -> MemoryRecipe:
         """Return the recipe with the numbers that are read and answered."""
-        check_memory_size(recipe.model, data, data.longest, where="data.longest: ")
+        check_memory_size(recipe.model, data, data.max_length, where="data.max_length: ")
         return replace(recipe, model=replace(recipe.model, inputs=data.inputs, outputs=data.outputs))
 
     def batch(self, number: int) -> Sequences:
@@ -130,7 +130,7 @@ class Memory(Task):
         bits, item = draw_for_part(data, VALID, 2, count=1)
         return model_card(
             f"{what} sequences of bits",
-            f"{of}, trained with Regard on random sequences of {data.shortest} to {data.longest} {things} of "
+            f"{of}, trained with Regard on random sequences of {data.min_length} to {data.max_length} {things} of "
             f"{data.bits} bits (task: {data.kind}).",
             command="regard predict DIRECTORY --length 3",
             code=f'remember(["{format_input(SequenceInput(bits[0], int(item[0])), data)}"])',
@@ -139,8 +139,8 @@ class Memory(Task):
 
 def draw_validation_batches(data: SequencesConfig) -> list[Sequences]:
     """Return validation sequences by their length, from the shortest to the longest, as many of each."""
-    lengths = sample_evenly(range(data.shortest, data.longest + 1), LENGTHS)
-    lengths = sorted({*lengths[:-1], data.longest})
+    lengths = sample_evenly(range(data.min_length, data.max_length + 1), LENGTHS)
+    lengths = sorted({*lengths[:-1], data.max_length})
     count = -(-data.valid // len(lengths))
     repeats = [1 + number * (data.repeats - 1) // max(1, len(lengths) - 1) for number in range(len(lengths))]
     return [

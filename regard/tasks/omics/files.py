@@ -54,11 +54,11 @@ class OmicsConfig:
     """Validation tables, for the same omics in the same order; null: a share of the samples is held out."""
     valid_labels: Free[str | None] = None
     """Labels of the validation samples."""
-    held: Share = 0.2
+    validation_share: Share = 0.2
     """Share of each class held out when valid names no table; 0 trains on all samples and keeps the last weights."""
     columns: Literal["refuse", "keep"] = "refuse"
     """What becomes of columns that never change, or repeat another."""
-    batch: Warned[Batch] = 64
+    batch_size: Warned[Batch] = 64
     """Samples in a row of training."""
     seed: Seed = 0
     """Random seed of the order of samples and the choice of held-out ones."""

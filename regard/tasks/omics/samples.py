@@ -121,9 +121,9 @@ def prepare(config: OmicsConfig, parent_omics: Omics | None = None) -> OmicsData
         valid_samples = join_tables(dict(zip(names, valid_tables, strict=True)), omics)
         train, (valid, _) = samples, _add_labels(valid_samples, valid_tables, config.valid_labels, omics)
     else:
-        train, valid = _split(samples, config.held, config.seed)
+        train, valid = _split(samples, config.validation_share, config.seed)
     omics = omics if parent_omics else _measure_scales(omics, train)
-    has_validation = config.valid is not None or bool(config.held)
+    has_validation = config.valid is not None or bool(config.validation_share)
     report = _report(config, {"train": train, "valid": valid})
     names_in_tables = {*train.names, *valid.names}  # one file may label both
     unmatched = tuple(
@@ -340,7 +340,7 @@ def _report(config: OmicsConfig, parts: dict[str, Samples]) -> dict[str, Any]:
     """Return counts and fingerprints: a run is resumed with the same samples only."""
     paths = {"train": [table.path for table in config.train] + [config.labels]}
     paths["valid"] = [table.path for table in config.valid or config.train] + [config.valid_labels or config.labels]
-    settings = (config.held, config.seed) if config.valid is None else ()
+    settings = (config.validation_share, config.seed) if config.valid is None else ()
     return {
         part: {
             "files": paths[part],

@@ -58,12 +58,12 @@ class OmicsClassification(Task):
     def __init__(self, recipe: OmicsRecipe, prepared: OmicsData, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
         self.goal: Goal | None = ("loss", "min") if prepared.has_validation else None
-        self.rows = prepared.rows(recipe.data.batch)
+        self.rows = prepared.rows(recipe.data.batch_size)
         train = prepared.train
         assert train.targets is not None
         self.values, self.present = torch.from_numpy(prepared.omics.scale(train)), torch.from_numpy(train.present)
         self.targets = torch.from_numpy(train.targets)
-        self.features = recipe.data.batch * sum(recipe.model.inputs)
+        self.features = recipe.data.batch_size * sum(recipe.model.inputs)
         self.notes: list[str] = []
 
     @staticmethod
@@ -80,8 +80,8 @@ class OmicsClassification(Task):
         rows = ceil(sample_count / batch)
         steps = round_between(200, 50 * rows, 10_000)
         return {
-            "data": {"batch": batch},
-            "optim": {"name": "adamw", "rate": 0.001, "weight_decay": 0.1, "schedule": "cosine"},
+            "data": {"batch_size": batch},
+            "optim": {"name": "adamw", "learning_rate": 0.001, "weight_decay": 0.1, "schedule": "cosine"},
             "training": default_run_length(recipe.training, rows=rows, steps=steps, patience=20),
         }
 
@@ -94,7 +94,7 @@ class OmicsClassification(Task):
     def batch(self, row: int) -> Examples:
         """Return some samples; each comes once in an epoch."""
         data = self.recipe.data
-        numbers = self.prepared.row(row, batch=data.batch, seed=data.seed)
+        numbers = self.prepared.row(row, batch=data.batch_size, seed=data.seed)
         return Examples(numbers.tolist(), (self.values[numbers], self.present[numbers], self.targets[numbers]))
 
     def origins(self, batch: Examples) -> list[str]:

@@ -34,9 +34,9 @@ class PixelsConfig:
     """Folders and files to train on; a single one may be written without a list."""
     valid: tuple[PictureFile, ...] = ()
     """Validation pictures; none: a share is held out."""
-    held: Some = 0.02
+    validation_share: Some = 0.02
     """Share of the pictures held out when valid names none, chosen by content: equal pictures stay together."""
-    most: Count | None = None
+    max_images: Count | None = None
     """Learn from so many pictures only; null: from all."""
     size: Annotated[int, Range(4, 1024)] | None = None
     """Pixels on each side; null: about the median of the short sides, 224 at most."""
@@ -46,7 +46,7 @@ class PixelsConfig:
     """How a picture of another size becomes a square of this one: its middle is cut out, or it is squeezed."""
     colours: Annotated[int, Range(2, 4096)] | None = None
     """Colours of a palette, found by k-means, the nearest of which a pixel becomes; null: bytes, as they are."""
-    batch: Warned[Batch] = 64
+    batch_size: Warned[Batch] = 64
     """Pictures in a row of training."""
     reject: Free[Part] = 0.01
     """Share of unusable pictures above which nothing is trained."""
@@ -80,8 +80,8 @@ def prepare(config: PixelsConfig, parent_config: Mapping[str, Any] | None = None
     if config.valid:
         valid = _load_images([shelve(file, part="test", labelled=False) for file in config.valid], shape, config.reject)
     else:
-        train, valid = hold_out_images(train, config.held, config.seed)
-    train, shared_notes = choose_training_images(train, valid, config.most, seed=config.seed)
+        train, valid = hold_out_images(train, config.validation_share, config.seed)
+    train, shared_notes = choose_training_images(train, valid, config.max_images, seed=config.seed)
     palette = read_palette(parent_data)
     tokenizer = PixelTokenizer(shape.size, shape.channels, palette)
     if config.colours is not None and palette is None:

@@ -58,7 +58,7 @@ LARGEST_MODEL = (256, 8, 8)
 class PixelObjective:
     """What is measured on the way."""
 
-    judged: Count = 1000
+    eval_examples: Count = 1000
     """Held-out pictures that an evaluation reads."""
     samples: Free[Whole] = 4
     """Held-out pictures whose bits are shown at every evaluation."""
@@ -105,17 +105,17 @@ class PixelGeneration(Task):
     Recipe = PixelsRecipe
     usage: ClassVar[str] = "regard draw {folder} --samples 16 -o drawn.png"
     shared: ClassVar[bool] = True
-    brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 1, "samples": 1}}
+    brief: ClassVar[dict[str, Any]] = {"objective": {"eval_examples": 1, "samples": 1}}
     goal: Goal = ("loss", "min")
 
     def __init__(self, recipe: PixelsRecipe, prepared: PixelSplits, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model, data = recipe, prepared, model, recipe.data
         self.tokenizer = prepared.tokenizer.to(self.device)
-        self.rows = math.ceil(len(prepared.train) / data.batch)
-        self.features = data.batch * self.tokenizer.length * recipe.model.width
-        self.layout = image_layout(data.batch, self.tokenizer.length)
+        self.rows = math.ceil(len(prepared.train) / data.batch_size)
+        self.features = data.batch_size * self.tokenizer.length * recipe.model.width
+        self.layout = image_layout(data.batch_size, self.tokenizer.length)
         self.device_pixels = copy_to_device(prepared.train, self.device)
-        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {data.batch:,} pictures"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {data.batch_size:,} pictures"]
 
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:
@@ -142,11 +142,11 @@ class PixelGeneration(Task):
         sizes_settings = {"width": width, "heads": heads, "hidden": 4 * width, "depth": depth}
         image_shape = {"size": tokenizer.size, "channels": tokenizer.channels}
         return {
-            "data": {**image_shape, "batch": batch_size},
+            "data": {**image_shape, "batch_size": batch_size},
             "model": {**sizes_settings, "above": max(1, depth // 2)}
             if recipe.model.name == "axial"
             else sizes_settings,
-            "optim": {"name": "adamw", "rate": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "schedule": "cosine"},
+            "optim": {"name": "adamw", "learning_rate": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8, "schedule": "cosine"},
             "training": default_run_length(
                 recipe.training, rows=rows, steps=round_between(300, EPOCHS * rows, 100_000)
             ),
@@ -187,7 +187,7 @@ class PixelGeneration(Task):
     def batch(self, number: int) -> PixelBatch:
         """Return the images of a row."""
         train = self.prepared.train
-        numbers, _ = training_row(train, number, batch=self.recipe.data.batch, seed=self.recipe.training.seed)
+        numbers, _ = training_row(train, number, batch=self.recipe.data.batch_size, seed=self.recipe.training.seed)
         pixels = torch.from_numpy(train.pixels(numbers)) if self.device_pixels is None else None
         return PixelBatch(torch.from_numpy(numbers), self.layout, pixels)
 
@@ -211,7 +211,7 @@ class PixelGeneration(Task):
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Measure the bits of validation images."""
         valid = self.prepared.valid
-        images = valid.select(np.arange(min(len(valid), self.recipe.objective.judged)))
+        images = valid.select(np.arange(min(len(valid), self.recipe.objective.eval_examples)))
         chunks = evaluation_chunks(images, self.tokenizer, self.device)
         chunk_nats = spread(lambda chunk: self._measure_nats(images, chunk), chunks)
         nats = [image_nats for part in chunk_nats for image_nats in part]

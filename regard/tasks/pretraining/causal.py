@@ -30,7 +30,7 @@ SIZES = (
 class NextToken:
     """What is minimised."""
 
-    smoothing: Share = 0.0
+    label_smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all tokens instead of the right one."""
 
 
@@ -69,13 +69,13 @@ class CausalLM(Pretraining):
     def make_training_rows(self) -> Rows:
         """Windows over the text."""
         data, seed = self.recipe.data, self.recipe.training.seed
-        return Rows(self.prepared.train, data.context, data.windows, seed, fixed=self.fixed)
+        return Rows(self.prepared.train, data.context, data.batch_size, seed, fixed=self.fixed)
 
     def step(self, batch: CausalBatch, part: str) -> Step:
         """The surprise at every next token."""
         batch = batch.to(device_of(self.model))
         features = self.model(batch.tokens, layout=batch.row)
-        loss = sum_cross_entropy(self.model, features, batch.labels, smoothing=self.recipe.objective.smoothing)
+        loss = sum_cross_entropy(self.model, features, batch.labels, smoothing=self.recipe.objective.label_smoothing)
         token_count = count(batch.labels)
         return Step(loss=loss, weight=token_count, counts={"tokens": token_count})
 

@@ -93,7 +93,7 @@ def prepare(
     contents: dict[str, Any] = {
         "files": {side: _content_keys(source.files, digests[side]) for side, source in sources.items()},
         "text": config.text,
-        "rules": [config.end, None if config.valid else config.held, config.duplicates],
+        "rules": [config.end, None if config.valid else config.validation_share, config.duplicates],
     }
     if pairs := sources["train"].pairs:
         files = iter(digests["train"][len(sources["train"].files) :])
@@ -144,7 +144,8 @@ def _units_key(how: UnitsConfig, parent_tokenizer: Tokenizer | None, special: Se
     """What tokens depend on."""
     if parent_tokenizer is not None:
         return [parent_tokenizer.how.normalise, parent_tokenizer.json()]
-    return {**asdict(how), "library": library.__version__, "special": list(special)}
+    described = settings.restore_former_names(asdict(how), where="tokenizer")
+    return {**described, "library": library.__version__, "special": list(special)}
 
 
 def read(
@@ -189,7 +190,7 @@ def _build_cache(
     selection = select(
         train,
         valid,
-        held_share=config.held,
+        held_share=config.validation_share,
         duplicates=config.duplicates,
         tallies=tallies,
         scratch=caches.cache_folder(),
@@ -211,7 +212,7 @@ def _build_cache(
     for side in SIDES:
         if side == "valid" and valid is not None:
             pieces = valid.pieces()
-        elif side == "valid" and not config.held:
+        elif side == "valid" and not config.validation_share:
             amounts["valid"] = amounts["train"]
             continue
         else:

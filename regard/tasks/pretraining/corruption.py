@@ -84,7 +84,7 @@ class SpanCorruption(Pretraining):
 
     def _rows(self, corpus: Corpus, seed: int, *, fixed: bool = False) -> SpanRows:
         data, how = self.recipe.data, self.recipe.objective
-        return SpanRows(corpus, self.prepared.tokenizer, data.context, data.windows, seed, how=how, fixed=fixed)
+        return SpanRows(corpus, self.prepared.tokenizer, data.context, data.batch_size, seed, how=how, fixed=fixed)
 
     def _batch_loss(self, batch: SpanBatch) -> Float[Tensor, ""]:
         features = self.model(batch.source, batch.target, layouts=batch.rows)

@@ -44,14 +44,14 @@ class DocumentsConfig:
     document: Literal["auto", "file", "line", "blank"] = "auto"
     """Where a document of plain text ends: with its file, with each line or at a blank line; auto is file, since the
     blank lines of a novel end no document. A record of JSON lines is always one."""
-    held: Share = 0.1
+    validation_share: Share = 0.1
     """Share held out when valid names no file: of the documents, chosen by content, if there are 20 or more, else of
     the characters at the end of the text; 0 measures on the training text."""
     duplicates: Literal["drop", "keep"] = "drop"
     """Whether a training document that was there before is left out; it is counted in any case."""
     context: Warned[Length] = 256
     """Tokens of a window: what the model sees at once."""
-    windows: Warned[Batch] = 64
+    batch_size: Warned[Batch] = 64
     """Windows in a row of training."""
     reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""

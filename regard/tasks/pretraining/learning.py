@@ -106,10 +106,10 @@ class Pretraining(Task):
     def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model, self.fixed = recipe, prepared, model, fixed
         data = recipe.data
-        self.features = data.context * data.windows * recipe.model.width
+        self.features = data.context * data.batch_size * recipe.model.width
         self.source = self.make_training_rows()
         self.rows = self.source.rows
-        windows = quantity(data.windows, "window")
+        windows = quantity(data.batch_size, "window")
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {windows} of {data.context:,} tokens"]
 
     def make_training_rows(self) -> Any:
@@ -160,10 +160,10 @@ class Pretraining(Task):
         steps = round_between(200, size.epochs * rows, 500_000)
         return {
             "model": {**size.model, **cls.required_sizes(recipe)},
-            "data": {"windows": size.windows},
+            "data": {"batch_size": size.windows},
             "optim": {
                 "name": "adamw",
-                "rate": size.rate,
+                "learning_rate": size.rate,
                 "betas": [0.9, 0.99],
                 "eps": 1e-8,
                 "weight_decay": 0.1,

@@ -127,7 +127,7 @@ class MaskedLM(Pretraining):
     def _rows(self, corpus: Corpus, seed: int, *, fixed: bool = False) -> MaskedRows:
         data, how = self.recipe.data, self.recipe.objective
         tokenizer, pairs = self.prepared.tokenizer, bool(data.pairs)
-        return MaskedRows(corpus, tokenizer, data.context, data.windows, seed, how=how, pairs=pairs, fixed=fixed)
+        return MaskedRows(corpus, tokenizer, data.context, data.batch_size, seed, how=how, pairs=pairs, fixed=fixed)
 
     def _sample_guesses(self, rows: MaskedRows, guesses: Guesses) -> list[dict[str, Any]]:
         """A few gaps with what stood there and what was guessed."""

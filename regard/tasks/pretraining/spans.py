@@ -36,7 +36,7 @@ class SpansConfig:
 
     share: Some = 0.15
     """Share of the tokens that are left out."""
-    mean: Annotated[float, Range(1)] = 3.0
+    mean_span_length: Annotated[float, Range(1)] = 3.0
     """Tokens of a span in the mean."""
 
     def counts(self, length: int) -> tuple[int, int]:
@@ -44,7 +44,7 @@ class SpansConfig:
         if length < 2:
             return 0, 0
         tokens = min(max(round(length * self.share), 1), length - 1)
-        return tokens, min(max(round(tokens / self.mean), 1), tokens, length - tokens)
+        return tokens, min(max(round(tokens / self.mean_span_length), 1), tokens, length - tokens)
 
     def source(self, length: int) -> int:
         """How long the source of a piece is: what is left, a sentinel for each span, and the end."""

@@ -18,6 +18,7 @@ import numpy as np
 import tokenizers as library
 from jaxtyping import Int
 
+from regard.config.former_names import restore_former_names
 from regard.config.ranges import Batch, Length, Part, Share
 from regard.config.resuming import Fixed, Free, Warned
 from regard.data import cache
@@ -52,9 +53,9 @@ class StreamConfig:
     """Validation files; none: the end of the text is held out."""
     text: str | None = None
     """The text itself, in place of files."""
-    held: Share = 0.1
+    validation_share: Share = 0.1
     """Share of the characters, at the end, held out when valid names no file; 0 measures on the training text."""
-    lanes: Fixed[Batch] = 32
+    batch_size: Fixed[Batch] = 32
     """Parts of the text that are read side by side."""
     window: Warned[Length] = 128
     """Tokens of every lane in a step; gradients reach no further back, the state does."""
@@ -139,12 +140,12 @@ def prepare(config: StreamConfig, how: UnitsConfig, parent_tokenizer: Tokenizer 
     contents: dict[str, Any] = {
         "files": [[digests[file.path] for file in group] for group in (config.train, config.valid)],
         "text": config.text,
-        "held": None if config.valid else config.held,
+        "held": None if config.valid else config.validation_share,
     }
     if fields := [file.field for file in (*config.train, *config.valid) if suffix(file.path) in JSON_SUFFIXES]:
         contents["fields"] = fields
     cut = (
-        {**asdict(how), "library": library.__version__}
+        {**restore_former_names(asdict(how), where="tokenizer"), "library": library.__version__}
         if parent_tokenizer is None
         else [parent_tokenizer.how.normalise, parent_tokenizer.json()]
     )
@@ -201,8 +202,10 @@ def _build_cache(config: StreamConfig, how: UnitsConfig, parent_tokenizer: Token
     )
     for name, group in (("train", config.train), ("valid", config.valid)):
         _check_rejects(config, tallies[name], group)
-    cut = total if config.valid else int(total * (1 - config.held))
-    other = (config.valid, 0, valid_total) if config.valid else (config.train, cut if config.held else 0, total)
+    cut = total if config.valid else int(total * (1 - config.validation_share))
+    other = (
+        (config.valid, 0, valid_total) if config.valid else (config.train, cut if config.validation_share else 0, total)
+    )
     if not cut or other[1] == other[2]:
         raise ValueError(f"the text has {total} characters, of which none is left for training or for validation")
     training_lines = (

@@ -98,13 +98,13 @@ class Language(Task):
 
     def __init__(self, recipe: LanguageRecipe, texts: Texts, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.texts, self.model = recipe, texts, model
-        lanes = min(recipe.data.lanes, len(texts.train.tokens))
+        lanes = min(recipe.data.batch_size, len(texts.train.tokens))
         self.lanes = Lanes(texts.train, lanes, recipe.data.window)
         self.rows = self.lanes.rows
         self._begun: dict[int, Tensor] = {}  # the states with which the rows of this step began
         register_lane_state(model, model.blank(lanes))
         self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
-        self.features = recipe.data.lanes * recipe.data.window * recipe.model.width
+        self.features = recipe.data.batch_size * recipe.data.window * recipe.model.width
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {self.lanes.lanes} lanes"]
 
     @staticmethod
@@ -133,8 +133,8 @@ class Language(Task):
         steps = round_between(300, epochs * rows, 200_000)
         return {
             "model": sizes,
-            "data": {"lanes": row // window, "window": window},
-            "optim": {"rate": rate},
+            "data": {"batch_size": row // window, "window": window},
+            "optim": {"learning_rate": rate},
             "training": default_run_length(recipe.training, rows=rows, steps=steps),
         }
 

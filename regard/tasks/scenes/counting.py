@@ -74,7 +74,7 @@ class Counting(SceneTask):
     @staticmethod
     def fill_sizes(recipe: CountingRecipe, splits: SceneSplits) -> CountingRecipe:
         """Return the recipe with the size of the frames and the highest count."""
-        return replace(recipe, model=replace(recipe.model, size=recipe.data.size, most=recipe.data.most))
+        return replace(recipe, model=replace(recipe.model, size=recipe.data.size, most=recipe.data.max_digits))
 
     def describe_baselines(self) -> list[str]:
         """Describe how good perfect counting of visible digits is, without a memory or with one of the maximum."""
@@ -122,9 +122,9 @@ class Counting(SceneTask):
         memory = "no memory of earlier frames" if cell == "none" else f"a {cell.upper()} over the frames"
         return model_card(
             "Counts digits in frames",
-            f"Says how many digits, up to {data.most}, are there in each frame of {data.size} x {data.size} pixels, "
-            f"hidden ones included; convolutions and {memory}. Trained with Regard on drawn sequences of {data.frames} "
-            f"frames in which a digit that has come hides in {data.hidden:.0%} of them.",
+            f"Says how many digits, up to {data.max_digits}, are there in each frame of {data.size} x {data.size} "
+            f"pixels, hidden ones included; convolutions and {memory}. Trained with Regard on drawn sequences of "
+            f"{data.frames} frames in which a digit that has come hides in {data.hidden:.0%} of them.",
             command="regard count DIRECTORY frame1.png frame2.png",
             code='count(["frame1.png", "frame2.png"])',
         )

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from regard.config import plain
+from regard.config import plain, restore_former_names
 from regard.config.former_python_names import look_up_former_name, warn_of_former_name
 from regard.config.ranges import Amount, Batch, Count, Range, Share, Small
 from regard.config.resuming import Free, Warned
@@ -54,7 +54,7 @@ class SceneConfig:
     """Height of the largest digit in pixels."""
     noise: Amount = 0.15
     """Standard deviation of what is added to every pixel, where ink is at most 1."""
-    batch: Warned[Batch] = 64
+    batch_size: Warned[Batch] = 64
     """Examples in a row."""
     valid: Count = 500
     """Validation examples; none of them is trained on."""
@@ -93,11 +93,11 @@ class DigitFramesConfig(SceneConfig):
     """Height of the smallest digit in pixels."""
     largest: Annotated[int, Range(5, LARGEST)] = 11
     """Height of the largest digit in pixels."""
-    batch: Warned[Batch] = 32
+    batch_size: Warned[Batch] = 32
     """Sequences of frames in a row."""
     frames: Small = 8
     """Frames of a sequence."""
-    most: Small = 4
+    max_digits: Small = 4
     """Most digits of a sequence."""
     hidden: Share = 0.4
     """Share of the frames after its first in which a digit is there but not seen."""
@@ -163,7 +163,8 @@ class SceneDataset:
     @property
     def report(self) -> dict[str, Any]:
         """What is drawn, for the run folder; two datasets of the same fingerprint hold the same images."""
-        settings = {name: value for name, value in plain(self.config).items() if name not in ("digits", "batch")}
+        settings = restore_former_names(plain(self.config), where="data")  # as fingerprints have had them
+        settings = {name: value for name, value in settings.items() if name not in ("digits", "batch")}
         kind = FRAMES_KIND if isinstance(self.config, DigitFramesConfig) else IMAGE_KIND
         contents = repr(sorted(settings.items())) + self.glyphs.fingerprint + kind + self.part
         return {"glyphs": len(self.glyphs.labels), "fingerprint": hashlib.sha256(contents.encode()).hexdigest()}
@@ -195,7 +196,7 @@ def draw_digit_frames(config: DigitFramesConfig, glyph_set: Glyphs, generator: n
     shape = (config.frames, config.size, config.size)
     images, is_taken = np.zeros(shape, np.float32), np.zeros(shape, bool)
     counts, visible_counts = np.zeros(config.frames, np.int64), np.zeros(config.frames, np.int64)
-    for _ in range(int(generator.integers(config.most + 1))):
+    for _ in range(int(generator.integers(config.max_digits + 1))):
         _, ink = _draw_glyph(config, glyph_set, generator)
         first_frame = int(generator.integers(config.frames))
         visible = generator.random(config.frames) >= config.hidden

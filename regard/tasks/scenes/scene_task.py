@@ -68,7 +68,7 @@ class SceneTask(Task):
         self.recipe, self.model, self.splits = recipe, model, splits
         self.rows = recipe.training.steps * recipe.training.accumulate  # nothing comes twice: the run is one epoch
         self.valid = splits.valid.examples(range(recipe.data.valid))
-        self.features = recipe.data.batch * recipe.data.size**2 * recipe.model.channels[0]
+        self.features = recipe.data.batch_size * recipe.data.size**2 * recipe.model.channels[0]
         self.notes: list[str] = []
 
     @staticmethod
@@ -89,7 +89,7 @@ class SceneTask(Task):
 
     def batch(self, row: int) -> Examples:
         """Return examples that no other row has."""
-        size = self.recipe.data.batch
+        size = self.recipe.data.batch_size
         return self.splits.train.examples(range(row * size, (row + 1) * size))
 
     def origins(self, batch: Examples) -> list[str]:

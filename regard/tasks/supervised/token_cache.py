@@ -21,8 +21,13 @@ def digest_files(data_config: Any) -> dict[str, list[str]]:
 
 def describe_tokenizer(tokenizer_config: Any, parent_tokenizer: Tokenizer | None) -> dict[str, Any]:
     """Return what the tokens of a cache entry depend on: the settings, and the tokenizer of a model to start from."""
-    parent = None if parent_tokenizer is None else [settings.plain(parent_tokenizer.how), parent_tokenizer.json()]
-    return {"how": settings.plain(tokenizer_config), "known": parent}
+    parent = None if parent_tokenizer is None else [_describe_settings(parent_tokenizer.how), parent_tokenizer.json()]
+    return {"how": _describe_settings(tokenizer_config), "known": parent}
+
+
+def _describe_settings(tokenizer_config: Any) -> dict[str, Any]:
+    """Return the settings of a tokenizer as digests have always had them."""
+    return settings.restore_former_names(settings.plain(tokenizer_config), where="tokenizer")
 
 
 def restore_tokenizer(facts: dict[str, Any], kind: type[TextConfig]) -> Tokenizer:
@@ -34,7 +39,7 @@ def report_files(
     corpora: Sequence[dict[str, Any]], digests: Sequence[str], data_config: Any, **key: Any
 ) -> dict[str, Any]:
     """Return what data.json says of some files: a fingerprint, and the counts of each beside its digest."""
-    validation = "named" if data_config.valid else data_config.held
+    validation = "named" if data_config.valid else data_config.validation_share
     return {
         "fingerprint": cache.key(**key, files=list(digests), held=validation),
         "corpora": [{**corpus, "sha256": [sha]} for corpus, sha in zip(corpora, digests, strict=True)],

@@ -43,7 +43,7 @@ class TableConfig:
     """Tables to train on, with the same columns; a single one may be written without a list."""
     valid: tuple[TableFile, ...] | None = None
     """Validation tables; null: a share of the rows is held out."""
-    held: Some = 0.2
+    validation_share: Some = 0.2
     """Share of the rows held out when valid names no file, chosen by content: equal rows stay together."""
     target: str
     """Column to predict."""
@@ -52,7 +52,7 @@ class TableConfig:
     predicts: Literal["number", "class"] | None = None
     """What the target is: a number, or the name of a class; null: words and a few whole numbers, such as 0 and 1, are
     classes."""
-    batch: Warned[Batch] = 64
+    batch_size: Warned[Batch] = 64
     """Table rows in a row of training."""
     seed: Seed = 0
     """Random seed of the order of rows and the choice of held-out ones."""
@@ -258,7 +258,7 @@ def _list_classes(target: str, sheets: Sequence[Sheet]) -> tuple[str, ...]:
 
 def _split(config: TableConfig, rows: TableRows) -> tuple[TableRows, TableRows]:
     """Split rows into training and validation rows; rows with equal inputs stay together."""
-    is_valid = hold_out(row_keys(rows.inputs, config.seed), count_to_hold_out(config.held, len(rows)))
+    is_valid = hold_out(row_keys(rows.inputs, config.seed), count_to_hold_out(config.validation_share, len(rows)))
     if is_valid.all():
         name = config.train[0].path
         raise ValueError(f"{name} holds too few different rows to hold some out: give more, or data.valid")
@@ -276,7 +276,7 @@ def _fingerprint(content: str, config: TableConfig, part: str) -> str:
         config.target,
         config.inputs,
         config.predicts,
-        config.valid is None and (config.held, config.seed),
+        config.valid is None and (config.validation_share, config.seed),
         part,
     )
     return hashlib.sha256(f"{content}{settings}".encode()).hexdigest()

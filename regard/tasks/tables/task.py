@@ -79,9 +79,9 @@ class Regression(Task):
 
     def __init__(self, recipe: RegressionRecipe, prepared: TableData, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.tables, self.model = recipe, prepared, model
-        self.rows = prepared.rows(recipe.data.batch)
+        self.rows = prepared.rows(recipe.data.batch_size)
         self.train_inputs, self.train_targets = self._tensors(prepared.train)
-        self.features = recipe.data.batch * max((*recipe.model.hidden, recipe.model.inputs))
+        self.features = recipe.data.batch_size * max((*recipe.model.hidden, recipe.model.inputs))
         self.notes = self._notes()
 
     @staticmethod
@@ -100,8 +100,8 @@ class Regression(Task):
         steps = round_between(500, 200 * rows, round_between(10_000, 5 * rows, 100_000))
         return {
             "model": {"hidden": hidden},
-            "data": {"batch": batch},
-            "optim": {"rate": 0.003},
+            "data": {"batch_size": batch},
+            "optim": {"learning_rate": 0.003},
             "training": default_run_length(recipe.training, rows=rows, steps=steps, patience=20),
         }
 
@@ -122,7 +122,7 @@ class Regression(Task):
     def batch(self, row: int) -> Examples:
         """Return some rows of the table; each comes once in an epoch."""
         data = self.recipe.data
-        numbers = self.tables.row(row, batch=data.batch, seed=data.seed)
+        numbers = self.tables.row(row, batch=data.batch_size, seed=data.seed)
         return Examples(numbers.tolist(), (self.train_inputs[numbers], self.train_targets[numbers]))
 
     def origins(self, batch: Examples) -> list[str]:
@@ -305,7 +305,7 @@ class Predictor(DirectAnswers):
         if not bool(outputs.isfinite().all()):
             raise ValueError(
                 f"{self.name} answers with numbers that are not finite: its training failed, train it again with a "
-                "lower optim.rate"
+                "lower optim.learning_rate"
             )
         return outputs
 

@@ -56,9 +56,9 @@ class EncoderTask(Task):
     def __init__(self, recipe: Any, prepared: Any, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
         self.fixed = fixed
-        self.packing = pack_examples(recipe, prepared.train, recipe.data.tokens)
+        self.packing = pack_examples(recipe, prepared.train, recipe.data.batch_tokens)
         self.rows = self.packing.rows
-        self.features = recipe.data.tokens * recipe.model.token_features
+        self.features = recipe.data.batch_tokens * recipe.model.token_features
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of at most {self.packing.tokens:,} tokens"]
         if prepared.fresh and recipe.model.vectors is not None:
             self.notes.append(load_word_vectors(model, prepared.tokenizer, recipe.model.vectors))
@@ -67,8 +67,8 @@ class EncoderTask(Task):
     def default_settings(recipe: Any, prepared: Any) -> dict[str, Any]:
         """Choose batch size, model size, learning rate, warm-up, training length and patience for a dataset."""
         train, defaults = prepared.train, recipe.model.labeller_defaults
-        tokens = recipe.data.tokens
-        if tokens == ExamplesConfig.tokens:
+        tokens = recipe.data.batch_tokens
+        if tokens == ExamplesConfig.batch_tokens:
             tokens = min(max(len(train.tokens) // ROWS_PER_EPOCH, MIN_ROW_TOKENS), tokens)
         steps_per_epoch = math.ceil(pack_examples(recipe, train, tokens).rows / recipe.training.accumulate)
         is_fine_tuning = not prepared.fresh and defaults.tuning_learning_rate is not None
@@ -77,15 +77,15 @@ class EncoderTask(Task):
         default_steps = max(defaults.epochs * steps_per_epoch, min_steps)
         steps = _requested_steps(recipe.training, steps_per_epoch) or default_steps
         return {
-            "data": {"tokens": tokens},
+            "data": {"batch_tokens": tokens},
             "model": {
                 **defaults.settings,
                 **(defaults.small_dataset_settings if len(train) < LARGE_DATASET else {}),
             },
-            "optim": {"rate": rate, "warmup": steps // 20, "schedule": "linear"},
+            "optim": {"learning_rate": rate, "warmup": steps // 20, "schedule": "linear"},
             "training": {
                 "steps": steps,
-                "evaluate": min(max(steps_per_epoch, steps // 20, 1), MAX_STEPS_BETWEEN_EVALUATIONS),
+                "eval_every": min(max(steps_per_epoch, steps // 20, 1), MAX_STEPS_BETWEEN_EVALUATIONS),
                 "patience": PATIENCE,
             },
         }

@@ -59,9 +59,9 @@ class ExamplesConfig:
     """Files to train on; a single one may be written without a list."""
     valid: tuple[SourceFile, ...] = ()
     """Validation files; none: a share of the training examples is held out."""
-    held: Some = 0.1
+    validation_share: Some = 0.1
     """Share of the texts held out when valid names no file, chosen by content: like texts stay together."""
-    tokens: Warned[Batch] = 8192
+    batch_tokens: Warned[Batch] = 8192
     """Tokens of a row, padding included; a row holds texts of about the same length."""
     names: dict[str, str] = field(default_factory=dict)
     """What labels are called, by what they are in the files, such as {'0': bad, '1': good}; others stay."""

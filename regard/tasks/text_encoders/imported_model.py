@@ -40,7 +40,7 @@ def imported_checkpoint_files(
         name: value for name, value in vars(tokenizer.how).items() if name in TextTokenizerConfig.__dataclass_fields__
     }
     tokenizer_config = config.build(
-        TextTokenizerConfig, {**tokenizer_settings, "longest": model_config.context}, where="tokenizer"
+        TextTokenizerConfig, {**tokenizer_settings, "max_length": model_config.context}, where="tokenizer"
     )
     settings = {
         "format": 1,

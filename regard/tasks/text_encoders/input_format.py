@@ -92,11 +92,11 @@ def format_token_ids(tokenizer: Tokenizer) -> list[int]:
 def build_format(tokenizer: Tokenizer, style: str, *, pairs: bool) -> InputFormat:
     """Return the format of this style for a tokenizer that has its tokens; one without room for text is an error."""
     input_format = _format_of_style(tokenizer, style, pairs=pairs)
-    longest, text_count = tokenizer_config(tokenizer).longest, 2 if pairs else 1
+    longest, text_count = tokenizer_config(tokenizer).max_length, 2 if pairs else 1
     special_tokens = input_format.num_special_tokens(text_count)
     if longest < special_tokens + text_count:
         raise ValueError(
-            f"tokenizer.longest is {longest} tokens, and {special_tokens} stand around "
+            f"tokenizer.max_length is {longest} tokens, and {special_tokens} stand around "
             f"{'two texts' if pairs else 'a text'}: raise it to {special_tokens + text_count} at least"
         )
     return input_format
@@ -113,7 +113,7 @@ def encode_texts(tokenizer: Tokenizer, input_format: InputFormat, examples: Sequ
             input_format.combine(
                 text_tokens[0],
                 text_tokens[1] if len(text_tokens) > 1 else None,
-                longest=config.longest,
+                longest=config.max_length,
                 keep=config.keep,
             )
         )

@@ -34,7 +34,7 @@ class TextTokenizerConfig(UnitsConfig):
     """Regular expression of what is no text, such as <[^>]+>; it counts as a blank."""
     pattern: str | None = None
     """Regular expression of a word or sign, such as [\\w']+; null: whatever is between spaces."""
-    longest: Length = 512
+    max_length: Length = 512
     """Most tokens of a text; of a longer one only a part is read."""
     keep: Literal["begin", "end"] = "begin"
     """Which part of a text that is too long is read."""
@@ -83,7 +83,7 @@ def encode_words(
     else the last.
     """
     config = tokenizer_config(tokenizer)
-    limit = longest or config.longest
+    limit = longest or config.max_length
     words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
     prefix = " " if config.kind == "characters" or (as_in_text and _marks_leading_blank(tokenizer)) else ""
     texts = [prefix + config.normal_word(word) for word in words]
@@ -118,7 +118,7 @@ def tokenizer_config(tokenizer: Tokenizer) -> TextTokenizerConfig:
 def _truncate(tokenizer: Tokenizer, items: list[Item]) -> list[Item]:
     """Return the part that is read of a text that may be too long."""
     config = tokenizer_config(tokenizer)
-    return items[: config.longest] if config.keep == "begin" else items[-config.longest :]
+    return items[: config.max_length] if config.keep == "begin" else items[-config.max_length :]
 
 
 def _marks_leading_blank(tokenizer: Tokenizer) -> bool:

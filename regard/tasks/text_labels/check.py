@@ -188,7 +188,9 @@ def _check_split(
     """Split and number the examples as training would, and report what would stop it."""
     try:
         classes = label_names(sets["train"])
-        train, valid = (sets["train"], sets["valid"]) if config.valid else split_examples(sets["train"], config.held)
+        train, valid = (
+            (sets["train"], sets["valid"]) if config.valid else split_examples(sets["train"], config.validation_share)
+        )
         label_numbers(valid, classes)
         report.kept = {"train": len(train.examples), "valid": len(valid.examples)}
         if tokenizer is not None:
@@ -201,11 +203,11 @@ def _measure_tokens(
     report: Report, train: LabelledExamples, classes: Sequence[str], tokenizer_config: TextTokenizerConfig
 ) -> None:
     """Report lengths in tokens, and texts that are longer than what is read of them."""
-    tokenizer = learn_tokenizer(train, replace(tokenizer_config, longest=UNLIMITED_TOKENS))
+    tokenizer = learn_tokenizer(train, replace(tokenizer_config, max_length=UNLIMITED_TOKENS))
     dataset = build_dataset(train, add_format_tokens(tokenizer, "plain", pairs=train.pairs), classes)
     lengths = dataset.sequence_lengths.max(1)  # of a question with its longest choice
     report.lengths["tokens"] = Lengths(Counter(lengths.tolist()))
-    for number in np.flatnonzero(lengths > tokenizer_config.longest).tolist():
+    for number in np.flatnonzero(lengths > tokenizer_config.max_length).tolist():
         report.cut.add(dataset.place(number))
 
 

@@ -86,7 +86,7 @@ def prepare(
             side: list(zip(map(_file_settings, getattr(data_config, side)), digests[side], strict=True))
             for side in SIDES
         },
-        "rules": [data_config.names, data_config.held, data_config.reject],
+        "rules": [data_config.names, data_config.validation_share, data_config.reject],
         **describe_tokenizer(tokenizer_config, parent_tokenizer),
         "told": parent_labels,
         "style": style,
@@ -151,7 +151,7 @@ def _write_cache(
     if data_config.valid:
         train, valid = examples, read_examples(data_config.valid, data_config.names, data_config.reject)
     else:
-        train, valid = split_examples(examples, data_config.held)
+        train, valid = split_examples(examples, data_config.validation_share)
     tokenizer = parent_tokenizer or learn_tokenizer(train, tokenizer_config)
     tokenizer = add_format_tokens(tokenizer, style, pairs=examples.pairs)
     classes = label_names(examples, parent_labels)

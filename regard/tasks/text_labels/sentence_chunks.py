@@ -20,7 +20,7 @@ def encode_sentences(
     A word is labelled at its last token, when all of it has been read, or at its first where the format says so.
     """
     before, after = list(input_format.before), list(input_format.after)
-    room = tokenizer_config(tokenizer).longest - input_format.num_special_tokens(1)
+    room = tokenizer_config(tokenizer).max_length - input_format.num_special_tokens(1)
     encoded = []
     for sentence in encode_words(tokenizer, sentences, as_in_text=bool(before), longest=room):
         chunks: list[Chunk] = [([], [*before])] if sentence else []

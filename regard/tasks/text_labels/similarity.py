@@ -112,7 +112,7 @@ class Similarity(Labelling):
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Rate the held-out pairs."""
         dataset = self.prepared.valid
-        tokens, scale = self.recipe.data.tokens, self.prepared.scale
+        tokens, scale = self.recipe.data.batch_tokens, self.prepared.scale
         with evaluation_runner(self.model) as runner:
             answers = rate_pairs(runner, dataset, scale, tokens=tokens, spread=spread)
         samples = [

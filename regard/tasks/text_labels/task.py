@@ -43,7 +43,7 @@ WEIGHING_TOKENS = 1 << 17  # tokens counted at a time
 class LabelObjective:
     """The loss, and what is shown of the answers."""
 
-    smoothing: Share = 0.0
+    label_smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all labels instead of the right one."""
     balanced: bool = False
     """Weight rare labels more, so that all labels count the same."""
@@ -70,9 +70,9 @@ class LabellingRecipe:
 
     def __post_init__(self) -> None:
         context = self.model.context
-        if context is not None and self.tokenizer.longest > context:
+        if context is not None and self.tokenizer.max_length > context:
             raise ValueError(
-                f"tokenizer.longest is {self.tokenizer.longest} tokens, more than model.context, {context}: "
+                f"tokenizer.max_length is {self.tokenizer.max_length} tokens, more than model.context, {context}: "
                 "lower the one or raise the other"
             )
 
@@ -114,8 +114,10 @@ class Labelling(EncoderTask):
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that a model to start from decides before texts are read: input format and length."""
         settings = {"model": {"name": model["name"]}}
-        context = model.get("context", TextTokenizerConfig.longest)
-        return {**settings, "tokenizer": {"longest": context}} if context < TextTokenizerConfig.longest else settings
+        context = model.get("context", TextTokenizerConfig.max_length)
+        return (
+            {**settings, "tokenizer": {"max_length": context}} if context < TextTokenizerConfig.max_length else settings
+        )
 
     @classmethod
     def fill_sizes(cls, recipe: Any, prepared: PreparedTexts) -> Any:
@@ -142,7 +144,7 @@ class Labelling(EncoderTask):
         batch = batch.to(self.model.output.bias.device)
         logits, labels = batch.forward(self.model), batch.labels
         weights = self._class_weights.to(logits.device) if self.recipe.objective.balanced else None
-        loss = cross_entropy(logits, labels, smoothing=self.recipe.objective.smoothing, weights=weights)
+        loss = cross_entropy(logits, labels, smoothing=self.recipe.objective.label_smoothing, weights=weights)
         weight = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
         return Step(loss=loss, weight=weight, counts={"tokens": batch.row.filled})
 
@@ -164,7 +166,7 @@ class Labelling(EncoderTask):
         """Label the held-out texts and fit the temperature of answers to their logits."""
         dataset, classes = self.prepared.valid, self.prepared.classes
         with evaluation_runner(self.model) as runner:
-            results = measure_labels(runner, dataset, classes, tokens=self.recipe.data.tokens, spread=spread)
+            results = measure_labels(runner, dataset, classes, tokens=self.recipe.data.batch_tokens, spread=spread)
         if results.logits is not None:
             self.temperature = fit_temperature(results.logits, np.asarray(dataset.labels))
         return Evaluation(results.metrics, self.sample_answers(dataset, results))
@@ -204,8 +206,8 @@ class Labelling(EncoderTask):
 def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
     """Return how texts are read: up to the length that suits the model, if no length is named."""
     tokenizer_config, longest = recipe.tokenizer, recipe.model.labeller_defaults.longest_text
-    if longest and tokenizer_config.longest == TextTokenizerConfig.longest:
-        return replace(tokenizer_config, longest=longest)
+    if longest and tokenizer_config.max_length == TextTokenizerConfig.max_length:
+        return replace(tokenizer_config, max_length=longest)
     return tokenizer_config
 
 

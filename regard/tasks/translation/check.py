@@ -31,7 +31,7 @@ def check(config: PairsConfig, tokenizer: TokenizerConfig | None = None, *, cach
     """Look at every line of the corpora and at what training on them would leave out; memory stays flat.
 
     With the settings of a tokenizer, one is trained (and cached, as training does) and lengths are told in tokens too;
-    otherwise nothing is known of texts too long for `config.longest`.
+    otherwise nothing is known of texts too long for `config.max_length`.
     """
     home = caches.cache_folder(cache)
     report = Report()
@@ -214,13 +214,13 @@ class _Sieve:
             sizes = len(source) + self._tag + 1, len(target) + 1
             for lengths, size in zip(self.lengths, sizes, strict=True):
                 lengths.counts[size] += 1
-            if max(sizes) > self.config.longest and self.drop:
-                tally.drop(f"longer than {self.config.longest} tokens", 0, line)
+            if max(sizes) > self.config.max_length and self.drop:
+                tally.drop(f"longer than {self.config.max_length} tokens", 0, line)
                 continue
-            if max(sizes) > self.config.longest:
+            if max(sizes) > self.config.max_length:
                 tally.cut.add(0, line)
             tally.kept += 1
 
     def _most(self, tokenizer: Tokenizer) -> int:
         """Tokens that are enough to be too long: of a huge text, only the beginning is looked at."""
-        return max(self.config.longest, EXCERPT // tokenizer.reach)
+        return max(self.config.max_length, EXCERPT // tokenizer.reach)

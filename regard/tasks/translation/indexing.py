@@ -270,7 +270,7 @@ def no_pairs_error(
     tallies: Sequence[LineReport],
     corpora: Sequence[Corpus],
     *,
-    remedy: str = "give more pairs, name a validation corpus (data.valid) or raise data.longest",
+    remedy: str = "give more pairs, name a validation corpus (data.valid) or raise data.max_length",
 ) -> ValueError:
     """The error of a set in which no pair is left, with the reasons."""
     both = zip(tallies, corpora, strict=True)

@@ -44,13 +44,13 @@ class PairsConfig:
     """Corpora to train on; a single one may be written without a list."""
     valid: tuple[Corpus, ...] | None = None
     """Validation corpora; null holds out some training pairs, none of whose sentences stays in training."""
-    held: Count = 1000
+    validation_size: Count = 1000
     """Most pairs held out when there is no validation corpus."""
-    held_share: Some = 0.02
+    validation_share: Some = 0.02
     """Share of the pairs held out then, at least one."""
-    tokens: Warned[Batch] = 2048
+    batch_tokens: Warned[Batch] = 2048
     """Most tokens of a row on either side; a row is what is computed at once."""
-    longest: Annotated[int, Range(4, 2**20)] = 256
+    max_length: Annotated[int, Range(4, 2**20)] = 256
     """Most tokens of a text, its end and tag included."""
     overlong: Literal["drop", "cut"] = "drop"
     """What happens to longer training pairs; validation pairs are cut for the loss and kept whole for the score."""
@@ -66,16 +66,17 @@ class PairsConfig:
     def __post_init__(self) -> None:
         if not self.train or self.valid == ():
             raise ValueError(f"{'valid' if self.train else 'train'} needs at least one corpus")
-        if self.longest > self.tokens:
-            raise ValueError(f"longest must not exceed tokens ({self.tokens}), not {self.longest}")
+        if self.max_length > self.batch_tokens:
+            raise ValueError(f"max_length must not exceed batch_tokens ({self.batch_tokens}), not {self.max_length}")
         if len({corpus.tag is None for corpus in (*self.train, *(self.valid or ()))}) > 1:
             raise ValueError("some corpora have a tag and some have none: tag all of them or none")
 
     @property
     def rules(self) -> indexing.Rules:
         """What decides over a pair before it is tokenised."""
-        names = ("reject", "held", "held_share", "ratio", "duplicates", "apart")
-        return indexing.Rules(**{name: getattr(self, name) for name in names})
+        names = ("reject", "ratio", "duplicates", "apart")
+        shared = {name: getattr(self, name) for name in names}
+        return indexing.Rules(held=self.validation_size, held_share=self.validation_share, **shared)
 
 
 @dataclass(frozen=True)
@@ -292,11 +293,11 @@ def prepare(
         _write_shards(place, config, run_survey(), tokenizers)
         sources.check_unchanged()
 
-    cutting = {"bounds": buckets(config.longest), "overlong": config.overlong}
+    cutting = {"bounds": buckets(config.max_length), "overlong": config.overlong}
     made_with = [[tokenizer.how.normalise, tokenizer.json()] for tokenizer in tokenizers]
     recipe = caches.key(**sources.contents, **cutting, tokenizers=made_with)
     cached = caches.ensure_entry(home, f"pairs-{recipe}", write_shards)
-    order: dict[str, Any] = {"tokens": config.tokens, "seed": seed}
+    order: dict[str, Any] = {"tokens": config.batch_tokens, "seed": seed}
     rebuilt = (*sources.notes, *cached.notes)
     train = Pairs(cached.place / "train", config.train, sources.digests["train"], tokenizers, **order, notes=rebuilt)
     valid_corpora = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
@@ -356,11 +357,11 @@ def _write_shards(
     train = indexing.Split(
         place / "train",
         tokenizers,
-        longest=config.longest,
+        longest=config.max_length,
         cut=config.overlong == "cut",
         processes=processes(survey.pairs),
     )
-    valid = indexing.Split(place / "valid", tokenizers, longest=config.longest, cut=True, texts=True)
+    valid = indexing.Split(place / "valid", tokenizers, longest=config.max_length, cut=True, texts=True)
     try:
         if config.valid is None:
             indexing.index(config.train, survey, train, valid)

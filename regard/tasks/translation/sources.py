@@ -9,6 +9,7 @@ from typing import Any
 
 import tokenizers as library
 
+from regard.config.former_names import restore_former_names
 from regard.data import cache
 from regard.data.encodings import find_file
 from regard.data.readers import Corpus, digest, has_heading
@@ -77,7 +78,8 @@ class Sources:
                 (place / f"{side}.json").write_text(tokenizer.json(), encoding="utf-8")
             self.check_unchanged()
 
-        recipe = cache.key(**self.contents, tokenizer=asdict(config), library=library.__version__)
+        settings = restore_former_names(asdict(config), where="tokenizer")
+        recipe = cache.key(**self.contents, tokenizer=settings, library=library.__version__)
         cached = cache.ensure_entry(home, f"tokenizers-{recipe}", train)
         self.notes.extend(cached.notes)
         source, target = (Tokenizer.parse((cached.place / f"{side}.json").read_text("utf-8"), config) for side in SIDES)

@@ -55,15 +55,15 @@ WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits held at once
 class ObjectiveConfig:
     """What is minimised, and how progress is judged."""
 
-    smoothing: Share = 0.1
+    label_smoothing: Share = 0.1
     """Label smoothing: share of probability spread over all tokens instead of the right one."""
-    agreement: Amount = 0.0
+    rdrop: Amount = 0.0
     """Strength with which two passes with different dropout are made to agree (R-Drop); 0: one pass, twice as fast."""
     beams: Small = 1
     """Beams of the translations that are scored; greedy ones are quick and rank checkpoints as well."""
-    goal: Literal["bleu", "errors"] = "bleu"
+    metric: Literal["bleu", "errors"] = "bleu"
     """What the best checkpoint is chosen by: BLEU, or of short answers how many in 100 are none of the right ones."""
-    judged: Count = 500
+    eval_examples: Count = 500
     """Held-out pairs translated at an evaluation, spread evenly over all of them; the loss is taken over all."""
     samples: Free[Whole] = 5
     """Held-out sentences whose translations are shown at every evaluation."""
@@ -91,9 +91,9 @@ class TranslationRecipe:
     """Beam search or sampling."""
 
     def __post_init__(self) -> None:
-        if self.data.longest > self.model.context:
+        if self.data.max_length > self.model.context:
             raise ValueError(
-                f"data.longest is {self.data.longest} tokens, more than model.context, {self.model.context}: "
+                f"data.max_length is {self.data.max_length} tokens, more than model.context, {self.model.context}: "
                 "lower the one or raise the other"
             )
 
@@ -104,20 +104,20 @@ class Translation(Task):
     Recipe = TranslationRecipe
     usage: ClassVar[str] = 'regard translate {folder} "..."'
     shared: ClassVar[bool] = True
-    brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 1, "samples": 1}}
+    brief: ClassVar[dict[str, Any]] = {"objective": {"eval_examples": 1, "samples": 1}}
     recognise = staticmethod(recognise)
 
     def __init__(
         self, recipe: TranslationRecipe, prepared: Prepared, model: EncoderDecoder | Seq2Seq, *, fixed: bool = False
     ):
         self.recipe = recipe
-        tokens = recipe.data.tokens
+        tokens = recipe.data.batch_tokens
         self.prepared = replace(prepared, train=prepared.train.repack(tokens), valid=prepared.valid.repack(tokens))
         self.model = model
         self.fixed = fixed
         self.rows = self.prepared.train.rows
-        self.goal: Goal = ("errors", "min") if recipe.objective.goal == "errors" else ("bleu", "max")
-        self.features = recipe.data.tokens * recipe.model.width
+        self.goal: Goal = ("errors", "min") if recipe.objective.metric == "errors" else ("bleu", "max")
+        self.features = recipe.data.batch_tokens * recipe.model.width
         self.notes: list[str] = []
 
     @staticmethod
@@ -140,12 +140,12 @@ class Translation(Task):
         largest = round_between(
             2048, power_of_two_below(amount / 5000), 8192
         )  # of so much text that an epoch is long anyway
-        tokens = max(recipe.data.longest, round_between(512, power_of_two_below(amount / 50), largest))
+        tokens = max(recipe.data.max_length, round_between(512, power_of_two_below(amount / 50), largest))
         rows = ceil(amount / tokens)
         steps = round_between(1000, 150 * rows, round_between(10_000, 10 * rows, 200_000))
         return {
             "model": model,
-            "data": {"tokens": tokens},
+            "data": {"batch_tokens": tokens},
             "training": default_run_length(recipe.training, rows=rows, steps=steps, looks=10),
         }
 
@@ -158,7 +158,7 @@ class Translation(Task):
         source, target = prepared.source_tokenizer, prepared.target_tokenizer
         other = None if target is source else target.vocab
         model = replace(recipe.model, vocab=source.vocab, target_vocab=other)
-        longest = min(recipe.decoding.longest, recipe.data.longest)
+        longest = min(recipe.decoding.longest, recipe.data.max_length)
         data = prepared.data or recipe.data
         return replace(recipe, data=data, model=model, decoding=replace(recipe.decoding, longest=longest))
 
@@ -179,7 +179,7 @@ class Translation(Task):
     def step(self, batch: PairBatch, part: str) -> Step:
         """The smoothed surprise at every target token, summed."""
         batch = batch.to(self._device)
-        loss = self._agreement_loss(batch) if self.recipe.objective.agreement else self._loss(batch, self._smoothing)
+        loss = self._agreement_loss(batch) if self.recipe.objective.rdrop else self._loss(batch, self._smoothing)
         written, row = count(batch.labels), batch.source_row
         return Step(loss=loss, weight=written, counts={"tokens": written + row.filled})
 
@@ -196,7 +196,7 @@ class Translation(Task):
             batch.labels,
             bias=self.model.bias,
             smoothing=self._smoothing,
-            strength=self.recipe.objective.agreement,
+            strength=self.recipe.objective.rdrop,
             chunk=self._chunk,
         )
 
@@ -205,7 +205,7 @@ class Translation(Task):
 
     @property
     def _smoothing(self) -> float:
-        return self.recipe.objective.smoothing
+        return self.recipe.objective.label_smoothing
 
     @property
     def _chunk(self) -> int:
@@ -227,7 +227,7 @@ class Translation(Task):
         training = self.model.training
         self.model.eval()
         losses = spread(self._surprise, range(self.prepared.valid.rows))
-        texts = sample_evenly(self.texts, self.recipe.objective.judged)
+        texts = sample_evenly(self.texts, self.recipe.objective.eval_examples)
         answers = self.translate(texts, beams=self.recipe.objective.beams, spread=spread)
         score = bleu(answers, [text.reference for text in texts])
         self.model.train(training)
@@ -237,7 +237,7 @@ class Translation(Task):
         ]
         written = sum(count for _, count in losses)
         metrics = {"loss": sum(loss for loss, _ in losses) / max(written, 1), "bleu": score.value}
-        if self.recipe.objective.goal == "errors":
+        if self.recipe.objective.metric == "errors":
             judged_pairs = [(f"{text.tag} {text.source}", text.reference) for text in texts]
             metrics["errors"] = judge("held out", answers, judged_pairs).errors.answer_rate
         return Evaluation(metrics=metrics, samples=samples)

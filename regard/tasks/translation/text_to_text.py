@@ -37,11 +37,11 @@ TUNING = 10  # epochs of the latter
 class TextsConfig(PairsConfig):
     """What is learnt from, and how batches are cut."""
 
-    longest: Annotated[int, Range(4, 2**20)] = 512
+    max_length: Annotated[int, Range(4, 2**20)] = 512
     """Most tokens of a text, its end included."""
     overlong: Literal["drop", "cut"] = "cut"
     """What happens to longer training pairs; of longer texts to be answered only the beginning is read."""
-    held_share: Some = 0.1
+    validation_share: Some = 0.1
     """Share of the pairs held out when there is no validation corpus, at least one."""
     apart: Literal["both", "source"] = "source"
     """What of a held-out pair no training pair has: its source alone, since answers are few, or its target as well."""
@@ -51,9 +51,9 @@ class TextsConfig(PairsConfig):
 class AnswerObjective(ObjectiveConfig):
     """What is minimised, and how progress is judged."""
 
-    smoothing: Share = 0.0
+    label_smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all tokens instead of the right one."""
-    goal: Literal["bleu", "errors"] = "errors"
+    metric: Literal["bleu", "errors"] = "errors"
     """What the best checkpoint is chosen by: BLEU, or of short answers how many in 100 are none of the right ones."""
 
 
@@ -108,13 +108,13 @@ class TextToText(Translation):
     def default_settings(recipe: Any, prepared: Prepared) -> dict[str, Any]:
         """Sizes that so many texts can feed; a model to start from needs fewer epochs, at a lower rate."""
         found = Translation.default_settings(recipe, prepared)
-        tuned, epoch = prepared.rows > 0, prepared.train.repack(found["data"]["tokens"]).rows
+        tuned, epoch = prepared.rows > 0, prepared.train.repack(found["data"]["batch_tokens"]).rows
         steps = max(100, TUNING * epoch) if tuned else found["training"].get("steps")
         planned = {"steps": steps} if tuned and "steps" in found["training"] else {}
         return {
             **found,
             "model": next(sizes for most, sizes in SIZES if len(prepared.train) <= most),
-            "optim": {"rate": TUNED if tuned else RATE, "schedule": "linear"},
+            "optim": {"learning_rate": TUNED if tuned else RATE, "schedule": "linear"},
             "training": {**found["training"], **planned},
         }
 
@@ -122,13 +122,13 @@ class TextToText(Translation):
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
         """What a model to start from decides before texts are read: a length that it can hold."""
         context = model.get("context", T5Config.context)
-        return {"data": {"longest": context}} if context < TextsConfig.longest else {}
+        return {"data": {"max_length": context}} if context < TextsConfig.max_length else {}
 
     @staticmethod
     def fill_sizes(recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the number of tokens that the data, or the model to start from, turned out to have."""
         model = replace(recipe.model, vocab=max(prepared.source_tokenizer.vocab, prepared.rows))
-        longest = min(recipe.decoding.longest, recipe.data.longest)
+        longest = min(recipe.decoding.longest, recipe.data.max_length)
         data = prepared.data or recipe.data
         return replace(recipe, data=data, model=model, decoding=replace(recipe.decoding, longest=longest))
 

@@ -45,9 +45,9 @@ class WordsConfig:
     """Regular expression of a word; \\S+ takes whatever is between spaces."""
     lowercase: bool = True
     """Whether capitals count as small letters."""
-    least: Count = 5
+    min_count: Count = 5
     """Rarer words are left out, as if they were not in the text."""
-    most: Annotated[int, Range(2, 10_000_000)] | None = None
+    vocab: Annotated[int, Range(2, 10_000_000)] | None = None
     """The largest vocabulary; the most frequent words stay."""
     phrases: tuple[Positive, ...] = ()
     """Thresholds of the passes that join words to phrases such as new_york; [200, 100] makes two. None: no phrases."""
@@ -101,7 +101,10 @@ def prepare(config: WordsConfig) -> Words:
     stamps = [_file_stamp(name) for name in names]
     digests = [digest(name) for name in names]
     reading_settings = {
-        name: getattr(config, name) for name in ("ignore", "pattern", "lowercase", "least", "most", "discount")
+        **{name: getattr(config, name) for name in ("ignore", "pattern", "lowercase")},
+        "least": config.min_count,
+        "most": config.vocab,
+        "discount": config.discount,
     }
     fields = [file.field for file in config.train]
     key = cache.key(words=1, files=digests, fields=fields, **reading_settings, phrases=config.phrases)
@@ -176,10 +179,12 @@ def _choose_vocabulary(
     totals: dict[str, int] = {}
     for word, count in zip(words, counts.tolist(), strict=True):
         totals[word] = totals.get(word, 0) + count
-    frequent = [(word, count) for word, count in totals.items() if count >= config.least]
-    ranked = sorted(frequent, key=lambda entry: (-entry[1], entry[0]))[: config.most]
+    frequent = [(word, count) for word, count in totals.items() if count >= config.min_count]
+    ranked = sorted(frequent, key=lambda entry: (-entry[1], entry[0]))[: config.vocab]
     if len(ranked) < 2:
-        raise ValueError(f"only {len(ranked)} words occur {config.least} times or more: lower data.least or add text")
+        raise ValueError(
+            f"only {len(ranked)} words occur {config.min_count} times or more: lower data.min_count or add text"
+        )
     order = {word: number for number, (word, _) in enumerate(ranked)}
     return ranked, np.array([order.get(word, RARE) for word in words], np.int32)
 

@@ -41,9 +41,9 @@ TOGETHER = 32  # blocks of a step: threads wait for one another only at its end
 class RateConfig:
     """The learning rate."""
 
-    rate: Positive | None = None
+    learning_rate: Positive | None = None
     """Learning rate at the start; null takes 0.025 for skip-gram and 0.075 for CBOW."""
-    last: Positive = 1e-4
+    final_learning_rate: Positive = 1e-4
     """Learning rate at the end; it falls linearly."""
 
 
@@ -105,7 +105,7 @@ class SkipGram(Task):
         model.count(words.counts)
         self.rows, self.features = words.blocks, 0
         self.workers = recipe.training.threads or os.cpu_count() or 1
-        self.rate = recipe.optim.rate or RATES[recipe.model.architecture]
+        self.rate = recipe.optim.learning_rate or RATES[recipe.model.architecture]
         self.notes = [
             f"{recipe.model.architecture} with {recipe.model.output} output, {recipe.model.width} wide, "
             f"{words.blocks:,} rows an epoch, {self.workers} thread{'s' * (self.workers > 1)}"
@@ -135,7 +135,7 @@ class SkipGram(Task):
         """Five epochs, each scored and saved at its end."""
         together = max(1, min(TOGETHER, words.blocks // 8))
         epoch = -(-words.blocks // together)
-        often = {"evaluate": epoch, "save": epoch, "log": max(1, epoch // 10)}
+        often = {"eval_every": epoch, "save_every": epoch, "log_every": max(1, epoch // 10)}
         return {"training": {"epochs": 5, "accumulate": together, **often}}
 
     @staticmethod
@@ -175,7 +175,7 @@ class SkipGram(Task):
 
         def block(row: int) -> tuple[float, int, int]:
             tokens = self.batch(row)
-            rate = self.rate + (self.recipe.optim.last - self.rate) * row / total
+            rate = self.rate + (self.recipe.optim.final_learning_rate - self.rate) * row / total
             lost, heard = self.model.learn(tokens, rate=rate, seed=hash64(self.recipe.training.seed, row))
             return lost, heard, int((tokens >= 0).sum())  # line ends are no words
 

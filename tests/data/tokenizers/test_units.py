@@ -36,7 +36,7 @@ def test_characters_are_those_of_the_text_and_nothing_else():
 
 
 def test_words_stand_between_blanks_and_rare_ones_are_unknown():
-    own = made("words", [" mr. <unk> said n't ", "mr. vinken said"], least=2)
+    own = made("words", [" mr. <unk> said n't ", "mr. vinken said"], min_frequency=2)
     assert own.vocab == len(SPECIALS) + 2
     assert own.decode_lines(own.encode_lines("said mr. vinken <unk>")) == "said mr. <unk> <unk>"
 
@@ -61,7 +61,8 @@ def test_letters_words_and_pieces_trade_vocabulary_for_length():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"), [({"vocab": 4}, "vocab must be a whole number from 5"), ({"least": 0}, "least must be")]
+    ("settings", "said"),
+    [({"vocab": 4}, "vocab must be a whole number from 5"), ({"min_frequency": 0}, "min_frequency must be")],
 )
 def test_impossible_settings_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):

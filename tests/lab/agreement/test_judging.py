@@ -14,7 +14,7 @@ from regard.tasks.text_labels.tagger import TaggedSentence
 
 SETTINGS = {
     "task": "tagging",
-    "data": {"train": {"path": "train.txt.gz"}, "valid": {"path": "valid.txt.gz"}, "tokens": 512},
+    "data": {"train": {"path": "train.txt.gz"}, "valid": {"path": "valid.txt.gz"}, "batch_tokens": 512},
     "tokenizer": {"lowercase": True},
     "model": {
         "name": "rnn-encoder",
@@ -24,8 +24,8 @@ SETTINGS = {
         "embedding": 16,
         "dropout": 0.0,
     },
-    "optim": {"rate": 0.01, "warmup": 10},
-    "training": {"steps": 40, "evaluate": 40, "save": 40, "device": "cpu", "tensorboard": False},
+    "optim": {"learning_rate": 0.01, "warmup": 10},
+    "training": {"steps": 40, "eval_every": 40, "save_every": 40, "device": "cpu", "tensorboard": False},
 }
 
 

@@ -29,7 +29,7 @@ MODELS = [
     {"name": "transformer-encoder", **SIZES, "embedding": 16},
     {"name": "rnn-encoder", "width": 16, "embedding": 16, "dropout": 0.0},
 ]
-TRAINING = {"steps": 3, "log": 3, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}
+TRAINING = {"steps": 3, "log_every": 3, "eval_every": 3, "save_every": 3, "device": "cpu", "tensorboard": False}
 PEOPLE, PLACES = ["Ann", "Bob", "Zoe\u0301", "Dan", "Eve"], ["Paris", "Rome", "Graz", "New  York", "日本"]
 named = pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 
@@ -51,7 +51,7 @@ def file(tmp_path):
 
 
 def settings(path, model, **data):
-    data = {"train": {"path": str(path)}, "tokens": 128, "window": 16, "stride": 5, **data}
+    data = {"train": {"path": str(path)}, "batch_tokens": 128, "window": 16, "stride": 5, **data}
     asked = {"task": "question-answering", "data": data, "training": TRAINING}
     return asked if model is None else {**asked, "model": model}
 
@@ -140,9 +140,9 @@ def learnt(tmp_path_factory):
     model = {"name": "bert-encoder", **SIZES, "width": 32, "head_dropout": 0.0}
     plan = {
         **settings(file, model, valid={"path": str(file)}, window=20, stride=6),
-        "optim": {"rate": 0.01, "warmup": 5},
+        "optim": {"learning_rate": 0.01, "warmup": 5},
     }
-    plan["training"] = {**TRAINING, "steps": 150, "evaluate": 50, "save": 150, "log": 50}
+    plan["training"] = {**TRAINING, "steps": 150, "eval_every": 50, "save_every": 150, "log_every": 50}
     recipe.train(plan, out=place / "run", quiet=True)
     return regard.load(place / "run", device="cpu"), file, rows, place / "run"
 
@@ -246,7 +246,7 @@ def test_a_body_is_tuned_in_every_way_under_a_new_head(file, learnt, tmp_path, w
     labels.write_text("".join(f"{word} film {n}\t{word}\n" for n in range(20) for word in ("good", "bad")))
     other = {"task": "classification", "data": {"train": {"path": str(labels)}}, "training": TRAINING}
     body = recipe.train(other, out=tmp_path / "body", start=run, quiet=True).folder
-    plan = {**settings(file, None, window=24), "tuning": {"way": way}}
+    plan = {**settings(file, None, window=24), "tuning": {"method": way}}
     folder = recipe.train(plan, out=tmp_path / "run", start=body, quiet=True).folder
     model, before = (regard.load(place, device="cpu").model for place in (folder, body))
     same = torch.equal(model.reader.embedding.weight, before.reader.embedding.weight)

@@ -25,7 +25,7 @@ def embedder(tmp_path_factory):
     rows = [f"the bank near a {one} and a {two}\t{name}" for name, some in sides for one in some for two in some]
     place.write_text("\n".join(rows) + "\n")
     sizes = {"width": 16, "heads": 2, "hidden": 32, "depth": 2, "dropout": 0.0}
-    data = {"train": {"path": str(place)}, "valid": {"path": str(place.with_name("valid.tsv"))}, "batch": 16}
+    data = {"train": {"path": str(place)}, "valid": {"path": str(place.with_name("valid.tsv"))}, "batch_size": 16}
     place.with_name("valid.tsv").write_text("a\tb\n")
     named = {"task": "matching", "data": data, "model": sizes, "tokenizer": {"kind": "words"}}
     made = recipe.resolve(named)[1]

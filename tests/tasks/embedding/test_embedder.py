@@ -77,7 +77,7 @@ def test_the_pooling_that_a_folder_names_is_kept_and_equals_transformers(folder,
     modules(folder, pool, normalise=normalise)
     assert run(["import", str(folder), str(tmp_path / "own")]) == 0
     own = Embedder.load(recipe.open_model(tmp_path / "own"))
-    assert (own.how.pool, own.how.normalise, own.how.longest) == (pool, normalise, 12)
+    assert (own.how.pool, own.how.normalise, own.how.max_length) == (pool, normalise, 12)
     wanted = theirs(folder, TEXTS, pool, 12, normalise=normalise)
     found = own.embed(TEXTS)
     assert found.dtype == np.float32
@@ -130,12 +130,12 @@ def test_texts_are_read_in_blocks_whose_size_means_nothing(own, monkeypatch):
 
 def test_options_stand_above_what_the_checkpoint_says(own, folder):
     embedder = Embedder.load(recipe.open_model(own))
-    found = embedder.embed(TEXTS, pool="last", longest=5, normalise=False)
+    found = embedder.embed(TEXTS, pool="last", max_length=5, normalise=False)
     np.testing.assert_allclose(found, theirs(folder, TEXTS, "last", 5, normalise=False), atol=1e-5)
-    with pytest.raises(ValueError, match="longest is 40, the model reads 34 tokens at most"):
-        embedder.embed(TEXTS, longest=40)
-    with pytest.raises(ValueError, match="longest is 2, too short for a text and 2 tokens more"):
-        embedder.embed(TEXTS, longest=2)
+    with pytest.raises(ValueError, match="max_length is 40, the model reads 34 tokens at most"):
+        embedder.embed(TEXTS, max_length=40)
+    with pytest.raises(ValueError, match="max_length is 2, too short for a text and 2 tokens more"):
+        embedder.embed(TEXTS, max_length=2)
 
 
 def test_a_gpt_embeds_by_its_last_token(tmp_path):

@@ -29,7 +29,7 @@ def desk(tmp_path_factory):
     (place / "pairs.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in PAIRS))
     (place / "text.txt").write_text("".join(f"{text}\n" for pair in PAIRS for text in pair))
     files = {"train": {"path": str(place / "text.txt")}, "pairs": {"path": str(place / "pairs.tsv")}}
-    data = {**files, "document": "line", "held": 0.1, "context": 16, "windows": 16}
+    data = {**files, "document": "line", "validation_share": 0.1, "context": 16, "batch_size": 16}
     masked = {"task": "masked-lm", "data": data, "tokenizer": {"kind": "words"}, "model": {**SIZES, "segments": 2}}
     recipe.train({**masked, **long(60)}, out=place / "masked", quiet=True)
     recipe.train({**matching(place, 0.5), **long(60)}, out=place / "both", start=place / "masked", quiet=True)
@@ -37,11 +37,11 @@ def desk(tmp_path_factory):
 
 
 def long(steps: int) -> dict:
-    return {"training": {**BRIEF, "steps": steps, "evaluate": steps}, "optim": {"rate": 3e-3, "warmup": 5}}
+    return {"training": {**BRIEF, "steps": steps, "eval_every": steps}, "optim": {"learning_rate": 3e-3, "warmup": 5}}
 
 
 def matching(place, masked: float, **more) -> dict:
-    data = {"train": {"path": str(place / "pairs.tsv")}, "batch": 16}
+    data = {"train": {"path": str(place / "pairs.tsv")}, "batch_size": 16}
     return {"task": "matching", "data": data, "objective": {"masked": masked}, **more}
 
 
@@ -115,7 +115,7 @@ def test_both_verbs_take_the_one_checkpoint_and_a_search_crosses_languages(desk,
 
 
 def test_a_model_without_the_head_does_not_fill_and_matching_goes_on_with_or_without_it(desk, tmp_path):
-    short = {**long(2), "optim": {"rate": 1e-9}}
+    short = {**long(2), "optim": {"learning_rate": 1e-9}}
     recipe.train({**matching(desk, 0.0), **short}, out=tmp_path / "none", start=desk / "both", quiet=True)
     assert not regard.load(tmp_path / "none", device="cpu").model.config.masked
     with pytest.raises(ValueError, match="regard fill needs a masked language model"):

@@ -22,7 +22,7 @@ def pairs(place, extra=()) -> str:
 
 def settings(place, **more) -> dict:
     sizes = {"width": 16, "heads": 2, "hidden": 32, "depth": 1, "dropout": 0.0}
-    own = {"data": {"train": {"path": pairs(place)}, "batch": 8}, "model": sizes, "tokenizer": {"kind": "words"}}
+    own = {"data": {"train": {"path": pairs(place)}, "batch_size": 8}, "model": sizes, "tokenizer": {"kind": "words"}}
     return {"task": "matching", **own, **more}
 
 
@@ -101,18 +101,18 @@ def test_ranks_count_only_what_is_wrong():
 
 
 def test_partners_are_found_after_a_short_training_and_by_a_gpt_too(tmp_path):
-    train = {"steps": 60, "evaluate": 60, "tensorboard": False, "device": "cpu", "threads": 1}
-    optim = {"rate": 3e-3, "warmup": 10}
+    train = {"steps": 60, "eval_every": 60, "tensorboard": False, "device": "cpu", "threads": 1}
+    optim = {"learning_rate": 3e-3, "warmup": 10}
     outcome = recipe.train(settings(tmp_path, training=train, optim=optim), out=tmp_path / "run", quiet=True)
     assert outcome.metrics["mrr"] > 0.8
     found = regard.load(tmp_path / "run", device="cpu")
     assert found.evaluate(pairs(tmp_path)).details["recall_10"] > 0.8
     gpt = {"name": "gpt", "width": 16, "heads": 2, "hidden": 32, "depth": 1}
-    brief = {**train, "steps": 2, "evaluate": 2}
+    brief = {**train, "steps": 2, "eval_every": 2}
     recipe.train(settings(tmp_path, training=brief, model=gpt), out=tmp_path / "gpt", quiet=True)
     assert regard.load(tmp_path / "gpt", device="cpu").embed("a red cat").shape == (1, 16)
     data = {name: value for name, value in settings(tmp_path, training=brief).items() if name in ("task", "data")}
-    lora = {**data, "training": brief, "tuning": {"way": "lora", "rank": 2}}
+    lora = {**data, "training": brief, "tuning": {"method": "lora", "rank": 2}}
     recipe.train(lora, out=tmp_path / "lora", start=tmp_path / "run", quiet=True)
     assert regard.load(tmp_path / "lora", device="cpu").evaluate(pairs(tmp_path)).details["recall_10"] > 0.8
 
@@ -120,7 +120,7 @@ def test_partners_are_found_after_a_short_training_and_by_a_gpt_too(tmp_path):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"batch": 1}, "batch must be 2 pairs at least"),
+        ({"batch_size": 1}, "batch_size must be 2 pairs at least"),
         ({"train": {"path": "pairs.tsv", "tag": "fr"}}, "tag and weight are of no use for matching"),
         ({"train": []}, "train needs at least one file"),
     ],

@@ -23,7 +23,7 @@ QUICK = [
     "training.device=cpu",
     "training.tensorboard=false",
     "model.dropout=0.2",
-    "optim.rate=0.02",
+    "optim.learning_rate=0.02",
 ]
 QUICK += ["model.attention_dropout=0.2"]
 

@@ -25,13 +25,13 @@ def write(path: Path, count: int = 200, *, size: int = SIZE, channels: int = 1, 
 
 def settings(path: Path, **training: Any) -> dict[str, Any]:
     """A small GAN."""
-    brief = {"steps": 2, "evaluate": 2, "save": 50, "log": 10, "ema": 0.98, "threads": 1}
+    brief = {"steps": 2, "eval_every": 2, "save_every": 50, "log_every": 10, "ema": 0.98, "threads": 1}
     return {
         "task": "gan",
-        "data": {"train": {"path": str(path)}, "batch": 16},
+        "data": {"train": {"path": str(path)}, "batch_size": 16},
         "model": {"widths": [16, 8], "noise": 8},
-        "objective": {"judged": 60},
-        "optim": {"discriminator": {"rate": 2e-3}, "generator": {"rate": 1e-3}},
+        "objective": {"eval_examples": 60},
+        "optim": {"discriminator": {"learning_rate": 2e-3}, "generator": {"learning_rate": 1e-3}},
         "training": {**brief, "device": "cpu", "tensorboard": False, **training},
     }
 

@@ -29,8 +29,8 @@ def trained(photos, tmp_path_factory):
     """A captioner that has learnt to name the colour."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
-        asked = settings(photos, training={"steps": 60, "evaluate": 60, "log": 60}, model={"attention": "soft"})
-        asked["optim"] = {"name": "adamw", "rate": 0.02, "warmup": 5}
+        asked = settings(photos, training={"steps": 60, "eval_every": 60, "log_every": 60}, model={"attention": "soft"})
+        asked["optim"] = {"name": "adamw", "learning_rate": 0.02, "warmup": 5}
         return recipe.train(asked, out=tmp_path_factory.mktemp("trained") / "run", quiet=True).folder
 
 

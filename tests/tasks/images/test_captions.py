@@ -38,7 +38,7 @@ def test_an_epoch_shows_every_caption_once_and_rows_are_alike_in_length():
 
 @pytest.mark.parametrize("attention", ["none", "soft", "hard"])
 def test_the_loss_is_the_likelihood_alone_and_the_rest_has_only_a_gradient(photos, attention):
-    aims = {"doubly": 2.0, "reinforce": 1.5, "entropy": 0.1}
+    aims = {"doubly_stochastic": 2.0, "reinforce": 1.5, "entropy": 0.1}
     learner = prepared(photos, model={"attention": attention, "softened": 0.0}, objective=aims)
     batch = learner.batch(0)
     learner.model.train()
@@ -156,7 +156,7 @@ def _started(asked, parent):
 
 
 def test_a_classifier_becomes_the_encoder_and_stays_as_it_was(photos, tmp_path):
-    pictures = {"task": "pictures", "data": {"train": {"path": str(photos)}, "size": 8, "batch": 6}, "model": EYE}
+    pictures = {"task": "pictures", "data": {"train": {"path": str(photos)}, "size": 8, "batch_size": 6}, "model": EYE}
     parent = recipe.train({**pictures, "training": BRIEF}, out=tmp_path / "eye", quiet=True).best
     asked = settings(photos)
     asked["model"] = {"name": "transformer-captioner", "width": 8, "heads": 2, "hidden": 8, "reader": 1, "decoder": 1}
@@ -182,7 +182,7 @@ def test_a_classifier_becomes_the_encoder_and_stays_as_it_was(photos, tmp_path):
 
 @pytest.mark.parametrize("name", ["captioner", "transformer-captioner"])
 def test_positions_are_interpolated_for_pictures_of_another_size(name, photos, tmp_path):
-    pictures = {"task": "pictures", "data": {"train": {"path": str(photos)}, "size": 8, "batch": 6}, "model": EYE}
+    pictures = {"task": "pictures", "data": {"train": {"path": str(photos)}, "size": 8, "batch_size": 6}, "model": EYE}
     pictures["data"]["fit"] = "squeeze"
     parent = recipe.train({**pictures, "training": BRIEF}, out=tmp_path / "eye", quiet=True).best
     asked = settings(photos)
@@ -221,7 +221,11 @@ def test_hard_attention_goes_on_from_soft_and_none_does_not(photos, tmp_path):
 
 def test_hidden_layers_of_a_whole_vgg_begin_a_caption_and_are_taken_over(photos, tmp_path):
     eye = {"name": "vgg", "depths": [1, 1], "widths": [4, 6], "hidden": 10}
-    pictures = {"task": "pictures", "data": {"train": {"path": str(photos)}, "size": 8, "batch": 6}, "training": BRIEF}
+    pictures = {
+        "task": "pictures",
+        "data": {"train": {"path": str(photos)}, "size": 8, "batch_size": 6},
+        "training": BRIEF,
+    }
     whole, bare = (
         recipe.train({**pictures, "model": {**eye, **more}}, out=tmp_path / name, quiet=True).best
         for name, more in (("whole", {}), ("bare", {"hidden": 0}))

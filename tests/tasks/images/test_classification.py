@@ -31,7 +31,7 @@ def photos(tmp_path: Path) -> Path:
 
 
 def asked(path: Any, **sections: Any) -> dict[str, Any]:
-    data = {"train": {"path": str(path)}, "size": 8, "batch": 4, **sections.pop("data", {})}
+    data = {"train": {"path": str(path)}, "size": 8, "batch_size": 4, **sections.pop("data", {})}
     return {"task": "pictures", "data": data, "model": TINY, "training": SHORT, **sections}
 
 
@@ -40,23 +40,23 @@ def config(path: Path, **more: Any) -> ImageDataConfig:
 
 
 def test_a_share_of_every_class_is_held_out_by_content(photos: Path) -> None:
-    found = prepare(config(photos, held=0.2))
+    found = prepare(config(photos, validation_share=0.2))
     assert found.classes == ["blue", "green", "red"]
     assert np.bincount(found.valid.labels).tolist() == [2, 2, 2]
     assert np.bincount(found.train.labels).tolist() == [8, 8, 8]
     assert not set(found.train.marks.tolist()) & set(found.valid.marks.tolist())
     for path in sorted((photos / "red").iterdir()):
         path.rename(path.with_name(f"renamed-{path.name}"))
-    again = prepare(config(photos, held=0.2))
+    again = prepare(config(photos, validation_share=0.2))
     assert set(found.valid.marks.tolist()) == set(again.valid.marks.tolist()), "names do not matter"
-    other = prepare(config(photos, held=0.2, seed=1))
+    other = prepare(config(photos, validation_share=0.2, seed=1))
     assert set(found.valid.marks.tolist()) != set(other.valid.marks.tolist())
 
 
 def test_equal_pictures_are_on_one_side_of_a_split_and_named(photos: Path, tmp_path: Path) -> None:
     for number in range(10):
         Image.fromarray(draw("red", number)).save(photos / "red" / f"copy{number}.bmp")
-    found = prepare(config(photos, held=0.3))
+    found = prepare(config(photos, validation_share=0.3))
     assert not set(found.train.marks.tolist()) & set(found.valid.marks.tolist())
     [line] = [line for line in found.summary if "equal to an earlier picture:" in line]
     assert "copy" in line
@@ -73,7 +73,7 @@ def test_pictures_to_learn_from_that_are_among_those_to_test_on_are_named(tmp_pa
     train, test = fill(tmp_path / "both" / "train", 6), fill(tmp_path / "both" / "test", 2)
     for colour in ("blue", "green"):
         Image.fromarray(draw(colour, 77)).save(test / colour / "00.png")
-    found = prepare(config(tmp_path / "both", held=0.2))
+    found = prepare(config(tmp_path / "both", validation_share=0.2))
     told = [line for line in found.summary if "to test on" in line]
     learnt = {str(path) for path in train.rglob("*.png")} & {found.train.place(n) for n in range(len(found.train))}
     expected = [
@@ -82,14 +82,14 @@ def test_pictures_to_learn_from_that_are_among_those_to_test_on_are_named(tmp_pa
     assert told[0].startswith(f"{len(expected)} equal to pictures to test on: ")
     assert all(name in told[0] for name in expected)
     (test / "red" / "00.png").write_bytes(b"nonsense")
-    assert prepare(config(tmp_path / "both", held=0.2)), "what is only tested on may be bad"
+    assert prepare(config(tmp_path / "both", validation_share=0.2)), "what is only tested on may be bad"
 
 
 def test_an_equal_picture_with_another_label_is_named_wherever_it_is(photos: Path) -> None:
     picture = photos / "red" / "00.png"
     (photos / "blue" / "copy.png").write_bytes(picture.read_bytes())
     for held in (0.1, 0.9):  # the copies stay together: with most pictures held out, they are
-        summary = prepare(config(photos, held=held)).summary
+        summary = prepare(config(photos, validation_share=held)).summary
         names = [line for line in summary if "measured on" in line or "with another label" in line]
         assert "blue/copy.png" in "".join(names) or "red/00.png" in "".join(names)
     assert any("1 equal to an earlier picture with another label: " in line for line in summary)
@@ -134,9 +134,9 @@ def test_a_folder_stands_for_its_picture_files_but_hidden_ones(photos: Path) -> 
 
 
 def test_a_limit_takes_classes_alike(photos: Path) -> None:
-    found = prepare(config(photos, held=0.1, most=9))
+    found = prepare(config(photos, validation_share=0.1, max_images=9))
     assert np.bincount(found.train.labels).tolist() == [3, 3, 3]
-    whole = prepare(config(photos, held=0.1)).train
+    whole = prepare(config(photos, validation_share=0.1)).train
     few, more = (set(limit_images(whole, most, 0).marks.tolist()) for most in (3, 9))
     assert few < more
 
@@ -173,7 +173,7 @@ def test_the_order_does_not_depend_on_the_batch(photos: Path) -> None:
 
 def test_halves_of_a_row_lose_what_the_whole_loses(photos: Path) -> None:
     mixed = {"shift": 0.2, "flip": True, "operations": 1, "mixup": 0.5, "cutmix": 1.0, "erase": 0.5}
-    task = learner(asked(photos, data={"batch": 12}, augment=mixed, objective={"smoothing": 0.1}))
+    task = learner(asked(photos, data={"batch_size": 12}, augment=mixed, objective={"label_smoothing": 0.1}))
     task.model.eval()
     batch = task.batch(0)
     halves = task.split(batch)
@@ -211,13 +211,13 @@ def test_many_classes_are_scored_by_the_five_likeliest_too(photos: Path) -> None
     [
         ({}, ("muon", 0.002)),
         ({"optim": {"name": "adamw"}}, ("adamw", 0.001)),
-        ({"optim": {"rate": 0.01}}, ("adamw", 0.01)),
+        ({"optim": {"learning_rate": 0.01}}, ("adamw", 0.01)),
         ({"model": {"name": "resnet"}}, ("adamw", 0.001)),
     ],
 )
 def test_muon_is_chosen_for_a_vit_from_nothing_where_nobody_says_how(photos: Path, sections, expected) -> None:
     task = learner(asked(photos, **sections))
-    assert (task.recipe.optim.name, task.recipe.optim.rate) == expected
+    assert (task.recipe.optim.name, task.recipe.optim.learning_rate) == expected
 
 
 def test_variations_are_chosen_only_where_nobody_named_any(photos: Path) -> None:
@@ -228,7 +228,7 @@ def test_variations_are_chosen_only_where_nobody_named_any(photos: Path) -> None
 
 
 def test_the_loss_of_a_mixture_is_that_of_both_labels(photos: Path) -> None:
-    task = learner(asked(photos, augment={"mixup": 1.0}, objective={"smoothing": 0.1}))
+    task = learner(asked(photos, augment={"mixup": 1.0}, objective={"label_smoothing": 0.1}))
     task.model.eval()
     batch = task.batch(0)
     shown = task.augment(batch.pixels, batch.labels, batch.places)
@@ -244,9 +244,9 @@ def test_the_loss_of_a_mixture_is_that_of_both_labels(photos: Path) -> None:
 def test_colours_are_learnt_and_told(photos: Path, tmp_path: Path) -> None:
     settings = asked(
         photos,
-        data={"batch": 16},
-        optim={"name": "adamw", "rate": 0.01, "warmup": 5, "schedule": "cosine"},
-        training={**SHORT, "steps": 40, "evaluate": 20, "ema": 0.9},
+        data={"batch_size": 16},
+        optim={"name": "adamw", "learning_rate": 0.01, "warmup": 5, "schedule": "cosine"},
+        training={**SHORT, "steps": 40, "eval_every": 20, "ema": 0.9},
     )
     outcome = recipe.train(settings, out=tmp_path / "run", quiet=True)
     assert outcome.metrics["accuracy"] == 1.0
@@ -366,7 +366,7 @@ def test_data_check_says_what_is_odd(photos: Path, capsys: pytest.CaptureFixture
         ({"train": "one"}, r"has only the class 'blue': give pictures of two classes at least"),
         ({"train": "nowhere"}, r"no file .*nowhere here"),
         ({"size": 30}, r"a picture of 30 pixels is no row of patches of 4: set model.patch to a divisor of 30"),
-        ({"batch": 5}, r"data.batch is 5, and pictures are mixed in pairs: give an even number"),
+        ({"batch_size": 5}, r"data.batch_size is 5, and pictures are mixed in pairs: give an even number"),
         ({"channels": 2}, r"channels must be 3, of colours, or 1, of grey"),
         ({"mean": [0.5], "channels": 3}, r"mean has 1 numbers for 3 channels"),
     ],

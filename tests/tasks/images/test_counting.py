@@ -13,21 +13,28 @@ from regard.tasks.scenes.digit_scenes import DigitFramesConfig
 from regard.training.task import Task
 from tests.tasks.small import by_heart, halves_add_up
 
-DATA = {"size": 16, "smallest": 5, "largest": 6, "noise": 0.02, "frames": 5, "most": 2}
-DATA |= {"hidden": 0.5, "batch": 16, "valid": 60}
+DATA = {"size": 16, "smallest": 5, "largest": 6, "noise": 0.02, "frames": 5, "max_digits": 2}
+DATA |= {"hidden": 0.5, "batch_size": 16, "valid": 60}
 SETTINGS = {
     "task": "counting",
     "data": DATA,
     "model": {"channels": [8, 8], "width": 32, "dropout": 0.1},
-    "optim": {"rate": 0.01, "warmup": 5, "schedule": "constant"},
-    "training": {"steps": 20, "log": 10, "evaluate": 10, "save": 5, "device": "cpu", "tensorboard": False},
+    "optim": {"learning_rate": 0.01, "warmup": 5, "schedule": "constant"},
+    "training": {
+        "steps": 20,
+        "log_every": 10,
+        "eval_every": 10,
+        "save_every": 5,
+        "device": "cpu",
+        "tensorboard": False,
+    },
 }
 
 
 def made(batch: int = 6, **model) -> Counting:
     torch.manual_seed(0)
     shape = CounterConfig(size=16, most=2, channels=(8, 8), width=24, **model)
-    found = CountingRecipe(data=DigitFramesConfig(**{**DATA, "batch": batch}), model=shape)
+    found = CountingRecipe(data=DigitFramesConfig(**{**DATA, "batch_size": batch}), model=shape)
     return Counting(found, Counting.prepare(found), CountPerFrame(shape))
 
 
@@ -85,7 +92,7 @@ def test_scores_are_counted_as_said():
 def test_a_memory_beats_frames_counted_one_by_one_and_even_perfect_eyes_without_one(tmp_path):
     scores = {}
     for cell in ("gru", "none"):
-        settings = recipe.settings(SETTINGS, "training.steps=120", "training.evaluate=120", f"model.cell={cell}")
+        settings = recipe.settings(SETTINGS, "training.steps=120", "training.eval_every=120", f"model.cell={cell}")
         settings["optim"]["schedule"] = "cosine"
         scores[cell] = recipe.train(settings, out=tmp_path / cell, quiet=True).metrics
     _, counts, seen = made().valid.parts
@@ -116,4 +123,4 @@ def test_a_trained_model_counts_in_files(tmp_path):
 def test_another_highest_count_cannot_be_gone_on_with(tmp_path):
     recipe.train(recipe.settings(SETTINGS, "training.steps=5"), out=tmp_path / "run", quiet=True)
     with pytest.raises(ValueError, match=r"most: 2 -> 3"):
-        recipe.train(recipe.settings(SETTINGS, "data.most=3"), out=tmp_path / "run", resume=True, quiet=True)
+        recipe.train(recipe.settings(SETTINGS, "data.max_digits=3"), out=tmp_path / "run", resume=True, quiet=True)

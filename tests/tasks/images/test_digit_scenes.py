@@ -164,7 +164,7 @@ def test_the_fingerprint_tells_what_is_drawn_but_not_how_much_at_a_time(handwrit
     def mark(config):
         return digit_scenes.scene_dataset(config, "train").report["fingerprint"]
 
-    assert mark(DigitImageConfig()) == mark(DigitImageConfig(batch=3))
+    assert mark(DigitImageConfig()) == mark(DigitImageConfig(batch_size=3))
     assert mark(DigitImageConfig()) != mark(DigitImageConfig(noise=0.2)) != mark(DigitImageConfig(seed=1))
     assert mark(DigitImageConfig()) != mark(DigitImageConfig(digits=str(handwriting)))
     assert digit_scenes.scene_dataset(DigitImageConfig(), "valid").report["fingerprint"] != mark(DigitImageConfig())
@@ -205,14 +205,14 @@ def test_a_blank_glyph_is_refused_by_name(handwriting):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"smallest": 40}, {"size": 4}, {"noise": -1.0}, {"batch": 0}, {"clutter": -1}, {"largest": 99}]
+    "settings", [{"smallest": 40}, {"size": 4}, {"noise": -1.0}, {"batch_size": 0}, {"clutter": -1}, {"largest": 99}]
 )
 def test_what_cannot_be_drawn_is_refused(settings):
     with pytest.raises(ValueError, match=f"{next(iter(settings))} must|do not fit pictures"):
         build(DigitImageConfig, settings)
 
 
-@pytest.mark.parametrize("settings", [{"frames": 0}, {"most": 0}, {"hidden": 1.0}, {"pace": -1.0}])
+@pytest.mark.parametrize("settings", [{"frames": 0}, {"max_digits": 0}, {"hidden": 1.0}, {"pace": -1.0}])
 def test_frames_that_cannot_be_drawn_are_refused(settings):
     with pytest.raises(ValueError, match=f"{next(iter(settings))} must"):
         build(DigitFramesConfig, settings)

@@ -31,9 +31,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     photos = fill(place / "photos", 6)
     recipe = {
         "task": "pictures",
-        "data": {"train": {"path": str(photos)}, "batch": 4, "size": 16},
+        "data": {"train": {"path": str(photos)}, "batch_size": 4, "size": 16},
         "model": PATCHES if request.param == "vit" else SMALL,
-        "training": {"steps": 2, "evaluate": 2, "save": 2, "tensorboard": False},
+        "training": {"steps": 2, "eval_every": 2, "save_every": 2, "tensorboard": False},
     }
     regard.train(recipe, out=place / "run", quiet=True)
     return place
@@ -144,10 +144,10 @@ def test_methods_are_judged_beside_controls(tmp_path: Path) -> None:
             Image.new("RGB", (16, 16), shade).save(tmp_path / "photos" / name / f"{number}.png")
     recipe = {
         "task": "pictures",
-        "data": {"train": {"path": str(tmp_path / "photos")}, "batch": 16, "size": 16},
+        "data": {"train": {"path": str(tmp_path / "photos")}, "batch_size": 16, "size": 16},
         "model": {**PATCHES, "pooling": "mean", "depth": 1},
-        "optim": {"rate": 0.01},
-        "training": {"steps": 40, "evaluate": 40, "save": 40, "tensorboard": False},
+        "optim": {"learning_rate": 0.01},
+        "training": {"steps": 40, "eval_every": 40, "save_every": 40, "tensorboard": False},
     }
     regard.train(recipe, out=tmp_path / "run", quiet=True)
     run, command = CliRunner(), ["explain", str(tmp_path / "run"), "--judge", str(tmp_path / "photos")]
@@ -174,11 +174,11 @@ def test_a_planted_shortcut_is_exposed_and_a_model_without_one_is_not_suspected(
         Image.fromarray(shades.astype(np.uint8)).save(tmp_path / "photos" / name / f"{number}.png")
     recipe = {
         "task": "pictures",
-        "data": {"train": {"path": str(tmp_path / "photos")}, "batch": 32, "size": 16},
+        "data": {"train": {"path": str(tmp_path / "photos")}, "batch_size": 32, "size": 16},
         "model": SMALL,
         "augment": {"shift": 0.02},
-        "optim": {"rate": 0.01, "warmup": 5, "schedule": "cosine"},
-        "training": {"steps": 60, "evaluate": 60, "save": 60, "tensorboard": False},
+        "optim": {"learning_rate": 0.01, "warmup": 5, "schedule": "cosine"},
+        "training": {"steps": 60, "eval_every": 60, "save_every": 60, "tensorboard": False},
     }
     regard.train(recipe, out=tmp_path / "plain", quiet=True)
     recipe["data"] |= {"shortcut": {"label": "below", "share": 1.0, "side": 0.25}}

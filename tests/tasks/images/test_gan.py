@@ -59,12 +59,12 @@ def test_a_step_of_one_network_leaves_the_other_as_it_was(pictures):
 
 
 def test_each_network_has_an_optimizer_of_its_own_and_settings_keep_what_nobody_names(pictures):
-    asked = learner(pictures, "optim.generator.rate=0.5").recipe.optim
-    assert (asked.discriminator.rate, asked.generator.rate) == (2e-3, 0.5)
+    asked = learner(pictures, "optim.generator.learning_rate=0.5").recipe.optim
+    assert (asked.discriminator.learning_rate, asked.generator.learning_rate) == (2e-3, 0.5)
     for own in (asked.discriminator, asked.generator):
         assert (own.betas, own.schedule, own.warmup) == ((0.0, 0.9), "constant", 0)
     bare = recipe.resolve({"task": "gan", "data": {"train": "a.npz"}})[1].optim
-    assert (bare.discriminator.rate, bare.generator.rate) == (4e-4, 1e-4)
+    assert (bare.discriminator.learning_rate, bare.generator.learning_rate) == (4e-4, 1e-4)
 
 
 def test_both_networks_learn_and_the_running_mean_is_what_is_kept(run):
@@ -79,8 +79,11 @@ def test_both_networks_learn_and_the_running_mean_is_what_is_kept(run):
 
 
 def test_a_collapse_is_told_and_never_the_best(pictures, tmp_path):
-    settings = bars.settings(pictures, steps=60, evaluate=10, save=20, ema=0.0)
-    settings["optim"] = {"discriminator": {"rate": 1e-12}, "generator": {"rate": 0.03}}  # nobody contradicts
+    settings = bars.settings(pictures, steps=60, eval_every=10, save_every=20, ema=0.0)
+    settings["optim"] = {
+        "discriminator": {"learning_rate": 1e-12},
+        "generator": {"learning_rate": 0.03},
+    }  # nobody contradicts
     done = recipe.train(settings, out=tmp_path / "run", quiet=True)
     assert done.result.reason.startswith("diverged: at step ")
     assert "the generator collapsed: made pictures of one class vary 0.0" in done.result.reason
@@ -98,7 +101,7 @@ def test_a_collapse_is_told_and_never_the_best(pictures, tmp_path):
 
 
 def test_a_run_that_was_never_good_is_not_used_unawares(pictures, tmp_path):
-    settings = bars.settings(pictures, steps=4, save=1)
+    settings = bars.settings(pictures, steps=4, save_every=1)
     settings["objective"] |= {"variety": 1.0}
     recipe.train(settings, out=tmp_path / "run", quiet=True)
     with pytest.raises(
@@ -148,7 +151,7 @@ def test_pictures_of_another_size_or_depth_are_refused(run, pictures, tmp_path):
 
 def test_scores_are_those_of_the_classifier_that_looks(run, pictures, tmp_path):
     sizes = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4}
-    brief = {"steps": 2, "evaluate": 2, "device": "cpu", "tensorboard": False, "threads": 1}
+    brief = {"steps": 2, "eval_every": 2, "device": "cpu", "tensorboard": False, "threads": 1}
     asked = {"task": "pictures", "data": {"train": {"path": str(pictures)}}, "model": sizes, "training": brief}
     eye = recipe.train(asked, out=tmp_path / "eye", quiet=True).folder
     model, judge = regard.load(run, device="cpu"), regard.load(eye, device="cpu")
@@ -257,7 +260,7 @@ def test_what_is_wrong_is_said_in_one_line(run, capsys, monkeypatch, tmp_path, l
 
 def test_one_batch_of_bars_is_learnt_by_heart(tmp_path):
     pictures = bars.write(tmp_path / "few.npz", 20)  # 16 of them are a batch
-    settings = recipe.settings(bars.settings(pictures, steps=200, evaluate=200, ema=0.9), "data.held=0.2")
+    settings = recipe.settings(bars.settings(pictures, steps=200, eval_every=200, ema=0.9), "data.validation_share=0.2")
     model = regard.load(recipe.train(settings, out=tmp_path / "run", quiet=True).folder, device="cpu")
     made = model.make(count=50, seed=1)
     right = np.mean([bars.flat(one.pixels) == (one.label == "flat") for one in made])

@@ -18,16 +18,23 @@ from tests.tasks.small import by_heart, halves_add_up
 
 SETTINGS = {
     "task": "localisation",
-    "data": {"size": 24, "smallest": 12, "largest": 18, "noise": 0.05, "clutter": 0, "batch": 16, "valid": 40},
+    "data": {"size": 24, "smallest": 12, "largest": 18, "noise": 0.05, "clutter": 0, "batch_size": 16, "valid": 40},
     "model": {"channels": [8, 16, 16], "width": 32, "dropout": 0.1},
-    "optim": {"rate": 0.01, "warmup": 5, "schedule": "constant"},
-    "training": {"steps": 20, "log": 10, "evaluate": 10, "save": 5, "device": "cpu", "tensorboard": False},
+    "optim": {"learning_rate": 0.01, "warmup": 5, "schedule": "constant"},
+    "training": {
+        "steps": 20,
+        "log_every": 10,
+        "eval_every": 10,
+        "save_every": 5,
+        "device": "cpu",
+        "tensorboard": False,
+    },
 }
 
 
 def made(**objective) -> Localisation:
     torch.manual_seed(0)
-    data = DigitImageConfig(size=24, smallest=12, largest=18, noise=0.05, clutter=0, batch=8, valid=40)
+    data = DigitImageConfig(size=24, smallest=12, largest=18, noise=0.05, clutter=0, batch_size=8, valid=40)
     shape = LocatorConfig(size=24, channels=(8, 16, 16), width=32)
     found = LocalisationRecipe(data=data, model=shape, objective=BoxConfig(**objective))
     return Localisation(found, Localisation.prepare(found), ClassAndBox(shape))
@@ -136,8 +143,8 @@ def test_other_pictures_cannot_be_gone_on_with(tmp_path):
 
 def test_other_rows_of_the_same_pictures_can_be_gone_on_with_but_it_is_said(tmp_path):
     recipe.train(recipe.settings(SETTINGS, "training.steps=5"), out=tmp_path / "run", quiet=True)
-    recipe.train(recipe.settings(SETTINGS, "data.batch=4"), out=tmp_path / "run", resume=True, quiet=True)
-    assert "changed since the run began: data.batch: 16 -> 4" in (tmp_path / "run" / "train.log").read_text()
+    recipe.train(recipe.settings(SETTINGS, "data.batch_size=4"), out=tmp_path / "run", resume=True, quiet=True)
+    assert "changed since the run began: data.batch_size: 16 -> 4" in (tmp_path / "run" / "train.log").read_text()
 
 
 def test_what_cannot_be_located_is_said_in_one_line(tmp_path):

@@ -108,7 +108,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ("gpt", {"train": str(grey), "size": 4}, {**SMALL, "name": "image-gpt"}),
         ("axial", {"train": str(colour), "colours": 5}, {**SMALL, "name": "axial", "above": 1}),
     ):
-        settings = {"task": "pixels", "data": {**data, "batch": 4, "held": 0.2}, "model": model, "training": BRIEF}
+        settings = {
+            "task": "pixels",
+            "data": {**data, "batch_size": 4, "validation_share": 0.2},
+            "model": model,
+            "training": BRIEF,
+        }
         found[name] = recipe.train(settings, out=place / name, quiet=True).folder
     return {**found, "grey": grey, "colour": colour}
 
@@ -129,7 +134,7 @@ def test_a_palette_is_kept_and_a_run_that_goes_on_keeps_it(trained, tmp_path):
 
 
 def test_every_byte_of_a_pixel_is_counted_as_a_token(trained, tmp_path):
-    data = {"train": str(trained["colour"]), "size": 4, "batch": 4, "held": 0.2}
+    data = {"train": str(trained["colour"]), "size": 4, "batch_size": 4, "validation_share": 0.2}
     settings = {"task": "pixels", "data": data, "model": {**SMALL, "name": "image-gpt"}, "training": BRIEF}
     result = recipe.train(settings, out=tmp_path / "run", quiet=True).result
     assert result.counts == {"tokens": result.step * 4 * (4 * 4 * 3)}

@@ -26,7 +26,7 @@ from tests.data.images.drawing import fill
 from tests.tasks.images.learner import learner
 
 SMALL = {"name": "spatial-transformer", "searching": [4], "widths": [4, 4], "hidden": 8}
-SHORT = {"steps": 2, "evaluate": 2, "save": 1, "device": "cpu", "tensorboard": False, "threads": 1}
+SHORT = {"steps": 2, "eval_every": 2, "save_every": 1, "device": "cpu", "tensorboard": False, "threads": 1}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(path: Path, count: int = 2, **sections: Any) -> dict[str, Any]:
     scatter = {"size": 32, "count": count, "scraps": [1, 3], "scrap": 4}
-    data = {"train": {"path": str(path)}, "size": 12, "batch": 6, "held": 0.25, "scatter": scatter}
+    data = {"train": {"path": str(path)}, "size": 12, "batch_size": 6, "validation_share": 0.25, "scatter": scatter}
     model = SMALL | {"transformers": count}
     return {"task": "pictures", "data": data, "model": model, "training": SHORT, **sections}
 
@@ -245,7 +245,7 @@ def test_names_cannot_be_added_up_and_other_models_have_no_scenes(tmp_path: Path
 
 def test_a_folder_of_photos_is_learnt_without_the_modules_of_scenes_and_drawn_digits(tmp_path: Path) -> None:
     photos = fill(tmp_path / "photos", 6)
-    settings = {"task": "pictures", "data": {"train": str(photos), "size": 8, "batch": 4}, "training": SHORT}
+    settings = {"task": "pictures", "data": {"train": str(photos), "size": 8, "batch_size": 4}, "training": SHORT}
     settings["model"] = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4}
     code = (
         "import sys, regard\n"

@@ -17,8 +17,8 @@ from tests.tasks.small import by_heart, halves_add_up
 
 BRIEF = {"steps": 2, "device": "cpu", "tensorboard": False, "threads": 1}
 SIZES = {"width": 8, "places": 12, "depth": 4, "reads": 2}
-DATA = {"bits": 3, "longest": 4, "batch": 2, "valid": 8}
-KINDS = {"copy": {}, "repeat-copy": {"repeats": 2}, "recall": {"shortest": 2, "item": 2}}
+DATA = {"bits": 3, "max_length": 4, "batch_size": 2, "valid": 8}
+KINDS = {"copy": {}, "repeat-copy": {"repeats": 2}, "recall": {"min_length": 2, "item": 2}}
 PLAIN = {"name": "rnn-per-step", "width": 8}  # an LSTM without a memory
 
 
@@ -91,7 +91,7 @@ def test_wrong_bits_are_those_of_the_answer():
 def test_validation_has_every_length_there_is_room_for(kind):
     data = SequencesConfig(**{**DATA, "kind": kind, **KINDS[kind], "valid": 30})
     batches = draw_validation_batches(data)
-    assert len({each.inputs.shape[1] for each in batches}) == data.longest - data.shortest + 1
+    assert len({each.inputs.shape[1] for each in batches}) == data.max_length - data.min_length + 1
     assert sum(map(len, batches)) >= 30
 
 
@@ -171,7 +171,7 @@ def test_what_cannot_be_is_said_in_a_line(folder, capsys):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"model": {"places": 3}}, "data.longest: a sequence of 4 vectors is longer than the memory of 3 places"),
+        ({"model": {"places": 3}}, "data.max_length: a sequence of 4 vectors is longer than the memory of 3 places"),
         ({"model": {"places": 4, "shifts": 2}}, "shifts of up to 2 either way are 5, and the memory has 4 places"),
         ({"training": {"epochs": 1}}, "nothing that is drawn comes twice, give training.steps"),
     ],
@@ -188,7 +188,7 @@ def test_a_recipe_that_cannot_be_learnt_is_refused(change, told, tmp_path):
 @pytest.mark.parametrize("model", [{"controller": "lstm"}, {"controller": "feedforward"}, PLAIN])
 def test_a_network_learns_one_row_by_heart_and_its_halves_add_up(model):
     asked = settings(**model) if "controller" in model else settings() | {"model": {**model, "width": 32}}
-    asked["data"] |= {"longest": 2}
+    asked["data"] |= {"max_length": 2}
     found: MemoryRecipe = config.build(MemoryRecipe, asked)
     found = Memory.fill_sizes(found, found.data)
     torch.manual_seed(0)

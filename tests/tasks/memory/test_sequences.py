@@ -16,9 +16,9 @@ from regard.tasks.memory.sequences import (
     training_batch,
 )
 
-COPY = SequencesConfig(bits=3, longest=4, batch=5)
-REPEAT = SequencesConfig(kind="repeat-copy", bits=3, longest=4, repeats=3, batch=5)
-RECALL = SequencesConfig(kind="recall", bits=3, shortest=2, longest=4, item=2, batch=5)
+COPY = SequencesConfig(bits=3, max_length=4, batch_size=5)
+REPEAT = SequencesConfig(kind="repeat-copy", bits=3, max_length=4, repeats=3, batch_size=5)
+RECALL = SequencesConfig(kind="recall", bits=3, min_length=2, max_length=4, item=2, batch_size=5)
 ALL = [COPY, REPEAT, RECALL]
 
 
@@ -77,7 +77,7 @@ def test_a_row_is_a_function_of_the_seed_and_its_number(data):
 
 @pytest.mark.parametrize("kind", ["copy", "repeat-copy", "recall"])
 def test_rows_have_all_lengths_and_few_shapes(kind):
-    data = SequencesConfig(kind=kind, shortest=2, longest=20, batch=1)
+    data = SequencesConfig(kind=kind, min_length=2, max_length=20, batch_size=1)
     rows = [training_batch(data, number) for number in range(150)]
     marks = {int(each.inputs[0, :, data.bits].nonzero()[-1]) for each in rows}  # after the sequence, or its last item
     assert len(marks) == 19
@@ -145,10 +145,10 @@ def test_an_item_that_has_no_next_one_cannot_be_asked_about(text):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"shortest": 0}, r"data\.shortest must be a whole number from 1 to 1,000"),
-        ({"longest": 0}, r"data\.longest must be a whole number from 1 to 1,000"),
-        ({"shortest": 9, "longest": 8}, "shortest 9 exceeds longest 8: lower it"),
-        ({"kind": "recall"}, "recall from 1 item has no next one to answer with: set shortest to 2"),
+        ({"min_length": 0}, r"data\.min_length must be a whole number from 1 to 1,000"),
+        ({"max_length": 0}, r"data\.max_length must be a whole number from 1 to 1,000"),
+        ({"min_length": 9, "max_length": 8}, "min_length 9 exceeds max_length 8: lower it"),
+        ({"kind": "recall"}, "recall from 1 item has no next one to answer with: set min_length to 2"),
     ],
 )
 def test_lengths_that_cannot_be_are_refused(settings, said):

@@ -21,10 +21,10 @@ def prepared(folder: Path, **more: object) -> OmicsData:
 
 def test_samples_are_joined_by_name_whatever_their_order(tmp_path: Path) -> None:
     cohorts.write(tmp_path / "a")
-    straight = prepared(tmp_path / "a", held=0)
+    straight = prepared(tmp_path / "a", validation_share=0)
     head, *rows = (tmp_path / "a" / "mirna.csv").read_text().splitlines()
     (tmp_path / "a" / "mirna.csv").write_text("\n".join([head, *rows[::-1]]))
-    turned = prepared(tmp_path / "a", held=0)
+    turned = prepared(tmp_path / "a", validation_share=0)
     assert straight.train.names == turned.train.names
     assert np.array_equal(straight.train.values, turned.train.values)
     assert np.array_equal(straight.train.targets, turned.train.targets)
@@ -34,7 +34,7 @@ def test_samples_are_joined_by_name_whatever_their_order(tmp_path: Path) -> None
 
 def test_a_sample_that_an_omic_lacks_is_masked_and_does_not_move_its_scale(tmp_path: Path) -> None:
     cohorts.write(tmp_path, lacking={"protein": 10})
-    found = prepared(tmp_path, held=0)
+    found = prepared(tmp_path, validation_share=0)
     assert found.train.present[:, 2].tolist() == [True] * 30 + [False] * 10
     assert "10 samples without protein: masked" in found.summary
     protein = found.train.values[:30, -4:]
@@ -52,7 +52,11 @@ def test_tables_without_any_names_are_joined_by_line(tmp_path: Path) -> None:
     np.savetxt(tmp_path / "labels.csv", np.arange(8) % 2)  # as 1.000e+00
     (tmp_path / "names.csv").write_text("TP53\nBRCA1\nEGFR\n")
     first = {"path": str(tmp_path / "one.csv"), "features": str(tmp_path / "names.csv"), "name": "rna"}
-    settings = {"train": [first, str(tmp_path / "two.csv")], "labels": str(tmp_path / "labels.csv"), "held": 0}
+    settings = {
+        "train": [first, str(tmp_path / "two.csv")],
+        "labels": str(tmp_path / "labels.csv"),
+        "validation_share": 0,
+    }
     found = sample_data.prepare(config.build(OmicsConfig, settings))
     assert found.omics.names == ("rna", "two")
     assert found.omics.features == (("TP53", "BRCA1", "EGFR"), ("two.1", "two.2", "two.3"))
@@ -62,17 +66,17 @@ def test_tables_without_any_names_are_joined_by_line(tmp_path: Path) -> None:
 
 def test_every_class_is_held_out_in_proportion_and_scales_are_those_of_the_rest(tmp_path: Path) -> None:
     cohorts.write(tmp_path)
-    found = prepared(tmp_path, held=0.2)
+    found = prepared(tmp_path, validation_share=0.2)
     assert np.bincount(found.valid.targets).tolist() == [4, 4]
     assert not set(found.valid.names) & set(found.train.names)
     assert len(found.valid) + len(found.train) == 40
     np.testing.assert_allclose(found.omics.means, found.train.values.mean(0))
-    assert prepared(tmp_path, held=0.2, seed=1).valid.names != found.valid.names
+    assert prepared(tmp_path, validation_share=0.2, seed=1).valid.names != found.valid.names
 
 
 def test_every_sample_comes_once_in_an_epoch_and_rows_are_even(tmp_path: Path) -> None:
     cohorts.write(tmp_path)
-    found = prepared(tmp_path, held=0)
+    found = prepared(tmp_path, validation_share=0)
     rows = [found.row(row, batch=16, seed=0) for row in range(found.rows(16))]
     assert sorted(np.concatenate(rows).tolist()) == list(range(40))
     assert {len(row) for row in rows} <= {13, 14}
@@ -80,7 +84,7 @@ def test_every_sample_comes_once_in_an_epoch_and_rows_are_even(tmp_path: Path) -
 
 def test_files_are_known_by_their_features_by_name_or_by_order(tmp_path: Path) -> None:
     mrna, mirna, protein = cohorts.write(tmp_path)
-    omics = prepared(tmp_path, held=0).omics
+    omics = prepared(tmp_path, validation_share=0).omics
     whole, _ = sample_data.read_for_model([mrna, mirna, protein], omics)
     mixed, _ = sample_data.read_for_model([protein, mrna, f"mirna={mirna}"], omics)
     assert np.array_equal(whole.values, mixed.values)
@@ -93,7 +97,7 @@ def test_files_are_known_by_their_features_by_name_or_by_order(tmp_path: Path) -
 
 def test_features_in_another_order_are_put_in_the_models(tmp_path: Path) -> None:
     paths = cohorts.write(tmp_path)
-    omics = prepared(tmp_path, held=0).omics
+    omics = prepared(tmp_path, validation_share=0).omics
     whole, _ = sample_data.read_for_model(paths, omics)
     cells = [line.split(",") for line in Path(paths[0]).read_text().splitlines()]
     with gzip.open(tmp_path / "turned.csv.gz", "wt") as file:
@@ -196,7 +200,7 @@ def test_columns_that_say_nothing_can_be_kept(tmp_path: Path) -> None:
 
 def test_files_that_do_not_fit_a_model_are_refused(tmp_path: Path) -> None:
     mrna, mirna, _ = cohorts.write(tmp_path)
-    omics = prepared(tmp_path, held=0).omics
+    omics = prepared(tmp_path, validation_share=0).omics
     edit(tmp_path / "mrna.csv", 1, "mrna1", "TP53")
     np.savetxt(tmp_path / "bare.csv", np.ones((3, 2)), delimiter=",")
     (tmp_path / "other.csv").write_text("sample,a,b\ns1,1,2\n")
@@ -220,7 +224,7 @@ def test_files_that_do_not_fit_a_model_are_refused(tmp_path: Path) -> None:
 def test_a_sample_in_use_may_lack_all_omics_but_one(tmp_path: Path) -> None:
     """In training nothing could be joined with it; a model that is there answers it, the rest masked."""
     mrna, _, protein = cohorts.write(tmp_path)
-    omics = prepared(tmp_path, held=0).omics
+    omics = prepared(tmp_path, validation_share=0).omics
     head, *rows = Path(protein).read_text().splitlines()
     Path(protein).write_text("\n".join([head, *rows[:30]]) + "\n")
     found, _ = sample_data.read_for_model([protein, mrna], omics)
@@ -234,7 +238,7 @@ def test_omics_with_the_same_features_must_be_named(tmp_path: Path) -> None:
     mrna, mirna, protein = cohorts.write(tmp_path)
     head, *rows = Path(mrna).read_text().splitlines()
     Path(mirna).write_text("\n".join([head, *(row.replace("0.", "1.") for row in rows)]) + "\n")
-    omics = prepared(tmp_path, held=0).omics
+    omics = prepared(tmp_path, validation_share=0).omics
     with pytest.raises(ValueError, match=r"mirna.csv:1: mrna and mirna have the same features: say which"):
         sample_data.read_for_model([mirna, protein], omics)
     found, _ = sample_data.read_for_model([f"mirna={mirna}", protein], omics)
@@ -279,7 +283,7 @@ def renamed(folder: Path, old: str, new: str) -> None:
 def test_numbers_that_name_samples_are_no_feature(tmp_path: Path) -> None:
     cohorts.write(tmp_path)
     renamed(tmp_path, "\ns", "\n100")
-    numbered = prepared(tmp_path, held=0)
+    numbered = prepared(tmp_path, validation_share=0)
     assert numbered.train.names[:2] == ("1000", "1001")
     renamed(tmp_path, "sample,", "barcode,")
     with pytest.raises(ValueError, match="first column of every table is barcode and holds whole numbers, each once"):
@@ -296,7 +300,7 @@ def test_features_may_be_called_by_numbers(tmp_path: Path, first: str) -> None:
     for number, omic in enumerate(cohorts.OMICS):
         path = tmp_path / f"{omic}.csv"
         path.write_text(path.read_text().replace(omic, f"{70 + number}").replace("sample,", f"{first},", 1))
-    found = prepared(tmp_path, held=0)
+    found = prepared(tmp_path, validation_share=0)
     assert found.omics.features[0][:2] == ("700", "701")
     assert len(found.train) == 40
 
@@ -308,6 +312,6 @@ def test_a_class_whose_samples_are_equal_is_learnt_from(tmp_path: Path) -> None:
             file.write("".join(f"t{number},{','.join(['1.5'] * size)}\n" for number in range(3)))
     with (tmp_path / "labels.csv").open("a") as file:
         file.write("".join(f"t{number},other\n" for number in range(3)))
-    found = prepared(tmp_path, held=0.2)
+    found = prepared(tmp_path, validation_share=0.2)
     assert found.omics.classes == ("ill", "other", "well")
     assert [(side.targets == 1).sum() for side in (found.train, found.valid)] == [3, 0]

@@ -20,8 +20,8 @@ from regard.tasks.omics import samples as sample_data
 from tests.tasks.omics import cohorts
 
 pytestmark = pytest.mark.unchecked  # whole runs
-TRAINING = {"steps": 60, "evaluate": 60, "save": 60, "device": "cpu", "threads": 1, "tensorboard": False}
-OPTIM = {"name": "adamw", "rate": 0.01, "warmup": 5, "schedule": "cosine"}
+TRAINING = {"steps": 60, "eval_every": 60, "save_every": 60, "device": "cpu", "threads": 1, "tensorboard": False}
+OPTIM = {"name": "adamw", "learning_rate": 0.01, "warmup": 5, "schedule": "cosine"}
 SIZES = {"moma": {"modules": 8}, "deeprog": {"width": 16, "heads": 2}}
 
 
@@ -31,7 +31,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     cohorts.write(place / "train", count=80, lacking={"protein": 8})
     cohorts.write(place / "test", count=60, seed=5)
     model = {"name": request.param, **SIZES[request.param]}
-    settings = {"task": "omics", "data": {**cohorts.data(place / "train"), "batch": 32}, "model": model}
+    settings = {"task": "omics", "data": {**cohorts.data(place / "train"), "batch_size": 32}, "model": model}
     regard.train({**settings, "optim": OPTIM, "training": TRAINING}, out=place / "run", quiet=True)
     return regard.load(place / "run", device="cpu"), place
 

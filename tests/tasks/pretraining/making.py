@@ -21,7 +21,7 @@ BODIES = {
 def settings(task: str, *changes: str, **data: Any) -> dict[str, Any]:
     """A recipe of this task on a few lines, each a document; characters, and windows of 12 of them."""
     text = {} if "train" in data else {"text": "\n".join(LINES * 2)}
-    laid = {"document": "line", "duplicates": "keep", "held": 0.0, "context": 12, "windows": 4}
+    laid = {"document": "line", "duplicates": "keep", "validation_share": 0.0, "context": 12, "batch_size": 4}
     return recipe.settings(
         {
             "task": task,

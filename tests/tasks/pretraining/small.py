@@ -23,4 +23,4 @@ def prepared(kind: str = "bpe", documents: int = 30) -> Prepared:
     ]
     how = UnitsConfig(kind=kind, vocab=None if kind in ("characters", "words") else 480)
     more = [*SPECIAL, *sentinel_names(SpansConfig(), 64)]
-    return prepare(DocumentsConfig(text="\n".join(texts), document="line", held=0.1), how, special=more)
+    return prepare(DocumentsConfig(text="\n".join(texts), document="line", validation_share=0.1), how, special=more)

@@ -59,12 +59,12 @@ def test_of_many_documents_a_share_is_held_out_by_content_whatever_their_order(t
 def test_of_few_documents_the_last_characters_are_held_out(tmp_path):
     text = "first line\nsecond line\n\nfourth\n"
     (tmp_path / "a.txt").write_text(text)
-    made = prepare(DocumentsConfig(train=files(tmp_path / "a.txt"), held=0.5), UnitsConfig(kind="bpe"))
+    made = prepare(DocumentsConfig(train=files(tmp_path / "a.txt"), validation_share=0.5), UnitsConfig(kind="bpe"))
     cut = int(len(text) * 0.5)
     assert texts(made.train, made.tokenizer) == [text[:cut]]
     assert texts(made.valid, made.tokenizer) == [text[cut:-1]]  # its last line end is the document's
     assert made.valid.characters == made.valid.bytes == len(text) - cut
-    several = prepare(DocumentsConfig(text="ab\ncd\nef", document="line", held=0.5), CHARACTERS)
+    several = prepare(DocumentsConfig(text="ab\ncd\nef", document="line", validation_share=0.5), CHARACTERS)
     assert texts(several.train, several.tokenizer) == ["ab", "c"]
     assert several.valid.unknown == 3  # of "d" and "ef", which what is learnt from does not have
 
@@ -127,7 +127,7 @@ def test_bad_lines_are_told_with_their_place_and_too_many_stop(tmp_path):
 
 
 def test_a_text_of_the_recipe_may_be_measured_on_itself_and_words_count_line_ends():
-    made = prepare(DocumentsConfig(text="a b\n\nc a\n", held=0.0), UnitsConfig(kind="words"))
+    made = prepare(DocumentsConfig(text="a b\n\nc a\n", validation_share=0.0), UnitsConfig(kind="words"))
     own = made.tokenizer
     assert own.decode_lines(made.train.tokens.tolist()) == "a b\n\nc a\n"
     assert made.train.words == len(made.train.tokens) == 7
@@ -137,22 +137,24 @@ def test_a_text_of_the_recipe_may_be_measured_on_itself_and_words_count_line_end
 
 
 def test_known_tokens_are_used_as_they_are_and_new_ones_get_what_is_asked_for():
-    first = prepare(DocumentsConfig(text="masse", held=0.0), CHARACTERS, special=["<mask>", "<sep>"])
+    first = prepare(DocumentsConfig(text="masse", validation_share=0.0), CHARACTERS, special=["<mask>", "<sep>"])
     assert first.fresh
     assert None not in (first.tokenizer.mask, first.tokenizer.separator)
-    second = prepare(DocumentsConfig(text="messe", held=0.0), CHARACTERS, first.tokenizer)
+    second = prepare(DocumentsConfig(text="messe", validation_share=0.0), CHARACTERS, first.tokenizer)
     assert not second.fresh
     assert second.tokenizer.json() == first.tokenizer.json()
     assert texts(second.train, second.tokenizer) == ["messe"]
     for kind in ("bpe", "unigram", "words"):
-        own = prepare(DocumentsConfig(text="a b a b", held=0.0), UnitsConfig(kind=kind), special=["<mask>"]).tokenizer
+        own = prepare(
+            DocumentsConfig(text="a b a b", validation_share=0.0), UnitsConfig(kind=kind), special=["<mask>"]
+        ).tokenizer
         assert own.find_special("<mask>") == own.mask == 4
         assert own.find_special("<sep>") is None
 
 
 def test_what_is_read_without_the_cache_is_the_same(tmp_path):
     path = written(tmp_path, stories(5))
-    made = prepare(DocumentsConfig(train=files(path), held=0.0), UnitsConfig(kind="bpe"))
+    made = prepare(DocumentsConfig(train=files(path), validation_share=0.0), UnitsConfig(kind="bpe"))
     corpus = read([str(path)], made.tokenizer)
     for name in ("tokens", "starts", "origins"):
         assert np.array_equal(getattr(corpus, name), getattr(made.train, name))
@@ -239,7 +241,7 @@ def test_a_changed_file_is_another_entry_and_its_name_is_not(tmp_path):
     ("text", "settings", "said"),
     [
         ("", {}, "none is left for training"),
-        ("a", {"held": 0.5}, "none is left for validation"),
+        ("a", {"validation_share": 0.5}, "none is left for validation"),
     ],
 )
 def test_a_text_of_which_nothing_is_left_is_refused(text, settings, said):

@@ -118,7 +118,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         ({"text": "a", "train": "b"}, "give either train"),
         ({"text": "a", "document": "page"}, "document must be"),
         ({"text": "a", "context": 0}, "context must be a whole number from 1"),
-        ({"text": "a", "held": 1.0}, "held must be"),
+        ({"text": "a", "validation_share": 1.0}, "validation_share must be"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(settings, said):

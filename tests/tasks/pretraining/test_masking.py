@@ -215,7 +215,7 @@ def test_texts_of_a_pair_meet_where_a_sentence_or_else_a_line_ends(texts, end, k
     how, gap = UnitsConfig(kind=kind, vocab=None if kind in ("characters", "words") else 330), ""
     if kind == "words":
         texts, gap = [text.replace("\n", " ") for text in texts], " "
-    data = DocumentsConfig(text="\n\n".join(texts), document="blank", held=0.0)
+    data = DocumentsConfig(text="\n\n".join(texts), document="blank", validation_share=0.0)
     made = prepare(data, how, special=SPECIAL)
     asked, context = MaskingConfig(next_sentence=True), {"characters": 90, "words": 24}.get(kind, 40)
     given = MaskedRows(made.train, made.tokenizer, context, 8, 1, how=asked)
@@ -252,7 +252,9 @@ def test_texts_of_a_pair_meet_where_a_sentence_or_else_a_line_ends(texts, end, k
     ],
 )
 def test_sentences_and_lines_begin_where_a_reader_says(kind, text, sentences, lines):
-    made = prepare(DocumentsConfig(text=f"{text}\n" * 30, held=0.0), UnitsConfig(kind=kind), special=SPECIAL)
+    made = prepare(
+        DocumentsConfig(text=f"{text}\n" * 30, validation_share=0.0), UnitsConfig(kind=kind), special=SPECIAL
+    )
     tokens, spelled = np.asarray(made.train.tokens[:-1]).astype(np.int64), made.tokenizer.token_bytes
     tokens = tokens[: len(tokens) // 30]
     for asked, expected in ((False, sentences), (True, lines)):
@@ -300,6 +302,6 @@ def test_what_cannot_be_is_said_in_one_line():
     alone = replace(made.train, starts=made.train.starts[[0, -1]])
     with pytest.raises(ValueError, match="at least two documents"):
         MaskedRows(alone, made.tokenizer, 16, 4, 0, how=MaskingConfig(next_sentence=True))
-    bare = prepare(DocumentsConfig(text="a b c", held=0.0), UnitsConfig())
+    bare = prepare(DocumentsConfig(text="a b c", validation_share=0.0), UnitsConfig())
     with pytest.raises(ValueError, match="no separator token"):
         MaskedRows(bare.train, bare.tokenizer, 16, 4, 0)

@@ -13,7 +13,7 @@ import pytest
 CHILD = Path(__file__).parent / "weighing.py"
 ROOT = CHILD.parent.parent.parent.parent
 # What a GPT of a text of a million lines has, over a text of fewer; rows are short, which pieces of a row are not.
-LARGE = ["model.width=512", "model.heads=8", "model.hidden=2048", "model.depth=8", "data.windows=4"]
+LARGE = ["model.width=512", "model.heads=8", "model.hidden=2048", "model.depth=8", "data.batch_size=4"]
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")
 
@@ -55,7 +55,13 @@ def test_memory_that_preparing_a_text_took_is_given_back(tmp_path):
 @pytest.mark.faults
 def test_training_and_measuring_a_gpt_take_little_more_than_its_weights_gradients_and_averages(tmp_path):
     text = write_text(tmp_path / "text.txt", 40_000)
-    steps = ["training.steps=2", "training.evaluate=1", "training.save=1", "training.device=cpu", "data.held=0.02"]
+    steps = [
+        "training.steps=2",
+        "training.eval_every=1",
+        "training.save_every=1",
+        "training.device=cpu",
+        "data.validation_share=0.02",
+    ]
     told = weigh(tmp_path, "train", text, str(tmp_path / "run"), *LARGE, *steps)
     print(told)
     weights, gradients, averages = (count * 4 * told["weights"] / 2**20 for count in (1, 1, 2))

@@ -51,7 +51,7 @@ def told(own, tokens: list[int]) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("fixed", [False, True])
 def test_in_an_epoch_every_text_and_every_pair_is_read_once_whole_and_in_either_order(tmp_path, fixed):
-    learner = task(tmp_path, "data.windows=9")
+    learner = task(tmp_path, "data.batch_size=9")
     own, data = learner.prepared.tokenizer, learner.recipe.data
     rows = MaskedRows(learner.prepared.train, own, data.context, data.windows, 3, pairs=True, fixed=fixed)
     orders = []
@@ -147,7 +147,7 @@ def test_settings_that_do_not_go_together_are_refused(tmp_path, changes, said):
 
 
 def test_a_run_may_have_pairs_alone_and_notices_that_they_are_others(tmp_path):
-    asked = settings("masked-lm", "training.steps=1", "training.evaluate=1", **files(tmp_path))
+    asked = settings("masked-lm", "training.steps=1", "training.eval_every=1", **files(tmp_path))
     del asked["data"]["train"]
     outcome = recipe.train(asked, out=tmp_path / "run", quiet=True)
     assert "pairs.tsv.gz" in (outcome.best / "README.md").read_text()

@@ -48,7 +48,9 @@ def test_lengths_are_those_that_t5_publishes():
     assert T5.counts(1) == (0, 0)
 
 
-@pytest.mark.parametrize("how", [T5, SpansConfig(share=0.5, mean=1.0), SpansConfig(share=0.9, mean=8.0)])
+@pytest.mark.parametrize(
+    "how", [T5, SpansConfig(share=0.5, mean_span_length=1.0), SpansConfig(share=0.9, mean_span_length=8.0)]
+)
 def test_gaps_have_exactly_the_asked_numbers_and_alternate_with_what_stays(how):
     random = np.random.default_rng(0)
     for length in [*range(1, 40), 568]:
@@ -93,7 +95,7 @@ def test_source_and_target_give_every_document_back_once_in_an_epoch(context, wi
 
 
 @pytest.mark.parametrize(("context", "windows"), [(16, 20), (48, 5), (200, 1)])
-@pytest.mark.parametrize("how", [T5, SpansConfig(share=0.4, mean=2.0)])
+@pytest.mark.parametrize("how", [T5, SpansConfig(share=0.4, mean_span_length=2.0)])
 def test_fixed_rows_have_one_shape_and_the_same_content(context, windows, how):
     fixed, free = (rows(context, windows, how=how, fixed=each) for each in (True, False))
     shapes = set()

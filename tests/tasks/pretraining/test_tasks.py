@@ -69,7 +69,7 @@ def test_the_loss_of_a_gpt_is_that_of_documents_read_one_by_one(fixed):
 
 @torch.no_grad()
 def test_smoothing_spreads_a_share_over_all_tokens():
-    sharp, smooth = made("causal-lm", double=True), made("causal-lm", "objective.smoothing=0.2", double=True)
+    sharp, smooth = made("causal-lm", double=True), made("causal-lm", "objective.label_smoothing=0.2", double=True)
     batch = sharp.batch(0)
     chances = sharp.model.logits(sharp.model(batch.tokens, layout=batch.row)).log_softmax(-1)
     right = -chances[torch.arange(len(batch.labels)), batch.labels]
@@ -217,7 +217,7 @@ def test_a_bert_shows_gaps_with_what_stood_there():
     ("causal-lm", causal.SIZES), ("masked-lm", masked.SIZES), ("span-corruption", corruption.SIZES)
 ])  # fmt: skip
 def test_sizes_follow_the_amount_of_text(name, sizes):
-    kind, found = recipe.resolve({"task": name, "data": {"text": "\n".join(LINES), "held": 0.0}})
+    kind, found = recipe.resolve({"task": name, "data": {"text": "\n".join(LINES), "validation_share": 0.0}})
     prepared = kind.prepare(found, None)
 
     def suited(tokens):
@@ -269,10 +269,15 @@ def test_every_task_learns_to_spell(name, tmp_path):
     steps = 80 if name == "span-corruption" else 60
     asked = settings(
         name,
-        *("optim.name=adamw", "optim.rate=0.01", "optim.warmup=5", "model.dropout=0", "model.width=32"),
-        *(f"training.steps={steps}", f"training.evaluate={steps}", f"training.save={steps}", "training.log=1"),
+        *("optim.name=adamw", "optim.learning_rate=0.01", "optim.warmup=5", "model.dropout=0", "model.width=32"),
+        *(
+            f"training.steps={steps}",
+            f"training.eval_every={steps}",
+            f"training.save_every={steps}",
+            "training.log_every=1",
+        ),
         text="masse\n" * 60,
-        windows=8,
+        batch_size=8,
     )
     outcome = recipe.train(asked, out=tmp_path / "run", quiet=True)
     first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
@@ -293,7 +298,7 @@ def test_a_model_with_room_for_more_tokens_than_its_tokenizer_has_is_trained_on(
     shape = replace(task.recipe.model, vocab=task.recipe.model.vocab + 5)
     files = type(task).checkpoint_files(shape, task.prepared.tokenizer)
     checkpoint.write(tmp_path / "theirs", {**files, checkpoint.WEIGHTS: checkpoint.weights(models.build(shape))})
-    data = {"text": "\n".join(LINES), "context": 12, "held": 0.0}
+    data = {"text": "\n".join(LINES), "context": 12, "validation_share": 0.0}
     asked = {"task": "causal-lm", "data": data, "training": {"steps": 1, "device": "cpu", "tensorboard": False}}
     outcome = recipe.train(asked, out=tmp_path / "run", start=str(tmp_path / "theirs"), quiet=True)
     again = recipe.train(
@@ -332,7 +337,7 @@ def test_a_row_in_pieces_on_a_cpu_has_the_gradients_of_the_whole_row():
 
 def test_what_a_cpu_keeps_for_one_backward_pass_does_not_grow_with_the_model(monkeypatch):
     small = made("causal-lm")
-    assert small.piece_tokens > small.recipe.data.context * small.recipe.data.windows
+    assert small.piece_tokens > small.recipe.data.context * small.recipe.data.batch_size
     monkeypatch.setattr(learning, "ACTIVATIONS", 1 << 14)
     width, deep = small.recipe.model.width, made("causal-lm", "model.depth=2")
     assert deep.piece_tokens == max(12, (1 << 14) // (learning.PER_FEATURE * width * 2))

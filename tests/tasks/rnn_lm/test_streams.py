@@ -45,7 +45,7 @@ def test_a_text_shorter_than_a_window_is_one_row():
 def test_the_last_characters_are_held_out_even_within_a_line(tmp_path):
     text = "first line\nsecond line\n\nfourth\n"
     (tmp_path / "text.txt").write_text(text)
-    texts = prepare(StreamConfig(train=files(tmp_path / "text.txt"), held=0.5), CHARACTERS)
+    texts = prepare(StreamConfig(train=files(tmp_path / "text.txt"), validation_share=0.5), CHARACTERS)
     cut = int(len(text) * 0.5)
     assert texts.tokenizer.decode_lines(texts.train.tokens.tolist()) == text[:cut]
     assert texts.valid.characters == len(text) - cut == len(texts.valid.tokens)
@@ -77,14 +77,14 @@ def test_bad_lines_are_counted_with_their_places_and_too_many_stop(tmp_path):
 
 
 def test_a_text_may_stand_in_the_recipe_and_be_measured_on_itself():
-    texts = prepare(StreamConfig(text="masse", held=0.0), CHARACTERS)
+    texts = prepare(StreamConfig(text="masse", validation_share=0.0), CHARACTERS)
     assert texts.train.tokens.tolist() == texts.valid.tokens.tolist()
     assert texts.tokenizer.decode_lines(texts.train.tokens.tolist()) == "masse\n"
 
 
 def test_units_that_are_known_are_used_as_they_are():
-    first = prepare(StreamConfig(text="masse", held=0.0), CHARACTERS)
-    second = prepare(StreamConfig(text="messe", held=0.0), CHARACTERS, first.tokenizer)
+    first = prepare(StreamConfig(text="masse", validation_share=0.0), CHARACTERS)
+    second = prepare(StreamConfig(text="messe", validation_share=0.0), CHARACTERS, first.tokenizer)
     assert second.tokenizer.json() == first.tokenizer.json()
     assert second.tokenizer.decode_lines(second.train.tokens.tolist()) == "messe\n"
 
@@ -93,11 +93,11 @@ def test_units_that_are_known_are_used_as_they_are():
     ("settings", "said"),
     [
         ({}, "either train"),
-        ({"text": "a", "lanes": 0}, "lanes must be a whole number from 1"),
-        ({"text": "a", "held": 1.0}, "held must be a number of at least 0 and below 1"),
+        ({"text": "a", "batch_size": 0}, "batch_size must be a whole number from 1"),
+        ({"text": "a", "validation_share": 1.0}, "validation_share must be a number of at least 0 and below 1"),
         ({"train": files("no-such-file.txt")}, "no file no-such-file.txt"),
-        ({"text": "", "held": 0.9}, "has 1 characters, of which none is left"),
-        ({"text": "\n\n", "held": 0.0}, "no characters that occur 1 times"),
+        ({"text": "", "validation_share": 0.9}, "has 1 characters, of which none is left"),
+        ({"text": "\n\n", "validation_share": 0.0}, "no characters that occur 1 times"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(settings, said):
@@ -110,10 +110,10 @@ def test_texts_of_json_lines_are_read_line_by_line_and_bad_ones_told_with_their_
     lines = [json.dumps({"body": {"text": text}}) for text in ("un\ndeux", "trois")]
     (tmp_path / "a.jsonl").write_text("\n".join([lines[0], "{", lines[1]]) + "\n")
     file = TextFile(path=str(tmp_path / "a.jsonl"), field="body.text")
-    texts = prepare(StreamConfig(train=(file,), held=0.0, reject=0.5), CHARACTERS)
+    texts = prepare(StreamConfig(train=(file,), validation_share=0.0, reject=0.5), CHARACTERS)
     assert texts.tokenizer.decode_lines(texts.train.tokens.tolist()) == "un\ndeux\ntrois\n"
     with pytest.raises(ValueError, match=r"1 invalid JSON \(.*a\.jsonl:2\)"):
-        prepare(StreamConfig(train=(file,), held=0.0), CHARACTERS)
+        prepare(StreamConfig(train=(file,), validation_share=0.0), CHARACTERS)
     with pytest.raises(ValueError, match="without a text named text"):
         prepare(StreamConfig(train=files(tmp_path / "a.jsonl")), CHARACTERS)
 

@@ -23,10 +23,17 @@ from tests.documents import ROOT
 TEXT = "the quick brown fox\njumps over the lazy dog\n" * 20
 SETTINGS = {
     "task": "language",
-    "data": {"text": TEXT, "lanes": 3, "window": 8},
+    "data": {"text": TEXT, "batch_size": 3, "window": 8},
     "model": {"cell": "lstm", "width": 12, "depth": 2, "dropout": 0.2},
-    "optim": {"rate": 0.01, "warmup": 5},
-    "training": {"steps": 60, "log": 20, "evaluate": 20, "save": 10, "device": "cpu", "tensorboard": False},
+    "optim": {"learning_rate": 0.01, "warmup": 5},
+    "training": {
+        "steps": 60,
+        "log_every": 20,
+        "eval_every": 20,
+        "save_every": 10,
+        "device": "cpu",
+        "tensorboard": False,
+    },
     "writing": {"prompt": "the ", "length": 10},
 }
 
@@ -36,7 +43,7 @@ def train(out, *changes: str, **how):
 
 
 def made(lanes: int = 3, window: int = 8, rows: int = 1, **model) -> Language:
-    data = StreamConfig(text=TEXT, lanes=lanes, window=window)
+    data = StreamConfig(text=TEXT, batch_size=lanes, window=window)
     texts = prepare(data, UnitsConfig())
     shape = RecurrentLMConfig(vocab=texts.tokenizer.vocab, width=12, **model)
     found = LanguageRecipe(data=data, model=shape, training=TrainingConfig(accumulate=rows))
@@ -266,8 +273,8 @@ def test_pieces_of_words_are_learnt_and_written_too(tmp_path):
 
 def test_other_lanes_cannot_go_on_with_the_states_of_these(tmp_path):
     train(tmp_path / "run", "training.steps=10")
-    with pytest.raises(ValueError, match=r"data\.lanes: 3 -> 5"):
-        train(tmp_path / "run", "data.lanes=5", resume=True)
+    with pytest.raises(ValueError, match=r"data\.batch_size: 3 -> 5"):
+        train(tmp_path / "run", "data.batch_size=5", resume=True)
 
 
 def test_what_is_streamed_is_what_is_written_and_a_stop_sequence_ends_it():

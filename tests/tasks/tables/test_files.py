@@ -117,8 +117,8 @@ def test_the_fingerprint_follows_contents_and_columns(tmp_path):
     def mark(**changes) -> str:
         return tables.prepare(settings(table(tmp_path), **changes)).report["train"]["fingerprint"]
 
-    assert mark() == mark(batch=5) != mark(inputs=("a",))
-    assert mark() != mark(held=0.5)
+    assert mark() == mark(batch_size=5) != mark(inputs=("a",))
+    assert mark() != mark(validation_share=0.5)
 
 
 @pytest.mark.parametrize(

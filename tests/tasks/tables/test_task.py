@@ -34,16 +34,23 @@ def path(tmp_path):
 def settings(path: str, **data) -> dict:
     return {
         "task": "regression",
-        "data": {"train": path, "target": "y", "inputs": ["a", "b"], "batch": 32, **data},
+        "data": {"train": path, "target": "y", "inputs": ["a", "b"], "batch_size": 32, **data},
         "model": {"hidden": [16], "dropout": 0.1},
-        "optim": {"rate": 0.02, "warmup": 5, "schedule": "cosine"},
-        "training": {"steps": 30, "log": 10, "evaluate": 10, "save": 5, "device": "cpu", "tensorboard": False},
+        "optim": {"learning_rate": 0.02, "warmup": 5, "schedule": "cosine"},
+        "training": {
+            "steps": 30,
+            "log_every": 10,
+            "eval_every": 10,
+            "save_every": 5,
+            "device": "cpu",
+            "tensorboard": False,
+        },
     }
 
 
 def made(path: str, hidden: tuple[int, ...] = (16,), **data) -> Regression:
     torch.manual_seed(0)
-    chosen = config.build(TableConfig, {"train": path, "target": "y", "inputs": ("a", "b"), "batch": 32, **data})
+    chosen = config.build(TableConfig, {"train": path, "target": "y", "inputs": ("a", "b"), "batch_size": 32, **data})
     found = tables.prepare(chosen)
     shape = PerceptronConfig(inputs=2, outputs=len(found.columns.classes) or 1, hidden=hidden)
     return Regression(RegressionRecipe(data=chosen, model=shape), found, Perceptron(shape))
@@ -51,7 +58,7 @@ def made(path: str, hidden: tuple[int, ...] = (16,), **data) -> Regression:
 
 def test_without_hidden_layers_it_finds_what_least_squares_finds_in_closed_form(path, tmp_path):
     once = [f"training.{name}=600" for name in ("steps", "evaluate", "save")]  # so that the best is the last
-    plain = ["model.hidden=[]", "model.dropout=0", "data.batch=96"]
+    plain = ["model.hidden=[]", "model.dropout=0", "data.batch_size=96"]
     outcome = recipe.train(recipe.settings(settings(path), *once, *plain), out=tmp_path / "run", quiet=True)
     predictor = regard.load(outcome.best, device="cpu")
     task = made(path)
@@ -207,7 +214,9 @@ def test_weights_so_large_that_nothing_is_answered_say_that_training_failed(pred
     with torch.no_grad():
         for weight in broken.model.parameters():
             weight.fill_(1e38)
-    with pytest.raises(ValueError, match=r"not finite: its training failed, train it again with a lower optim\.rate"):
+    with pytest.raises(
+        ValueError, match=r"not finite: its training failed, train it again with a lower optim\.learning_rate"
+    ):
         broken.predict([{"a": 1, "b": 7}])
 
 

@@ -26,14 +26,14 @@ def texts(tmp_path):
     chance = np.random.default_rng(0)
     lines = [" ".join(chance.choice(list("abcdefgh"), chance.integers(1, 40))) for _ in range(300)]
     path.write_text("".join(f"{line}\t{line[0]}\n" for line in lines))
-    return LabelsConfig(train=(LabelledFile(path=str(path)),), tokens=128)
+    return LabelsConfig(train=(LabelledFile(path=str(path)),), batch_tokens=128)
 
 
 @pytest.fixture
 def sentences(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("".join(f"the/D cat{n}/N sees/V a/D dog/{'N' if n % 2 else '_'}\n" for n in range(100)))
-    return TagsConfig(train=(TaggedFile(path=str(path)),), tokens=64)
+    return TagsConfig(train=(TaggedFile(path=str(path)),), batch_tokens=64)
 
 
 def lined(batch):
@@ -100,7 +100,7 @@ def test_what_was_read_once_is_found_by_content_wherever_it_lies(texts, tmp_path
     moved = tmp_path / "elsewhere" / "b.tsv"
     moved.parent.mkdir()
     moved.write_bytes((tmp_path / "a.tsv").read_bytes())
-    other = LabelsConfig(train=(LabelledFile(path=str(moved)),), tokens=64)
+    other = LabelsConfig(train=(LabelledFile(path=str(moved)),), batch_tokens=64)
     with monkeypatch.context() as patch:
         patch.setattr(preparation, "read_examples", lambda *_: pytest.fail("read again"))
         again = prepare(other, TextTokenizerConfig(), cache=home)
@@ -128,7 +128,7 @@ def test_a_word_of_several_tokens_is_told_at_its_last(sentences, kind):
 
 
 def test_long_sentences_are_cut_between_words_and_no_label_is_lost(sentences):
-    whole, short = prepare(sentences, TextTokenizerConfig()), prepare(sentences, TextTokenizerConfig(longest=2))
+    whole, short = prepare(sentences, TextTokenizerConfig()), prepare(sentences, TextTokenizerConfig(max_length=2))
     assert short.train.lengths.max() == 2
     assert short.train.count_labels(3).tolist() == whole.train.count_labels(3).tolist()
     assert len(short.train) == 3 * len(whole.train)
@@ -136,7 +136,7 @@ def test_long_sentences_are_cut_between_words_and_no_label_is_lost(sentences):
 
 def test_a_text_is_cleaned_cut_into_words_and_the_end_may_be_kept():
     how = TextTokenizerConfig(
-        lowercase=True, ignore=r"<br\s*/?>", pattern=r"\w+(?:'\w+)*|[^\w\s]", longest=4, keep="end", vocab=12
+        lowercase=True, ignore=r"<br\s*/?>", pattern=r"\w+(?:'\w+)*|[^\w\s]", max_length=4, keep="end", vocab=12
     )
     text = "It's GOOD.<br /><br />Really,\nreally good!"
     assert how.normal(text) == "it's good . really , really good !"
@@ -152,7 +152,7 @@ def test_a_text_is_cleaned_cut_into_words_and_the_end_may_be_kept():
 
 
 def test_settings_of_reading_that_cannot_be_are_told_in_one_line():
-    for changes, said in (({"longest": 0}, "longest"), ({"pattern": "("}, "pattern is no regular expression")):
+    for changes, said in (({"max_length": 0}, "max_length"), ({"pattern": "("}, "pattern is no regular expression")):
         with pytest.raises(ValueError, match=said):
             config.build(TextTokenizerConfig, changes)
 

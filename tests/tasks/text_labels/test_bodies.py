@@ -18,7 +18,7 @@ from regard.tasks.text_labels.sentence_chunks import encode_sentences
 from regard.tasks.text_labels.tagged_file import TaggedFile
 from tests.training.test_transfer import begun
 
-TRAINING = {"steps": 6, "log": 6, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}
+TRAINING = {"steps": 6, "log_every": 6, "eval_every": 3, "save_every": 3, "device": "cpu", "tensorboard": False}
 SIZES = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.0}
 
 
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     lines = [f"Zoe\tB-per\nsees\tO\nNew\tB-loc\nYork{n}\tI-loc\n.\t_\n" for n in range(40)]
     (place / "tags.conll").write_text("\n".join(lines))
     for task, name in (("masked-lm", "bert"), ("causal-lm", "gpt")):
-        data = {"train": [str(place / "plain.txt")], "context": 24, "windows": 4, "document": "line"}
+        data = {"train": [str(place / "plain.txt")], "context": 24, "batch_size": 4, "document": "line"}
         model = {"name": name, **SIZES, "context": 24}
         asked = {"task": task, "data": data, "model": model, "tokenizer": {"kind": "bpe", "vocab": 300}}
         recipe.train({**asked, "training": TRAINING}, out=place / name, quiet=True)
@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
 
 def settings(folder, task: str, **more):
     path = folder / ("texts.tsv" if task == "classification" else "tags.conll")
-    return {"task": task, "data": {"train": {"path": str(path)}, "tokens": 256}, "training": TRAINING, **more}
+    return {"task": task, "data": {"train": {"path": str(path)}, "batch_tokens": 256}, "training": TRAINING, **more}
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging"])
@@ -64,7 +64,7 @@ def test_a_body_is_taken_over_whole_with_its_tokenizer(folder, body, task):
 
 @pytest.mark.parametrize("body", ["bert", "gpt"])
 def test_a_classifier_on_a_body_is_trained_asked_and_scored(folder, body, tmp_path):
-    asked = settings(folder, "classification", optim={"rate": 0.01})
+    asked = settings(folder, "classification", optim={"learning_rate": 0.01})
     out = recipe.train(asked, out=tmp_path / "run", start=folder / body, quiet=True).folder
     trained = regard.load(out, device="cpu")
     texts = ["the film number 3 was great", "awful", "unspeakable " * 40]
@@ -82,7 +82,7 @@ def test_a_classifier_on_a_body_is_trained_asked_and_scored(folder, body, tmp_pa
 
 @pytest.mark.parametrize("body", ["bert", "gpt"])
 def test_a_tagger_on_a_body_is_scored_by_entity(folder, body, tmp_path):
-    asked = settings(folder, "tagging", optim={"rate": 0.01})
+    asked = settings(folder, "tagging", optim={"learning_rate": 0.01})
     outcome = recipe.train(asked, out=tmp_path / "run", start=folder / body, quiet=True)
     assert "entity_f1" in outcome.metrics
     trained = regard.load(outcome.folder, device="cpu")
@@ -97,7 +97,7 @@ def test_a_tagger_on_a_body_is_scored_by_entity(folder, body, tmp_path):
 @pytest.mark.parametrize(("body", "place"), [("bert", 0), ("gpt", -1)])
 def test_a_word_is_labelled_at_its_first_piece_or_where_all_of_it_was_read(folder, body, place):
     known = regard.load(folder / body, device="cpu").tokenizer
-    own = known.with_text_config(TextTokenizerConfig(kind="bpe", normalise="none", longest=12))
+    own = known.with_text_config(TextTokenizerConfig(kind="bpe", normalise="none", max_length=12))
     own = add_format_tokens(own, body, pairs=False)
     form = build_format(own, body, pairs=False)
     sentence = ["unspeakable", "Zoe", "sees", "York39"]
@@ -131,8 +131,13 @@ def test_tags_that_break_bio_are_refused_with_their_line(tmp_path):
 def test_probabilities_have_the_temperature_of_the_held_out_texts(folder, tmp_path):
     rows = [(f"text {n} {'good' if n % 3 else 'bad'}", n % 3 > 0 or n % 5 == 0) for n in range(720)]
     (tmp_path / "a.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
-    data = {"train": {"path": str(tmp_path / "a.tsv")}, "held": 0.3}
-    asked = {"task": "classification", "data": data, "training": {**TRAINING, "steps": 12}, "optim": {"rate": 0.02}}
+    data = {"train": {"path": str(tmp_path / "a.tsv")}, "validation_share": 0.3}
+    asked = {
+        "task": "classification",
+        "data": data,
+        "training": {**TRAINING, "steps": 12},
+        "optim": {"learning_rate": 0.02},
+    }
     out = recipe.train(asked, out=tmp_path / "run", quiet=True).folder
     trained = regard.load(out, device="cpu")
     assert trained.temperature != 1.0
@@ -159,7 +164,7 @@ def test_probabilities_have_the_temperature_of_the_held_out_texts(folder, tmp_pa
 def test_few_held_out_texts_leave_probabilities_as_trained_and_a_line_says_so(tmp_path):
     rows = [(f"text {n} {'good' if n % 3 else 'bad'}", n % 3 > 0 or n % 5 == 0) for n in range(200)]
     (tmp_path / "a.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
-    data = {"train": {"path": str(tmp_path / "a.tsv")}, "held": 0.3}
+    data = {"train": {"path": str(tmp_path / "a.tsv")}, "validation_share": 0.3}
     asked = {"task": "classification", "data": data, "training": {**TRAINING, "steps": 2}}
     out = recipe.train(asked, out=tmp_path / "run", quiet=True).folder
     trained = regard.load(out, device="cpu")

@@ -28,7 +28,7 @@ def lines(finding):
 
 
 def test_every_count_is_what_counting_by_hand_gives(texts):
-    report = check_examples(texts, TextTokenizerConfig(longest=4))
+    report = check_examples(texts, TextTokenizerConfig(max_length=4))
     assert report.labels == {
         "a": {"train": 41, "valid": 1},
         "b": {"train": 21, "valid": 1},

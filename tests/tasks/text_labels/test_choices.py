@@ -34,14 +34,14 @@ MODELS = [
     {"name": "rnn-encoder", "width": 8, "embedding": 8, "dropout": 0.0},
     {"name": "cnn-encoder", "embedding": 8, "maps": 8, "dropout": 0.0},
 ]
-TRAINING = {"steps": 3, "log": 3, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}
+TRAINING = {"steps": 3, "log_every": 3, "eval_every": 3, "save_every": 3, "device": "cpu", "tensorboard": False}
 QUESTIONS = [("it rains", ("wet", "dry"), 0), ("it shines", ("cold", "warm"), 1), ("it snows", ("hot", "white"), 1)]
 named = pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 
 
 def asked(path, model):
-    data = {"train": {"path": str(path)}, "tokens": 128}
-    reads = {"kind": "words", "longest": 16}
+    data = {"train": {"path": str(path)}, "batch_tokens": 128}
+    reads = {"kind": "words", "max_length": 16}
     return {"task": "choice", "data": data, "model": model, "tokenizer": reads, "training": TRAINING}
 
 
@@ -219,7 +219,7 @@ def test_a_question_is_on_one_side_and_counted_where_it_is_on_both(tmp_path):
         lines("premise\tchoice1\tchoice2\tlabel", "story 3\tbad 7\tgood 7\t0", "x\ty\tz\t1")
     )
     train, valid = (ChoiceFile(path=str(tmp_path / name)) for name in ("a.tsv", "b.tsv"))
-    found = prepare(ChoicesConfig(train=(train,), held=0.3), TextTokenizerConfig(kind="words"))
+    found = prepare(ChoicesConfig(train=(train,), validation_share=0.3), TextTokenizerConfig(kind="words"))
     sides = [{words[0] for words in side.texts} for side in (found.train, found.valid)]
     assert all(sides)
     assert not sides[0] & sides[1]
@@ -337,7 +337,7 @@ def bodies(tmp_path_factory):
     place = tmp_path_factory.mktemp("bodies")
     (place / "plain.txt").write_text("a b c d e f g h i j k l m n o p\n" * 30)
     for task, name in (("masked-lm", "bert"), ("causal-lm", "gpt")):
-        data = {"train": [str(place / "plain.txt")], "context": 32, "windows": 4, "document": "line"}
+        data = {"train": [str(place / "plain.txt")], "context": 32, "batch_size": 4, "document": "line"}
         model = {"name": name, **SIZES, "context": 32}
         settings = {"task": task, "data": data, "model": model, "tokenizer": {"kind": "characters"}}
         recipe.train({**settings, "training": TRAINING}, out=place / name, quiet=True)
@@ -347,8 +347,8 @@ def bodies(tmp_path_factory):
 @pytest.mark.parametrize("body", ["bert", "gpt"])
 @pytest.mark.parametrize("way", ["full", "frozen", "lora"])
 def test_a_body_is_taken_over_and_tuned_in_every_way(body, way, bodies, table, tmp_path):
-    settings = {"task": "choice", "data": {"train": {"path": str(table)}, "tokens": 256}, "training": TRAINING}
-    settings |= {"tuning": {"way": way}, "optim": {"rate": 0.01}}
+    settings = {"task": "choice", "data": {"train": {"path": str(table)}, "batch_tokens": 256}, "training": TRAINING}
+    settings |= {"tuning": {"method": way}, "optim": {"learning_rate": 0.01}}
     out = recipe.train(settings, out=tmp_path / "run", start=bodies / body, quiet=True).folder
     trained = regard.load(out, device="cpu")
     assert trained.config.name == f"{body}-encoder"

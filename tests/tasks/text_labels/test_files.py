@@ -244,7 +244,10 @@ def test_one_label_is_not_enough(tmp_path):
         (lambda: LabelledFile(path="x", delimiter="ab"), "delimiter must be one character"),
         (lambda: TaggedFile(path="x", separator=" "), "separator must be a sign"),
         (lambda: LabelsConfig(train=()), "at least one file"),
-        (lambda: config.build(TagsConfig, {"train": {"path": "x"}, "held": 0}), "held must be a number above 0 and"),
+        (
+            lambda: config.build(TagsConfig, {"train": {"path": "x"}, "validation_share": 0}),
+            "validation_share must be a number above 0 and",
+        ),
         (lambda: config.build(TagsConfig, {"train": {"path": "x", "columns": [0, 1]}}), "from 1 to 10,000, not 0"),
         (lambda: read(LabelledFile(path="nowhere.tsv")), "no file nowhere.tsv"),
     ],

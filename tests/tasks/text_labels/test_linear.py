@@ -10,8 +10,8 @@ from regard import checkpoint, config, recipe
 
 SHORT = (
     "model.name=linear",
-    "training.evaluate=3",
-    "training.save=3",
+    "training.eval_every=3",
+    "training.save_every=3",
     "training.device=cpu",
     "optim.schedule=constant",
 )
@@ -36,7 +36,7 @@ def test_ratios_are_chosen_kept_and_resumed_to_the_bit(texts, tmp_path):
     parts = trained(texts, tmp_path / "parts", "training.steps=6", resume=True)
     settings = config.read(tmp_path / "whole" / "config.yaml")
     assert settings["model"]["scaling"] == "ratio"
-    assert settings["tokenizer"]["longest"] > 600
+    assert settings["tokenizer"]["max_length"] > 600
     newest = [checkpoint.read(tmp_path / name / "checkpoints" / "step-6").tensors() for name in ("whole", "parts")]
     assert newest[0]["scale"].abs().max() > 1
     assert all(torch.equal(newest[0][name], newest[1][name]) for name in newest[0])
@@ -47,8 +47,8 @@ def test_ratios_are_chosen_kept_and_resumed_to_the_bit(texts, tmp_path):
 
 
 def test_what_is_named_is_not_chosen(texts, tmp_path):
-    named = ("model.scaling=none", "model.reach=1", "tokenizer.longest=100", "training.steps=3")
+    named = ("model.scaling=none", "model.reach=1", "tokenizer.max_length=100", "training.steps=3")
     found = trained(texts, tmp_path / "plain", *named)
     assert (found.config["model"]["scaling"], found.config["model"]["reach"]) == ("none", 1)
-    assert found.config["tokenizer"]["longest"] == 100
+    assert found.config["tokenizer"]["max_length"] == 100
     assert "scale" not in found.tensors()

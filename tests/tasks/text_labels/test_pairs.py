@@ -27,7 +27,7 @@ SIZES = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.0}
 BERT = {"name": "bert-encoder", **SIZES, "head_dropout": 0.0}
 GPT = {"name": "gpt-encoder", **SIZES, "head_dropout": 0.0}
 PLAIN = {"name": "transformer-encoder", **SIZES, "embedding": 16}
-TRAINING = {"steps": 4, "log": 4, "evaluate": 4, "save": 4, "device": "cpu", "tensorboard": False}
+TRAINING = {"steps": 4, "log_every": 4, "eval_every": 4, "save_every": 4, "device": "cpu", "tensorboard": False}
 
 
 def told(word: str, other: str) -> str:
@@ -45,7 +45,7 @@ def table(tmp_path):
 
 
 def settings(path, model):
-    data = {"train": {"path": str(path)}, "tokens": 256}
+    data = {"train": {"path": str(path)}, "batch_tokens": 256}
     return {
         "task": "classification",
         "data": data,
@@ -68,7 +68,7 @@ def words(special: bool, *names: str) -> Tokenizer:
             pair=f"{first} $A {last} {last} $B {last}",
             special_tokens=[(first, 0), (last, 1)],
         )
-    return Tokenizer(engine, TextTokenizerConfig(kind="words", longest=8))
+    return Tokenizer(engine, TextTokenizerConfig(kind="words", max_length=8))
 
 
 def spelled(own: Tokenizer, style: str, *texts: str) -> tuple[str, int]:
@@ -103,8 +103,8 @@ def test_the_longer_text_is_cut_first(one, other, room, kept):
 
 
 def test_a_context_too_short_for_the_format_is_named():
-    own = words(False, "[CLS]", "[SEP]").with_text_config(TextTokenizerConfig(kind="words", longest=4))
-    with pytest.raises(ValueError, match="longest is 4 tokens, and 3 stand around two texts: raise it to 5"):
+    own = words(False, "[CLS]", "[SEP]").with_text_config(TextTokenizerConfig(kind="words", max_length=4))
+    with pytest.raises(ValueError, match="max_length is 4 tokens, and 3 stand around two texts: raise it to 5"):
         build_format(own, "bert", pairs=True)
     assert build_format(own, "bert", pairs=False).num_special_tokens(1) == 2
 

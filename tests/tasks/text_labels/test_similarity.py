@@ -21,7 +21,7 @@ MODELS = [
     {"name": "gpt-encoder", **SIZES, "head_dropout": 0.0},
     {"name": "transformer-encoder", **SIZES, "embedding": 16},
 ]
-TRAINING = {"steps": 3, "log": 3, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}
+TRAINING = {"steps": 3, "log_every": 3, "eval_every": 3, "save_every": 3, "device": "cpu", "tensorboard": False}
 named = pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 
 
@@ -37,7 +37,7 @@ def table(tmp_path):
 
 
 def settings(path, model):
-    data = {"train": {"path": str(path)}, "tokens": 256}
+    data = {"train": {"path": str(path)}, "batch_tokens": 256}
     return {"task": "similarity", "data": data, "model": model, "tokenizer": {"kind": "words"}, "training": TRAINING}
 
 
@@ -73,7 +73,7 @@ def test_rows_of_fixed_shape_teach_the_same(table, model):
 
 def test_both_orders_of_a_pair_are_read_within_the_context(table):
     found = settings(table, {**MODELS[1], "context": 12})
-    kind, asked = recipe.resolve({**found, "tokenizer": {"kind": "words", "longest": 12}})
+    kind, asked = recipe.resolve({**found, "tokenizer": {"kind": "words", "max_length": 12}})
     data = kind.prepare(asked)
     asked = kind.fill_sizes(asked, data)
     for fixed in (False, True):

@@ -24,7 +24,7 @@ from regard.tasks.text_labels.tagging import Tagging
 from regard.training.task import Task
 from tests.documents import ROOT
 
-TRAINING = {"steps": 30, "log": 10, "evaluate": 10, "save": 10, "device": "cpu", "tensorboard": False}
+TRAINING = {"steps": 30, "log_every": 10, "eval_every": 10, "save_every": 10, "device": "cpu", "tensorboard": False}
 RECURRENT = {"name": "rnn-encoder", "width": 12, "embedding": 12, "dropout": 0.2, "word_dropout": 0.1}
 CONVOLUTION = {"name": "cnn-encoder", "widths": [2, 3], "maps": 8, "embedding": 12}
 TRANSFORMER = {
@@ -53,9 +53,9 @@ def reviews(tmp_path):
     (tmp_path / "test.jsonl").write_text("".join(rows[::7]))
     return {
         "task": "classification",
-        "data": {"train": {"path": str(tmp_path / "train.jsonl")}, "names": {"1": "positive"}, "tokens": 256},
-        "tokenizer": {"ignore": "<br />", "longest": 10, "keep": "end"},
-        "optim": {"rate": 0.01, "warmup": 5, "schedule": "inverse_root"},
+        "data": {"train": {"path": str(tmp_path / "train.jsonl")}, "names": {"1": "positive"}, "batch_tokens": 256},
+        "tokenizer": {"ignore": "<br />", "max_length": 10, "keep": "end"},
+        "optim": {"learning_rate": 0.01, "warmup": 5, "schedule": "inverse_root"},
         "training": TRAINING,
     }
 
@@ -74,8 +74,8 @@ def sentences(tmp_path):
     )
     return {
         "task": "tagging",
-        "data": {"train": {"path": str(tmp_path / "train.txt")}, "tokens": 128},
-        "optim": {"rate": 0.02, "warmup": 5, "schedule": "inverse_root"},
+        "data": {"train": {"path": str(tmp_path / "train.txt")}, "batch_tokens": 128},
+        "optim": {"learning_rate": 0.02, "warmup": 5, "schedule": "inverse_root"},
         "training": TRAINING,
     }
 
@@ -109,7 +109,7 @@ def test_every_model_learns_one_row_by_heart(kind, model, request):
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 def test_a_classifier_is_trained_loaded_and_used(reviews, model, tmp_path):
-    outcome = train({**reviews, "model": model}, tmp_path / "run", "training.steps=60", "training.evaluate=60")
+    outcome = train({**reviews, "model": model}, tmp_path / "run", "training.steps=60", "training.eval_every=60")
     assert "regard classify" in outcome.summary
     assert outcome.metrics["accuracy"] > 0.9
     (tmp_path / "train.jsonl").unlink()  # a checkpoint needs nothing else
@@ -128,7 +128,7 @@ def test_a_classifier_is_trained_loaded_and_used(reviews, model, tmp_path):
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 def test_a_tagger_is_trained_loaded_and_used(sentences, model, tmp_path):
-    outcome = train({**sentences, "model": model}, tmp_path / "run", "training.steps=60", "training.evaluate=60")
+    outcome = train({**sentences, "model": model}, tmp_path / "run", "training.steps=60", "training.eval_every=60")
     assert outcome.metrics["accuracy"] > 0.95
     assert outcome.metrics["sentences"] > 0.9
     tagger = regard.load(outcome.best, device="cpu")
@@ -207,7 +207,7 @@ def test_where_texts_say_nothing_a_rare_label_is_as_likely_as_it_is_heard(tmp_pa
     lines = "".join(f"word\t{'rare' if n % 10 == 0 else 'common'}\n" for n in range(400))
     (tmp_path / "a.tsv").write_text(lines, encoding="utf-8")
     file = {"path": str(tmp_path / "a.tsv")}
-    settings = {"task": "classification", "data": {"train": file, "valid": file, "tokens": 400}}
+    settings = {"task": "classification", "data": {"train": file, "valid": file, "batch_tokens": 400}}
     task = made(settings, {**RECURRENT, "dropout": 0.0, "word_dropout": 0.0}, balanced=balanced)
     optimizer = torch.optim.Adam(task.model.parameters(), 0.02)
     for _ in range(40):
@@ -245,10 +245,13 @@ def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
         (["model.name=cnn"], "model.name must be one of cnn-encoder, rnn-encoder, transformer-encoder"),
         (["model.widht=3"], "unknown setting model.widht, did you mean width"),
         (
-            ["tokenizer.longest=2000", "model.name=transformer-encoder"],
-            "tokenizer.longest is 2000 tokens, more than model.context",
+            ["tokenizer.max_length=2000", "model.name=transformer-encoder"],
+            "tokenizer.max_length is 2000 tokens, more than model.context",
         ),
-        (["objective.smoothing=1"], "objective.smoothing must be a number of at least 0 and below 1, not 1"),
+        (
+            ["objective.label_smoothing=1"],
+            "objective.label_smoothing must be a number of at least 0 and below 1, not 1",
+        ),
         (["objective.samples=-1"], "objective.samples must be a whole number from 0 to 1e12, not -1"),
         (["data.train.fields=[text, sentiment]"], "without a label named sentiment"),
         (["data.train.path=nowhere.jsonl"], "no file nowhere.jsonl"),
@@ -330,20 +333,24 @@ def fitted(settings):
 def test_rows_rate_warm_up_and_length_follow_from_the_texts_where_nobody_names_them(news):
     data = {"train": {"path": str(news)}}
     bare = fitted({"task": "classification", "data": data})
-    assert (bare.data.tokens, bare.training.steps, bare.training.evaluate, bare.training.patience) == (
+    assert (bare.data.batch_tokens, bare.training.steps, bare.training.eval_every, bare.training.patience) == (
         1024,
         400,
         20,
         10,
     )
     assert bare.optim.warmup == 20
-    assert (bare.model.maps, bare.optim.rate) == (64, 0.004)
+    assert (bare.model.maps, bare.optim.learning_rate) == (64, 0.004)
     short = fitted({"task": "classification", "data": data, "training": {"steps": 60}, "model": {"dropout": 0.1}})
-    assert (short.training.steps, short.optim.warmup, short.training.evaluate) == (60, 3, 5)  # an epoch has 5 rows
+    assert (short.training.steps, short.optim.warmup, short.training.eval_every) == (60, 3, 5)  # an epoch has 5 rows
     assert (short.model.maps, short.model.dropout) == (64, 0.1)
-    named = {"optim": {"rate": 0.1, "warmup": 7}, "data": {**data, "tokens": 99}, "training": {"patience": None}}
+    named = {
+        "optim": {"learning_rate": 0.1, "warmup": 7},
+        "data": {**data, "batch_tokens": 99},
+        "training": {"patience": None},
+    }
     given = fitted({"task": "classification", **named, "model": {"name": "rnn-encoder", "width": 8}})
-    assert (given.optim.rate, given.optim.warmup, given.data.tokens) == (0.1, 7, 99)
+    assert (given.optim.learning_rate, given.optim.warmup, given.data.batch_tokens) == (0.1, 7, 99)
     assert (given.model.width, given.training.patience) == (8, None)
 
 
@@ -353,7 +360,7 @@ def test_recipes_that_name_their_settings_keep_them(monkeypatch):
     found = config.plain(fitted(given))
     for section in ("tokenizer", "model", "optim", "training"):
         assert found[section] | given[section] == found[section]
-    assert found["data"]["tokens"] == given["data"]["tokens"]
+    assert found["data"]["batch_tokens"] == given["data"]["batch_tokens"]
 
 
 def test_single_words_are_read_by_letters_and_texts_by_words_and_signs(tmp_path):

@@ -89,7 +89,7 @@ def test_what_it_says_is_left_out_is_what_training_leaves_out(tmp_path, pairs, r
     path = written(tmp_path / "a.tsv", pairs)
     valid = (Corpus(path=written(tmp_path / "b.tsv", pairs[:3])),) if named else None
     filters = {"ratio": ratio, "duplicates": duplicates, "overlong": overlong}
-    config = PairsConfig(train=(Corpus(path=path),), valid=valid, longest=12, held_share=0.1, **filters)
+    config = PairsConfig(train=(Corpus(path=path),), valid=valid, max_length=12, validation_share=0.1, **filters)
     report = check(config, SMALL, cache=tmp_path / "cache")
     if report.problems:
         with pytest.raises(ValueError, match=re.escape(report.problems[0])):
@@ -160,7 +160,9 @@ def test_the_report_is_plain_data_and_a_table_of_short_names(tmp_path):
     path = written(
         tmp_path / "a.tsv", [("un chat", "a cat")] * 3 + [("deux", "two very long words")] * 2 + [("x", "y")]
     )
-    report = check(PairsConfig(train=(Corpus(path=path),), duplicates="drop", held=1), SMALL, cache=tmp_path / "cache")
+    report = check(
+        PairsConfig(train=(Corpus(path=path),), duplicates="drop", validation_size=1), SMALL, cache=tmp_path / "cache"
+    )
     plain = json.loads(json.dumps(report.plain()))
     assert plain["repeated"] == {"count": 3, "share": 0.5, "places": [f"{path}:2", f"{path}:3", f"{path}:5"]}
     assert plain["dropped"]["repeating an earlier pair"]["count"] == 3

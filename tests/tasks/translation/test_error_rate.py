@@ -25,10 +25,10 @@ def spoken(tmp_path_factory):
     (folder / "train.tsv").write_text("".join(f"{word}\t{sounds}\n" for word, sounds in PAIRS))
     settings = {
         "data": {"train": {"path": str(folder / "train.tsv")}, "valid": {"path": str(folder / "train.tsv")}},
-        "tokenizer": {"kind": "characters", "target": "words", "joint": False, "least": 1},
+        "tokenizer": {"kind": "characters", "target": "words", "joint": False, "min_frequency": 1},
         "model": {"name": "seq2seq", "width": 32, "embedding": 16, "share": "target", "dropout": 0.0},
-        "optim": {"rate": 0.01, "warmup": 10, "schedule": "constant"},
-        "training": {"steps": 80, "evaluate": 80, "save": 80, "device": "cpu", "tensorboard": False},
+        "optim": {"learning_rate": 0.01, "warmup": 10, "schedule": "constant"},
+        "training": {"steps": 80, "eval_every": 80, "save_every": 80, "device": "cpu", "tensorboard": False},
         "decoding": {"beams": 1},
     }
     return regard.train(settings, out=folder / "run", quiet=True).folder
@@ -59,11 +59,11 @@ def test_the_best_checkpoint_may_be_the_one_with_fewest_wrong_answers(tmp_path):
     corpus = {"path": str(tmp_path / "pairs.tsv")}
     settings = {
         "data": {"train": corpus, "valid": corpus},
-        "tokenizer": {"kind": "characters", "target": "words", "joint": False, "least": 1},
+        "tokenizer": {"kind": "characters", "target": "words", "joint": False, "min_frequency": 1},
         "model": {"name": "seq2seq", "width": 24, "embedding": 16, "share": "target", "dropout": 0.0},
-        "objective": {"goal": "errors"},
-        "optim": {"rate": 0.01, "warmup": 10, "schedule": "constant"},
-        "training": {"steps": 30, "evaluate": 10, "save": 10, "device": "cpu", "tensorboard": False},
+        "objective": {"metric": "errors"},
+        "optim": {"learning_rate": 0.01, "warmup": 10, "schedule": "constant"},
+        "training": {"steps": 30, "eval_every": 10, "save_every": 10, "device": "cpu", "tensorboard": False},
     }
     outcome = regard.train(settings, out=tmp_path / "run", quiet=True)
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]

@@ -27,7 +27,7 @@ def repeating(draw) -> list[tuple[str, str]]:
 def prepared(tmp_path, name: str, pairs, **filters) -> Prepared:
     path = tmp_path / name
     path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
-    config = PairsConfig(train=(Corpus(path=str(path)),), longest=32, held=2, **filters)
+    config = PairsConfig(train=(Corpus(path=str(path)),), max_length=32, validation_size=2, **filters)
     return prepare(config, SMALL, seed=0, cache=tmp_path / "cache")
 
 

@@ -25,7 +25,10 @@ SMALL = TokenizerConfig(vocab=320)
 
 def settings(corpus, **changes) -> PairsConfig:
     pairs = PairsConfig(
-        train=(Corpus(source=str(corpus.source), target=str(corpus.target)),), tokens=96, longest=32, held_share=0.05
+        train=(Corpus(source=str(corpus.source), target=str(corpus.target)),),
+        batch_tokens=96,
+        max_length=32,
+        validation_share=0.05,
     )
     return replace(pairs, **changes)
 
@@ -147,7 +150,13 @@ def test_the_same_content_under_other_names_is_not_read_twice(prepared, corpus, 
 
 def test_other_content_or_settings_get_another_place_in_the_cache(prepared, corpus, tmp_path):
     base = settings(corpus)
-    for change in ({"longest": 20}, {"held": 2}, {"overlong": "cut"}, {"ratio": 3.0}, {"duplicates": "drop"}):
+    for change in (
+        {"max_length": 20},
+        {"validation_size": 2},
+        {"overlong": "cut"},
+        {"ratio": 3.0},
+        {"duplicates": "drop"},
+    ):
         prepare(replace(base, **change), SMALL, seed=3, cache=tmp_path / "cache")
     prepare(base, TokenizerConfig(vocab=330), seed=3, cache=tmp_path / "cache")
     corpus.target.write_text(corpus.target.read_text(encoding="utf-8").replace("cat", "Cat"), encoding="utf-8")
@@ -162,9 +171,9 @@ def test_a_fingerprint_is_that_of_the_examples(prepared, corpus, tmp_path):
         return prepare(replace(base, **changes), SMALL, seed=4, cache=tmp_path / "cache").train.fingerprint
 
     half = replace(base.train[0], weight=0.5)
-    alike = [{"tokens": 200}, {"train": (half,)}, {"ratio": 100.0}, {"duplicates": "drop"}, {"overlong": "cut"}]
+    alike = [{"batch_tokens": 200}, {"train": (half,)}, {"ratio": 100.0}, {"duplicates": "drop"}, {"overlong": "cut"}]
     assert {fingerprint(**change) for change in [{}, *alike]} == {prepared.train.fingerprint}
-    other = [{"longest": 20}, {"held": 2}, {"ratio": 1.2}]
+    other = [{"max_length": 20}, {"validation_size": 2}, {"ratio": 1.2}]
     with corpus.source.open("a") as source, corpus.target.open("a") as target:
         source.write("\xff\n")  # one more line that says nothing
         target.write("\n")
@@ -241,7 +250,7 @@ def test_separate_tokenizers_and_those_of_a_model(corpus, prepared):
     apart = prepare(settings(corpus), replace(SMALL, joint=False), seed=0)
     assert apart.source_tokenizer.json() != apart.target_tokenizer.json()
     kept = (prepared.source_tokenizer, prepared.target_tokenizer)
-    adapted = prepare(settings(corpus, held=2), TokenizerConfig(kind="words"), seed=0, tokenizers=kept)
+    adapted = prepare(settings(corpus, validation_size=2), TokenizerConfig(kind="words"), seed=0, tokenizers=kept)
     assert (adapted.source_tokenizer, adapted.target_tokenizer) == kept
     assert prepared.source_tokenizer is prepared.target_tokenizer
     with pytest.raises(ValueError, match="unknown language tag 'en': there are none"):
@@ -318,8 +327,8 @@ def test_what_cannot_be_trained_on_is_an_error_and_leaves_no_cache(corpus, tmp_p
 
 def test_a_corpus_of_texts_too_long_is_an_error_that_says_so(corpus, tmp_path):
     valid = (Corpus(source=str(corpus.source), target=str(corpus.target)),)
-    with pytest.raises(ValueError, match=r"no pair is left for train: 180 longer than 4 tokens.*data\.longest"):
-        prepare(settings(corpus, valid=valid, longest=4), SMALL, seed=0, cache=tmp_path / "cache")
+    with pytest.raises(ValueError, match=r"no pair is left for train: 180 longer than 4 tokens.*data\.max_length"):
+        prepare(settings(corpus, valid=valid, max_length=4), SMALL, seed=0, cache=tmp_path / "cache")
 
 
 def test_huge_texts_wait_for_no_others(prepared, tmp_path):
@@ -349,12 +358,12 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(corpus, tmp_path, monk
 
 
 def test_settings_are_read_from_a_plain_mapping_and_checked(corpus):
-    mapping = {"train": {"source": "a.fr", "target": "a.en"}, "tokens": 512}
+    mapping = {"train": {"source": "a.fr", "target": "a.en"}, "batch_tokens": 512}
     assert config.build(PairsConfig, mapping).train == (Corpus(source="a.fr", target="a.en"),)
     for change, complaint in [
-        ({"longest": 4096}, "longest must not exceed tokens"),
+        ({"max_length": 4096}, "max_length must not exceed batch_tokens"),
         ({"reject": 2}, "reject must be a number from 0 to 1, not 2"),
-        ({"held": 0}, "held must be"),
+        ({"validation_size": 0}, "validation_size must be"),
         ({"train": []}, "train needs at least one corpus"),
         ({"valid": {"path": "b.tsv", "tag": "fr"}}, "some corpora have a tag"),
     ]:

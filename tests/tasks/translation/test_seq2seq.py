@@ -41,7 +41,7 @@ def looking(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     for side, texts in zip(("fr", "en"), zip(*sentences(), strict=True), strict=True):
         (place / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": str(place / "train.fr"), "target": str(place / "train.en")}
-    changes = ["tokenizer.kind=words", "tokenizer.least=1", "training.steps=100", "training.evaluate=100"]
+    changes = ["tokenizer.kind=words", "tokenizer.min_frequency=1", "training.steps=100", "training.eval_every=100"]
     with unchecked():
         return recipe.train(settings(files, *changes), out=place / "run", quiet=True).folder
 
@@ -61,7 +61,7 @@ def test_it_learns_the_little_grammar_through_the_same_recipe(looking: Path):
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_a_checkpoint_of_every_shape_is_the_model(shape, files, tmp_path: Path):
-    brief = ["training.steps=2", "training.save=2", "objective.judged=2", "decoding.ratio=0"]
+    brief = ["training.steps=2", "training.save_every=2", "objective.eval_examples=2", "decoding.ratio=0"]
     outcome = recipe.train(settings(files, *brief, **shape), out=tmp_path / "run", quiet=True)
     assert outcome.result.step == 2
     last = tmp_path / "run" / "checkpoints" / "step-2"
@@ -92,7 +92,7 @@ def test_it_is_explained_as_a_matrix_as_links_by_its_arithmetic_and_on_a_page(lo
 
 @pytest.mark.parametrize("shape", ["bahdanau", "luong_dot", "luong_general", "luong_concat"])
 def test_its_arithmetic_done_again_gives_its_own_weights(shape, files, tmp_path: Path):
-    brief = ["training.steps=3", "objective.judged=2"]
+    brief = ["training.steps=3", "objective.eval_examples=2"]
     recipe.train(settings(files, *brief, **SHAPES[shape]), out=tmp_path / "run", quiet=True)
     translator = regard.load(tmp_path / "run", device="cpu")
     trace = translator.look("Le chat noir dort.")
@@ -105,7 +105,7 @@ def test_its_arithmetic_done_again_gives_its_own_weights(shape, files, tmp_path:
 
 
 def test_who_does_not_look_is_not_explained(files, tmp_path: Path, capsys):
-    brief = ["training.steps=2", "objective.judged=2"]
+    brief = ["training.steps=2", "objective.eval_examples=2"]
     recipe.train(settings(files, *brief, attention="none"), out=tmp_path / "run", quiet=True)
     assert run(["translate", str(tmp_path / "run"), "Le chat dort."]) == 0
     capsys.readouterr()
@@ -145,7 +145,7 @@ def test_it_finds_right_answers_probable(looking: Path):
 
 
 def test_a_model_to_go_on_from_keeps_its_kind(looking: Path, files, tmp_path: Path):
-    changed = settings(files, "training.steps=2", "objective.judged=2")
+    changed = settings(files, "training.steps=2", "objective.eval_examples=2")
     del changed["model"], changed["tokenizer"]
     best = recipe.train(changed, out=tmp_path / "run", start=looking, quiet=True).best
     assert regard.load(best, device="cpu").model.config.cell == "gru"
@@ -176,8 +176,8 @@ def test_it_learns_words_letter_by_letter(attention, tmp_path: Path):
     words = [("assez", "enough"), ("chat", "cat"), ("chien", "dog"), ("beaucoup", "much"), ("été", "summer")]
     (tmp_path / "words.tsv").write_text("".join(f"{fr}\t{en}\n" for fr, en in words), encoding="utf-8")
     corpus = {"path": str(tmp_path / "words.tsv")}
-    letters = settings(corpus, "training.steps=80", "training.evaluate=80", attention=attention, dropout=0.0)
-    letters |= {"tokenizer": {"kind": "characters", "least": 1}, "data": {**letters["data"], "valid": corpus}}
+    letters = settings(corpus, "training.steps=80", "training.eval_every=80", attention=attention, dropout=0.0)
+    letters |= {"tokenizer": {"kind": "characters", "min_frequency": 1}, "data": {**letters["data"], "valid": corpus}}
     best = recipe.train(letters, out=tmp_path / "run", quiet=True).best
     translator = regard.load(best, device="cpu")
     assert translator.source.pieces(translator.source.encode("assez")) == [*"assez"]

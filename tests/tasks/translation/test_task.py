@@ -125,7 +125,7 @@ def test_every_validation_corpus_is_judged(corpus: Corpus, tmp_path: Path):
     pair = {"source": str(corpus.source), "target": str(corpus.target)}
     turned = {"source": str(corpus.target), "target": str(corpus.source)}
     both = [{**pair, "tag": "en"}, {**turned, "tag": "fr"}]
-    settings = {**SMALL, "data": {**SMALL["data"], "train": both, "valid": both}, "objective": {"judged": 10}}
+    settings = {**SMALL, "data": {**SMALL["data"], "train": both, "valid": both}, "objective": {"eval_examples": 10}}
     _, resolved = recipe.resolve(settings)
     prepared = Translation.prepare(resolved)
     resolved = Translation.fill_sizes(resolved, prepared)

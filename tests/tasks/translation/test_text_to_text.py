@@ -22,7 +22,7 @@ WORDS = ("ab", "cd", "ef", "gh")
 TEXTS = [" ".join(pair) for pair in itertools.product(WORDS, repeat=2)]
 NEXT = dict(itertools.pairwise([*WORDS, WORDS[0]]))
 SIZES = {"width": 64, "heads": 2, "depth": 16, "hidden": 64, "encoder": 1, "decoder": 1, "dropout": 0.0}
-BRIEF = ["training.steps=2", "training.evaluate=2", "training.tensorboard=false", "--device", "cpu"]
+BRIEF = ["training.steps=2", "training.eval_every=2", "training.tensorboard=false", "--device", "cpu"]
 
 
 def write(folder: Path) -> dict[str, Path]:
@@ -45,12 +45,12 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Pa
         "data": {
             "train": (asked := [{"path": str(files["next"]), "prefix": "next:"}, label]),
             "valid": asked,
-            "tokens": 512,
+            "batch_tokens": 512,
         },
-        "tokenizer": {"kind": "words", "least": 1},
+        "tokenizer": {"kind": "words", "min_frequency": 1},
         "model": SIZES,
-        "optim": {"rate": 4e-3, "warmup": 5},
-        "training": {"steps": 160, "evaluate": 40, "save": 160, "tensorboard": False, "device": "cpu"},
+        "optim": {"learning_rate": 4e-3, "warmup": 5},
+        "training": {"steps": 160, "eval_every": 40, "save_every": 160, "tensorboard": False, "device": "cpu"},
     }
     recipe.train(settings, out=folder / "run", quiet=True)
     return folder / "run", files
@@ -100,8 +100,8 @@ def test_where_it_looked_is_shown(learnt: Any, capsys: Any) -> None:
 def settings(file: Path) -> dict[str, Any]:
     return {
         "task": "text-to-text",
-        "data": {"train": {"path": str(file), "prefix": "next:"}, "tokens": 512},
-        "training": {"steps": 2, "evaluate": 2, "tensorboard": False, "device": "cpu"},
+        "data": {"train": {"path": str(file), "prefix": "next:"}, "batch_tokens": 512},
+        "training": {"steps": 2, "eval_every": 2, "tensorboard": False, "device": "cpu"},
     }
 
 
@@ -137,7 +137,7 @@ def test_a_t5_of_others_goes_on_with_its_body_its_tokenizer_and_rows_to_spare(ca
     test_t5.lay(tmp_path / "theirs", case)
     assert run(["import", str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
     words = ["train", "--task", "text-to-text", str(file), "--from", str(tmp_path / "ours"), "data.train.prefix=next:"]
-    assert run([*words, *BRIEF, "tuning.way=lora", "--out", str(tmp_path / "run")]) == 0
+    assert run([*words, *BRIEF, "tuning.method=lora", "--out", str(tmp_path / "run")]) == 0
     log = (tmp_path / "run" / "train.log").read_text()
     assert "tensors taken over\n" in log, "nothing is made anew"
     before, after = (checkpoint.read(place) for place in (tmp_path / "ours", tmp_path / "run" / "best"))
@@ -180,5 +180,5 @@ def test_what_a_t5_cannot_do_is_said(tmp_path: Path, capsys: Any) -> None:
     asked = settings(write(tmp_path)["next"])
     with pytest.raises(ValueError, match="one tokenizer for what it reads and writes"):
         recipe.resolve({**asked, "tokenizer": {"joint": False}})
-    with pytest.raises(ValueError, match=r"data.longest is 600 tokens, more than model.context, 512"):
-        recipe.resolve({**asked, "data": {**asked["data"], "longest": 600, "tokens": 2048}})
+    with pytest.raises(ValueError, match=r"data.max_length is 600 tokens, more than model.context, 512"):
+        recipe.resolve({**asked, "data": {**asked["data"], "max_length": 600, "batch_tokens": 2048}})

@@ -16,7 +16,7 @@ from regard.tasks.word2vec.corpus import WordsConfig, prepare, split_words
 
 def config(*paths: Path, **settings) -> WordsConfig:
     """Settings that read these files and keep every word."""
-    return WordsConfig(train=tuple(TextFile(path=str(path)) for path in paths), **{"least": 1, **settings})
+    return WordsConfig(train=tuple(TextFile(path=str(path)) for path in paths), **{"min_count": 1, **settings})
 
 
 def written(path: Path, lines: list[str]) -> Path:
@@ -52,10 +52,10 @@ def test_a_text_comes_back_from_its_numbers(tmp_path):
 
 def test_rare_words_are_as_if_they_were_not_there(tmp_path):
     path = written(tmp_path / "a.txt", ["a b a c", "a b", "d", "b a"])
-    found = prepare(config(path, least=2))
+    found = prepare(config(path, min_count=2))
     assert (found.words, found.counts.tolist()) == (["a", "b"], [4, 3])
     assert lines_of(found) == [["a", "b", "a"], ["a", "b"], [], ["b", "a"]]
-    assert prepare(config(path, most=2)).words == ["a", "b"]
+    assert prepare(config(path, vocab=2)).words == ["a", "b"]
 
 
 def test_json_lines_gzip_and_several_files_are_read(tmp_path):
@@ -63,7 +63,7 @@ def test_json_lines_gzip_and_several_files_are_read(tmp_path):
     zipped = tmp_path / "a.jsonl.gz"
     zipped.write_bytes(gzip.compress("".join(json.dumps(record) + "\n" for record in records).encode()))
     files = (TextFile(path=str(zipped), field="review.text"), TextFile(path=str(written(tmp_path / "b.txt", ["good"]))))
-    found = prepare(WordsConfig(train=files, least=1, ignore="<[^>]+>"))
+    found = prepare(WordsConfig(train=files, min_count=1, ignore="<[^>]+>"))
     assert lines_of(found) == [["good", "film"], ["bad", "film"], ["good"]]
 
 
@@ -116,10 +116,10 @@ def test_blocks_are_whole_lines_that_cover_the_text_once(tmp_path, monkeypatch):
 
 def test_pieces_make_no_difference(tmp_path, monkeypatch):
     path = written(tmp_path / "a.txt", [f"new york {number} new york city" for number in range(30)])
-    whole = prepare(config(path, phrases=(1.0, 1.0), least=1, discount=1))
+    whole = prepare(config(path, phrases=(1.0, 1.0), min_count=1, discount=1))
     monkeypatch.setattr(module, "PIECE", 32)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "other"))
-    pieces = prepare(config(path, phrases=(1.0, 1.0), least=1, discount=1))
+    pieces = prepare(config(path, phrases=(1.0, 1.0), min_count=1, discount=1))
     assert (whole.words, whole.tokens.tolist()) == (pieces.words, pieces.tokens.tolist())
     assert Counter(pieces.words).most_common(1)[0][1] == 1
 
@@ -128,7 +128,7 @@ def test_mistakes_are_said_in_one_line(tmp_path):
     path = written(tmp_path / "a.txt", ["word"])
     wrong = [
         ({"pattern": "("}, "pattern is no regular expression"),
-        ({"least": 0}, "least must be"),
+        ({"min_count": 0}, "min_count must be"),
         ({"phrases": (0.0,)}, r"phrases\[0\] must be a number above 0"),
         ({"reject": 2.0}, "from 0 to 1"),
     ]

@@ -126,9 +126,9 @@ def test_tests_named_in_the_recipe_are_taken_after_every_epoch(text, tmp_path):
 
 
 def test_a_rate_that_is_far_too_high_is_a_failure_and_leaves_no_model(text, tmp_path):
-    outcome = train(text, tmp_path / "run", "optim.rate=1e30")
+    outcome = train(text, tmp_path / "run", "optim.learning_rate=1e30")
     assert outcome.result.has_failed
-    assert "lower optim.rate" in outcome.result.reason
+    assert "lower optim.learning_rate" in outcome.result.reason
     assert summarise_run(tmp_path / "run").state == "failed"
     assert not outcome.best.exists()
 
@@ -137,7 +137,14 @@ def test_words_that_are_known_begin_with_their_vectors(text, tmp_path):
     parent = train(text, tmp_path / "parent").folder
     other = words.write(tmp_path / "other.txt", lines=300)
     other.write_text(other.read_text() + "somethingnew nouna verba\n" * 20)
-    train(other, tmp_path / "run", "training.epochs=1", "optim.rate=1e-9", "optim.last=1e-10", start=parent)
+    train(
+        other,
+        tmp_path / "run",
+        "training.epochs=1",
+        "optim.learning_rate=1e-9",
+        "optim.final_learning_rate=1e-10",
+        start=parent,
+    )
     before, after = regard.load(parent), regard.load(tmp_path / "run")
     assert abs(before.vectors[before.place("nouna")] - after.vectors[after.place("nouna")]).max() < 1e-6
     said = (tmp_path / "run" / "train.log").read_text()
