@@ -234,12 +234,11 @@ def test_a_run_of_former_names_goes_on_to_the_bit_and_unwarned(task, tmp_path):
 
 
 def test_options_and_parts_of_a_model_have_former_names_too():
-    from regard.tasks.embedding.few import FewConfig
-
     from regard.data.tokenizers.units import UnitsConfig
+    from regard.tasks.embedding.few_shot import FewShotConfig
     from regard.tasks.embedding.pooling import EmbeddingConfig
 
-    assert config.build(FewConfig, {"rate": 0.5}, where="few").learning_rate == 0.5
+    assert config.build(FewShotConfig, {"rate": 0.5}, where="few").learning_rate == 0.5
     assert config.build(EmbeddingConfig, {"longest": 7}, where="embedding").max_length == 7
     assert config.build(EmbeddingConfig, {"longest": 7}, where="options").max_length == 7
     assert config.section(TASKS["language"].task.Recipe, {"tokenizer": {"least": 3}}, "tokenizer").min_frequency == 3
