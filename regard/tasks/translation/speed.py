@@ -29,10 +29,15 @@ def workloads(
     for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
         for batch in batches:
             chosen = [texts[number % len(texts)] for number in range(batch)]
-            write = partial(translator.answers, chosen, to=to, beams=beams, split=False, tokens=MANY)
-            lengths = [len(translator.target.encode(answer.text)) + 1 for answer in write()]
+            write = partial(translate_whole, translator, chosen, to=to, beams=beams)
+            lengths = [len(translator.target.encode(answer)) + 1 for answer in write()]
             name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"
             yield Workload(name, write, sum(lengths), once + max(lengths) * again)
+
+
+def translate_whole(translator: SentenceTranslator, texts: Sequence[str], *, to: str | None, beams: int) -> list[str]:
+    """Translate texts, none of them split, as one batch."""
+    return [answer.text for answer in translator.answers(texts, to=to, beams=beams, split=False, tokens=MANY)]
 
 
 def foreign_language(translator: SentenceTranslator, texts: Sequence[str]) -> str | None:
