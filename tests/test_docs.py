@@ -218,7 +218,7 @@ class BriefMapEvaluation(MapEvaluationOptions):
 @pytest.mark.parametrize("document", [page for page in FOLLOWED if blocks(page, "sh", "python")], ids=shown)
 def test_a_reader_can_follow_the_document(document, laid, few_aligned, tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "BATCHES", (1, 2))
-    monkeypatch.setattr(bench, "LENGTH", 10)
+    monkeypatch.setattr(bench, "SENTENCE_TOKENS", 10)
     monkeypatch.setattr(bench, "_median_seconds", partial(bench._median_seconds, repeats=2))
     monkeypatch.setattr(complexity, "measure", partial(complexity.measure, (256, 512, 1024), repeats=1))
     monkeypatch.setattr(classifier, "MapEvaluationOptions", BriefMapEvaluation)
