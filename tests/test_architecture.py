@@ -135,7 +135,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed(code):
     script = (
         f"import sys, atexit\natexit.register(lambda: print('HEAVY', *{{'torch', 'numpy'}} & set(sys.modules)))\n{code}"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=3600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].split() == ["HEAVY"]
 

@@ -51,7 +51,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             (place / "scenario").mkdir()
             words = [sys.executable, "-m", "tests.scenario", str(place / "scenario")]
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
-            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=500)
+            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3600)
             assert done.returncode == 0, done.stderr
             (place / "scenario.json").write_text(done.stdout.splitlines()[-1])
     return json.loads((place / "scenario.json").read_text())

@@ -54,7 +54,7 @@ def test_it_is_killed_and_resumed_to_the_bit(numbers, tmp_path):
     for name in ("whole", "cut"):
         place = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | ({"KILLED": "1"} if name == "cut" else {})
         words = [sys.executable, "-m", "tests.extending.adding", str(numbers), str(tmp_path / name)]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=os.environ | place, timeout=120)
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=os.environ | place, timeout=3600)
         assert done.returncode == (-signal.SIGKILL if name == "cut" else 0), done.stderr
     outcome = train(numbers, tmp_path / "cut", resume=True)
     assert "resuming from step 6" in (tmp_path / "cut" / "train.log").read_text()

@@ -34,7 +34,7 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Scenarios:
         }
         words = [*within, sys.executable, "-m", f"tests.faults.{module}", json.dumps(given)]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=1200)
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3600)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 

@@ -95,12 +95,12 @@ def test_a_command_that_is_stopped_says_how_to_go_on(number: int, corpus: Corpus
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     process.send_signal(number)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=3600)
     assert process.returncode == 128 + INT, "it was stopped, and says so"
     assert f"resume with: regard train --resume --out {tmp_path / 'run'}" in out
     (saved,) = [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()]
     steps = int(saved.removeprefix("step-")) + 1
     again = ["--resume", "--out", str(tmp_path / "run"), f"training.steps={steps}"]
-    done = subprocess.run([*words, *again], **pipes, timeout=120)
+    done = subprocess.run([*words, *again], **pipes, timeout=3600)
     assert done.returncode == 0, done.stderr
     assert f"resuming from {saved.replace('-', ' ')}" in log.read_text()

@@ -51,7 +51,7 @@ class Torchrun:
 
     def end(self) -> tuple[int, str, str]:
         """The exit status and what was said."""
-        out, err = self.process.communicate(timeout=240)
+        out, err = self.process.communicate(timeout=3600)
         return self.process.returncode, out, err
 
 

@@ -178,7 +178,7 @@ def test_reviving_imports_nothing_that_takes_seconds():
         "    revive(settings, tensors)\n"
         "    print(name, *sorted(set(sys.modules) - before)[:3])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, cwd=ROOT.parent)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=3600, cwd=ROOT.parent)
     assert done.stderr == ""
     assert done.stdout.split() == list(SHAPES)
 

@@ -60,7 +60,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             calls = {key: [name, {"place": str(place / key), **given}] for key, (name, given) in SCENARIOS.items()}
             words = [sys.executable, "-m", "tests.training.together", json.dumps(calls)]
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
-            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=300)
+            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3600)
             assert done.returncode == 0, done.stderr
             told.write_text(done.stdout.splitlines()[-1])
     return json.loads(told.read_text())
@@ -237,7 +237,7 @@ def test_torchrun_trains_a_recipe(corpus: Corpus, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
     words += ["regard", "train", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "run")]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("4 steps, stopped by steps") == 1
     assert done.stderr.count("training ") == 1

@@ -127,7 +127,7 @@ def test_the_thread_makes_what_comes_next_once_and_in_the_background(
     ahead, made = threaded
     assert ahead.take([0, 1], then=[2, 3]) == [0, 10]
     for future in ahead.waiting.values():
-        future.result(timeout=60)
+        future.result(timeout=3600)
     assert [row for row, _ in made] == [0, 1, 2, 3], "what comes next is made before it is asked for"
     assert ahead.take([2, 3], then=[4]) == [20, 30]
     assert ahead.take([9], then=[]) == [90]  # 4 was made in vain
