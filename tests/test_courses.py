@@ -1,0 +1,61 @@
+"""The map of the courses names what exists, and its commands are among those that other tests run."""
+
+import runpy
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.documents import DOCUMENTS, ROOT, blocks, regards
+
+MAKER = runpy.run_path(str(ROOT / "scripts" / "make_courses.py"))
+COURSES = MAKER["read_courses"]()
+SECTIONS = [(course["id"], section) for course in COURSES for section in course["sections"]]
+DOCS = ROOT / "docs"
+
+
+@cache
+def run_commands() -> set[tuple[str, ...]]:
+    """The commands of all pages under docs/, which the test of the documents runs in small."""
+    pages = [path for path in DOCUMENTS if path.parent != ROOT and not path.name.endswith(".fr.md")]
+    lines = [regards(line) for page in pages for block in blocks(page, "sh") for line in block.lines]
+    return {tuple(words) for words in lines if words is not None}
+
+
+@pytest.mark.parametrize(("language", "name"), [("en", "courses.md"), ("fr", "courses.fr.md")])
+def test_both_pages_are_what_the_list_says(language: str, name: str) -> None:
+    page = MAKER["render_page"](COURSES, language)
+    assert (DOCS / name).read_text(encoding="utf-8") == page, "run python scripts/make_courses.py"
+
+
+def test_five_courses_have_their_sections_in_both_languages() -> None:
+    assert len(COURSES) == 5
+    assert all(course["sections"] for course in COURSES)
+    for _, section in SECTIONS:
+        for part in ("title", "idea", *(["note"] if "note" in section else [])):
+            assert set(section[part]) == {"en", "fr"}, section["title"]
+            assert all(section[part].values()), section["title"]
+
+
+def test_every_file_test_picture_and_page_exists() -> None:
+    named = {ROOT / path for _, section in SECTIONS for path in (*section["files"], *section["tests"])}
+    named |= {DOCS / "pictures" / name for _, section in SECTIONS for name in section["pictures"]}
+    named |= {DOCS / section["page"] for _, section in SECTIONS}
+    assert not sorted(str(path) for path in named if not path.exists())
+
+
+@pytest.mark.parametrize(("course", "section"), SECTIONS, ids=[section["title"]["en"] for _, section in SECTIONS])
+def test_every_section_has_commands_that_run(course: str, section: dict) -> None:
+    assert section["commands"], f"{course}: {section['title']['en']} has no command"
+    shown = run_commands()
+    for command in section["commands"]:
+        words = regards(command)
+        assert words is not None, command
+        recipe = words[0] == "train" and words[1:2] and words[1].startswith("recipes/")  # each is run for two steps
+        assert (recipe and (ROOT / words[1]).exists() and len(words) == 2) or tuple(words) in shown, command
+
+
+def test_a_command_that_no_page_runs_is_noticed() -> None:
+    assert ("lab", "positions") in run_commands()
+    assert ("lab", "nothing") not in run_commands()
+    assert Path(MAKER["DOCS"]).resolve() == DOCS.resolve()
