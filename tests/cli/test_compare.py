@@ -81,7 +81,7 @@ def test_tables_fit_eighty_columns_and_the_picture_has_both_curves(desk, capsys)
 
 def test_runs_that_were_measured_in_another_way_are_said_to_be(desk, capsys):
     (desk / "two" / "config.yaml").write_text(
-        (desk / "two" / "config.yaml").read_text().replace("judged: 500", "judged: 7")
+        (desk / "two" / "config.yaml").read_text().replace("eval_examples: 500", "eval_examples: 7")
     )
     assert run(["compare", "one", "two"]) == 0
     assert "two was measured on other held-out data or in another way" in capsys.readouterr().err

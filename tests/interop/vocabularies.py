@@ -53,9 +53,9 @@ def same(ours: Tokenizer, theirs, texts=HARD) -> None:
     """Whether both give the same tokens, and whether a long text without a blank takes a bounded time."""
     for text in texts:
         assert ours.encode(text) == theirs.encode(text, add_special_tokens=False), text
-    start = time.perf_counter()
+    start = time.process_time()
     ids = ours.encode(ENDLESS)
-    assert time.perf_counter() - start < 120
+    assert time.process_time() - start < 120
     assert ids == theirs.encode(ENDLESS, add_special_tokens=False)
 
 

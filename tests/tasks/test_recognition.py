@@ -226,7 +226,7 @@ def test_settings_reach_into_what_was_seen_and_files_take_the_place_of_a_recipes
     laid({"a.fr": SOURCE, "a.en": TARGET, "r.yaml": "data: {train: old.tsv, longest: 32}\nmodel: {width: 64}\n"})
     order = recipe.order(["r.yaml", "a.fr", "a.en"], "data.train.tag=en", "model.heads=2")
     assert order.name == "r"
-    assert order.settings["data"] == {"train": {"source": "a.fr", "target": "a.en", "tag": "en"}, "longest": 32}
+    assert order.settings["data"] == {"train": {"source": "a.fr", "target": "a.en", "tag": "en"}, "max_length": 32}
     assert order.settings["model"] == {"width": 64, "heads": 2}
     with pytest.raises(ValueError, match="two recipes"):
         recipe.order(["r.yaml", "s.yaml"])

@@ -53,7 +53,7 @@ def told(own, tokens: list[int]) -> tuple[str, ...]:
 def test_in_an_epoch_every_text_and_every_pair_is_read_once_whole_and_in_either_order(tmp_path, fixed):
     learner = task(tmp_path, "data.batch_size=9")
     own, data = learner.prepared.tokenizer, learner.recipe.data
-    rows = MaskedRows(learner.prepared.train, own, data.context, data.windows, 3, pairs=True, fixed=fixed)
+    rows = MaskedRows(learner.prepared.train, own, data.context, data.batch_size, 3, pairs=True, fixed=fixed)
     orders = []
     for epoch in (0, 1):
         found = []
@@ -93,7 +93,7 @@ def test_a_row_of_fixed_shape_has_the_loss_of_a_free_one_and_nothing_is_read_acr
     learner = task(tmp_path, double=True)
     own, data = learner.prepared.tokenizer, learner.recipe.data
     free, fixed = (
-        MaskedRows(learner.prepared.train, own, data.context, data.windows, 0, pairs=True, fixed=each)
+        MaskedRows(learner.prepared.train, own, data.context, data.batch_size, 0, pairs=True, fixed=each)
         for each in (False, True)
     )
     shapes = {
