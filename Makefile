@@ -11,7 +11,7 @@ UNITS := tests/attention tests/checkpoint tests/data tests/decoding tests/metric
 UNITS += --ignore tests/attention/kernels --ignore tests/data/test_memory.py
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test quick check faults slow gpu real-text sweep chromium format clean
+.PHONY: demo test quick check faults slow gpu real-text sweep docs chromium format clean
 
 demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
 	$(BIN)/regard demo
@@ -48,6 +48,9 @@ real-text: ## every text file of FOLDER through the translator in the box, both 
 sweep: $(VENV)/.installed-test ## record what every command says to every kind of file (tests/first_use/sweep.tsv)
 	$(ONE) $(BIN)/python -m tests.first_use.sweep --write
 
+docs: $(VENV)/.installed-docs ## the documentation as a site that opens from a disk: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 # One without windows opens a page in a third of the time; not every Debian has it.
 chromium: ## a browser for the page's tests, installed where possible; without one they are skipped
 	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
@@ -70,6 +73,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -e '.[docs]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
