@@ -37,7 +37,7 @@ from regard.models.parts.dropout import Dropout
 
 @dataclass(frozen=True, kw_only=True)
 class AxialConfig(ModelConfig):
-    """Blocks that look along the rows and the columns of a picture."""
+    """Transformer blocks with attention along the rows and the columns of a picture."""
 
     name: Literal["axial"] = "axial"
     """Which model this is."""

@@ -47,7 +47,7 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MOMAConfig(ModelConfig):
-    """Omics as modules that look at one another (Moon and Lee 2022)."""
+    """Attention between modules of omics (Moon and Lee 2022)."""
 
     name: Literal["moma"] = "moma"
     """Which model this is."""

@@ -172,7 +172,7 @@ class Seq2Seq(RecurrentWriter):
     def _read(
         self, source: Int[Tensor, "batch source"], grid: Grid, *, lines: int
     ) -> tuple[KeyValues | None, Carried, Grid]:
-        """Encode the source, and return the decoder's memory, its initial state and the layout, for `lines` examples."""
+        """Encode the source; return the decoder's memory, its initial state and the layout, for `lines` examples."""
         x = self.dropout(self.embedding(source) * math.sqrt(self.config.embedding))
         features, state = self.encoder(x, lengths=grid.lengths)
         features, state, lengths = (_fit_lines(tensor, lines) for tensor in (features, state, grid.lengths))

@@ -192,7 +192,7 @@ class T5(EncoderDecoder):
 
 
 def _initialise(module: nn.Module) -> None:
-    """Scale initial weights by the square root of their inputs, those of queries also by that of the depth."""
+    """Initialise weights with deviation 1 / sqrt(inputs), those of queries with 1 / sqrt(inputs * depth)."""
     if isinstance(module, MultiHead):
         width, depth = module.query.in_features, module.query.out_features // module.heads
         nn.init.normal_(module.query.weight, std=(width * depth) ** -0.5)

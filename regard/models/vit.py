@@ -228,7 +228,7 @@ class ViT(Model):
         return self.config.pooling == "mean" and self.pooler is None
 
     def early(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch token width"]:
-        """Return the last features of which all contribute: with a class token those before the last block, else all."""
+        """Return the last features that all contribute: those before the last block with a class token, else all."""
         if self.token is None:
             return self.features(pixels)
         return self._through(self._embedded(pixels), self.blocks[:-1])

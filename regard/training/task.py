@@ -118,7 +118,7 @@ class Learner:
 
     @property
     def tuning(self) -> TuningConfig | None:
-        """Return the settings of which weights of a model to start from are trained; None: all."""
+        """Return the settings for training only some weights of a model to start from; None: all are trained."""
         return None
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
@@ -267,7 +267,7 @@ class Task(Learner):
 
     @property
     def tuning(self) -> TuningConfig | None:
-        """Return the section of the recipe on which weights are trained, if there is one."""
+        """Return the tuning section of the recipe, if there is one."""
         return tuning_of(self.recipe)
 
     def contents(self) -> dict[str, Any]:

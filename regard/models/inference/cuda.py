@@ -24,7 +24,7 @@ from regard.models.inference.projection import Carried, Projection, add_projecti
 from regard.models.inference.supported import check
 from regard.models.parts.blocks import ACTIVATIONS, DecoderBlock, Stack
 
-ROWS = 64  # minimum of rows of a search, whatever a device's memory; their number is a multiple of it
+ROWS = 64  # minimum number of rows of a search, and the factor that their number is a multiple of
 SHARE = 1 / 8  # of a device's memory, for keys and values of a search
 
 
