@@ -160,7 +160,7 @@ class StepwiseLayer(Layer):
 
 
 class Fused(Layer):
-    """One layer as a single call of torch, which has kernels for all steps at once, except of `gru_before`."""
+    """One layer as a single call of torch, which has kernels for all steps at once, except for `gru_before`."""
 
     def __init__(self, kind: Kind, inputs: int, width: int, *, bidirectional: bool = False):
         super().__init__(kind, width, bidirectional=bidirectional)
