@@ -1,4 +1,4 @@
-"""Compositions of the attention core: one file, one model; this literal dict is the whole registry."""
+"""The models, one per file, and the registry of all of them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ RENAMED: dict[tuple[str, str | None], str] = {
 
 
 def modernise_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a checkpoint or a run, whichever version wrote them, under the names of today."""
+    """Return the settings of a checkpoint or a run, written by any version, under their present names."""
     settings = config.rename_former_in_checkpoint(settings)
     task, model = settings.get("task", "translation"), settings.get("model")
     if not isinstance(task, str) or not isinstance(model, Mapping):
@@ -82,7 +82,7 @@ def modernise_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def config_of(settings: Mapping[str, Any]) -> Any:
-    """The checked config that a model's settings stand for, which say by `name` whose they are."""
+    """Return the checked config of the model that the settings select by `name`."""
     name = settings.get("name")
     if not isinstance(name, str) or name not in MODELS:
         raise ValueError(f"unknown model {name!r}{suggest_name(str(name), MODELS)}")
@@ -90,14 +90,14 @@ def config_of(settings: Mapping[str, Any]) -> Any:
 
 
 def build(shape: Any) -> nn.Module:
-    """The model that a config describes, with weights drawn at random."""
+    """Build the model of a config, with random weights."""
     return MODELS[shape.name][0](shape) if shape.name in MODELS else shape.build()
 
 
 def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: torch.device | str = "cpu") -> nn.Module:
-    """The model with these settings and weights, ready to use; weights that do not fit are named.
+    """Return the model with these settings and weights, ready to use; weights that do not fit are named in an error.
 
-    None is drawn at random first. On a CPU weights stay where they are, which for a checkpoint is its mapped file.
+    No weights are drawn at random first. On a CPU weights are not copied, and those of a checkpoint stay memory-mapped.
     """
     shape, tensors = config_of(settings), merge_lora(tensors)
     kind = MODELS[shape.name][0]
@@ -113,7 +113,7 @@ def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: t
 
 
 def _fill_transient(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that matter in use, and blank ones for what only training needs (a model's transient tensors)."""
+    """Return the weights without the model's transient tensors, which only training needs and which are set to zero."""
     passing = traits_of(model).transient
     state = model.state_dict()
     blank = {name: torch.zeros(state[name].shape, dtype=state[name].dtype) for name in passing if name in state}

@@ -1,13 +1,13 @@
 """The axial Transformer: a picture predicted pixel by pixel, attending along rows and columns (Ho et al. 2019).
 
-The tokens of a picture lie in rows and columns; the channels of a pixel are columns beside one another. Every cell
-holds the token before its own, as in a GPT. What is predicted in a cell follows from two things:
+The tokens of a picture form rows and columns; the channels of a pixel are adjacent columns. The input of every cell is
+the token before its own, as in a GPT. The prediction in a cell depends on two things:
 
     above = down(column, row, ..., column, row)(x)    rows attend within themselves, columns to what is above them
     h     = row, row, ... (x + above)                 rows attend to what is left of them
 
-where `down` moves every row to the one below. So all rows above reach a cell by way of `above`, the cells left of it in
-its own row directly, and nothing that comes later reaches it.
+where `down` shifts every row to the one below. So a cell sees all rows above it through `above`, the cells left of it
+in its own row directly, and nothing that comes later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from regard.models.parts.dropout import Dropout
 
 @dataclass(frozen=True, kw_only=True)
 class AxialConfig(ModelConfig):
-    """Blocks that look along the rows and the columns of a picture."""
+    """Transformer blocks with attention along the rows and the columns of a picture."""
 
     name: Literal["axial"] = "axial"
     """Which model this is."""
@@ -84,12 +84,12 @@ class AxialConfig(ModelConfig):
 
     @property
     def pairs(self) -> tuple[int, int]:
-        """Pairs of tokens of which one looks at the other, along a row and along a column; and all there are."""
+        """Return the number of attending pairs of tokens along rows and columns, and that of all pairs."""
         return axial_pairs(self.size, self.columns), full_pairs(self.size, self.columns)
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         width, hidden = self.width, self.hidden
         block = 4 * width * (width + 1) + 2 * width * hidden + hidden + width + 4 * width
         tables = (self.vocab + 2 * self.size + self.channels) * width
@@ -97,12 +97,12 @@ class AxialConfig(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"An axial Transformer of {2 * self.above} + {self.depth} blocks, {self.width} wide, {self.heads} heads"
 
     @property
     def shape(self) -> BlockShape:
-        """What all blocks share."""
+        """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
             heads=Heads(self.heads),
@@ -114,7 +114,7 @@ class AxialConfig(ModelConfig):
 
 
 class Axial(TokenModel):
-    """Reads a picture and says, at each token, what may come next; answers to what a GPT answers to."""
+    """An axial Transformer that predicts the next token of a picture, with the interface of a GPT."""
 
     def __init__(self, config: AxialConfig):
         super().__init__()
@@ -128,18 +128,18 @@ class Axial(TokenModel):
         self.norm = shape.normal()
         self.unplaced = Positions()
         self.apply(init_normal)
-        for block in (*self.above, *self.blocks):  # what is added up in the residual stream keeps the variance of one
+        for block in (*self.above, *self.blocks):  # the sum in the residual stream has the variance of one term
             for last in (cast(EncoderBlock, block).attention.output, cast(EncoderBlock, block).mlp.outer):
                 nn.init.normal_(last.weight, std=DEVIATION / math.sqrt(2 * blocks))
 
     def forward(self, tokens: Int[Tensor, "*batch"], *, layout: Row | Grid) -> Float[Tensor, "*batch width"]:
-        """Features of every token of whole pictures, side by side or end to end, from which `logits` predicts."""
+        """Return the features of every token of whole pictures, in a batch or a row, from which `logits` predicts."""
         config = self.config
         if layout.longest != config.context:
             raise ValueError(f"pictures of {layout.longest} tokens, and the model knows those of {config.context}")
         x = self._embedded(tokens.reshape(-1, config.context), 0).unflatten(1, (config.size, config.columns))
         above = self._read(x, causal(), (None,) * len(self.above))
-        h = x + F.pad(above[:, :-1], (0, 0, 0, 0, 1, 0))  # what is known of a row is for the one below
+        h = x + F.pad(above[:, :-1], (0, 0, 0, 0, 1, 0))  # each row is read by the one below
         for block in self.blocks:
             h = self._along("row", block, h, causal())
         return self.norm(h).reshape(*tokens.shape, config.width)
@@ -150,19 +150,19 @@ class Axial(TokenModel):
         return self.embedding.weight
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
-        """One number per token of the vocabulary."""
+        """Return the logits of all tokens in the vocabulary."""
         return F.linear(features, self.prediction)
 
     @torch.no_grad()
     def start(
         self, prompt: Int[Tensor, "batch prompt"], *, beams: int = 1, limit: int
     ) -> tuple[Float[Tensor, "batch beam vocab"], AxialState]:
-        """Read the beginnings of pictures, of at least one token and all of one length."""
+        """Read the beginnings of pictures, all of the same length of at least one token."""
         config, (batch, fed) = self.config, prompt.shape
         if not fed or fed + limit > config.context + 1:
             raise ValueError(f"a prompt of {fed} tokens and {limit} more, and a picture has {config.context}")
         tokens = prompt.repeat_interleave(beams, 0)
-        rows = (fed - 1) // config.columns  # those that are complete, and have another below them
+        rows = (fed - 1) // config.columns  # complete ones with another below them
         x = self._embedded(tokens, 0)
         whole, begun = x[:, : rows * config.columns], x[:, rows * config.columns :]
         state = self._blank(tokens, beams)
@@ -179,7 +179,7 @@ class Axial(TokenModel):
     def step(
         self, tokens: Int[Tensor, "batch beam"], state: AxialState
     ) -> tuple[Float[Tensor, "batch beam vocab"], AxialState]:
-        """Feed one more token to every beam; where a row is complete, it is read as what lies above the next."""
+        """Feed one more token to every beam; a complete row is read as context of the next."""
         columns, flat = self.config.columns, tokens.flatten()
         place = state.tokens.shape[1]
         if place % columns == 0:
@@ -192,7 +192,7 @@ class Axial(TokenModel):
         return self.logits(self.norm(x[:, 0])).unflatten(0, tokens.shape), state
 
     def _below(self, state: AxialState) -> AxialState:
-        """The state at the beginning of the next row."""
+        """Return the state at the beginning of the next row."""
         columns, rows = self.config.columns, state.rows + 1
         last = self._embedded(state.tokens[:, -columns:], (rows - 1) * columns)[:, None]
         lines = len(last) * columns
@@ -203,12 +203,12 @@ class Axial(TokenModel):
         return replace(state, above=above, rows=rows, inside=_begin_rows(len(last), last[:, 0, :0], columns))
 
     def _embedded(self, tokens: Int[Tensor, "batch place"], first: int) -> Float[Tensor, "batch place width"]:
-        """Vectors of tokens that stand in a picture from this place on."""
+        """Return the vectors of tokens at consecutive positions of a picture, from `first` on."""
         places = torch.arange(first, first + tokens.shape[1], device=tokens.device)
         return to_autocast_dtype(self.dropout(self.embedding(tokens, places, self.positions)))
 
     def _read(self, x: Tensor, mask: Mask, caches: Sequence[LayerCache | None]) -> Tensor:
-        """Rows that know of themselves and, under this mask, of those above them."""
+        """Let rows attend within themselves and, under this mask, to the rows above them."""
         for number, block in enumerate(self.above):
             if number % 2:
                 x = self._along("column", block, x, mask, caches[number])
@@ -217,11 +217,11 @@ class Axial(TokenModel):
         return x
 
     def _along(self, axis: Axis, block: nn.Module, x: Tensor, mask: Mask, cache: LayerCache | None = None) -> Tensor:
-        """A block through every row, or every column."""
+        """Apply a block along every row, or along every column."""
         return along(axis, lambda lines: block(lines, mask=mask, positions=self.unplaced, cache=cache), x)
 
     def _blank(self, tokens: Tensor, beams: int) -> AxialState:
-        """Nothing is read yet."""
+        """Return the state before anything has been read."""
         config, count = self.config, len(tokens)
         above = self.embedding.weight.new_zeros(count, config.columns, config.width)
         columns = tuple(
@@ -234,7 +234,7 @@ class Axial(TokenModel):
 
 @dataclass(frozen=True)
 class AxialState:
-    """What is known of pictures that are being written, all of which have as many tokens."""
+    """The state of pictures being generated, all with the same number of tokens."""
 
     tokens: Int[Tensor, "line place"]
     """All that were fed; a line is a beam of an example."""
@@ -251,17 +251,17 @@ class AxialState:
     """Where the newest token stands in its row."""
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> AxialState:
-        """Beam k of an example continues what its beam `parents[k]` was."""
+        """Return the state in which beam k of each example continues its beam `parents[k]`."""
         first = torch.arange(len(parents), device=parents.device)[:, None] * self.beams
         return self._select_lines((first + parents).flatten())
 
     def keep(self, rows: Int[Tensor, "kept"]) -> AxialState:
-        """Only these examples go on."""
+        """Return the state of these examples only."""
         beams = torch.arange(self.beams, device=rows.device)
         return self._select_lines((rows[:, None] * self.beams + beams).flatten())
 
     def join(self, other: AxialState) -> AxialState:
-        """The examples of another state appended, which must have as many tokens."""
+        """Append the examples of another state, which must have the same number of tokens."""
         if self.tokens.shape[1] != other.tokens.shape[1]:
             raise ValueError("pictures that have come to different places cannot be continued together: one after all")
         both = torch.cat([self.tokens, other.tokens])
@@ -274,7 +274,7 @@ class AxialState:
         return replace(self, tokens=both, above=above, columns=columns, row=row, inside=inside)
 
     def _select_lines(self, lines: Int[Tensor, "taken"]) -> AxialState:
-        """These lines, in this order."""
+        """Return the state of these lines, in this order."""
         width = self.above.shape[1]
         cells = (lines[:, None] * width + torch.arange(width, device=lines.device)).flatten()
         return replace(
@@ -288,19 +288,19 @@ class AxialState:
 
 
 def _cache(block: nn.Module, like: Tensor, lines: int, size: int) -> LayerCache:
-    """An empty cache for so many lines of so many places."""
+    """Return an empty cache for a number of lines of `size` positions each."""
     key_values = cast(EncoderBlock, block).attention.remember(like[:1, :0])
     keys = key_values.keys.expand(lines, -1, -1, -1)
     return LayerCache.empty(keys, key_values.values.shape[-1], size)
 
 
 def _begin_rows(lines: int, fed: Tensor, columns: int) -> Stepping:
-    """The index of rows of which these places are written."""
+    """Return the index of rows in which the tokens of `fed` have been written."""
     lengths = torch.full((lines,), fed.shape[1], device=fed.device)
     return Stepping.begin(lengths, beams=1, limit=columns - fed.shape[1], room=fed.shape[1], even=True)
 
 
 def _select_steps(where: Stepping, lines: Tensor) -> Stepping:
-    """The index of these lines; all are at the same place."""
+    """Return the index of these lines, all of which are at the same position."""
     selected = {name: getattr(where, name)[lines] for name in ("slots", "taken", "prompt", "example")}
     return replace(where, **selected)

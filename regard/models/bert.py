@@ -1,4 +1,4 @@
-"""BERT: blocks that see the whole text fill in what was masked (Devlin et al. 2019).
+"""BERT: bidirectional Transformer blocks that predict masked tokens (Devlin et al. 2019).
 
 Its settings make it RoBERTa (Liu et al. 2019), CamemBERT (Martin et al. 2020), or DistilBERT (Sanh et al. 2019).
 """
@@ -43,7 +43,7 @@ from regard.models.parts.unpack import first
 
 
 def _bert(width: int, depth: int) -> dict[str, Any]:
-    """BERT by size; a head has 64 features."""
+    """Return the settings of a BERT of this size, with 64 features per head."""
     return {"vocab": 30522, "width": width, "heads": width // 64, "hidden": 4 * width, "depth": depth}
 
 
@@ -114,7 +114,7 @@ class BERTConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         width, hidden = self.width, self.hidden
         block = 4 * width * (width + 1) + 2 * width * hidden + hidden + width + 4 * width
         rows = self.context + self.offset
@@ -131,12 +131,12 @@ class BERTConfig(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"A BERT of {self.depth} blocks, {self.width} wide, {self.heads} heads"
 
     @property
     def backbone(self) -> Backbone:
-        """Everything but the head of next sentences; a plain encoder can start from the blocks of a plain BERT."""
+        """Return all parts but the next-sentence head; a plain encoder can start from the blocks of a plain BERT."""
         names = ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")
         settings = {**{name: name for name in names}, "embedding": "width"}
         plain = {"offset": 0, "segments": 0, "eps": BlockShape.eps, "embedding_norm": False}
@@ -152,7 +152,7 @@ class BERTConfig(ModelConfig):
 
     @property
     def shape(self) -> BlockShape:
-        """What all blocks share."""
+        """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
             heads=Heads(self.heads),
@@ -166,7 +166,7 @@ class BERTConfig(ModelConfig):
 
 
 class MaskedHead(nn.Module):
-    """What features pass before they are compared with the vectors of all tokens."""
+    """The transformation of features before they are compared with the vectors of all tokens."""
 
     def __init__(self, shape: BlockShape):
         super().__init__()
@@ -175,12 +175,12 @@ class MaskedHead(nn.Module):
         self.norm = shape.normal()
 
     def forward(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """Features of the tokens that are to be predicted."""
+        """Transform the features of the tokens to predict."""
         return self.norm(self.activation(self.dense(features)))
 
 
 class BERT(TokenModel):
-    """Reads texts in both directions; heads fill in masked tokens and tell whether two segments belong together."""
+    """A bidirectional encoder, with heads for masked tokens and for whether two segments belong together."""
 
     segments: nn.Embedding | None
 
@@ -214,7 +214,7 @@ class BERT(TokenModel):
         layout: Row | Grid,
         segments: Int[Tensor, "*batch"] | None = None,
     ) -> Float[Tensor, "*batch width"]:
-        """Features of every token, having looked at all of its sequence; without `segments` all are of the first."""
+        """Return the features of every token; without `segments` all tokens belong to the first one."""
         check_length(self.positions, layout.longest, before=self.config.offset)
         mask = mask_between(layout, layout)
         x = self.embedding(tokens, layout.place + self.config.offset, self.positions, layout.span)
@@ -226,7 +226,7 @@ class BERT(TokenModel):
         return self.norm(x)
 
     def transform(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """What the masked head does before the matrix."""
+        """Apply the masked head up to its output matrix."""
         return self.head(features)
 
     @property
@@ -240,15 +240,15 @@ class BERT(TokenModel):
         return self.config.masked
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
-        """One number per token of the vocabulary."""
+        """Return the logits of all tokens in the vocabulary."""
         return F.linear(self.transform(features), self.prediction, self.bias)
 
     def pool_features(
         self, features: Float[Tensor, "*batch width"], layout: Row | Grid
     ) -> Float[Tensor, "sequence width"]:
-        """One vector for each sequence, from its first token; of a row of fixed shape, for as many as there may be."""
+        """Return a vector per sequence, from its first token; a row of fixed shape has the maximal number of them."""
         return self.pooler(first(features, layout)).tanh()
 
     def following(self, pooled: Float[Tensor, "sequence width"]) -> Float[Tensor, "sequence 2"]:
-        """Logits of the second segment following the first, and of its coming from elsewhere."""
+        """Return the logits of the second segment following the first, and of it not doing so."""
         return self.next_sentence(pooled)

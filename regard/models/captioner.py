@@ -1,8 +1,8 @@
-"""Captions: a picture is read as regions, and a decoder of translation writes about them (Xu et al. 2015).
+"""Captioning models: an encoder reads a picture as regions, and a decoder writes about them (Xu et al. 2015).
 
-The writer is recurrent, without attention (the mean of the regions starts its state, or what hidden layers make of the
-whole picture), with soft attention or with hard attention to them; or it is a Transformer's decoder, over the regions
-as they are or read by encoder blocks first.
+The decoder is recurrent, without attention (its state starts from the mean of the regions, or from the encoder's hidden
+layers for the whole picture), with soft attention or with hard attention to the regions; or it is a Transformer
+decoder, over the regions directly or after encoder blocks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from regard.models.resnet import ResNet, ResNetConfig
 from regard.models.vgg import VGG, VGGConfig
 from regard.models.vit import ViT, ViTConfig
 
-PACE = 0.1  # of a step in the baseline
+PACE = 0.1  # weight of a step in the baseline
 ENCODER = "encoder."  # before the names of its weights
 PLACES = "encoder_positions.table.weight"
 EncoderConfig = ViTConfig | VGGConfig | ResNetConfig | EfficientNetConfig
@@ -61,7 +61,7 @@ Regions = Float[Tensor, "batch region features"]
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(ModelConfig):
-    """What all captioners share: the model that reads the picture."""
+    """The settings shared by all captioners: those of the model that reads the picture."""
 
     encoder: EncoderConfig = field(default_factory=ViTConfig)
     """The model that reads the picture, chosen by its name; `--from` starts from one."""
@@ -84,13 +84,13 @@ class Reading(ModelConfig):
 
     @property
     def read(self) -> tuple[int, int]:
-        """How many regions a picture has, and how many features each."""
+        """Return the number of regions of a picture, and of features of a region."""
         rows, columns = self.encoder.plane
         return rows * columns, self.encoder.features
 
     @property
     def reads(self) -> str:
-        """What reads the picture, in a few words."""
+        """Return a short description of the model that reads the picture."""
         return f"{self.encoder.phrase}, {'tuned' if self.tuned else 'frozen'}"
 
 
@@ -139,23 +139,23 @@ class CaptionerConfig(Reading):
 
     @property
     def _whole(self) -> int:
-        """Features of the hidden layer below the encoder's head; 0 where there is none."""
+        """Return the number of features of the hidden layer below the encoder's head; 0 if there is none."""
         return self.encoder.hidden if isinstance(self.encoder, VGGConfig) else 0
 
     @property
     def read(self) -> tuple[int, int]:
-        """How many regions a picture has, and how many features each; as a whole it is one."""
+        """Return the number of regions of a picture, one if it is read as a whole, and of features of a region."""
         return (1, self._whole) if self.begins == "hidden" else super().read
 
     @property
     def parameters(self) -> int:
-        """About how many numbers are learnt or kept."""
+        """Return the approximate number of parameters, including frozen ones."""
         cells = 4 * self.width * (self.embedding + 2 * self.decoder * self.width)
         return self.encoder.parameters + self.vocab * self.embedding + cells
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         looks = "without attention" if self.attention == "none" else f"with {self.attention} attention"
         return f"A recurrent captioner ({self.cell}), {self.width} wide, {looks}, over {_lower(self.reads)}"
 
@@ -196,19 +196,19 @@ class TransformerCaptionerConfig(Reading):
 
     @property
     def parameters(self) -> int:
-        """About how many numbers are learnt or kept."""
+        """Return the approximate number of parameters, including frozen ones."""
         blocks = self.reader * (4 * self.width + 2 * self.hidden) + self.decoder * (8 * self.width + 2 * self.hidden)
         return self.encoder.parameters + (self.vocab + self.context + blocks) * self.width
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         sizes = f"{self.reader}+{self.decoder} blocks, {self.width} wide"
         return f"A Transformer captioner of {sizes}, over {_lower(self.reads)}"
 
     @property
     def shape(self) -> BlockShape:
-        """What all blocks share."""
+        """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
             heads=Heads(self.heads),
@@ -220,13 +220,13 @@ class TransformerCaptionerConfig(Reading):
 
 
 class Reader(Model):
-    """What both captioners do with a picture: its regions, by an encoder that is frozen unless it is tuned."""
+    """The base of both captioners: an encoder, frozen unless it is tuned, that reads a picture as regions."""
 
     config: Any
     encoder: Any
 
     def equip(self, config: Any) -> int:
-        """Build the encoder; how many features its regions have."""
+        """Build the encoder and return the number of features of its regions."""
         self.config = config
         self.encoder = ENCODERS[type(config.encoder)](config.encoder)
         if not config.tuned:
@@ -234,7 +234,7 @@ class Reader(Model):
         return self.encoder.width
 
     def train(self, mode: bool = True) -> Any:
-        """As any module, but a frozen encoder stays as it is in use."""
+        """Set the training mode of the module, but keep a frozen encoder in evaluation mode."""
         super().train(mode)
         if not self.config.tuned:
             self.encoder.eval()
@@ -246,7 +246,7 @@ class Reader(Model):
         return self.encoder.grid
 
     def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Weights of such a captioner, or of its encoder, as they are for pictures of this one's size."""
+        """Return the weights of such a captioner, or of its encoder, resized for pictures of this one's size."""
         fit = self.encoder.resize_weights
         inner = {name.removeprefix(ENCODER): weight for name, weight in tensors.items() if name.startswith(ENCODER)}
         if not inner:
@@ -254,13 +254,13 @@ class Reader(Model):
         return {**tensors, **{f"{ENCODER}{name}": weight for name, weight in fit(inner).items()}}
 
     def regions(self, pixels: Pixels) -> Regions:
-        """What the encoder makes of normalised pixels."""
+        """Return the encoder's regions of normalised pixels."""
         with torch.set_grad_enabled(self.config.tuned and torch.is_grad_enabled()):
             return self.encoder.regions(pixels)
 
 
 class Captioner(Reader, RecurrentWriter):
-    """Writes about the regions of a picture, token by token."""
+    """A recurrent captioner, which writes about the regions of a picture token by token."""
 
     traits = Traits(compilable=False, transient=("baseline",))
     baseline: Tensor
@@ -279,7 +279,7 @@ class Captioner(Reader, RecurrentWriter):
         self.decoder = nn.ModuleList([writer])
         self.bridge = nn.Linear(features, writer.layers.parts * config.width)
         self.dropout = nn.Dropout(config.dropout)
-        if config.attention == "hard":  # no weight, and of no use after training
+        if config.attention == "hard":  # not a weight, and unused after training
             self.register_buffer("baseline", torch.zeros(()))
 
     @property
@@ -288,7 +288,7 @@ class Captioner(Reader, RecurrentWriter):
         return (1, 1) if self.config.begins == "hidden" else super().grid
 
     def regions(self, pixels: Pixels) -> Regions:
-        """What the encoder makes of normalised pixels: its regions, or its hidden layer as the only one."""
+        """Return the encoder's regions of normalised pixels, or its hidden layer as the only region."""
         if self.config.begins == "mean":
             return super().regions(pixels)
         with torch.set_grad_enabled(self.config.tuned and torch.is_grad_enabled()):
@@ -297,19 +297,19 @@ class Captioner(Reader, RecurrentWriter):
 
     @property
     def expected_loss(self) -> Float[Tensor, ""]:
-        """The expected loss of a token: the running baseline, or before there is any, that of guessing."""
+        """Return the expected loss of a token: the running baseline, or before the first step that of guessing."""
         return torch.where(self.baseline > 0, self.baseline, math.log(self.config.vocab))
 
     @torch.no_grad()
     def update_expected_loss(self, cost: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
-        """Let the baseline follow the loss of a token in a step, unless the step is not to count."""
+        """Update the baseline with the loss per token of a step, unless the step is vetoed."""
         moved = torch.lerp(torch.where(self.baseline > 0, self.baseline, cost), cost.to(self.baseline), PACE)
         self.baseline.copy_(torch.where(veto, self.baseline, moved))
 
     def forward(
         self, regions: Regions, target: Int[Tensor, "batch target"], grid: Grid
     ) -> tuple[Float[Tensor, "batch target width"], Looks]:
-        """Features of every target position, from which `logits` predicts the next token, and what was looked at."""
+        """Return the features of every target position, for `logits` to predict the next token, and the attention."""
         with full_precision(regions):
             memory, carried, sources = self._read(regions)
             x = self.embedded(target)
@@ -321,17 +321,17 @@ class Captioner(Reader, RecurrentWriter):
     def start(
         self, regions: Regions, prompt: Int[Tensor, "batch prompt"], *, beams: int = 1, limit: int
     ) -> tuple[Float[Tensor, "batch beam vocab"], Writing]:
-        """Read the regions and the beginning of the caption; regions are held once, whatever the beams."""
+        """Read the regions and the beginning of the caption; the regions are stored once for all beams."""
         with full_precision(regions):
             memory, carried, sources = self._read(regions)
             return self.begin(prompt, carried, memory, sources, beams=beams, limit=limit)
 
     def _as_in_use(self, *arguments: Any) -> tuple[Tensor, Looks]:
-        """All tokens of a text as a search would write them, where nothing is left to chance."""
+        """Read all target tokens at once as in evaluation, without sampling."""
         return self.writer.read(*arguments)[0], Looks()
 
     def _read(self, regions: Regions) -> tuple[KeyValues | None, Carried, Grid]:
-        """The regions as the writer looks at them, and the state it begins in."""
+        """Return the regions as the decoder attends to them, its initial state and the layout of the regions."""
         normed = self.norm(regions.float() if regions.dtype in (torch.float16, torch.bfloat16) else regions)
         first = torch.tanh(self.bridge(normed.mean(1))).unflatten(1, (self.writer.layers.parts, -1))[:, None]
         memory = None if isinstance(self.writer, Plain) else self.writer.cross.remember(normed)
@@ -339,7 +339,7 @@ class Captioner(Reader, RecurrentWriter):
 
 
 class TransformerCaptioner(Reader, EncoderDecoder):
-    """Writes about the regions of a picture with decoder blocks that look at all of them."""
+    """A captioner with Transformer decoder blocks that attend to all regions of a picture."""
 
     def __init__(self, config: TransformerCaptionerConfig):
         super().__init__()
@@ -360,14 +360,14 @@ class TransformerCaptioner(Reader, EncoderDecoder):
             module.apply(init_xavier)
 
     def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The same, with positions of regions interpolated too."""
+        """Return the resized weights, with the positions of regions interpolated too."""
         weights = super().resize_weights(tensors)
         return {**weights, PLACES: interpolate_positions(weights[PLACES], self.grid)} if PLACES in weights else weights
 
     def forward(  # type: ignore[override]
         self, regions: Regions, target: Int[Tensor, "batch target"], grid: Grid
     ) -> tuple[Float[Tensor, "batch target width"], Looks]:
-        """Features of every target position, from which `logits` predicts the next token."""
+        """Return the features of every target position, from which `logits` predicts the next token."""
         memory = self.read(regions)
         return self.write(memory, target, layouts=(everywhere(memory), grid)), Looks()
 
@@ -375,12 +375,12 @@ class TransformerCaptioner(Reader, EncoderDecoder):
     def start(  # type: ignore[override]
         self, regions: Regions, prompt: Int[Tensor, "batch prompt"], *, beams: int = 1, limit: int
     ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
-        """Read the regions and the beginning of the caption; regions are held once, whatever the beams."""
+        """Read the regions and the beginning of the caption; the regions are stored once for all beams."""
         memory = self.read(regions)
         return self.begin(memory, everywhere(memory), prompt, beams=beams, limit=limit)
 
     def read(self, regions: Regions) -> Float[Tensor, "batch region width"]:
-        """Regions as the decoder looks at them, each with its place, having looked at one another or not."""
+        """Return the decoder's memory: the regions with their positions, after the reader's blocks if there are any."""
         whole = self.projection(self.norm(regions.to(self.norm.weight.dtype)))
         added = self.encoder_positions.embed(torch.arange(regions.shape[1], device=regions.device))
         x = self.region_dropout(whole + added.to(whole.dtype))
@@ -390,13 +390,13 @@ class TransformerCaptioner(Reader, EncoderDecoder):
 
 
 def everywhere(regions: Float[Tensor, "batch region width"]) -> Grid:
-    """The layout of regions: every picture has as many."""
+    """Return the layout of regions, of which every picture has the same number."""
     batch, count = regions.shape[:2]
     return Grid(torch.full((batch,), count, device=regions.device), count)
 
 
 def _writer(config: CaptionerConfig, shape: WriterShape) -> Plain | Bahdanau:
-    """The decoder with the attention that was asked for."""
+    """Build the decoder with the attention of the config."""
     if config.attention == "none":
         return Plain(shape, fed=0)
     if config.attention == "soft":

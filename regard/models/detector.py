@@ -1,7 +1,7 @@
-"""Small networks for pictures: one says which digit there is and where, the other counts in frames that follow.
+"""Small convolutional networks: one classifies and locates a digit in a picture, the other counts in every frame.
 
-Convolutions: LeCun et al. 1998. Norms over groups of features instead of the batch (Wu and He 2018), so that a
-picture's answer depends on nothing beside it.
+Convolutions: LeCun et al. 1998. Group norms instead of batch norms (Wu and He 2018), so that the prediction for a
+picture does not depend on the other pictures of its batch.
 """
 
 from __future__ import annotations
@@ -79,10 +79,7 @@ def _check(channels: tuple[int, ...], size: int, width: int, depth: int = 0) -> 
 
 
 class Convolutions(nn.Module):
-    """Stages that look at ever larger squares and halve the sides of the map, the first one by looking at every second.
-
-    A later stage keeps the brightest of 2 by 2.
-    """
+    """Stages of convolutions that halve the sides of the map: the first by a stride of 2, the others by max-pooling."""
 
     def __init__(self, channels: tuple[int, ...]):
         super().__init__()
@@ -93,24 +90,24 @@ class Convolutions(nn.Module):
         self.stages = nn.Sequential(*stages)
 
     def forward(self, pictures: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch features rows columns"]:
-        """What is seen at every place of a coarse map."""
+        """Return a coarse map of features."""
         return self.stages(pictures[:, None] - 0.5)
 
     @staticmethod
     def count_flat_features(channels: tuple[int, ...], size: int) -> int:
-        """Features of a whole map laid out flat, from which can be told what lies where."""
+        """Return the number of features of a whole flattened map."""
         side = -(-size // 2) >> (len(channels) - 1)
         return channels[-1] * side**2
 
 
 class ClassAndBox(Model):
-    """Which class is in a picture, and where: the two answers share all convolutions.
+    """A network that predicts the class in a picture and its box, with shared convolutions.
 
-    What there is does not depend on where: a class is told from the brightest value of every feature on the map, a box
-    from the whole of it.
+    The class does not depend on the position: it is predicted from the maximum of every feature over the map, the box
+    from the whole map.
     """
 
-    traits = Traits(capturable=False)  # trained before a compiler would be done
+    traits = Traits(capturable=False)  # training is shorter than compilation
 
     def __init__(self, config: LocatorConfig):
         super().__init__()
@@ -124,7 +121,7 @@ class ClassAndBox(Model):
     def forward(
         self, pictures: Float[Tensor, "batch height width"]
     ) -> tuple[Float[Tensor, "batch classes"], Float[Tensor, "batch 4"]]:
-        """Logits of the classes, and the box: left, top, right, bottom as shares of the side."""
+        """Return the logits of the classes, and the box: left, top, right, bottom as shares of the side."""
         maps = self.convolutions(pictures)
         features = torch.relu(self.flat(self.dropout(maps.flatten(1))))
         centre, sides = self.box(features).float().sigmoid().split(2, -1)
@@ -132,9 +129,9 @@ class ClassAndBox(Model):
 
 
 class CountPerFrame(Model):
-    """How many there are in each frame, in the light of the frames before it: N inputs, N outputs."""
+    """A network that predicts a count in each frame, given the frames before it: N inputs, N outputs."""
 
-    traits = Traits(capturable=False)  # trained before a compiler would be done
+    traits = Traits(capturable=False)  # training is shorter than compilation
 
     def __init__(self, config: CounterConfig):
         super().__init__()
@@ -150,11 +147,11 @@ class CountPerFrame(Model):
     def forward(
         self, frames: Float[Tensor, "batch time rows columns"], state: Float[Tensor, "batch parts width"] | None = None
     ) -> tuple[Float[Tensor, "batch time counts"], Float[Tensor, "batch parts width"] | None]:
-        """Logits of every count in every frame, and the state to go on from; without a cell there is none."""
+        """Return the logits of every count in every frame, and the state to continue from; None without a cell."""
         maps = self.convolutions(frames.flatten(0, 1)).flatten(1)
         features = self.dropout(torch.relu(self.flat(maps))).unflatten(0, frames.shape[:2])
         if self.layers is None:
             return self.count(features), None
-        with torch.autocast(features.device.type, enabled=False):  # a state gathers the errors of all frames
+        with torch.autocast(features.device.type, enabled=False):  # errors of all frames accumulate in the state
             features, state = self.layers(features.float(), state)
         return self.count(features), state

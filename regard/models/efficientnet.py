@@ -1,6 +1,6 @@
 """EfficientNet-Lite: inverted residuals, scaled in width and depth together (Tan and Le 2019).
 
-As TensorFlow has them: without squeeze and excitation, functions bounded by 6, and padding so that a picture halves.
+As in TensorFlow's models: without squeeze-and-excitation, with ReLU6, and padded so that a stride of 2 halves a side.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class EfficientNetConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         total = (9 * self.channels + 2) * STEM
         for inputs, inside, outputs, _, side in (block for stage in self.stages for block in stage):
             total += (inputs + 2) * inside * (inputs != inside) + (side**2 + 2) * inside + (inside + 2) * outputs
@@ -102,7 +102,7 @@ class EfficientNetConfig(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"An EfficientNet-Lite of {sum(map(len, self.stages))} blocks, {HEAD} features"
 
     @property
@@ -119,13 +119,13 @@ class EfficientNetConfig(ModelConfig):
 
 
 def _round_features(features: float) -> int:
-    """A multiple of 8 near so many features, and at most a tenth below."""
+    """Round to a multiple of 8 that is at most a tenth below."""
     near = max(8, int(features + 4) // 8 * 8)
     return near + 8 if near < 0.9 * features else near
 
 
 class Halving(Convolved):
-    """A convolution padded as TensorFlow does: of a map that halves, more on the right and below."""
+    """A convolution padded as in TensorFlow: with a stride, more on the right and at the bottom."""
 
     def __init__(
         self, inputs: int, outputs: int, side: int, *, stride: int, groups: int = 1, activation: Activation | None
@@ -135,7 +135,7 @@ class Halving(Convolved):
         self.convolution.padding = (0, 0) if stride > 1 else self.convolution.padding
 
     def forward(self, x: Float[Tensor, "batch inputs rows columns"]) -> Float[Tensor, "batch outputs y x"]:
-        """A map of features, normalised."""
+        """Return a normalised map of features."""
         if self.stride == 1:
             return super().forward(x)
         rows, columns = (self._lacking(side) for side in x.shape[2:])
@@ -146,7 +146,7 @@ class Halving(Convolved):
 
 
 class InvertedBlock(nn.Module):
-    """Widen, look around in every feature by itself, narrow; added to what came in where that has the same sizes."""
+    """An inverted residual: widen, depthwise convolution, narrow; added to the input if the sizes are the same."""
 
     def __init__(self, shape: Inverted):
         super().__init__()
@@ -157,12 +157,12 @@ class InvertedBlock(nn.Module):
         self.layers = nn.Sequential(*widen, look, Convolved(inside, outputs, 1, eps=EPS))
 
     def forward(self, x: Float[Tensor, "batch inputs rows columns"]) -> Float[Tensor, "batch outputs y x"]:
-        """A map of features."""
+        """Return a map of features."""
         return x + self.layers(x) if self.adds else self.layers(x)
 
 
 class EfficientNet(Convolutional):
-    """Reads pictures by inverted residual blocks and says what they show."""
+    """An image classifier of inverted residual blocks."""
 
     def __init__(self, config: EfficientNetConfig):
         super().__init__()
@@ -176,5 +176,5 @@ class EfficientNet(Convolutional):
         self.head = nn.Linear(HEAD, config.classes) if config.classes else nn.Identity()
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
-        """The last map of features."""
+        """Return the last map of features."""
         return self.last(self.stages(self.stem(pixels)))

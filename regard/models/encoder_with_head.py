@@ -1,7 +1,7 @@
-"""A BERT or a GPT as a body under a head that labels: whole texts, or each of their tokens.
+"""A BERT or a GPT as a body under a head that labels whole texts, or each of their tokens.
 
-The body is all of the pre-trained model but its heads, so its weights are taken over as they are. What was read of a
-text is pooled into one vector: BERT's first token, GPT's last one, the mean or the maximum.
+The body is all of the pre-trained model but its heads, so its weights are used unchanged. The features of a text are
+pooled into one vector: BERT's first token, GPT's last one, the mean or the maximum.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class BERTEncoderConfig(BERTConfig, LabellerConfig):
 
     @property
     def bare(self) -> BERTEncoderConfig:
-        """The same with a pooler only where it is used."""
+        """Return the same config, with a pooler only if it is used."""
         return replace(self, pooler=self.pools)
 
     @property
     def pools(self) -> bool:
-        """Whether the pooler is used."""
+        """True if the pooler is used."""
         return self.pooler and self.pool == "class" and not self.per_token
 
     @property
@@ -74,13 +74,13 @@ class BERTEncoderConfig(BERTConfig, LabellerConfig):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         layer = self.width * (self.width + 1)  # of the pooler
         return super().parameters + (self.pools - self.pooler) * layer + self.classes * (self.width + 1)
 
     @property
     def backbone(self) -> Backbone:
-        """The BERT; its pooler learns with the head, because not all that it can start from have one."""
+        """Return the BERT; its pooler is trained with the head, as not all models to start from have one."""
         backbone = super(BERTEncoderConfig, self.bare).backbone
         return replace(backbone, weights=_inside(backbone), trained_with_head=("reader.pooler",))
 
@@ -112,18 +112,18 @@ class GPTEncoderConfig(GPTConfig, LabellerConfig):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         return super().parameters + self.classes * (self.width + 1)
 
     @property
     def backbone(self) -> Backbone:
-        """The GPT."""
+        """Return the GPT."""
         backbone = super().backbone
         return replace(backbone, weights=_inside(backbone))
 
 
 def _inside(backbone: Backbone) -> dict[str, str]:
-    """Return where the weights of a backbone lie in a model that holds it as its reader."""
+    """Return the prefixes of a backbone's weights in a model that holds it as its reader."""
     return {part: f"reader.{prefix}" for part, prefix in backbone.weights.items()}
 
 
@@ -131,9 +131,9 @@ AnyBodyConfig = BERTEncoderConfig | GPTEncoderConfig
 
 
 class BodyReader(nn.Module):
-    """A body that reads, and one number for every label: of the text, or of each token.
+    """A body with a head that gives the logits of the labels of a text, or of each token.
 
-    Texts lie in a packed row or in the lines of a padded batch, with the same answers.
+    Texts are in a packed row or in a padded batch, with the same results.
     """
 
     def __init__(self, config: AnyBodyConfig):
@@ -146,20 +146,20 @@ class BodyReader(nn.Module):
 
     @property
     def embedding(self) -> nn.Module:
-        """The vectors of tokens."""
+        """Return the token embeddings."""
         return self.reader.embedding
 
     def forward(
         self, tokens: Int[Tensor, "*token"], layout: Row | Grid, segments: Int[Tensor, "*token"] | None = None
     ) -> Float[Tensor, "*label classes"]:
-        """Logits of the labels: of every token, or of every text (of a row of fixed shape, as many as there may be)."""
+        """Return the logits of every token, or of every text (a row of fixed shape has its maximal number of them)."""
         read = self.features(tokens, layout, segments)
         return self.output(self.dropout(read if self.config.per_token else self.pool_features(read, layout)))
 
     def features(
         self, tokens: Int[Tensor, "*token"], layout: Row | Grid, segments: Int[Tensor, "*token"] | None = None
     ) -> Float[Tensor, "*token width"]:
-        """What was read at every token."""
+        """Return the features of every token."""
         if isinstance(self.reader, GPT):
             return self.reader(tokens, layout=layout)
         segment_ids = (
@@ -168,7 +168,7 @@ class BodyReader(nn.Module):
         return self.reader(tokens, layout=layout, segments=segment_ids)
 
     def pool_features(self, features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
-        """One vector for each text."""
+        """Return one vector for each text."""
         if self.config.pool == "class":
             assert isinstance(self.reader, BERT), "only a BERT has a token for the class"
             return self.reader.pool_features(features, layout) if self.reader.config.pooler else first(features, layout)

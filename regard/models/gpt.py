@@ -1,4 +1,4 @@
-"""GPT: blocks that see only the past predict the next token of a text (Radford et al. 2018, 2019).
+"""GPT: causal Transformer blocks that predict the next token of a text (Radford et al. 2018, 2019).
 
 Its settings make it GPT-2 and GPT-3 (Brown et al. 2020), BLOOM (Le Scao et al. 2022), Llama (Touvron et al. 2023), or,
 over the pixels of a picture, ImageGPT (Chen et al. 2020).
@@ -50,12 +50,12 @@ Side = Annotated[int, Range(0, 4096)]
 
 
 def _gpt(width: int, heads: int, depth: int, *, vocab: int = 50257, context: int = 1024) -> dict[str, Any]:
-    """GPT-2 and GPT-3 by size."""
+    """Return the settings of a GPT-2 or GPT-3 of this size."""
     return {"vocab": vocab, "width": width, "heads": heads, "hidden": 4 * width, "depth": depth, "context": context}
 
 
 def _llama(width: int, heads: int, hidden: int, depth: int, **settings: Any) -> dict[str, Any]:
-    """Llama by size."""
+    """Return the settings of a Llama of this size."""
     fixed = {"vocab": 32000, "normalisation": "rms", "positions": "rotary", "activation": "silu", "gated": True}
     biases = {"attention_bias": False, "mlp_bias": False, "tied": False, "dropout": 0.0}
     sizes = {"width": width, "heads": heads, "hidden": hidden, "depth": depth}
@@ -155,7 +155,7 @@ class GPTConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         width, hidden, rms = self.width, self.hidden, self.normalisation == "rms"
         shared = width // self.heads * (self.groups or self.heads)
         attention = 2 * width * (width + shared) + self.attention_bias * 2 * (width + shared)
@@ -169,12 +169,12 @@ class GPTConfig(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"A GPT of {self.depth} blocks, {self.width} wide, {self.heads} heads"
 
     @property
     def backbone(self) -> Backbone:
-        """The embedding and all blocks; a plain encoder can start from those of a plain GPT."""
+        """Return the embedding and all blocks; a plain encoder can start from those of a plain GPT."""
         names = ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")
         settings = {**{name: name for name in names}, "embedding": "width"}
         peculiar = {name: getattr(self, name) != getattr(GPTConfig, name) for name in PECULIAR}
@@ -189,7 +189,7 @@ class GPTConfig(ModelConfig):
 
     @property
     def shape(self) -> BlockShape:
-        """What all blocks share."""
+        """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
             heads=Heads(self.heads, groups=self.groups),
@@ -207,7 +207,7 @@ class GPTConfig(ModelConfig):
 
 
 def _imagegpt(width: int, heads: int, depth: int) -> dict[str, Any]:
-    """ImageGPT by size: 512 colours and the token that begins a picture, over 32 x 32 pixels."""
+    """Return the settings of an ImageGPT of this size: 512 colours and a start token, over 32 x 32 pixels."""
     kind = {"normalisation": "rms", "activation": "quick_gelu", "tied": False, "positions": "learned", "size": 32}
     return {**_gpt(width, heads, depth, vocab=513), **kind}
 
@@ -253,27 +253,27 @@ class ImageGPTConfig(GPTConfig):
 
     @property
     def pairs(self) -> tuple[int, int]:
-        """Pairs of tokens of which one looks at the other, before the future is hidden; and all there are."""
+        """Return the number of attending pairs of tokens before causal masking, and that of all pairs."""
         return self.places**2, self.places**2
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         return super().parameters + (self.positions == "plane") * (2 * self.size + self.channels) * self.width
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"A GPT over pixels, of {self.depth} blocks, {self.width} wide, {self.heads} heads"
 
     @property
     def backbone(self) -> Backbone:
-        """The embedding and all blocks, from which models of pixels alone can start."""
+        """Return the embedding and all blocks, from which only models of pixels can start."""
         return replace(super().backbone, family="pixels")
 
 
 class GPT(TokenModel):
-    """Reads a text and says, at each token, what may come next; trained on packed rows, generates beam by beam."""
+    """A causal language model, trained on packed rows or padded batches, that generates with beams."""
 
     def __init__(self, config: GPTConfig):
         super().__init__()
@@ -288,12 +288,12 @@ class GPT(TokenModel):
         if not config.tied:
             self.output = nn.Linear(width, config.vocab, bias=False)
         self.apply(init_normal)
-        for block in self.blocks:  # what is added up in the residual stream keeps the variance of one
+        for block in self.blocks:  # the sum in the residual stream has the variance of one term
             for last in (cast(EncoderBlock, block).attention.output, cast(EncoderBlock, block).mlp.outer):
                 nn.init.normal_(last.weight, std=DEVIATION / math.sqrt(2 * config.depth))
 
     def forward(self, tokens: Int[Tensor, "*batch"], *, layout: Row | Grid) -> Float[Tensor, "*batch width"]:
-        """Features of every token, from which `logits` predicts the next one."""
+        """Return the features of every token, from which `logits` predicts the next one."""
         check_length(self.positions, layout.longest)
         return self._read(tokens, mask_between(layout, layout) & causal(), (None,) * len(self.blocks))
 
@@ -303,12 +303,12 @@ class GPT(TokenModel):
         return self.embedding.weight if self.config.tied else self.output.weight
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
-        """One number per token of the vocabulary."""
+        """Return the logits of all tokens in the vocabulary."""
         return F.linear(features, self.prediction)
 
     @property
     def stack(self) -> Stack:
-        """What writes the text."""
+        """Return the parts that generate text."""
         norm = self.embedding_norm if self.config.embedding_norm else None
         return Stack(self.embedding, self.positions, list(self.blocks), self.norm, self.prediction, embedding_norm=norm)
 
@@ -321,9 +321,9 @@ class GPT(TokenModel):
         beams: int = 1,
         limit: int,
     ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
-        """Read beginnings of at least one token, padded on the right where `lengths` says so.
+        """Read prompts of at least one token, padded on the right if `lengths` are given.
 
-        They are held once, whatever the beams; what follows a shorter one takes the places after its own last token.
+        They are stored once for all beams; a shorter prompt is continued at the positions after its own last token.
         """
         batch, room = prompt.shape
         if not room:
@@ -348,25 +348,25 @@ class GPT(TokenModel):
         return self.logits(self._read(tokens, stepping(past.where), past.caches)), past
 
     def _read(self, tokens: Tensor, mask: Mask, caches: Sequence[LayerCache | None]) -> Tensor:
-        """Through all blocks, writing the newest keys into the caches, if there are any."""
+        """Run all blocks, adding the new keys and values to the caches, if there are any."""
         places, _ = mask.places(tokens.shape[-1], tokens.shape[-1], tokens.device)
         x = self.dropout(self.embedding_norm(self.embedding(tokens, places, self.positions)))
         x = (
             to_autocast_dtype(x) if self.config.normalisation == "layer" else x
-        )  # RMS norms want the precision of their weights
+        )  # RMS norms need the precision of their weights
         for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, mask=mask, positions=self.positions, cache=cache)
         return self.norm(x)
 
     def _caches(self, batch: int, size: int) -> tuple[LayerCache, ...]:
-        """Empty caches, in the precision that keys come in."""
+        """Return empty caches in the dtype of the keys."""
         nothing = self.embedding.weight.new_empty(batch, 0, self.config.width)
         memories = [cast(EncoderBlock, block).attention.remember(nothing) for block in self.blocks]
         return tuple(LayerCache.empty(memory.keys, memory.values.shape[-1], size) for memory in memories)
 
 
 def _positions(config: GPTConfig) -> Positions:
-    """The position scheme of a config."""
+    """Build the positional encoding of a config."""
     if config.positions == "rotary":
         return Rotary(config.width // config.heads, base=config.rotary_base)
     if isinstance(config, ImageGPTConfig) and config.positions == "plane":

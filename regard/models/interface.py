@@ -1,4 +1,4 @@
-"""What training, checkpoints and cost ask of a model and of its config, with a default for each."""
+"""The interface of models and their configs for training, checkpoints and cost, with defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.config.fields import Section
 
 @dataclass(frozen=True, kw_only=True)
 class Backbone:
-    """The part of a model that another one can start from: its family, its sizes and where its weights lie."""
+    """The part of a model that another one can start from: its family, its sizes and the prefixes of its weights."""
 
     family: str
     """Models of one family call sizes and parts of the backbone by the same names."""
@@ -58,12 +58,12 @@ class ModelConfig(Section):
 
     @property
     def parameters(self) -> int:
-        """About how many numbers are learnt; 0: not known before the model is built."""
+        """Return the approximate number of parameters; 0: not known before the model is built."""
         return 0
 
     @property
     def context(self) -> int | None:
-        """The longest sequence that it reads, in tokens; None: any, or it reads no sequences."""
+        """Return the longest sequence that it reads, in tokens; None: any, or it reads no sequences."""
         return None
 
     @property
@@ -73,18 +73,18 @@ class ModelConfig(Section):
 
     @property
     def phrase(self) -> str:
-        """The model in a few words."""
+        """Return a short description of the model."""
         return str(self.name)
 
     @property
     def backbone(self) -> Backbone | None:
-        """What another model can start from; None: nothing."""
+        """Return the part that another model can start from; None if there is none."""
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabellerDefaults:
-    """How a model that labels texts is trained where nobody says otherwise."""
+    """The default training settings of a model that labels texts."""
 
     learning_rate: float = 1e-3
     """The highest learning rate."""
@@ -108,12 +108,12 @@ class LabellerConfig(ModelConfig):
 
     @property
     def token_features(self) -> int:
-        """Features of the vector that a token is read as."""
+        """Return the number of features of a token's vector."""
         raise NotImplementedError
 
     @property
     def vectors(self) -> str | None:
-        """File of word vectors that known words start from; None: every word starts from a random one."""
+        """Return the file of word vectors that known words start from; None: every word starts from a random one."""
         return None
 
     @property
@@ -139,24 +139,24 @@ class Traits:
 
 
 class Model(nn.Module):
-    """A model that says more of itself than a plain module, for which every default here holds."""
+    """A module with traits and further methods; the defaults here also hold for plain modules."""
 
     traits: Traits = Traits()
     stack: Any = None
     """The blocks that write, which the fast path can step; None: there are none of that kind."""
 
     def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the weights of such a model of other sizes as they are for this one's."""
+        """Return the weights of such a model of other sizes, resized for this one."""
         return dict(tensors)
 
     @staticmethod
     def read_sizes(config: Any, tensors: Mapping[str, Tensor]) -> Any:
-        """Return the config with sizes that only the weights say."""
+        """Return the config with the sizes that follow only from the weights."""
         return config
 
 
 class TokenModel(Model):
-    """A model that says of every token of its vocabulary how likely it is."""
+    """A model that predicts the tokens of a vocabulary."""
 
     bias: nn.Parameter | None
     """Added to the logits, where there is one."""
@@ -172,11 +172,11 @@ class TokenModel(Model):
 
     @property
     def has_logits(self) -> bool:
-        """True if it has a head over its vocabulary, which may be left out where the features alone count."""
+        """True if it has a head over its vocabulary, which may be left out where only features are used."""
         return True
 
     def logits(self, features: Tensor) -> Tensor:
-        """Return one number per token of the vocabulary."""
+        """Return the logits of all tokens in the vocabulary."""
         raise NotImplementedError
 
 

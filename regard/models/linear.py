@@ -1,8 +1,9 @@
-"""A linear model over words and what follows them: for every label a number beside each word, pair or triple.
+"""A linear model over words, pairs and triples of words, each with one weight per label.
 
-It is what a network should beat. Pairs and triples share a table by hashing (Weinberger et al. 2009), so nothing is
-listed and what was never met counts nothing. A feature may count by how much oftener it is met in texts of a label than
-in others, the log-count ratio of naive Bayes (Wang and Manning 2012), so that what says little also learns little.
+It is the baseline that a network should beat. Pairs and triples share a table by hashing (Weinberger et al. 2009), so
+they need no vocabulary, and unseen ones count nothing. A feature may be scaled by its log-count ratio as in naive Bayes
+(Wang and Manning 2012), that is by how much more often it occurs in texts of a label than in others, so that a feature
+that says little also learns little.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from regard.config.resuming import Warned
 from regard.models.interface import Backbone, LabellerConfig, LabellerDefaults, read_settings
 
 FACTOR = 1_000_003  # of a hash: odd, and larger than most vocabularies
-UNSEEN = 2.0  # texts beside the real ones in which every feature is taken to be, shared out as the labels are
+UNSEEN = 2.0  # smoothing: texts with every feature that are added to the real ones, in the proportions of the labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,35 +85,35 @@ class LinearConfig(LabellerConfig):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         return self.classes * (self.rows + 1)
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"A linear model over {['words', 'words and pairs'][self.reach > 1]}{' and more' * (self.reach > 2)}"
 
     @property
     def backbone(self) -> Backbone:
-        """Sizes alone: what words mean for some labels is of no use for others."""
+        """Return sizes without weights: the weights of words for some labels are of no use for others."""
         settings = {name: name for name in ("reach", "buckets", "classes")}
         return Backbone(family="words", settings=settings, sizes=read_settings(self, settings))
 
 
 class Offset(nn.Module):
-    """One number for every label, whatever the text."""
+    """A bias for every label."""
 
     def __init__(self, classes: int):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(classes))
 
     def forward(self, x: Float[Tensor, "text classes"]) -> Float[Tensor, "text classes"]:
-        """The same plus these."""
+        """Add the biases."""
         return x + self.bias
 
 
 class LinearText(nn.Module):
-    """The sum of what a text's features say of each label, over the root of how many there are."""
+    """The sum of the weights of a text's features for each label, over the square root of their number."""
 
     scale: Tensor
 
@@ -128,7 +129,7 @@ class LinearText(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "*token"], layout: Row | Grid, segments: Int[Tensor, "*token"] | None = None
     ) -> Float[Tensor, "text classes"]:
-        """Logits of the labels of every text (of a row of fixed shape, of as many as there may be)."""
+        """Return the logits of the labels of every text (a row of fixed shape has its maximal number of texts)."""
         text, place, texts = _locate_tokens(layout, tokens.device)
         total, features = self._sum_features(tokens.flatten(), text, place, texts + 1)
         logits = self.output(total / features.clamp(min=1).sqrt()[:, None])
@@ -137,13 +138,13 @@ class LinearText(nn.Module):
 
     @torch.no_grad()
     def weigh(self, batches: Iterable[tuple[Int[Tensor, "token"], Row, Int[Tensor, "text"]]]) -> None:
-        """Scale every feature by its log-count ratio for each label in these texts: tokens, their row, their labels."""
+        """Set the scale of every feature to its log-count ratio for each label, from (tokens, row, labels) of texts."""
         rows, classes = self.scale.shape
         met, texts = self.scale.new_zeros(classes, rows), self.scale.new_zeros(classes)
         for tokens, row, labels in batches:
             text, place, _ = _locate_tokens(row, tokens.device)
             pairs = [(text * rows + ids)[there] for ids, there in self._features(tokens, place)]
-            once = torch.cat(pairs).unique()  # a text counts once for a feature, however often it has it
+            once = torch.cat(pairs).unique()  # a text counts once for a feature, however often it occurs
             owners = labels[once // rows]
             met.view(-1).index_add_(0, owners * rows + once % rows, met.new_ones(len(once)))
             texts += torch.bincount(labels, minlength=classes)
@@ -157,19 +158,19 @@ class LinearText(nn.Module):
     def _features(
         self, tokens: Int[Tensor, "token"], place: Int[Tensor, "token"]
     ) -> Iterator[tuple[Int[Tensor, "token"], Bool[Tensor, "token"]]]:
-        """Rows of the table for the words, pairs and triples that end at each token, and whether they are there."""
+        """Yield the table rows of the words, pairs and triples that end at each token, and whether these exist."""
         key = tokens
         for reach in range(self.config.reach):
             if reach:
                 before = torch.cat([key[:1], key[:-1]])
-                key = before * FACTOR + tokens  # of the words up to here; it may run over, always alike
+                key = before * FACTOR + tokens  # of the words up to here; overflow is deterministic
             ids = key if not reach else self.config.vocab + (key ^ (key >> 15)).remainder(self.config.buckets)
             yield ids, place >= reach
 
     def _sum_features(
         self, tokens: Int[Tensor, "token"], text: Int[Tensor, "token"], place: Int[Tensor, "token"], texts: int
     ) -> tuple[Float[Tensor, "text classes"], Float[Tensor, "text"]]:
-        """What all features of each text say, and how many there are."""
+        """Return the sums of the weights of each text's features, and the numbers of these features."""
         weight = self.table.weight
         total, features = weight.new_zeros(texts, weight.shape[1]), weight.new_zeros(texts)
         occurrences = list(self._features(tokens, place))
@@ -189,7 +190,7 @@ class LinearText(nn.Module):
     def _keep_first_occurrences(
         self, occurrences: list[tuple[Int[Tensor, "token"], Bool[Tensor, "token"]]], text: Int[Tensor, "token"]
     ) -> list[tuple[Int[Tensor, "token"], Bool[Tensor, "token"]]]:
-        """The same features, each there for a text only where it has it first."""
+        """Return the features, each marked as existing only at its first occurrence in a text."""
         places = torch.cat([torch.where(there, text * self.config.rows + ids, -1) for ids, there in occurrences])
         ordered, order = places.sort(stable=True)
         first = torch.cat([ordered[:1] >= 0, (ordered[1:] != ordered[:-1])])
@@ -198,7 +199,7 @@ class LinearText(nn.Module):
 
 
 def _locate_tokens(layout: Row | Grid, device: torch.device) -> tuple[Int[Tensor, "token"], Int[Tensor, "token"], int]:
-    """Of which text each token is, at which place of it, and how many texts there are; padding is of one more."""
+    """Return the text of each token, its position there, and the number of texts; padding belongs to one more text."""
     if isinstance(layout, Row):
         return layout.segment, layout.place, len(layout.lengths)
     lines, longest = layout.filled.shape

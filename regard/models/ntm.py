@@ -1,14 +1,14 @@
 """The Neural Turing Machine: a controller that reads and writes a memory by attention (Graves et al. 2014).
 
-Every head looks at the places of the memory with weights that sum to one. They are found by content (which place holds
-something like the key?) and by location (the weights of the step before, moved by a few places):
+Every head attends to the places of the memory with weights that sum to one. They are computed by content (similarity to
+a key) and by location (the weights of the step before, shifted by a few places):
 
     c_i = softmax_i(strength * cosine(key, M_i))       content-based addressing
     g   = gate * c + (1 - gate) * w                    interpolation with the last weights
     s_i = sum_j g_(i - j) shift_j                      location-based addressing: a circular convolution
     w'_i = s_i^power / sum_j s_j^power                 sharpening
 
-A write head erases and adds, `M_i <- M_i * (1 - w_i erase) + w_i add`; then a read head sees `sum_i w_i M_i`.
+A write head erases and adds, `M_i <- M_i * (1 - w_i erase) + w_i add`; then a read head reads `sum_i w_i M_i`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from regard.config.ranges import Range, Small, Vocabulary, Width, check_affordab
 from regard.models.interface import Model, ModelConfig, Traits
 from regard.models.parts.cells import LSTM
 
-FIRST = 5.0  # by how much the first place outweighs the others before a step, as a logit
+FIRST = 5.0  # initial logit of the first place, above those of the others
 SETTINGS = 3  # numbers that address a memory beside a key and a shift: strength, power, gate
-STEADY = 2.0  # by how much weights are sharpened and the gate is shut at first, so that they are kept from step to step
+STEADY = 2.0  # initial sharpening of weights and closing of the gate, so that weights are kept from step to step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class NTMConfig(ModelConfig):
 
 
 class State(NamedTuple):
-    """What a step leaves to the next."""
+    """The state between two steps."""
 
     hidden: Float[Tensor, "batch parts width"]
     """The state of the controller."""
@@ -91,21 +91,21 @@ def by_content(
     strength: Float[Tensor, "batch heads 1"],
     memory: Float[Tensor, "batch places depth"],
 ) -> Float[Tensor, "batch heads places"]:
-    """Weights of the places that hold something like the key; a boundless strength looks up the nearest alone."""
+    """Return weights of the places by similarity to the key; an infinite strength selects only the nearest."""
     return weigh(strength * cosine(key, memory))
 
 
 def interpolate(
     content: Float[Tensor, "*batch places"], last: Float[Tensor, "*batch places"], gate: Float[Tensor, "*batch 1"]
 ) -> Float[Tensor, "*batch places"]:
-    """The weights found by content where the gate is 1, those of the last step where it is 0."""
+    """Return the weights by content where the gate is 1, those of the last step where it is 0."""
     return torch.lerp(last, content, gate)
 
 
 def shift_weights(
     weights: Float[Tensor, "*batch places"], shift: Float[Tensor, "*batch shifts"]
 ) -> Float[Tensor, "*batch places"]:
-    """Return weights moved round the memory; the middle of `shift` is how much of them stays."""
+    """Return weights shifted round the memory; the middle of `shift` is the share that stays."""
     reach = shift.shape[-1] // 2
     moved = torch.stack([weights.roll(by, -1) for by in range(-reach, reach + 1)], -1)
     return (moved @ shift[..., None]).squeeze(-1)
@@ -114,7 +114,7 @@ def shift_weights(
 def sharpen(
     weights: Float[Tensor, "*batch places"], power: Float[Tensor, "*batch 1"]
 ) -> Float[Tensor, "*batch places"]:
-    """Weights raised to a power, in logarithms: a high power of small weights would vanish, and zero by zero follow."""
+    """Raise weights to a power, in logarithms, as a high power of small weights would underflow and give 0 / 0."""
     return weigh(power * weights.clamp(min=torch.finfo(weights.dtype).tiny).log())
 
 
@@ -124,14 +124,14 @@ def write(
     erase: Float[Tensor, "batch heads depth"],
     add: Float[Tensor, "batch heads depth"],
 ) -> Float[Tensor, "batch places depth"]:
-    """Each head erases where it looks, then all of them add."""
+    """Erase by each head where it attends, then add by all of them."""
     for where, what in zip(weights.unbind(1), erase.unbind(1), strict=True):
         memory = memory * (1 - where[..., None] * what[:, None])
     return torch.baddbmm(memory, weights.mT, add)
 
 
 class Heads(nn.Module):
-    """Heads of one kind: where they look before the first step, and the tap by which their weights are watched."""
+    """Heads of one kind: their weights before the first step, and the tap by which weights are watched."""
 
     def __init__(self, heads: int, places: int):
         super().__init__()
@@ -140,7 +140,7 @@ class Heads(nn.Module):
 
 
 class NTMStep(nn.Module):
-    """One step: the controller, where its heads look, what they write and what they read."""
+    """One step: the controller, the addressing of its heads, writing and reading."""
 
     def __init__(self, config: NTMConfig):
         super().__init__()
@@ -162,7 +162,7 @@ class NTMStep(nn.Module):
             settings.copy_(torch.tensor([0.0, STEADY, -STEADY]))
 
     def forward(self, x: Float[Tensor, "batch inputs"], state: State, mask: Mask = EVERYONE) -> tuple[Tensor, State]:
-        """What the controller shows and its heads read, and the state after it."""
+        """Return the output of the controller with what its heads read, and the state after the step."""
         shown, hidden = self._run_controller(torch.cat([x, state.read], -1), state.hidden)
         weights = self._looks(shown, state)
         reading, writing = weights.split([self.config.reads, self.config.writes], 1)
@@ -174,14 +174,14 @@ class NTMStep(nn.Module):
         return torch.cat([shown, read], -1), State(hidden, read, torch.cat([reading, writing], 1), memory)
 
     def _run_controller(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """What the controller shows, and its state; a feed-forward one has none."""
+        """Return the output of the controller, and its state; a feed-forward one has none."""
         if isinstance(self.controller, LSTM):
             hidden = self.controller(x, hidden)
             return hidden.unbind(-2)[0], hidden
         return torch.tanh(self.controller(x)), hidden
 
     def _looks(self, shown: Float[Tensor, "batch width"], state: State) -> Float[Tensor, "batch heads places"]:
-        """Where every head looks: content, gate, shift, power."""
+        """Return the weights of every head, after content, gate, shift and power."""
         addresses = self.address(shown).unflatten(-1, (-1, sum(self.sizes)))
         key, settings, shift = addresses.split(self.sizes, -1)
         strength, power = F.softplus(settings[..., :2]).split(1, -1)
@@ -190,9 +190,9 @@ class NTMStep(nn.Module):
         return sharpen(shift_weights(gated_weights, weigh(shift)), 1 + power)
 
     def start(self, batch: int) -> State:
-        """Before anything is read: all of it is learnt, and every place of the memory holds the same vector.
+        """Return the initial state, which is learnt, with the same vector in every place of the memory.
 
-        So no place is told from another by what it holds, and a memory with more of them is like a smaller one.
+        So the content does not distinguish places, and a larger memory behaves like a smaller one.
         """
         weights = weigh(torch.cat([self.read.first, self.write.first]))
         memory = self.blank.expand(self.config.places, -1)
@@ -201,9 +201,9 @@ class NTMStep(nn.Module):
 
 
 class NTM(Model):
-    """A sequence in, an answer at every step; computed in full precision, since a memory gathers errors."""
+    """A Neural Turing Machine with an output at every step; in full precision, as errors accumulate in the memory."""
 
-    traits = Traits(compilable=False, compiled=("step",))  # all steps would be unrolled: one of them is enough
+    traits = Traits(compilable=False, compiled=("step",))  # compiling the whole model would unroll all steps
 
     def __init__(self, config: NTMConfig):
         super().__init__()
@@ -212,19 +212,19 @@ class NTM(Model):
         self.output = nn.Linear(config.width + config.reads * config.depth, config.outputs)
 
     def forward(self, vectors: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time outputs"]:
-        """A logit for every number it answers with, at every step."""
+        """Return the logits of the outputs at every step."""
         with torch.autocast(vectors.device.type, enabled=False):
             x = vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
             state, shown = self.step.start(len(x)), []
-            step = self.step if self.training else self.step.forward  # what is compiled is compiled for training
-            columns = x.transpose(0, 1).contiguous()  # in memory all of them look alike, however many there are
+            step = self.step if self.training else self.step.forward  # only training is compiled
+            columns = x.transpose(0, 1).contiguous()  # so that every step has the same strides, whatever their number
             for now, mask in zip(columns, self._turns(x), strict=True):
                 output, state = step(now, state, mask)
                 shown.append(output)
             return self.output(torch.stack(shown, 1))
 
     def _turns(self, x: Float[Tensor, "batch time inputs"]) -> list[Mask]:
-        """Whose turn it is at every step, for who watches; nobody else has a use for it."""
+        """Return the mask of every step, which tells a watcher the number of the step."""
         batch, time, _ = x.shape
         if not (self.step.read.weights.is_watched or self.step.write.weights.is_watched):
             return [EVERYONE] * time

@@ -1,7 +1,7 @@
-"""Several tables of the same samples, one answer: modules look across omics (MOMA), or omics at omics (DeePROG).
+"""Classification of samples by several tables (omics), with attention between modules (MOMA) or omics (DeePROG).
 
-Both read the features of all omics side by side and which omics a sample has; one that is missing is neither looked at
-nor asked.
+Both read the concatenated features of all omics and which omics a sample has; a missing one is neither attended to nor
+used for a prediction.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ PLANE = 2  # numbers of a module's vector
 
 
 class Answers(NamedTuple):
-    """What a model answers: logits, and which of the answers of a sample count."""
+    """The output of a model: logits, and which of the answers of a sample count."""
 
     logits: Float[Tensor, "batch answers classes"]
     counted: Bool[Tensor, "batch answers"]
 
     @property
     def probabilities(self) -> Float[Tensor, "batch classes"]:
-        """The mean over the answers that count."""
+        """Return the mean probabilities over the answers that count."""
         share = self.counted / self.counted.sum(-1, keepdim=True)
         return (self.logits.float().softmax(-1) * share[..., None]).sum(-2)
 
     def loss(self, targets: Tensor) -> Float[Tensor, "batch"]:
-        """The cross-entropies of the answers that count, added up sample by sample."""
+        """Return the sum of the cross-entropies of the answers that count, for each sample."""
         several = targets[:, None].expand(self.counted.shape)
         lost = F.cross_entropy(self.logits.float().flatten(0, 1), several.flatten(), reduction="none")
         return (lost.view(self.counted.shape) * self.counted).sum(-1)
@@ -47,7 +47,7 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MOMAConfig(ModelConfig):
-    """Omics as modules that look at one another (Moon and Lee 2022)."""
+    """Attention between modules of omics (Moon and Lee 2022)."""
 
     name: Literal["moma"] = "moma"
     """Which model this is."""
@@ -70,13 +70,13 @@ class MOMAConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """Numbers that are learnt."""
+        """Return the number of parameters."""
         omics, read = len(self.inputs), len(self.inputs) - (not self.own)
         return PLANE * self.modules * (sum(self.inputs) + omics * read * self.classes) + omics * self.classes
 
 
 class Across(nn.Module):
-    """Modules of every omic look at the modules of each: `softmax(cos(b, a)) a`, for all omics a and b."""
+    """Attention of the modules of every omic to those of each: `softmax(cos(b, a)) a`, for all omics a and b."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,9 +85,9 @@ class Across(nn.Module):
     def forward(
         self, vectors: Float[Tensor, "batch omics modules 2"], present: Bool[Tensor, "batch omics"]
     ) -> Float[Tensor, "batch omics looking modules 2"]:
-        """What the modules of each omic that looks see in each omic; a missing one sees nothing."""
+        """Return what the modules of each omic (`looking`) see in each omic; a missing one sees nothing."""
         omics, modules = vectors.shape[1:3]
-        query = vectors.flatten(1, 2)[:, None].expand(-1, omics, -1, -1)  # a head for each omic that is looked at
+        query = vectors.flatten(1, 2)[:, None].expand(-1, omics, -1, -1)  # a head for each omic that is attended to
         sees = present.repeat_interleave(modules, 1)[..., None].expand(-1, -1, modules)
         mixed = attend(query, vectors, vectors, mask=Mask(boolean=sees), way=AttentionSpec(score=dot, tap=self.weights))
         return mixed.unflatten(2, (omics, modules))
@@ -96,11 +96,11 @@ class Across(nn.Module):
 class MOMA(Model):
     """MOMA, a multi-task attention network: each omic answers by itself, from what the others see in its modules.
 
-    Module i of omic a is `m = (U x, V x) / |(U x, V x)|`. Of these the modules of another omic b see
-    `sum_i softmax_i(cos(b_j, a_i)) a_i`, and from all that is seen in a, a linear map answers for a.
+    Module i of omic a is `m = (U x, V x) / |(U x, V x)|`. Module j of another omic b sees
+    `sum_i softmax_i(cos(b_j, a_i)) a_i` in a, and a linear layer predicts the answer of a from all that is seen in it.
     """
 
-    traits = Traits(capturable=False)  # trained before a compiler would be done
+    traits = Traits(capturable=False)  # training is shorter than compilation
 
     def __init__(self, config: MOMAConfig):
         super().__init__()
@@ -112,7 +112,7 @@ class MOMA(Model):
         self.heads = nn.ModuleList(nn.Linear(read, config.classes) for _ in config.inputs)
 
     def forward(self, values: Float[Tensor, "batch features"], present: Bool[Tensor, "batch omics"]) -> Answers:
-        """An answer for each omic; those of missing ones do not count."""
+        """Return an answer for each omic; those of missing ones do not count."""
         with torch.autocast(values.device.type, enabled=False):
             if self.training:
                 values, present = F.dropout(values, self.config.dropout), hide_omics(present, self.config.hide)
@@ -122,14 +122,14 @@ class MOMA(Model):
         return Answers(logits, present)
 
     def vectors(self, values: Float[Tensor, "batch features"]) -> Float[Tensor, "batch omics modules 2"]:
-        """The vectors of all modules before they are brought to unit length."""
+        """Return the vectors of all modules before they are scaled to unit length."""
         parts = values.split(self.config.inputs, -1)
         return torch.stack(
             [projection(part).unflatten(-1, (-1, PLANE)) for projection, part in zip(self.maps, parts, strict=True)], 1
         )
 
     def _read(self, vectors: Tensor, context: Tensor, omic: int) -> Float[Tensor, "batch read"]:
-        """What the answer of an omic is made of."""
+        """Return the features from which an omic's answer is predicted."""
         others = [context[:, omic, looking] for looking in range(context.shape[1]) if looking != omic]
         return torch.stack([*([vectors[:, omic]] if self.config.own else []), *others], 1).flatten(1)
 
@@ -159,13 +159,13 @@ class DeePROGConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """Numbers that are learnt."""
+        """Return the number of parameters."""
         encoders = self.width * (sum(self.inputs) + len(self.inputs))
         return encoders + 4 * self.width * (self.width + 1) + (self.width + 1) * self.classes
 
 
 class DeePROG(Model):
-    """Each omic is encoded, all look at one another, and their mean answers.
+    """A model that encodes each omic, applies self-attention over omics, and predicts from their mean.
 
     `z_k = tanh(E_k x_k + e_k)`, `h = z + attention(z)`, and the answer is `W mean_k(h_k) + w`, over the omics that a
     sample has.
@@ -181,7 +181,7 @@ class DeePROG(Model):
         self.output = nn.Linear(config.width, config.classes)
 
     def forward(self, values: Float[Tensor, "batch features"], present: Bool[Tensor, "batch omics"]) -> Answers:
-        """One answer for each sample."""
+        """Return one answer for each sample."""
         with torch.autocast(values.device.type, enabled=False):
             if self.training:
                 values, present = F.dropout(values, self.config.dropout), hide_omics(present, self.config.hide)
@@ -196,7 +196,7 @@ class DeePROG(Model):
 
 
 def hide_omics(present: Bool[Tensor, "batch omics"], share: float) -> Bool[Tensor, "batch omics"]:
-    """Some omics taken away at random; a sample that would lose all keeps all."""
+    """Hide some omics at random; a sample that would lose all keeps all."""
     if not share:
         return present
     remaining = present & (torch.rand(present.shape, device=present.device) >= share)

@@ -1,4 +1,4 @@
-"""A recurrent network that answers at every step: N vectors in, N vectors out (Elman 1990)."""
+"""A recurrent network with an output at every step: N vectors in, N vectors out (Elman 1990)."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class PerStepConfig(ModelConfig):
 
 
 class RecurrentPerStep(Model):
-    """A sequence in, an answer at every step; all that it remembers is the state of its layers."""
+    """Recurrent layers with an output at every step; their states are its only memory."""
 
-    traits = Traits(compilable=False)  # all steps would be unrolled
+    traits = Traits(compilable=False)  # compilation would unroll all steps
 
     def __init__(self, config: PerStepConfig):
         super().__init__()
@@ -53,6 +53,6 @@ class RecurrentPerStep(Model):
         self.output = nn.Linear(config.width, config.outputs)
 
     def forward(self, vectors: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time outputs"]:
-        """A logit for every number it answers with, at every step."""
+        """Return the logits of the outputs at every step."""
         with torch.autocast(vectors.device.type, enabled=False):
             return self.output(self.layers(vectors)[0])

@@ -1,4 +1,4 @@
-"""The multi-layer perceptron: numbers in, one number or a class out (Rumelhart, Hinton and Williams 1986)."""
+"""The multi-layer perceptron for regression or classification (Rumelhart, Hinton and Williams 1986)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class PerceptronConfig(ModelConfig):
 
 
 class Perceptron(Model):
-    """`W2 relu(W1 x + b1) + b2`, with as many such layers as asked for; in full precision."""
+    """`W2 relu(W1 x + b1) + b2`, with any number of such layers; in full precision."""
 
-    traits = Traits(capturable=False)  # trained before a compiler would be done
+    traits = Traits(capturable=False)  # training is shorter than compilation
 
     def __init__(self, config: PerceptronConfig):
         super().__init__()
@@ -50,6 +50,6 @@ class Perceptron(Model):
         self.layers = nn.Sequential(*layers, nn.Linear(last, config.outputs))
 
     def forward(self, x: Float[Tensor, "batch inputs"]) -> Float[Tensor, "batch outputs"]:
-        """The answers to these rows."""
+        """Return the outputs for these rows."""
         with torch.autocast(x.device.type, enabled=False):
             return self.layers(x)

@@ -1,4 +1,4 @@
-"""ResNet: convolutions that add to what they read (He et al. 2016)."""
+"""ResNet: convolutions with residual connections (He et al. 2016)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.parts.images import Channels, Convolutional, Convolved, Plane, Side, halvings
 
-GROWTH = {"basic": 1, "bottleneck": 4}  # features that leave a block for each inside it
+GROWTH = {"basic": 1, "bottleneck": 4}  # output features of a block for each feature inside it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class ResNetConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         kernel = 7 if self.stem == "large" else 3
         total = (kernel**2 * self.channels + 2) * self.widths[0]
         for _, inputs, layers, shortcut in _plan(self):
@@ -75,7 +75,7 @@ class ResNetConfig(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         layers = {"basic": 2, "bottleneck": 3}[self.block] * sum(self.depths) + 2
         return f"A ResNet of {layers} layers, {self.features} features"
 
@@ -96,7 +96,7 @@ Layer = tuple[int, int, int, int]  # inputs, outputs, side of the kernel, stride
 
 
 def _plan(config: ResNetConfig) -> list[tuple[int, int, list[Layer], bool]]:
-    """Every block: its stage, what enters it, its convolutions, and whether what it adds to must be fitted."""
+    """Return all blocks: stage, input features, convolutions, and whether the shortcut needs a convolution."""
     blocks, before = [], config.widths[0]
     for stage, (depth, width) in enumerate(zip(config.depths, config.widths, strict=True)):
         for number in range(depth):
@@ -111,7 +111,7 @@ def _plan(config: ResNetConfig) -> list[tuple[int, int, list[Layer], bool]]:
 
 
 class Block(nn.Module):
-    """`relu(x + f(x))`, f being some convolutions, with x fitted where f has other sizes."""
+    """`relu(x + f(x))`, where f is some convolutions, with x projected if f has other sizes."""
 
     def __init__(self, inputs: int, layers: Sequence[Layer], *, shortcut: bool):
         super().__init__()
@@ -120,18 +120,18 @@ class Block(nn.Module):
             Convolved(before, after, side, stride=stride, activation=F.relu if number < last else None)
             for number, (before, after, side, stride) in enumerate(layers)
         ]
-        nn.init.zeros_(convolutions[-1].norm.weight)  # a block begins as if it were not there (Goyal et al. 2017)
+        nn.init.zeros_(convolutions[-1].norm.weight)  # residual branches begin at zero (Goyal et al. 2017)
         self.layers = nn.Sequential(*convolutions)
         stride = max(stride for *_, stride in layers)
         self.shortcut = Convolved(inputs, layers[-1][1], 1, stride=stride) if shortcut else nn.Identity()
 
     def forward(self, x: Float[Tensor, "batch inputs rows columns"]) -> Float[Tensor, "batch outputs y x"]:
-        """A map of features."""
+        """Return a map of features."""
         return F.relu(self.shortcut(x) + self.layers(x))
 
 
 class ResNet(Convolutional):
-    """Reads pictures by residual blocks and says what they show."""
+    """An image classifier of residual blocks."""
 
     def __init__(self, config: ResNetConfig):
         super().__init__()
@@ -148,6 +148,6 @@ class ResNet(Convolutional):
         self.head = nn.Linear(config.features, config.classes) if config.classes else nn.Identity()
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
-        """The last map of features."""
+        """Return the last map of features."""
         x = self.stem(pixels)
         return self.stages(F.max_pool2d(x, 3, stride=2, padding=1) if self.config.stem == "large" else x)

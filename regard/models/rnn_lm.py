@@ -1,8 +1,8 @@
-"""A recurrent language model: it reads a text token by token and says, at each, what may come next.
+"""A recurrent language model, which predicts the next token of a text.
 
 Mikolov et al. 2010; with LSTM cells and dropout between layers, Zaremba et al. 2014; one mask for all steps of a
 window, Gal and Ghahramani 2016; input and output as one matrix, Press and Wolf 2017, Inan et al. 2017; weights between
-states dropped, Merity et al. 2018.
+states with dropout, Merity et al. 2018.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class RecurrentLMConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """About how many numbers are learnt."""
+        """Return the approximate number of parameters."""
         embedding = self.embedding or self.width
         return 2 * self.vocab * embedding + 4 * self.width * (embedding + (2 * self.depth - 1) * self.width)
 
     @property
     def backbone(self) -> Backbone:
-        """The embedding and all layers."""
+        """Return the embedding and all layers."""
         settings = {name: name for name in ("cell", "embedding", "width", "depth")}
         sizes = {"embedding": self.embedding or self.width, "bidirectional": False}
         return Backbone(
@@ -76,37 +76,37 @@ class RecurrentLMConfig(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """The model in a few words."""
+        """Return a short description of the model."""
         return f"{self.depth} {self.cell.upper()} layer{'s' * (self.depth > 1)} of width {self.width}"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the model remembers of the texts it writes."""
+    """The state of texts being generated."""
 
     state: Float[Tensor, "batch beam parts width"]
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> Reading:
-        """Beam k continues what beam `parents[k]` was."""
+        """Return the state in which beam k continues beam `parents[k]`."""
         rows = torch.arange(len(parents), device=parents.device)[:, None]
         return Reading(self.state[rows, parents])
 
     def keep(self, rows: Int[Tensor, "kept"]) -> Reading:
-        """Only these examples go on."""
+        """Return the state of these examples only."""
         return Reading(self.state[rows])
 
     def join(self, other: Reading) -> Reading:
-        """The examples of another appended."""
+        """Append the examples of another state."""
         return Reading(torch.cat([self.state, other.state]))
 
 
 class RecurrentLM(TokenModel):
-    """Embedding, recurrent layers, and one number for every token that may follow.
+    """Embedding, recurrent layers, and the logits of the next token.
 
-    It runs in full precision: states gather the errors of all steps.
+    It runs in full precision, as errors of all steps accumulate in the states.
     """
 
-    # the last window of a text is shorter; what is carried is the state of every lane, which training gives it
+    # the last window of a text is shorter; `carried` is the state of every lane, which training sets
     traits = Traits(capturable=False, transient=("carried",))
 
     def __init__(self, config: RecurrentLMConfig):
@@ -124,17 +124,17 @@ class RecurrentLM(TokenModel):
 
     @property
     def parts(self) -> int:
-        """Vectors that the state of a text consists of."""
+        """Return the number of vectors in the state of a text."""
         return sum(layers.parts for layers in self._stack)
 
     def blank(self, lanes: int) -> Float[Tensor, "lanes parts width"]:
-        """The state before anything was read."""
+        """Return the initial state of zeros."""
         return self.embedding.weight.new_zeros(lanes, self.parts, self.config.width)
 
     def forward(
         self, tokens: Int[Tensor, "lanes time"], state: Float[Tensor, "lanes parts width"] | None = None
     ) -> tuple[Float[Tensor, "lanes time features"], Float[Tensor, "lanes parts width"]]:
-        """What the next tokens are predicted from, and the state after the last."""
+        """Return the features from which the next tokens are predicted, and the state after the last token."""
         state = self.blank(len(tokens)) if state is None else state
         ends = []
         with torch.autocast(tokens.device.type, enabled=False):
@@ -146,12 +146,12 @@ class RecurrentLM(TokenModel):
             return (x if self.narrow is None else self.narrow(x)), torch.cat(ends, -2)
 
     def _read(self, layers: Layers, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """One layer, which in training may forget some of the ways from state to state for a whole window."""
+        """Run one layer, in training with dropout of its recurrent weights for a whole window."""
         rate = self.config.recurrent_dropout
         if not (self.training and rate):
             return layers(x, state)
         weights = {name: F.dropout(weight, rate) for name, weight in layers.named_parameters() if BETWEEN.search(name)}
-        lengths = torch.full((len(x),), x.shape[1], device=x.device)  # given them, a layer looks its weights up by name
+        lengths = torch.full((len(x),), x.shape[1], device=x.device)  # with them, a layer looks weights up by name
         return functional_call(layers, weights, (x, state, lengths))
 
     @property
@@ -160,14 +160,14 @@ class RecurrentLM(TokenModel):
         return self.embedding.weight if self.config.tied else self.output.weight
 
     def logits(self, features: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch vocab"]:
-        """One number per token of the vocabulary."""
+        """Return the logits of all tokens in the vocabulary."""
         return F.linear(features, self.prediction, self.bias)
 
     @torch.no_grad()
     def start(
         self, prompt: Int[Tensor, "batch prompt"], *, beams: int = 1, limit: int
     ) -> tuple[Float[Tensor, "batch beam vocab"], Reading]:
-        """Read a beginning of at least one token; the state has room for any `limit`."""
+        """Read a prompt of at least one token; the state has room for any `limit`."""
         features, state = prompt.new_empty(0), self.blank(len(prompt))
         for part in prompt.split(READ, 1):
             features, state = self(part, state)
@@ -187,7 +187,7 @@ class RecurrentLM(TokenModel):
         return list(self.layers)  # type: ignore[arg-type]
 
     def _drop(self, x: Float[Tensor, "lanes time features"]) -> Float[Tensor, "lanes time features"]:
-        """Features dropped at each step by itself, or the same ones at all steps."""
+        """Apply dropout to features, independently at each step or with one mask for all steps."""
         share = self.config.dropout
         if not (self.config.locked and self.training and share):
             return F.dropout(x, share, self.training)

@@ -1,8 +1,8 @@
-"""SAGAN: pictures made of noise and a label, with self-attention between their places (Zhang et al. 2019).
+"""SAGAN: pictures generated from noise and a label, with self-attention between their places (Zhang et al. 2019).
 
-A generator makes pictures, a discriminator tells them from real ones, and each learns from the other. Both are
+A generator makes pictures, a discriminator distinguishes them from real ones, and each learns from the other. Both are
 convolutional residual networks with spectral norms (Miyato et al. 2018); the generator knows the class by its norms,
-the discriminator by a projection (Miyato and Koyama 2018). Attention lets far places of a map agree on what is made.
+the discriminator by a projection (Miyato and Koyama 2018). Attention makes distant places of a map consistent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from regard.models.parts.batch_norm import ClassNorm, RunningNorm
 from regard.models.parts.images import Channels, Plane, Side, check
 from regard.models.parts.spectral_norm import add_spectral_norm
 
-SHARE = 8  # queries and keys have this part of the width
+SHARE = 8  # the width over that of queries and keys
 
 Maps = Annotated[int, Range(1, 4096)]
 """Features of a map."""
@@ -73,24 +73,24 @@ class SAGANConfig(ModelConfig):
 
     @property
     def grid(self) -> Plane:
-        """Rows and columns of the map that attention looks over."""
+        """Return the rows and columns of the map with self-attention."""
         return self.size // 2, self.size // 2
 
     @property
     def parameters(self) -> int:
-        """About how many weights there are."""
+        """Return the approximate number of parameters."""
         blocks = sum(10 * inputs * outputs + 9 * outputs * outputs for inputs, outputs in pairwise(self.widths))
         return 2 * blocks + self.widths[0] * (self.noise * self.smallest**2 + self.classes)
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         maps = ", ".join(map(str, self.widths))
         return f"A SAGAN {'with' if self.attention else 'without'} self-attention, maps of {maps} features"
 
 
 class Attention(nn.Module):
-    """`x + gain * attention(x)` over the places of a map; the gain starts at 0, so that first there is none."""
+    """`x + gain * attention(x)` over the places of a map; the gain starts at 0, so that at first there is none."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -99,13 +99,13 @@ class Attention(nn.Module):
         self.gain = nn.Parameter(torch.zeros(()))
 
     def forward(self, x: Float[Tensor, "batch width rows columns"]) -> Float[Tensor, "batch width rows columns"]:
-        """Every place looks at all places, by the plain dot product of queries and keys."""
+        """Apply attention of every place to all places, by the plain dot product of queries and keys."""
         places = self.attention(x.flatten(2).mT)
         return x + self.gain * places.mT.unflatten(2, x.shape[2:])
 
 
 class Up(nn.Module):
-    """A residual block whose map is twice as large on each side as what it reads."""
+    """A residual block that doubles the sides of a map."""
 
     def __init__(self, inputs: int, outputs: int, classes: int):
         super().__init__()
@@ -117,14 +117,14 @@ class Up(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch inputs rows columns"], labels: Int[Tensor, "batch"]
     ) -> Float[Tensor, "batch outputs y x"]:
-        """The map of a class."""
+        """Return the map, normalised by the classes of the labels."""
         y = self.convolution1(upsample(self.norm1(x, labels).relu()))
         y = self.convolution2(self.norm2(y, labels).relu())
         return y + upsample(self.skip(x))
 
 
 class Down(nn.Module):
-    """A residual block without norms, whose map is half as large on each side, or as large, as what it reads."""
+    """A residual block without norms, which halves the sides of a map or keeps them."""
 
     def __init__(self, inputs: int, outputs: int, *, first: bool = False, halves: bool = True):
         super().__init__()
@@ -134,7 +134,7 @@ class Down(nn.Module):
         self.skip = nn.Conv2d(inputs, outputs, 1)
 
     def forward(self, x: Float[Tensor, "batch inputs rows columns"]) -> Float[Tensor, "batch outputs y x"]:
-        """The next map; pixels are read as they are."""
+        """Return the next map; the first block reads pixels without a ReLU."""
         y = self.convolution1(x if self.first else x.relu())
         y = self.convolution2(y.relu())
         return self._downsample(y) + self.skip(self._downsample(x))
@@ -144,7 +144,7 @@ class Down(nn.Module):
 
 
 class Generator(nn.Module):
-    """Noise and a label to a picture from -1, black, to 1."""
+    """A network from noise and a label to a picture with values from -1, black, to 1."""
 
     def __init__(self, config: SAGANConfig):
         super().__init__()
@@ -158,7 +158,7 @@ class Generator(nn.Module):
     def forward(
         self, noise: Float[Tensor, "batch noise"], labels: Int[Tensor, "batch"]
     ) -> Float[Tensor, "batch channels size size"]:
-        """A picture of each label."""
+        """Generate a picture of each label."""
         x = self.start(noise).unflatten(1, (-1, self.smallest, self.smallest))
         for block in self.blocks[:-1]:
             x = block(x, labels)
@@ -169,7 +169,7 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """A picture and a label to one number: above 0 for real ones of that class."""
+    """A network from a picture and a label to a score: above 0 for real pictures of that class."""
 
     def __init__(self, config: SAGANConfig):
         super().__init__()
@@ -184,7 +184,7 @@ class Discriminator(nn.Module):
     def forward(
         self, pixels: Float[Tensor, "batch channels size size"], labels: Int[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
-        """`w . h + e(class) . h` of the features `h`, summed over all places."""
+        """Return `w . h + e(class) . h` of the features `h`, which are summed over all places."""
         x = self.first(pixels)
         x = x if self.attention is None else self.attention(x)
         for block in self.blocks:
@@ -194,9 +194,9 @@ class Discriminator(nn.Module):
 
 
 class SAGAN(Model):
-    """Both, side by side; in use only the generator works."""
+    """A generator and a discriminator; after training only the generator is used."""
 
-    traits = Traits(compilable=False)  # a step freezes the part that does not learn
+    traits = Traits(compilable=False)  # a step freezes the part that is not trained
 
     def __init__(self, config: SAGANConfig):
         super().__init__()
@@ -212,25 +212,25 @@ class SAGAN(Model):
     def forward(
         self, noise: Float[Tensor, "batch noise"], labels: Int[Tensor, "batch"]
     ) -> Float[Tensor, "batch channels size size"]:
-        """A picture from -1 to 1 of each label."""
+        """Generate a picture of each label, with values from -1 to 1."""
         return self.generator(noise, labels)
 
     def judge(
         self, pixels: Float[Tensor, "batch channels size size"], labels: Int[Tensor, "batch"]
     ) -> Float[Tensor, "batch"]:
-        """How real pictures look, given their classes."""
+        """Return the discriminator's scores of pictures, given their classes."""
         check(self.config, pixels)
         return self.discriminator(pixels, labels)
 
 
 def upsample(x: Float[Tensor, "batch width rows columns"]) -> Float[Tensor, "batch width y x"]:
-    """A map twice as large on each side, every number four times."""
+    """Double the sides of a map by repeating every number."""
     return F.interpolate(x, scale_factor=2.0, mode="nearest")
 
 
 @contextmanager
 def freeze_weights(module: nn.Module) -> Iterator[None]:
-    """Gradients pass through a module inside the block, and none of its weights gets one."""
+    """Freeze the weights of a module within the block; gradients still pass through it."""
     learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
     for parameter in learning:
         parameter.requires_grad_(False)
@@ -242,10 +242,10 @@ def freeze_weights(module: nn.Module) -> Iterator[None]:
 
 
 def hinge(real: Float[Tensor, "batch"], generated: Float[Tensor, "batch"]) -> Float[Tensor, ""]:
-    """The discriminator's loss, `sum max(0, 1 - D(x)) + max(0, 1 + D(G(z)))` (Lim and Ye 2017)."""
+    """Return the discriminator's loss, `sum max(0, 1 - D(x)) + max(0, 1 + D(G(z)))` (Lim and Ye 2017)."""
     return (1 - real).relu().sum() + (1 + generated).relu().sum()
 
 
 def flattery(generated: Float[Tensor, "batch"]) -> Float[Tensor, ""]:
-    """The generator's loss, `-sum D(G(z))`."""
+    """Return the generator's loss, `-sum D(G(z))`."""
     return -generated.sum()

@@ -1,7 +1,7 @@
-"""Recurrent sequence to sequence: one network reads the source, another writes the target, with or without attention.
+"""Recurrent sequence-to-sequence models: an encoder and a decoder, with or without attention.
 
-Without it all the writer knows of the source is one vector (Cho et al. 2014, Sutskever et al. 2014); with it, it looks
-back at every word, before each step (Bahdanau et al. 2015) or after it (Luong et al. 2015).
+Without attention the decoder knows only one vector of the source (Cho et al. 2014, Sutskever et al. 2014); with
+attention it attends to every word, before each step (Bahdanau et al. 2015) or after it (Luong et al. 2015).
 """
 
 from __future__ import annotations
@@ -85,19 +85,19 @@ class Seq2SeqConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """About how many numbers are learnt."""
+        """Return the approximate number of parameters."""
         tables = (self.vocab + 2 * (self.target_vocab or 0)) * self.embedding
         reads = 3 * self.memory * (self.embedding + (2 * self.encoder - 1) * self.memory)
         return tables + reads + 3 * self.width * (self.embedding + self.memory + (2 * self.decoder - 1) * self.width)
 
     @property
     def memory(self) -> int:
-        """Features of a source token that was read."""
+        """Return the number of features of an encoded source token."""
         return (self.reading or self.width) * (1 + self.bidirectional)
 
     @property
     def backbone(self) -> Backbone:
-        """The encoder, from which another model can start."""
+        """Return the encoder, from which another model can start."""
         settings = {name: name for name in ("cell", "embedding", "bidirectional")}
         settings |= {"width": "reading", "depth": "encoder"}
         return Backbone(
@@ -110,13 +110,13 @@ class Seq2SeqConfig(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         looks = "without attention" if self.attention == "none" else f"with attention ({self.attention})"
         return f"A recurrent network ({self.cell}) of {self.encoder}+{self.decoder} layers, {self.width} wide, {looks}"
 
 
 class Seq2Seq(RecurrentWriter):
-    """Reads a source, writes a target; trained on packed rows, which are spread over padded batches."""
+    """A recurrent encoder-decoder; packed rows are read as padded batches."""
 
     def __init__(self, config: Seq2SeqConfig):
         super().__init__()
@@ -147,7 +147,7 @@ class Seq2Seq(RecurrentWriter):
         *,
         layouts: tuple[Layout, Layout],
     ) -> Float[Tensor, "*target width"]:
-        """Features of every target position, from which `logits` predicts the next token."""
+        """Return the features of every target position, from which `logits` predicts the next token."""
         with full_precision(source):
             (read, sources, _), (written, targets, back) = map(spread, (source, target), layouts)
             memory, carried, sources = self._read(read, sources, lines=len(written))
@@ -164,7 +164,7 @@ class Seq2Seq(RecurrentWriter):
         beams: int = 1,
         limit: int,
     ) -> tuple[Float[Tensor, "batch beam vocab"], Writing]:
-        """Read the source and the beginning of the target; the source is held once, whatever the beams."""
+        """Read the source and the beginning of the target; the source is stored once for all beams."""
         with full_precision(source):
             memory, carried, grid = self._read(source, Grid(lengths, source.shape[1]), lines=len(source))
             return self.begin(prompt, carried, memory, grid, beams=beams, limit=limit)
@@ -172,7 +172,7 @@ class Seq2Seq(RecurrentWriter):
     def _read(
         self, source: Int[Tensor, "batch source"], grid: Grid, *, lines: int
     ) -> tuple[KeyValues | None, Carried, Grid]:
-        """The source as the decoder looks at it, and what its first step is given; for so many lines."""
+        """Encode the source; return the decoder's memory, its initial state and the layout, for `lines` examples."""
         x = self.dropout(self.embedding(source) * math.sqrt(self.config.embedding))
         features, state = self.encoder(x, lengths=grid.lengths)
         features, state, lengths = (_fit_lines(tensor, lines) for tensor in (features, state, grid.lengths))
@@ -188,7 +188,7 @@ class Seq2Seq(RecurrentWriter):
 
 
 def _writer(config: Seq2SeqConfig) -> Plain | Bahdanau | Luong:
-    """The decoder with the attention that was asked for."""
+    """Build the decoder with the attention of the config."""
     sizes = config.memory, config.dropout
     shape = WriterShape(config.cell, config.embedding, config.width, config.decoder, *sizes)
     if config.attention == "none":
@@ -197,6 +197,6 @@ def _writer(config: Seq2SeqConfig) -> Plain | Bahdanau | Luong:
 
 
 def _fit_lines(tensor: Tensor, lines: int) -> Tensor:
-    """So many lines: the tails of two rows may be cut differently, and nobody reads them."""
+    """Cut or pad to this many lines, as the unused tails of source and target rows may be cut differently."""
     more = lines - len(tensor)
     return tensor[:lines] if more <= 0 else torch.cat([tensor, tensor.new_zeros(more, *tensor.shape[1:])])

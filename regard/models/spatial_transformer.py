@@ -1,4 +1,4 @@
-"""Spatial transformers: a small network says where to look, and another reads what is there (Jaderberg et al. 2015)."""
+"""Spatial transformers: a small network selects a crop, and another one reads it (Jaderberg et al. 2015)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from regard.config.resuming import Warned
 from regard.models.interface import Backbone, ModelConfig, read_settings
 from regard.models.parts.images import Channels, Convolutional, Convolved, Plane, Side, check, halvings
 
-SPOTS = 4  # rows and columns that a map is brought to before layers that see all of it
-HIDDEN = 32  # features that a map is predicted from
-HEADS = 4  # places that attention finds at once
-FLAT = 1e-6  # share of a picture's area below which a crop is taken for a line
+SPOTS = 4  # rows and columns to which a map is pooled before layers that read all of it
+HIDDEN = 32  # features from which an affine map is predicted
+HEADS = 4  # places that attention finds in parallel
+FLAT = 1e-6  # share of a picture's area below which a crop is treated as a line
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpatialTransformerConfig(ModelConfig):
-    """Transformers that cut out and turn upright what matters, and convolutions that read it."""
+    """Spatial transformers that crop a picture by affine maps, and convolutions that read the crops."""
 
     name: Literal["spatial-transformer"] = "spatial-transformer"
     """Which model this is."""
@@ -74,29 +74,29 @@ class SpatialTransformerConfig(ModelConfig):
 
     @property
     def side(self) -> int:
-        """Pixels on each side of what is read."""
+        """Return the pixels on each side of the convolutions' input."""
         return (self.crop or max(self.size // 2, 1)) if self.transformers else self.size
 
     @property
     def inputs(self) -> int:
-        """Numbers of a pixel of what is read: crops lie on top of one another."""
+        """Return the channels of the convolutions' input, in which the crops are stacked."""
         return self.channels * max(self.transformers, 1)
 
     @property
     def plane(self) -> Plane:
-        """Rows and columns of the last map of what is read."""
+        """Return the rows and columns of the last map."""
         side = halvings(self.side, len(self.widths) - 1)
         return side, side
 
     @property
     def field(self) -> Plane:
-        """Rows and columns of the whole picture, in regions as large as those of a picture that is read as it is."""
+        """Return the rows and columns of the whole picture in regions, as if it were read without a crop."""
         side = halvings(self.size, len(self.widths) - 1)
         return side, side
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         features, places = (self.searching or (0,))[-1], 2 * HEADS * (self.search == "attention")
         search_inputs = HEADS * features + places if places else SPOTS**2 * features
         search = _convolutions(self.channels, self.searching) + (search_inputs + 1) * HIDDEN
@@ -106,7 +106,7 @@ class SpatialTransformerConfig(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"A network of {len(self.widths)} convolutions behind {self.transformers} spatial transformers"
 
     @property
@@ -123,12 +123,12 @@ class SpatialTransformerConfig(ModelConfig):
 
 
 def _convolutions(inputs: int, widths: Sequence[int]) -> int:
-    """Numbers in convolutions of 3 x 3 with their norms."""
+    """Return the number of parameters of 3 x 3 convolutions with their norms."""
     return sum((9 * before + 2) * after for before, after in zip((inputs, *widths), widths, strict=False))
 
 
 class Localiser(nn.Module):
-    """Says by an affine map where in a picture each pixel of a crop lies; before it has learnt anything, the identity.
+    """A network that predicts the affine map from pixels of a crop to places of a picture, at first the identity.
 
     `(x, y)` of the picture is `map (x', y', 1)` of the crop, both from -1 at the left and top to 1.
     """
@@ -148,12 +148,12 @@ class Localiser(nn.Module):
         nn.init.zeros_(self.map.bias)
 
     def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch 2 3"]:
-        """The matrix of each picture, in the precision of its places."""
+        """Return the matrix of each picture, in the precision of its places."""
         x = F.avg_pool2d(pixels, 2)
         for number, layer in enumerate(self.layers):
             x = layer(x) if self.places and number else F.avg_pool2d(layer(x), 2, ceil_mode=True)
         with torch.autocast(x.device.type, enabled=False):
-            x = x.to(torch.promote_types(x.dtype, torch.float32))  # places need all their bits
+            x = x.to(torch.promote_types(x.dtype, torch.float32))  # places need full precision
             if self.places is None:
                 features = self._squash(F.adaptive_avg_pool2d(x, SPOTS))
             else:
@@ -162,11 +162,11 @@ class Localiser(nn.Module):
             return (self.identity + self.pace * self.map(features)).unflatten(1, (2, 3))
 
     def _squash(self, features: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch hidden"]:
-        return self.hidden(features.flatten(1)).tanh()  # all units of a ReLU may die
+        return self.hidden(features.flatten(1)).tanh()  # with a ReLU all units may die
 
 
 class Places(nn.Module):
-    """Learned queries look for places in a map: what is there, and where it is."""
+    """Attention of learned queries to a map, which gives features and their coordinates."""
 
     def __init__(self, features: int):
         super().__init__()
@@ -175,7 +175,7 @@ class Places(nn.Module):
     def forward(
         self, maps: Float[Tensor, "batch features rows columns"]
     ) -> tuple[Float[Tensor, "batch head features"], Float[Tensor, "batch head 2"]]:
-        """The features that each head finds, and their `(x, y)` from -1 to 1, both as means over the map."""
+        """Return the features that each head finds, and their `(x, y)` from -1 to 1, both as means over the map."""
         rows, columns = ((2 * torch.arange(side, device=maps.device) + 1) / side - 1 for side in maps.shape[2:])
         where = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1).to(maps).flatten(0, 1)
         keys = maps.flatten(2).transpose(1, 2)[:, None]
@@ -187,7 +187,7 @@ class Places(nn.Module):
 def sample(
     pixels: Float[Tensor, "batch channels rows columns"], maps: Float[Tensor, "batch 2 3"], side: int
 ) -> Float[Tensor, "batch channels side side"]:
-    """What lies where an affine map says, between the centres of pixels by bilinear interpolation, beyond them zero."""
+    """Sample pixels at the places of an affine map, by bilinear interpolation, with zeros outside the picture."""
     with torch.autocast(pixels.device.type, enabled=False):
         pixels = pixels.to(maps.dtype)
         grid = F.affine_grid(maps, [len(pixels), pixels.shape[1], side, side], align_corners=False)
@@ -197,19 +197,19 @@ def sample(
 def compose_maps(
     first: Float[Tensor, "*batch 2 3"], second: Float[Tensor, "*batch 2 3"]
 ) -> Float[Tensor, "*batch 2 3"]:
-    """The map of a crop of a crop: from places of the second to those of the picture."""
+    """Return the map of a crop of a crop: from places of the second crop to those of the picture."""
     matrix = first[..., :2]
     return torch.cat([matrix @ second[..., :2], matrix @ second[..., 2:] + first[..., 2:]], -1)
 
 
 def corners(maps: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 4 2"]:
-    """The corners of crops as shares of the picture's sides (x, y): top left, top right, bottom right, bottom left."""
+    """Return the corners of crops as shares of the sides (x, y): top left, top right, bottom right, bottom left."""
     ends = maps.new_tensor([[-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]])
     return (ends @ maps.transpose(-1, -2) + 1) / 2
 
 
 def inverse(maps: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 2 3"]:
-    """The maps back, from places of the picture to those of a crop; one without an area is taken to have a little."""
+    """Return the inverse maps, from places of the picture to those of a crop; an area of zero is slightly enlarged."""
     (a, b, x), (c, d, y) = (row.unbind(-1) for row in maps.unbind(-2))
     area = a * d - b * c
     area = torch.where(area.abs() < FLAT, torch.full_like(area, FLAT), area)
@@ -218,7 +218,7 @@ def inverse(maps: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 2 3"]:
 
 
 class SpatialTransformer(Convolutional):
-    """Looks where it matters, several times in parallel if there are several transformers, and says what is there."""
+    """An image classifier that reads the crops of one or more parallel spatial transformers."""
 
     def __init__(self, config: SpatialTransformerConfig):
         super().__init__()
@@ -235,7 +235,7 @@ class SpatialTransformer(Convolutional):
         self.head = nn.Linear(config.hidden, config.classes) if config.classes else nn.Identity()
 
     def looks(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch transformer 2 3"]:
-        """Where each transformer looks."""
+        """Return the affine map of each transformer."""
         check(self.config, pixels)
         all_maps = []
         for transformer in self.transformers:
@@ -248,37 +248,37 @@ class SpatialTransformer(Convolutional):
     def crops(
         self, pixels: Float[Tensor, "batch channels rows columns"]
     ) -> Float[Tensor, "batch transformer channels side side"]:
-        """What each transformer cuts out."""
+        """Return the crop of each transformer."""
         points, all_maps = self.config.points, self.looks(pixels).unbind(1)
         fine = torch.stack([sample(pixels, maps, points * self.config.side) for maps in all_maps], 1)
         return fine if points == 1 else F.avg_pool3d(fine, (1, points, points))
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
-        """The last map of what is read."""
+        """Return the last map of features of the crops."""
         x = self.crops(pixels).flatten(1, 2) if len(self.transformers) else pixels
         for number, layer in enumerate(self.layers):
             x = layer(F.max_pool2d(x, 2, ceil_mode=True) if number else x)
         return x
 
     def pool_features(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
-        """Features of all that was read."""
+        """Return the features of the whole map."""
         return F.relu(self.hidden(F.adaptive_avg_pool2d(maps, SPOTS).flatten(1)))
 
     @property
     def averages(self) -> bool:
-        """The head reads where the regions lie, not their mean."""
+        """Return False, as the head reads the positions of the regions, not their mean."""
         return False
 
     @property
     def field(self) -> Plane:
-        """Rows and columns of the picture that maps are laid onto."""
+        """Return the rows and columns of the picture onto which maps are projected."""
         return self.config.field
 
     @torch.no_grad()
     def project_maps(
         self, maps: Float[Tensor, "batch rows columns"], pixels: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch y x"]:
-        """Project maps onto the places of the picture that were read; of several crops, each gets the same share."""
+        """Project maps onto the places of the picture that were read, with the same share for each of several crops."""
         if not len(self.transformers):
             return maps
         projected = [

@@ -1,6 +1,6 @@
-"""T5: an encoder-decoder whose tokens know only how far apart they stand (Raffel et al. 2020).
+"""T5: an encoder-decoder with relative positions only (Raffel et al. 2020).
 
-Its settings also make it T5 1.1, with a gated feed-forward and a matrix of its own for the output (Shazeer 2020).
+Its settings also make it T5 1.1, with a gated feed-forward and a separate output matrix (Shazeer 2020).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from regard.models.parts.encoder_decoder import EncoderDecoder
 
 
 def _t5(width: int, heads: int, hidden: int, blocks: int, **settings: Any) -> dict[str, Any]:
-    """T5 by size."""
+    """Return the settings of a T5 of this size."""
     sizes = {"width": width, "heads": heads, "hidden": hidden, "encoder": blocks, "decoder": blocks}
     return {"vocab": 32128, **sizes, **settings}
 
@@ -91,7 +91,7 @@ class T5Config(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         attention = 4 * self.width * self.depth * self.heads + self.width
         mlp = (3 if self.gated else 2) * self.width * self.hidden + self.width
         tables = self.vocab * self.width * (1 if self.tied else 2) + 2 * self.buckets * self.heads + 2 * self.width
@@ -99,12 +99,12 @@ class T5Config(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"A T5 of {self.encoder}+{self.decoder} blocks, {self.width} wide, {self.heads} heads"
 
     @property
     def backbone(self) -> Backbone:
-        """All weights, from which another T5 can start."""
+        """Return all weights, from which another T5 can start."""
         names = ("width", "depth", "heads", "hidden", "encoder", "decoder", "buckets", "furthest")
         settings = {name: name for name in (*names, "eps", "activation", "gated", "tied", "context")}
         parts = ("encoder", "encoder_positions", "encoder_norm", "decoder", "decoder_positions", "decoder_norm")
@@ -117,7 +117,7 @@ class T5Config(ModelConfig):
 
     @property
     def shape(self) -> BlockShape:
-        """What all blocks share."""
+        """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
             heads=Heads(self.heads, depth=self.depth),
@@ -137,7 +137,7 @@ class T5Config(ModelConfig):
 
 
 class T5(EncoderDecoder):
-    """Reads a source, writes a target; scores are not divided by the root of the depth, the weights begin smaller."""
+    """A T5; scores are not divided by the square root of the depth, but the initial weights of queries are smaller."""
 
     def __init__(self, config: T5Config):
         super().__init__()
@@ -162,7 +162,7 @@ class T5(EncoderDecoder):
 
     @property
     def decoder_embedding(self) -> Embedding:
-        """What turns target tokens into vectors, the same as for the source."""
+        """Return the embedding of target tokens, which is that of the source."""
         return self.embedding
 
     @property
@@ -172,27 +172,27 @@ class T5(EncoderDecoder):
 
     @property
     def scale(self) -> float:
-        """What features are multiplied by before the matrix."""
+        """Return the factor of features before the output matrix."""
         return self.config.width**-0.5 if self.config.tied else 1.0
 
     @property
     def stack(self) -> Stack:
-        """What writes the target."""
+        """Return the parts that generate the target."""
         positions, blocks = self.decoder_positions, list(self.decoder)
         return Stack(self.embedding, positions, blocks, self.decoder_norm, self.prediction, scale=self.scale)
 
     def encode(self, source: Int[Tensor, "*source"], layout: Row | Grid) -> Float[Tensor, "*source width"]:
-        """The source, each token having looked at all others."""
+        """Encode the source, with attention of every token to all others."""
         return self.dropout(super().encode(source, layout))
 
     def finish(self, x: Float[Tensor, "*target width"]) -> Float[Tensor, "*target width"]:
-        """What the last block gives, ready for the matrix of the logits."""
+        """Prepare the output of the last block for the matrix of the logits."""
         x = self.dropout(self.decoder_norm(x))
         return x * self.scale if self.config.tied else x
 
 
 def _initialise(module: nn.Module) -> None:
-    """Weights by the root of what goes in; those of queries also by that of the depth, which scores are not."""
+    """Initialise weights with deviation 1 / sqrt(inputs), those of queries with 1 / sqrt(inputs * depth)."""
     if isinstance(module, MultiHead):
         width, depth = module.query.in_features, module.query.out_features // module.heads
         nn.init.normal_(module.query.weight, std=(width * depth) ** -0.5)

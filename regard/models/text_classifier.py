@@ -1,8 +1,8 @@
-"""Models that read a text and say what it is, or what each of its words is.
+"""Models that classify texts, or each of their tokens.
 
-Three ways to read, behind one face: recurrent layers (Graves and Schmidhuber 2005), convolutions with several widths
-(Kim 2014), Transformer blocks (Vaswani et al. 2017). What was read of a text is pooled into one vector: the last state,
-the mean, the maximum, a class token (Devlin et al. 2019), or an attention with one learned query (Yang et al. 2016).
+Three encoders with one interface: recurrent layers (Graves and Schmidhuber 2005), convolutions of several widths (Kim
+2014), Transformer blocks (Vaswani et al. 2017). The features of a text are pooled into one vector: the last state, the
+mean, the maximum, a class token (Devlin et al. 2019), or attention with one learned query (Yang et al. 2016).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from regard.models.parts.cells import Kind, Layers
 from regard.models.parts.convolution import TextConvolution
 from regard.models.parts.unpack import highest, mean, spread
 
-UNKNOWN = 3  # the token of words that are not known, which dropped words become
+UNKNOWN = 3  # the token of unknown words, which also replaces dropped words
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(LabellerConfig):
-    """What all models that label text share."""
+    """The settings shared by all models that label text."""
 
     vocab: Vocabulary = 0
     """Tokens of the vocabulary; filled in from the tokenizer."""
@@ -58,12 +58,12 @@ class EncoderConfig(LabellerConfig):
 
     @property
     def token_features(self) -> int:
-        """Features of an embedding."""
+        """Return the number of features of an embedding."""
         return self.embedding
 
     @property
     def layers(self) -> int:
-        """About how many numbers are learnt beside the embeddings."""
+        """Return the approximate number of parameters without the embeddings."""
         return 0
 
 
@@ -90,7 +90,7 @@ class RecurrentEncoderConfig(EncoderConfig):
 
     @property
     def backbone(self) -> Backbone:
-        """The embedding and all layers."""
+        """Return the embedding and all layers."""
         settings = {name: name for name in ("cell", "embedding", "width", "depth", "bidirectional")}
         layers = {f"layer {n}": f"reader.layers.layers.{n}" for n in range(self.depth)}
         return Backbone(
@@ -102,12 +102,12 @@ class RecurrentEncoderConfig(EncoderConfig):
 
     @property
     def layers(self) -> int:
-        """About how many numbers are learnt beside the embeddings."""
+        """Return the approximate number of parameters without the embeddings."""
         return 4 * (1 + self.bidirectional) * self.width * (self.embedding + (3 * self.depth - 2) * self.width)
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         ways = "both ways" if self.bidirectional else "one way"
         return f"{self.depth} {self.cell.upper()} layer{'s' * (self.depth > 1)} of width {self.width} that read {ways}"
 
@@ -132,7 +132,7 @@ class ConvolutionEncoderConfig(EncoderConfig):
 
     @property
     def backbone(self) -> Backbone:
-        """The embedding and all filters."""
+        """Return the embedding and all filters."""
         settings = {name: name for name in ("embedding", "widths", "maps")}
         return Backbone(
             family="convolutions",
@@ -148,12 +148,12 @@ class ConvolutionEncoderConfig(EncoderConfig):
 
     @property
     def layers(self) -> int:
-        """About how many numbers are learnt beside the embeddings."""
+        """Return the approximate number of parameters without the embeddings."""
         return sum(self.widths) * self.maps * self.embedding
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"{self.maps} filters of each of the widths {', '.join(map(str, self.widths))}"
 
 
@@ -198,7 +198,7 @@ class TransformerEncoderConfig(EncoderConfig):
 
     @property
     def backbone(self) -> Backbone:
-        """The embedding and all blocks."""
+        """Return the embedding and all blocks."""
         names = ("embedding", "width", "heads", "hidden", "depth", "norm", "positions", "activation")
         settings = {name: name for name in (*names, "causal", "context")}
         parts = {"fit": "fit", "blocks": "encoder", "norm": "norm", "positions": "positions"}
@@ -218,12 +218,12 @@ class TransformerEncoderConfig(EncoderConfig):
 
     @property
     def layers(self) -> int:
-        """About how many numbers are learnt beside the embeddings, and tables of positions."""
+        """Return the approximate number of parameters without the embeddings, but with tables of positions."""
         return self.depth * (4 * self.width + 2 * self.hidden) * self.width + self.context * self.width
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"A Transformer of {self.depth} blocks, {self.width} wide, {self.heads} heads"
 
 
@@ -234,14 +234,14 @@ Layout = Row | Grid
 
 
 class Read(NamedTuple):
-    """What was read at every token, and of each text as a whole where the model knows."""
+    """The features of every token, and those of each text as a whole if the encoder gives any."""
 
     features: Float[Tensor, "*token features"]
     whole: Float[Tensor, "text features"] | None = None
 
 
 class RecurrentEncoder(nn.Module):
-    """Layers of cells, in full precision: states gather the errors of all steps."""
+    """Recurrent layers, in full precision, as errors of all steps accumulate in the states."""
 
     def __init__(self, config: RecurrentEncoderConfig):
         super().__init__()
@@ -256,7 +256,7 @@ class RecurrentEncoder(nn.Module):
         self.features = config.width * self.layers.directions
 
     def forward(self, x: Float[Tensor, "*token inputs"], layout: Layout) -> Read:
-        """The states, and the last of either direction; each text is read on a line of its own."""
+        """Return the states and the last state of each direction; each text is read on its own line."""
         with torch.autocast(x.device.type, enabled=False):
             lines, grid, back = spread(x.float(), layout)
             states, last = self.layers(lines, lengths=grid.lengths)
@@ -264,7 +264,7 @@ class RecurrentEncoder(nn.Module):
 
 
 class ConvolutionEncoder(nn.Module):
-    """Filters that slide along the text."""
+    """Convolutions along the text."""
 
     def __init__(self, config: ConvolutionEncoderConfig):
         super().__init__()
@@ -272,12 +272,12 @@ class ConvolutionEncoder(nn.Module):
         self.features = self.convolution.features
 
     def forward(self, x: Float[Tensor, "*token inputs"], layout: Layout) -> Read:
-        """What the filters see around every token."""
+        """Return the outputs of the filters around every token."""
         return Read(self.convolution(x, _texts(layout)))
 
 
 class TransformerEncoder(nn.Module):
-    """Blocks of self-attention, with a token for the class in front where one was asked for."""
+    """Transformer blocks, with a class token in front if texts are pooled by one."""
 
     def __init__(self, config: TransformerEncoderConfig):
         super().__init__()
@@ -295,7 +295,7 @@ class TransformerEncoder(nn.Module):
         self.token = nn.Parameter(torch.randn(width)) if in_front else None
 
     def forward(self, x: Float[Tensor, "*token inputs"], layout: Layout) -> Read:
-        """Tokens that have looked at one another."""
+        """Return the features of tokens after self-attention, and those of the class token if there is one."""
         x, inner = self.fit(x) * math.sqrt(self.config.embedding), layout
         if self.token is not None:
             x, inner = _prepend_token(x, layout, self.token.to(x.dtype))
@@ -317,9 +317,9 @@ ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
 
 
 class Labeller(Model):
-    """Vectors of tokens, a reader, and one number for every label: of the text, or of each token.
+    """An embedding, an encoder, and the logits of the labels of a text or of each token.
 
-    Texts lie in a packed row or in the lines of a padded batch, with the same answers.
+    Texts are in a packed row or in a padded batch, with the same results.
     """
 
     def __init__(self, config: AnyEncoderConfig):
@@ -328,7 +328,7 @@ class Labeller(Model):
         self.embedding = nn.Embedding(config.vocab, config.embedding)
         nn.init.normal_(self.embedding.weight, std=0.1)
         self.reader = ENCODERS[config.name][0](config)
-        # a compiler would unroll every step of recurrent layers; recorded they cost nothing to launch
+        # a compiler would unroll every step of recurrent layers; recorded steps cost nothing to launch
         self.traits = Traits(compilable=not isinstance(self.reader, RecurrentEncoder))
         features = self.reader.features
         if config.pool == "attention" and not config.per_token:
@@ -338,12 +338,12 @@ class Labeller(Model):
         self.output = nn.Linear(features, config.classes)
 
     def forward(self, tokens: Int[Tensor, "*token"], layout: Layout) -> Float[Tensor, "*label classes"]:
-        """Logits of the labels: of every token, or of every text (of a row of fixed shape, as many as there may be)."""
+        """Return the logits of every token, or of every text (a row of fixed shape has its maximal number of them)."""
         read = self.reader(self._embed(tokens, layout), layout)
         return self.output(self.dropout(read.features if self.config.per_token else self._pool_features(read, layout)))
 
     def _embed(self, tokens: Int[Tensor, "*token"], layout: Layout) -> Float[Tensor, "*token embedding"]:
-        """Vectors of tokens; in training some words are unknown, and some features missing throughout a text."""
+        """Embed tokens, in training with word dropout, and with dropout of the same features throughout a text."""
         words, features = self.config.word_dropout, self.config.embedding_dropout
         if self.training and words:
             tokens = tokens.masked_fill(torch.rand(tokens.shape, device=tokens.device) < words, UNKNOWN)
@@ -354,7 +354,7 @@ class Labeller(Model):
         return x * (feature_mask.index_select(0, layout.segment) if isinstance(layout, Row) else feature_mask[:, None])
 
     def _pool_features(self, read: Read, layout: Layout) -> Float[Tensor, "text features"]:
-        """One vector for a text."""
+        """Return one vector for each text."""
         if read.whole is not None and self.config.pool in ("last", "class"):
             return read.whole
         if self.config.pool in ("mean", "max"):
@@ -366,7 +366,7 @@ class Labeller(Model):
 
 
 def _texts(layout: Layout) -> Int[Tensor, "*token"]:
-    """The number of the text that every token is of; -1 on padding."""
+    """Return the number of the text of every token; -1 on padding."""
     if isinstance(layout, Row):
         return layout.segment
     numbers = torch.arange(len(layout.lengths), device=layout.lengths.device)
@@ -376,7 +376,7 @@ def _texts(layout: Layout) -> Int[Tensor, "*token"]:
 def _prepend_token(
     x: Float[Tensor, "*token width"], layout: Layout, token: Float[Tensor, "width"]
 ) -> tuple[Float[Tensor, "*more width"], Layout]:
-    """Every text with one more token in front of it."""
+    """Put one more token in front of every text."""
     if isinstance(layout, Grid):
         return torch.cat([token.expand(len(x), 1, -1), x], 1), Grid(layout.lengths + 1, layout.longest + 1)
     numbers = torch.arange(len(layout.lengths), device=x.device)
@@ -389,7 +389,7 @@ def _prepend_token(
 
 
 def _remove_token(x: Float[Tensor, "*more width"], layout: Layout, inner: Layout) -> tuple[Tensor, Tensor]:
-    """The texts without the tokens that were put in front of them, and these."""
+    """Return the texts without the tokens in front of them, and these tokens."""
     if isinstance(layout, Grid):
         return x[:, 1:], x[:, 0]
     assert isinstance(inner, Row)

@@ -1,4 +1,4 @@
-"""The Transformer: an encoder reads the source, a decoder writes the target (Vaswani et al. 2017)."""
+"""The Transformer: an encoder of the source and a decoder of the target (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ class TransformerConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """About how many numbers are learnt, and held in tables of positions."""
+        """Return the approximate number of parameters, with tables of positions."""
         tables = (self.vocab + 2 * (self.target_vocab or 0) + self.context) * self.width
         blocks = self.encoder * (4 * self.width + 2 * self.hidden) + self.decoder * (8 * self.width + 2 * self.hidden)
         return tables + blocks * self.width
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"A Transformer of {self.encoder}+{self.decoder} blocks, {self.width} wide, {self.heads} heads"
 
     @property
     def backbone(self) -> Backbone:
-        """The encoder, from which another model can start."""
+        """Return the encoder, from which another model can start."""
         names = ("width", "heads", "hidden", "norm", "positions", "activation", "context")
         settings = {**{name: name for name in names}, "embedding": "width", "depth": "encoder"}
         grouped = self.groups is not None and self.groups != self.heads
@@ -106,7 +106,7 @@ class TransformerConfig(ModelConfig):
 
     @property
     def shape(self) -> BlockShape:
-        """What all blocks share."""
+        """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
             heads=Heads(self.heads, groups=self.groups),
@@ -120,7 +120,7 @@ class TransformerConfig(ModelConfig):
 
 
 class Transformer(EncoderDecoder):
-    """Reads a source, writes a target; trained on packed rows, generates beam by beam."""
+    """An encoder-decoder Transformer, trained on packed rows or padded batches, that generates with beams."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()

@@ -1,4 +1,4 @@
-"""VGG: small convolutions on top of one another (Simonyan and Zisserman 2015)."""
+"""VGG: stacked 3 x 3 convolutions (Simonyan and Zisserman 2015)."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class VGGConfig(ModelConfig):
 
     @property
     def plane(self) -> Plane:
-        """Rows and columns of the last map before it is halved once more."""
+        """Return the rows and columns of the last map, before the last pooling."""
         side = self.size // 2 ** (len(self.widths) - 1)
         return side, side
 
     @property
     def convolutions(self) -> list[list[tuple[int, int]]]:
-        """Inputs and outputs of every convolution, stage by stage."""
+        """Return the inputs and outputs of every convolution, stage by stage."""
         before = (self.channels, *self.widths)
         return [
             [(before[n] if first else width, width) for first in [True, *[False] * (depth - 1)]]
@@ -72,14 +72,14 @@ class VGGConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         body = sum((9 * inputs + 1) * outputs for stage in self.convolutions for inputs, outputs in stage)
         hidden = (SPOTS**2 * self.features + 1 + self.hidden + 1) * self.hidden
         return body + hidden + ((self.hidden or self.features) + 1) * self.classes
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         count = sum(self.depths)
         return f"A VGG of {count} convolution{'s' if count > 1 else ''}, {self.features} features"
 
@@ -97,7 +97,7 @@ class VGGConfig(ModelConfig):
 
 
 class VGG(Convolutional):
-    """Reads pictures by convolutions of 3 x 3 and says what they show; its regions lie before the last pooling."""
+    """An image classifier of 3 x 3 convolutions; its regions are those before the last pooling."""
 
     def __init__(self, config: VGGConfig):
         super().__init__()
@@ -116,7 +116,7 @@ class VGG(Convolutional):
                 _init_he(module)
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
-        """The last map of features, before it is halved once more."""
+        """Return the last map of features, before the last pooling."""
         x = pixels
         for number, stage in enumerate(self.stages):
             x = F.max_pool2d(x, 2) if number else x
@@ -126,11 +126,11 @@ class VGG(Convolutional):
 
     @property
     def averages(self) -> bool:
-        """Whether the head reads the mean of the regions."""
+        """True if the head reads the mean of the regions."""
         return not len(self.hidden)
 
     def pool_features(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
-        """What the last hidden layer says, or the mean over the map where there is none."""
+        """Return the output of the last hidden layer, or the mean over the map if there is none."""
         if not len(self.hidden):
             return super().pool_features(maps)
         x = F.adaptive_avg_pool2d(F.max_pool2d(maps, 2), SPOTS).flatten(1)
@@ -139,7 +139,7 @@ class VGG(Convolutional):
 
 
 def _init_he(module: nn.Conv2d | nn.Linear) -> None:
-    """Weights that keep the variance through rectified layers (He et al. 2015), zero biases."""
+    """Initialise with weights that keep the variance through ReLU layers (He et al. 2015), and zero biases."""
     nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
     assert module.bias is not None
     nn.init.zeros_(module.bias)

@@ -1,4 +1,4 @@
-"""ViT: a picture is cut into patches, and encoder blocks read them as words (Dosovitskiy et al. 2021)."""
+"""ViT: a Transformer encoder over the patches of a picture (Dosovitskiy et al. 2021)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLE = "positions.table.weight"
 
 
 def _vit(width: int, depth: int, heads: int, patch: int) -> dict[str, Any]:
-    """A ViT of the paper, or of Touvron et al. 2021, for ImageNet."""
+    """Return the settings of a ViT of the paper, or of Touvron et al. 2021, for ImageNet."""
     sizes = {"width": width, "heads": heads, "hidden": 4 * width, "depth": depth, "patch": patch}
     return {"classes": 1000, "size": 224, **sizes}
 
@@ -80,7 +80,7 @@ class ViTConfig(ModelConfig):
     }
 
     def __post_init__(self) -> None:
-        if self.size:  # until then heads that nobody named are to be chosen for the width
+        if self.size:  # before that, heads may still be chosen for the width
             check_divisible(self.width, self.heads)
         if self.size % self.patch:
             remedy = f"set model.patch to a divisor of {self.size}, or data.size to a multiple of {self.patch}"
@@ -104,12 +104,12 @@ class ViTConfig(ModelConfig):
 
     @property
     def before(self) -> int:
-        """Tokens that stand before the patches."""
+        """Return the number of tokens before the patches."""
         return int(self.pooling == "class")
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """Return the number of parameters."""
         width, hidden = self.width, self.hidden
         attention, mlp = 4 * width * (width + 1), 2 * width * hidden + hidden + width
         patches = (self.channels * self.patch**2 + 1) * width
@@ -120,7 +120,7 @@ class ViTConfig(ModelConfig):
 
     @property
     def phrase(self) -> str:
-        """What it is, in a few words."""
+        """Return a short description of the model."""
         return f"A ViT of {self.depth} blocks, {self.width} wide, {self.heads} heads, patches of {self.patch}"
 
     @property
@@ -138,7 +138,7 @@ class ViTConfig(ModelConfig):
 
     @property
     def shape(self) -> BlockShape:
-        """What all blocks share."""
+        """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
             heads=Heads(self.heads),
@@ -152,20 +152,20 @@ class ViTConfig(ModelConfig):
 
 
 class Patches(nn.Linear):
-    """A vector for each patch of a picture: a convolution as wide as its stride, as one matrix product."""
+    """The embedding of patches: a convolution as wide as its stride, as one matrix product."""
 
     def __init__(self, channels: int, patch: int, width: int):
         super().__init__(channels * patch**2, width)
         self.patch = patch
 
     def forward(self, input: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch patch features"]:
-        """Patches row by row; the weights of one are ordered by channel, row and column."""
+        """Return the vectors of patches row by row; the weights are ordered by channel, row and column."""
         cut = input.unflatten(3, (-1, self.patch)).unflatten(2, (-1, self.patch))  # batch channel row y column x
         return super().forward(cut.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2))
 
 
 class Pool(nn.Module):
-    """A learned query looks at all tokens, and a feed-forward follows (Zhai et al. 2022)."""
+    """Pooling by attention of a learned query to all tokens, and a feed-forward network (Zhai et al. 2022)."""
 
     def __init__(self, shape: BlockShape):
         super().__init__()
@@ -175,13 +175,13 @@ class Pool(nn.Module):
         self.mlp = shape.feed_forward()
 
     def forward(self, tokens: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
-        """One vector for each picture."""
+        """Return one vector for each picture."""
         summary = self.attention(self.query.to(tokens.dtype).expand(len(tokens), 1, -1), tokens)[:, 0]
         return summary + self.mlp(self.norm(summary))
 
 
 class ViT(Model):
-    """Reads pictures patch by patch and says what they show."""
+    """An image classifier of Transformer blocks over patches."""
 
     token: nn.Parameter | None
     pool: Pool | None
@@ -202,7 +202,7 @@ class ViT(Model):
         self.pool = Pool(shape) if config.pooling == "attention" else None
         self.pooler = nn.Linear(width, width) if config.pooler else None
         self.head = nn.Linear(width, config.classes) if config.classes else nn.Identity()
-        self.apply(init_xavier)  # as in the paper's own code: smaller weights make a narrow ViT begin slowly
+        self.apply(init_xavier)  # as in the paper's code: with smaller weights a narrow ViT starts slowly
 
     @property
     def grid(self) -> Plane:
@@ -215,30 +215,30 @@ class ViT(Model):
         return self.config.width
 
     def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch classes"]:
-        """Logits of the classes, for normalised pixels."""
+        """Return the logits of the classes, for normalised pixels."""
         return self.head(self.pool_features(self._last(self._through(self._embedded(pixels), self.blocks[:-1]))))
 
     def features(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch token width"]:
-        """Normalised features of every token: that of the picture, if it has one, then the patches row by row."""
+        """Return the normalised features of the class token, if there is one, and of the patches row by row."""
         return self.norm(self._through(self._embedded(pixels), self.blocks))
 
     @property
     def averages(self) -> bool:
-        """Whether the head reads the mean of the regions."""
+        """True if the head reads the mean of the regions."""
         return self.config.pooling == "mean" and self.pooler is None
 
     def early(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch token width"]:
-        """The last features of which each counts: those before the last block with a class token, else all."""
+        """Return the last features that all contribute: those before the last block with a class token, else all."""
         if self.token is None:
             return self.features(pixels)
         return self._through(self._embedded(pixels), self.blocks[:-1])
 
     def late(self, tokens: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch classes"]:
-        """The answer from those."""
+        """Return the logits of the classes from the features of `early`."""
         return self.head(self.pool_features(tokens if self.token is None else self._last(tokens)))
 
     def _embedded(self, pixels: Tensor) -> Tensor:
-        """Patches with their positions."""
+        """Return the patches with their positions, after the class token if there is one."""
         check(self.config, pixels)
         x = self.patches(pixels)
         if self.token is not None:
@@ -254,9 +254,9 @@ class ViT(Model):
         return x
 
     def _last(self, x: Tensor) -> Tensor:
-        """Through the last block and the norm: where a token stands for the picture, nobody asks for the others.
+        """Run the last block and the norm; with a class token the other tokens are not computed, as nothing reads them.
 
-        They are computed where somebody watches whom they look at.
+        They are computed if the attention is watched.
         """
         for block in self.blocks[-1:]:
             watched = cast(EncoderBlock, block).attention.weights.is_watched
@@ -265,7 +265,7 @@ class ViT(Model):
         return self.norm(x)
 
     def pool_features(self, features: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
-        """One vector for each picture."""
+        """Return one vector for each picture."""
         if self.pool is not None:
             whole = self.pool(features)
         else:
@@ -273,11 +273,11 @@ class ViT(Model):
         return whole if self.pooler is None else self.pooler(whole).tanh()
 
     def regions(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch region width"]:
-        """Normalised features of the patches, row by row."""
+        """Return the normalised features of the patches, row by row."""
         return self.features(pixels)[:, self.config.before :]
 
     def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The weights of such a model for pictures of another size, with positions interpolated to this one's."""
+        """Return the weights of such a model for another size of pictures, with positions interpolated to this size."""
         table = tensors.get(TABLE)
         if table is None or self.config.positions != "learned":
             return dict(tensors)
@@ -285,7 +285,7 @@ class ViT(Model):
 
 
 def _positions(config: ViTConfig) -> Positions:
-    """The position scheme of a config."""
+    """Build the positional encoding of a config."""
     plane, before = config.plane, config.before
     if config.positions == "learned":
         return Learned(before + plane[0] * plane[1], config.width)

@@ -1,4 +1,4 @@
-"""The weights of a model by name: taken out, put back, or taken over without a copy; what does not fit is named."""
+"""Reading and loading the weights of a model by name, with or without a copy; what does not fit is named."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from torch.overrides import TorchFunctionMode
 
 from regard.models.interface import traits_of
 
-ALIGNED = 64  # bytes: where torch puts its own tensors, and where kernels give the same result to the bit
+ALIGNED = 64  # bytes: the alignment of torch's own tensors, with which kernels give the same result to the bit
 
-# What is done to weights as they are drawn; without memory it changes nothing, and asking torch for it imports seconds.
+# Operations that initialise weights; skipped for those without memory, as torch's would take seconds to import.
 CHANGES = (Tensor.uniform_, Tensor.normal_, Tensor.div, Tensor.__truediv__, Tensor.mul, Tensor.__mul__)
 
 
 class Unfilled(TorchFunctionMode):
-    """Inside the block weights have shapes and no memory (torch's meta device): every one is about to be replaced.
+    """A context in which weights have shapes but no memory (torch's meta device), as all are about to be replaced.
 
-    Tables that are computed, such as those of positions, are computed as ever.
+    Computed tables, such as those of positions, are computed as usual.
     """
 
     def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
@@ -35,24 +35,24 @@ class Unfilled(TorchFunctionMode):
 
 
 def identity(tensor: Tensor) -> Hashable:
-    """What two names share if they are one tensor: the same numbers in the same memory, seen in the same way."""
+    """Return a key that two names share if they are one tensor: the same memory, dtype, shape and strides."""
     if not tensor.numel():
-        return id(tensor)  # nothing is shared where nothing is
+        return id(tensor)  # empty tensors share nothing
     place = tensor.untyped_storage()._cdata if tensor.is_meta else tensor.data_ptr()
     return tensor.device, place, tensor.dtype, tuple(tensor.shape), tensor.stride()
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """A model's state by name, each tensor once: of several names for the same tensor the first one stays."""
+    """Return a model's state by name, with each tensor once, under the first of its names."""
     owners: dict[Hashable, str] = {}
     state = model.state_dict()
     return {name: tensor for name, tensor in state.items() if owners.setdefault(identity(tensor), name) == name}
 
 
 def learned_tensors(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
-    """What is learnt: parameters, and the buffers that a model trains in a loop of its own.
+    """Return all trained tensors: parameters, and the buffers that a model trains itself.
 
-    Statistics that are measured on the data are buffers of a checkpoint too, and not among them.
+    Statistics measured on the data are also buffers in a checkpoint, but not among them.
     """
     modules = module.modules() if recurse else [module]
     tables = [submodule.get_buffer(name) for submodule in modules for name in traits_of(submodule).learned_buffers]
@@ -60,13 +60,13 @@ def learned_tensors(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
 
 
 def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Copy into a model the state that `weights` took."""
+    """Copy a state returned by `weights` into a model."""
     _compare(weights(model), tensors)
     model.load_state_dict(dict(tensors), strict=False)  # the other names of a tensor follow the first
 
 
 def adopt(model: nn.Module, tensors: Mapping[str, Tensor], *, device: torch.device | str = "cpu") -> None:
-    """Let a model have these tensors as its own, uncopied where they lie well; those of two names stay one."""
+    """Make these tensors those of a model, without a copy if they are aligned; shared tensors stay shared."""
     _compare(weights(model), tensors)
     state = model.state_dict(keep_vars=True)
     owners: dict[Hashable, Tensor] = {}
@@ -78,7 +78,7 @@ def adopt(model: nn.Module, tensors: Mapping[str, Tensor], *, device: torch.devi
 
 
 def _align_storage(tensor: Tensor) -> Tensor:
-    """The tensor, or a copy where kernels would read it from odd addresses."""
+    """Return the tensor, or a copy of it if it is not aligned."""
     return tensor.contiguous() if tensor.data_ptr() % ALIGNED == 0 else tensor.clone()
 
 

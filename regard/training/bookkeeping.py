@@ -1,4 +1,4 @@
-"""What is due between two steps: evaluations, checkpoints, the best so far, the way back, the average, the end."""
+"""The work between training steps: evaluations, checkpoints, the best weights, roll-backs and the end of training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from regard.training.task import Evaluation
 
 @dataclass(frozen=True)
 class Result:
-    """How a training ended."""
+    """The outcome of a training run."""
 
     step: int
     reason: str
@@ -36,21 +36,21 @@ class Result:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended neither as planned nor by request."""
+        """True if training ended neither as planned nor on request."""
         return self.reason not in ("steps", "seconds", "patience", "interrupted")
 
     @property
     def state(self) -> Any:
-        """The same in one word."""
+        """Return the outcome in one word: failed, interrupted or finished."""
         return "failed" if self.has_failed else "interrupted" if self.reason == "interrupted" else "finished"
 
 
 class Abandoned(Exception):
-    """An evaluation that somebody interrupted, in this process or in another."""
+    """Raised when an evaluation is interrupted, in this process or in another."""
 
 
 class Bookkeeping:
-    """Where a run stands and what it leaves on disk."""
+    """The progress of a run and the files it writes."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Bookkeeping:
         self.precision: tuple[torch.device, torch.dtype] = torch.device("cpu"), torch.float32
 
     def open(self, *, precision: tuple[torch.device, torch.dtype]) -> None:
-        """Be where the run stopped, if it did."""
+        """Log the run's notes and restore its newest checkpoint, if there is one."""
         self.precision, run = precision, self.run
         for note in run.notes:
             self.log.note(note)
@@ -89,19 +89,19 @@ class Bookkeeping:
 
     @property
     def seconds(self) -> float:
-        """Of training, before a resume too."""
+        """Return the seconds of training, including those before a resume."""
         return time.monotonic() - self.began
 
     @property
     def owes_evaluation(self) -> bool:
-        """Whether an evaluation is due that was not made, be it because somebody interrupted it."""
+        """True if an evaluation is due at this step and has not been completed."""
         step = self.progress.step
         due = step % self.config.eval_every == 0 or step == self.config.steps
         return step > 0 and due and self.progress.evaluated != step
 
     @property
     def owes_checkpoint(self) -> bool:
-        """Whether one is due by steps or, looked at as often as something is logged, by minutes."""
+        """True if a checkpoint is due by steps, or by minutes, which are checked at every logging step."""
         step, minutes = self.progress.step, self.config.save_minutes
         if step % self.config.save_every == 0:
             return True
@@ -112,21 +112,21 @@ class Bookkeeping:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the last step is safe on disk, with what its evaluation found."""
+        """True if the last step is saved, with the metrics of its evaluation."""
         return self.saved == self.progress.step
 
     @property
     def worth_saving(self) -> bool:
-        """Whether training could go on from here."""
+        """True if training could continue from the current state."""
         return self.guard.health.streak < self.config.failures and self.guard.find_non_finite() is None
 
     def evaluate(self) -> None:
-        """Score the model as it is, or the moving average of its weights where there is one."""
+        """Evaluate the model, or the moving average of its weights if there is one."""
         with self.ema.apply():
             self._score("evaluation")
 
     def _score(self, kind: str) -> None:
-        """Score the model as it is, shared by all processes; the best so far goes to best/."""
+        """Evaluate the model, with the work shared by all processes, and save it to best/ if it is the best so far."""
         began, progress = time.monotonic(), self.progress
         spent = self.seconds - progress.evaluating
         evaluation = self._evaluation()
@@ -137,7 +137,7 @@ class Bookkeeping:
         if evaluation.failed is not None:
             self.guard.give_up(progress.step, evaluation.failed)
         if kind == "evaluation":
-            self.metrics, progress.evaluated, self.saved = metrics, progress.step, -1  # what was saved knows less
+            self.metrics, progress.evaluated, self.saved = metrics, progress.step, -1  # the checkpoint lacks these
             progress.stale = 0 if better else progress.stale + 1
             if self.team.is_main:
                 self.run.show(progress.step, evaluation.samples)
@@ -151,7 +151,7 @@ class Bookkeeping:
         progress.evaluating += time.monotonic() - began
 
     def _evaluation(self) -> Evaluation | None:
-        """What the task says of its model now; None if somebody interrupted."""
+        """Return the task's evaluation of its model; None if it was interrupted."""
         self.task.model.eval()
         device.seed(self.precision[0], self.config.seed)
         try:
@@ -165,7 +165,7 @@ class Bookkeeping:
             self.task.model.train()
 
     def _spread(self, function: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
-        """The function of each thing, computed by the process it is dealt to and told to all, as JSON."""
+        """Apply a function to all items, divided among the processes, and return all results (JSON data)."""
         mine = self.signals.attempt(lambda: [function(thing) for thing in self.team.shard(things)])
         parts = self.team.gather(mine, patient=True)
         if any(part is None for part in parts):
@@ -173,25 +173,25 @@ class Bookkeeping:
         return [parts[number % self.team.size][number // self.team.size] for number in range(len(things))]
 
     def _is_improvement(self, metrics: Mapping[str, Any], kind: str) -> bool:
-        """Whether these are the best scores so far; without a goal the newest are. What is not finite never is."""
+        """True if these are the best scores so far; without a goal the newest are. Non-finite scores never are."""
         if self._not_finite(metrics) is not None:
             return False
         if self.task.goal is None:
             return True
         (name, direction), best = self.task.goal, self.progress.best.metrics if self.progress.best else {}
         better = improves(metrics[name], best.get(name), direction)
-        if kind == "average" and improves(metrics[name], None, direction):  # a mean is less a matter of chance
+        if kind == "average" and improves(metrics[name], None, direction):  # averaged weights depend less on chance
             better = better or improves(metrics.get("loss"), best.get("loss"), "min")
         return better
 
     def _not_finite(self, metrics: Mapping[str, Any]) -> str | None:
-        """Which of the loss and the score to judge by is not finite, and so says that nothing was learnt."""
+        """Return the name of the loss or goal metric if it is not finite, which means that nothing was learnt."""
         names = ["loss"] if self.task.goal is None else ["loss", self.task.goal[0]]
         values = {name: metrics[name] for name in names if name in metrics}
         return next((name for name, value in values.items() if value is None or not math.isfinite(value)), None)
 
     def give_up_if_nothing_was_learnt(self) -> str | None:
-        """The reason that a planned end was none, if no evaluation found scores that are finite."""
+        """Return the reason to count a planned end as a failure, if no evaluation gave finite scores."""
         if self.progress.best is not None or self.progress.evaluated < 0:
             return None
         name = self._not_finite(self.metrics) or "loss"
@@ -199,7 +199,7 @@ class Bookkeeping:
         return self.guard.reason
 
     def save(self) -> None:
-        """A checkpoint to resume from."""
+        """Save a checkpoint to resume from."""
         progress = self.progress
         progress.seconds = self.seconds
         self.guard.saving(progress.step)
@@ -211,7 +211,7 @@ class Bookkeeping:
         self.log.note_checkpoint(progress.step, directory)
 
     def _state(self) -> dict[str, Any]:
-        """What a checkpoint must hold for training to resume from it."""
+        """Return the files that a checkpoint needs for training to resume."""
         files = resume.files(self.task.model, self.optimizers, self.progress, self.ema.weights)
         files[resume.NUMBERS]["health"] = asdict(self.guard.snapshot())
         return files
@@ -222,15 +222,15 @@ class Bookkeeping:
         return progress
 
     def _write(self, directory: Path, files: Callable[[], dict[str, Any]], metrics: Mapping[str, Any]) -> None:
-        """A checkpoint, if this is the process that writes."""
+        """Write a checkpoint, in the main process only."""
         if self.team.is_main:
             contents = {**self.task.contents(), **files(), "metrics.json": metrics}
             checkpoint.write(directory, contents, facts=self.run.facts(self.progress.step))
 
     def go_back(self, why: str) -> bool:
-        """Be again as at the last good checkpoint, but go on with the rows after those tried; False: a reason to stop.
+        """Restore the last good checkpoint and continue with the rows after those tried; return False to stop instead.
 
-        Nothing is written: killed from here on, the run replays its failure from that checkpoint and ends up the same.
+        No checkpoint is written: if the run is killed after this and resumed, it repeats the failure and ends the same.
         """
         guard, before = self.guard, self.progress
         target = self._find_good(guard.goals(self.run.steps()))
@@ -241,8 +241,8 @@ class Bookkeeping:
             if step > target.step and self.team.is_main:
                 checkpoint.remove(self.run.directory(step))
         self.progress = self._restore_progress(target)
-        self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
-        self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
+        self.progress.best, self.progress.stale = before.best, before.stale  # its weights are in best/
+        self.progress.evaluating = before.evaluating  # the clock is not set back, so neither is this
         self.progress.longest_warmup = before.longest_warmup  # decided once
         health = recall(target)
         guard.retreat(health, step=before.step, to=target.step, rows=self.config.accumulate)
@@ -252,7 +252,7 @@ class Bookkeeping:
         return True
 
     def _find_good(self, steps: Iterable[int]) -> checkpoint.Checkpoint | None:
-        """The first of these checkpoints that is whole, as process 0 finds."""
+        """Return the first of these checkpoints that is intact, as chosen by process 0."""
         candidate = self.run.whole(steps, self.log.note) if self.team.is_main else None
         step = self.team.broadcast(candidate and candidate.step)
         return checkpoint.read(self.run.directory(step)) if candidate is None and step is not None else candidate
@@ -262,15 +262,15 @@ class Bookkeeping:
             self.run.prune(self.guard.health.saved, every=self.config.keep_every)
 
     def average(self) -> None:
-        """Try the mean of the newest checkpoints as the last candidate."""
+        """Evaluate the mean of the newest checkpoints as a last candidate for the best model."""
         steps = [step for step in self.run.steps() if step <= self.progress.step][-self.config.average :]
-        if self.config.average > 1 and len(steps) > 1:  # the same everywhere, for nobody writes now
+        if self.config.average > 1 and len(steps) > 1:  # the same in every process, as none writes now
             means = mean(checkpoint.read(self.run.directory(step)).tensors() for step in steps)
             resume.load_lasting(self.task.model, means)
             self._score("average")
 
     def close(self, reason: str) -> Result:
-        """The end: the model gets the best weights there are."""
+        """Load the best weights into the model at the end of training and return the result."""
         progress = self.progress
         if progress.best is not None:
             resume.load_lasting(self.task.model, checkpoint.read(self.run.best).tensors())
@@ -283,7 +283,7 @@ class Bookkeeping:
         return Result(progress.step, reason, self.seconds, progress.best, faults, dict(progress.counts))
 
     def _trust_best(self) -> None:
-        """Hold what best/ contains against the saved progress: it may be damaged, or newer by an average."""
+        """Compare best/ with the saved progress: it may be damaged, or newer because of an averaging."""
         progress = self.progress
         try:
             best_checkpoint = checkpoint.read(self.run.best)
@@ -301,7 +301,7 @@ class Bookkeeping:
         return improves(metrics.get(name), None, direction)
 
     def _say_best(self) -> None:
-        """Tell the log the score to beat."""
+        """Pass the best score so far to the log."""
         if self.task.goal is not None and self.progress.best is not None:
             score = self.progress.best.metrics.get(self.task.goal[0])
             if score is not None:

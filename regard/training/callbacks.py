@@ -1,4 +1,4 @@
-"""What others do while a model is trained: a callback is told of steps, evaluations and checkpoints."""
+"""Callbacks, which are notified of steps, evaluations and checkpoints during training."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 
 class Callback:
-    """Somebody who is told how a training goes; an error in a method ends the training.
+    """The base class of callbacks during training; an error in a method ends the training.
 
-    Of several processes only the first one tells it.
+    With several processes, only the first one calls it.
     """
 
     def on_step(self, step: int, metrics: Mapping[str, int | float]) -> None:
-        """Take note of the loss, the learning rate and the speed since the last call.
+        """Receive the loss, the learning rate and the speed since the last call.
 
         It is called every `training.log_every` steps, and before evaluations and checkpoints.
         """
 
     def on_evaluation(self, step: int, scores: Mapping[str, int | float]) -> None:
-        """Take note of the scores on the data held out for validation."""
+        """Receive the scores on the validation data."""
 
     def on_checkpoint(self, folder: Path) -> None:
-        """Take note of a checkpoint that is safe on the disk."""
+        """Receive the folder of a checkpoint that has been saved."""

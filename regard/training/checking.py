@@ -1,4 +1,4 @@
-"""A check of data before training, for tasks without a closer look of their own: prepared exactly as training would."""
+"""The default check of a task's data before training: the data are prepared exactly as for training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Report:
-    """What preparing the data found; `problems` are what stops a training."""
+    """The result of preparing the data; `problems` are what prevents training."""
 
     summary: list[str] = field(default_factory=list)
     """What there is to say, in lines."""
@@ -18,20 +18,20 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether this can be trained on."""
+        """Return one sentence on whether the data can be trained on."""
         return f"cannot be trained on: {'; '.join(self.problems)}" if self.problems else "can be trained on"
 
     def lines(self) -> list[tuple[str, str]]:
-        """In words: a name and what there is to say of it, row by row, the verdict last."""
+        """Return the report as rows of name and text, the verdict last."""
         return [*(("data", line) for line in self.summary), ("verdict", self.verdict)]
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the report as JSON data."""
         return {"verdict": self.verdict, "problems": self.problems, "summary": self.summary, "data": self.facts}
 
 
 def prepare_report(task: Any, recipe: Any) -> Report:
-    """Return what preparing the data of a task says."""
+    """Prepare the data of a task and return a report on it."""
     try:
         data = task.prepare(recipe, None)
     except ValueError as error:
@@ -40,7 +40,7 @@ def prepare_report(task: Any, recipe: Any) -> Report:
 
 
 def _summarise_leniently(task: Any, recipe: Any) -> list[str]:
-    """What else there is to say of data of which more is unusable than may be, if that is all that stops it."""
+    """Summarise data with too many unusable examples; empty if the data cannot be prepared for another reason."""
     if "reject" not in vars(recipe.data):
         return []
     try:

@@ -1,4 +1,4 @@
-"""The folder in which models were compared: it holds a run for each of them, and the best model in `best/`."""
+"""The folder of a model comparison: it holds a run for each model, and the best model in `best/`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_comparison(folder: Path) -> bool:
 
 
 def model_folder(path: Path) -> Path:
-    """Return the folder of the model that a path stands for: of a finished comparison its best one, else the path."""
+    """Return the folder of a model: the best one if the path is a finished comparison, else the path itself."""
     if not is_comparison(path):
         return path
     if not (path / "best" / "manifest.json").is_file():
@@ -25,7 +25,7 @@ def model_folder(path: Path) -> Path:
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """Return what a comparison found; nothing if it has not finished."""
+    """Return the result of a comparison; empty if it has not finished."""
     try:
         return dict(json.loads((folder / RESULT).read_bytes()))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What may change between the start of a run and its resuming: refused, warned of, or free."""
+"""Changes of settings and data between the start of a run and its resuming: refused, warned about, or free."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.config.resuming import Verdict
 
 @dataclass(frozen=True)
 class Changes:
-    """What differs, each as `model.width: 128 -> 256`, by what is to be done about it."""
+    """Changes, each as `model.width: 128 -> 256`, grouped by whether they are refused, warned about, or free."""
 
     refused: list[str] = field(default_factory=list)
     """The run cannot be resumed with these."""
@@ -30,9 +30,9 @@ def judge_changes(
     *,
     verdicts: Mapping[str, Verdict],
 ) -> Changes:
-    """Judge how settings and data differ from those the run began with; data by its report, as in data.json.
+    """Classify the changes of settings and data since the run began; data are compared by their reports in data.json.
 
-    Each setting's verdict is what `config.verdicts` reads from its field.
+    `verdicts` are those that `config.verdicts` reads from the fields of the settings.
     """
     judged = Changes()
     data = list(_data_changes(data_before, data_after))
@@ -47,7 +47,7 @@ def judge_changes(
 
 
 def differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Every setting that differs, with both values; one that is missing counts as null."""
+    """Yield every setting that differs, with both values; a missing one counts as null."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in dict.fromkeys((*before, *after)):
             yield from differences(before.get(key), after.get(key), f"{name}.{key}" if name else str(key))
@@ -63,12 +63,12 @@ def _sections(value: Any) -> bool:
 
 
 def _as_lists(value: Any) -> Any:
-    """Tuples as the lists that YAML makes of them."""
+    """Convert tuples to lists, as YAML does."""
     return [_as_lists(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _verdict(name: str, verdicts: Mapping[str, Verdict]) -> Verdict:
-    """What the setting says of itself, or else the nearest section around it."""
+    """Return the verdict of a setting, or else of the nearest section around it."""
     plain = re.sub(r"\[\d+\]", "", name)
     while plain and plain not in verdicts:
         plain = plain.rpartition(".")[0]
@@ -76,13 +76,13 @@ def _verdict(name: str, verdicts: Mapping[str, Verdict]) -> Verdict:
 
 
 def _fingerprints(data: Mapping[str, Any]) -> dict[str, str]:
-    """The fingerprints in a report, by the set they are of."""
+    """Return the fingerprints in a data report by the name of their dataset."""
     sets = {name: value.get("fingerprint") for name, value in data.items() if isinstance(value, Mapping)}
     return {name: fingerprint for name, fingerprint in sets.items() if fingerprint}
 
 
 def _data_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """How the examples differ, down to the file, if they do."""
+    """Yield the differences between the examples of two data reports, by file where known."""
     for name, first, second in differences(before.get("vocab"), after.get("vocab"), "vocab"):
         yield f"{name}: {_abbreviate(first)} -> {_abbreviate(second)} tokens"
     old, new = _fingerprints(before), _fingerprints(after)
@@ -97,7 +97,7 @@ def _data_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterat
 
 
 def _file_changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The files of two lists of corpora whose contents differ."""
+    """Yield the files whose contents differ between two lists of corpora."""
     if len(before) != len(after):
         yield f"corpora: {len(before)} -> {len(after)}"
     for first, second in zip(before, after, strict=False):

@@ -1,4 +1,4 @@
-"""Where training runs and in which precision; what cannot be had is refused in one line."""
+"""Choice of device, precision, compilation and CPU threads; what is unavailable is refused in one line."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch import nn
 
 from regard.models.interface import traits_of
 
-SMALL = 500_000  # features of a row below which threads cost more than they bring
+SMALL = 500_000  # features of a row below which one thread is faster than several
 Precision = Literal["auto", "float32", "bfloat16"]
 Switch = Literal["auto", "on", "record", "off"]
-ENOUGH = 1000  # steps, which save as much time as compiling takes (some 25 s) where they are of a middling size
+ENOUGH = 1000  # steps from which compiling (about 25 s) pays off if they are of medium size
 
 
 def choose(name: str | torch.device = "auto") -> torch.device:
-    """The device of that name; `auto` takes the first there is of cuda, mps, cpu."""
+    """Return the device of that name; `auto` takes the first available of cuda, mps, cpu."""
     name = str(name) if isinstance(name, torch.device) else name
-    if name == "cpu":  # asking for others would wake CUDA, which takes a second
+    if name == "cpu":  # looking for others would initialise CUDA, which takes a second
         return torch.device(name)
     there = _there()
     if name == "auto":
@@ -41,7 +41,7 @@ def choose(name: str | torch.device = "auto") -> torch.device:
 
 
 def precision(device: torch.device, setting: Precision = "auto") -> torch.dtype:
-    """The dtype of matrix products: bfloat16 only where CUDA hardware computes with it."""
+    """Return the dtype of matrix products: bfloat16 only on CUDA hardware that supports it."""
     capable = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
     if setting == "bfloat16" and not capable:
         remedy = "use float32, or a CUDA device of capability 8.0 or more"
@@ -50,14 +50,14 @@ def precision(device: torch.device, setting: Precision = "auto") -> torch.dtype:
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractContextManager[None]:
-    """A context in which products are computed in `dtype`; float32 changes nothing."""
+    """Return a context in which matrix products are computed in `dtype`; float32 changes nothing."""
     if dtype is torch.float32:
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=dtype)
 
 
 def seed(device: torch.device, value: int) -> None:
-    """Start the randomness of the CPU and of this device; `torch.manual_seed` costs a millisecond where CUDA sleeps."""
+    """Seed the CPU and this device only; `torch.manual_seed` takes a millisecond where CUDA is not initialised."""
     torch.default_generator.manual_seed(value)
     if device.type == "cuda":
         torch.cuda.manual_seed(value)
@@ -66,7 +66,7 @@ def seed(device: torch.device, value: int) -> None:
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until the device has done all that it was given, so that a clock tells how long that took."""
+    """Wait until the device has finished all queued work, so that it can be timed."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -74,20 +74,20 @@ def synchronise(device: torch.device) -> None:
 
 
 def hash64(*numbers: int) -> int:
-    """A seed for these numbers, unlike that of any others."""
+    """Hash these numbers to a 63-bit seed."""
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "big") >> 1
 
 
 def compiles(device: torch.device, setting: Switch = "auto", model: nn.Module | None = None) -> bool:
-    """Whether steps are compiled, recorded, or both: on CUDA unless it is off; elsewhere it costs more than it brings.
+    """True if steps are compiled, recorded, or both: on CUDA unless it is off; elsewhere it does not pay off.
 
-    A model whose steps have no fixed shape, or that is only to be recorded, says so by its traits.
+    Models whose steps cannot be captured are excluded by their traits.
     """
     return device.type == "cuda" and setting != "off" and (model is None or traits_of(model).capturable)
 
 
 def compile_mode(device: torch.device, setting: Switch, model: nn.Module, *, steps: int) -> Switch:
-    """How so many steps are taken: compiled and recorded, recorded only where they are few, or as they are."""
+    """Return how steps are run: compiled and recorded, only recorded if there are few of them, or neither."""
     if not compiles(device, setting, model):
         return "off"
     if setting == "auto":
@@ -97,7 +97,7 @@ def compile_mode(device: torch.device, setting: Switch, model: nn.Module, *, ste
 
 @contextlib.contextmanager
 def limit_threads(requested: int | None, *, features: int) -> Iterator[None]:
-    """As many CPU threads as rows of so many features are worth: small ones lose more by sharing than they gain."""
+    """Set the number of CPU threads within the block; the default is one for small rows, which several slow down."""
     before = torch.get_num_threads()
     torch.set_num_threads(requested or (1 if features < SMALL else before))
     try:

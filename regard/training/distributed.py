@@ -1,8 +1,8 @@
-"""Several processes of one machine training one model: who they are, what they add up, and how they agree.
+"""Data-parallel training of one model by several processes on one machine, as in DDP.
 
-`torchrun --nproc-per-node N -m regard train ...` starts them. A step's rows are dealt out, gradients are added up over
-all processes, and each makes the same update (data parallelism, as in DDP). Process 0 alone writes and speaks. Nothing
-else in Regard knows `torch.distributed`; one process alone does not use it.
+`torchrun --nproc-per-node N -m regard train ...` starts them. The rows of a step are divided among the processes,
+gradients are summed over all of them, and each makes the same update. Only process 0 writes files and messages. No
+other module of Regard imports `torch.distributed`; a single process does not use it.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-STALL = 600.0  # seconds of a step after which a process that does not answer is given up
+STALL = 600.0  # seconds after which a process that does not answer is given up during a step
 PATIENCE = 24 * 3600.0  # seconds that others wait while process 0 reads data, evaluates or saves
-MANNERS = 2.0  # seconds in which process 0 may say first what another one is about to say
-SPEECH = 0.5  # seconds that saying it takes
+MANNERS = 2.0  # seconds that another process waits for process 0 to report the same error
+SPEECH = 0.5  # seconds that process 0 needs to print it
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
 
 
 class Lost(ValueError):
-    """Another process ended, or hangs."""
+    """Raised when another process has ended or hangs."""
 
 
 @dataclass(frozen=True)
 class Team:
-    """This process among those that train together; alone, nothing here costs anything.
+    """The processes that train together, seen from one of them; for a single process nothing here costs anything.
 
-    Whatever adds up or agrees must be called by all of them, in the same order.
+    Methods that communicate must be called by all processes in the same order.
     """
 
     rank: int = 0
@@ -48,15 +48,15 @@ class Team:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes and speaks."""
+        """True if this process writes files and messages."""
         return self.rank == 0
 
     def shard(self, items: Sequence[Item]) -> Sequence[Item]:
-        """What of these is dealt to this process."""
+        """Return this process's share of the items."""
         return items[self.rank :: self.size]
 
     def admit(self, task: Any, name: str, rows: int) -> None:
-        """Refuse a task whose rows cannot be shared, and steps that have no row for some process, which would wait."""
+        """Refuse a task whose rows cannot be shared, and steps with fewer rows than processes."""
         if self.size > 1 and not task.shared:
             why = task.unshared_reason
             raise ValueError(f"{name} trains in one process, {why}: start it without torchrun")
@@ -67,7 +67,7 @@ class Team:
             )
 
     def device(self, device: torch.device) -> torch.device:
-        """The device of this process: of several GPUs its own."""
+        """Return the device of this process; with several GPUs each process has its own."""
         if self.size == 1 or device.type == "cpu":
             return device
         if device.type != "cuda" or device.index is not None:
@@ -86,10 +86,10 @@ class Team:
                     dist.broadcast(tensor, src=0)
 
     def all_reduce(self, parameters: Iterable[nn.Parameter], loss: Tensor, weight: Any) -> tuple[Tensor, Any]:
-        """Add up gradients, loss and weight over all processes; a process whose rows reach no parameter adds zero.
+        """Sum gradients, loss and weight over all processes; a missing gradient counts as zero.
 
-        It happens after the whole backward pass, not during it: a process that runs out of memory half-way may so
-        begin again without the others hearing of it.
+        This happens after the whole backward pass, not during it, so that a process that runs out of memory half-way
+        can start again without the others.
         """
         if self.size == 1:
             return loss, weight
@@ -109,7 +109,7 @@ class Team:
             _add_flattened(tensors)
 
     def gather(self, value: Any, *, patient: bool = False) -> list[Any]:
-        """What every process says, as JSON: one short message to and fro while nobody says anything but None."""
+        """Return the values of all processes (JSON data); if all are None, only their lengths are exchanged."""
         if self.size == 1:
             return [value]
         words = b"" if value is None else json.dumps(value).encode()
@@ -126,11 +126,11 @@ class Team:
         return [json.loads(text) if text else None for text in texts]
 
     def agree(self, value: str | None) -> str | None:
-        """The first answer that is one."""
+        """Return the first value that is not None, in the order of the processes."""
         return next((answer for answer in self.gather(value) if answer is not None), None)
 
     def total(self, counts: Mapping[str, float]) -> dict[str, float]:
-        """Sums by name."""
+        """Return the sums of counts over all processes, by name."""
         sums: dict[str, float] = {}
         for process_counts in self.gather(dict(counts)):
             for name, count in process_counts.items():
@@ -138,15 +138,15 @@ class Team:
         return sums
 
     def broadcast(self, value: Any) -> Any:
-        """What process 0 says; others wait for it however long it takes."""
+        """Return the value of process 0, waiting for it however long it takes."""
         return self.gather(value if self.is_main else None, patient=True)[0]
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait until all processes have reached this call."""
         self.gather(None, patient=True)
 
     def main_first(self, action: Callable[[], Answer]) -> Answer:
-        """Process 0 acts first, then the others, who find what it left in the cache."""
+        """Run an action in process 0 first, then in the others, which can use what it has cached."""
         if not self.is_main:
             self.wait()
         answer = action()
@@ -157,14 +157,15 @@ class Team:
 
 
 ALONE = Team()
-_joined: list[Team] = []  # the team this process is in, if it is in one
+_joined: list[Team] = []  # the team that this process has joined, if any
 
 
 @contextlib.contextmanager
 def team() -> Iterator[Team]:
-    """The processes that torchrun started for one training, or this one alone; a block within a block is the same.
+    """Yield the processes that torchrun started for one training, or this one alone; a nested block yields the same.
 
-    It ends when it ends everywhere. An error ends all processes, and is said once: by process 0 if it met the same.
+    The block ends when all processes end it. An error ends all processes and is reported once: by process 0 if it had
+    the same error.
     """
     if _joined or not _several():
         yield _joined[0] if _joined else ALONE
@@ -184,27 +185,28 @@ def team() -> Iterator[Team]:
 
 
 def processes() -> int:
-    """How many processes train together here."""
+    """Return the number of processes that train together."""
     return _joined[0].size if _joined else 1
 
 
 def _several() -> bool:
-    """Whether torchrun started this process with others."""
+    """Return True if torchrun started several processes."""
     here = {name: int(os.environ.get(name, "0")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK")}
     if "LOCAL_RANK" not in os.environ or here["WORLD_SIZE"] < 2:
         return False
     if here["LOCAL_WORLD_SIZE"] not in (0, here["WORLD_SIZE"]):
         if here["LOCAL_RANK"]:
-            raise SystemExit(1)  # the first of each machine says it
+            raise SystemExit(1)  # the first process of each machine reports it
         machines = f"{here['WORLD_SIZE']} processes, {here['LOCAL_WORLD_SIZE']} of them here"
         raise ValueError(f"{machines}: all processes of a training must be on one machine, use torchrun --standalone")
     return True
 
 
 def _join() -> Team:
-    """Meet the others: tensors of the CPU travel by gloo, those of GPUs by NCCL.
+    """Join the process group: gloo for CPU tensors, NCCL for GPU tensors.
 
-    When torchrun starts all anew after a failure, its store still has the addresses of those that failed.
+    When torchrun restarts all processes after a failure, its store still has the addresses of those that failed, so
+    every attempt has its own prefix.
     """
     base_store, rank, size = next(iter(dist.rendezvous("env://")))  # type: ignore[attr-defined]
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -213,18 +215,18 @@ def _join() -> Team:
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=STALL))
     patient = dist.new_group(backend="gloo", timeout=timedelta(seconds=PATIENCE))
     member = Team(rank, size, patient, store)
-    member.wait()  # an error of one that is here is a broken connection to one that is not yet
+    member.wait()  # an error before all have joined would reach the others as a broken connection
     return member
 
 
 def _leave(member: Team, error: BaseException) -> None:
-    """Leave last words; one who has nothing to say but what process 0 says goes without a word."""
+    """Publish this process's error, or exit silently if it adds nothing to that of process 0."""
     if isinstance(error, Lost) and not member.is_main:
         raise SystemExit(1) from error
     if isinstance(error, Lost) or not isinstance(error, ValueError | OSError | KeyboardInterrupt):
         return
     words = str(error) or type(error).__name__
-    with contextlib.suppress(RuntimeError):  # whoever keeps the words may be gone
+    with contextlib.suppress(RuntimeError):  # the process that holds the store may be gone
         member.store.set(f"words/{member.rank}", words)
     if not member.is_main:
         if _last_words_of_main(member.store) == words:
@@ -234,7 +236,7 @@ def _leave(member: Team, error: BaseException) -> None:
 
 
 def _last_words_of_main(store: Any) -> str | None:
-    """The last words of process 0, if it leaves some soon."""
+    """Return the error that process 0 published, waiting for it for `MANNERS` seconds at most; None without one."""
     until = time.monotonic() + MANNERS
     with contextlib.suppress(RuntimeError):
         while time.monotonic() < until:
@@ -245,7 +247,7 @@ def _last_words_of_main(store: Any) -> str | None:
 
 
 def _add_flattened(tensors: Sequence[Tensor]) -> None:
-    """Add up each tensor over all processes, in place, in one go for all of a type."""
+    """Sum each tensor over all processes, in place, with one all-reduce per dtype."""
     for kind in dict.fromkeys(tensor.dtype for tensor in tensors):
         same = [tensor for tensor in tensors if tensor.dtype == kind]
         flat = torch.cat([tensor.reshape(-1) for tensor in same])
@@ -257,7 +259,7 @@ def _add_flattened(tensors: Sequence[Tensor]) -> None:
 
 @contextlib.contextmanager
 def _explain_lost_connection() -> Iterator[None]:
-    """What torch says of a broken connection, in words."""
+    """Raise torch's errors of a broken connection as `Lost`, with a remedy."""
     try:
         yield
     except RuntimeError as error:

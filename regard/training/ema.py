@@ -1,7 +1,7 @@
-"""An exponential moving average of the weights, which scores better than the weights it follows.
+"""An exponential moving average of the weights, which scores better than the weights (Polyak and Juditsky 1992).
 
-Polyak and Juditsky 1992. It is evaluated and kept as the best model in place of the weights, saved with them, and
-resumed to the bit.
+It is evaluated and saved as the best model in place of the weights, stored in checkpoints beside them, and restored to
+the bit.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from regard.models.parts.batch_norm import statistics
 
-EARLY = 10  # steps: at first the average follows the weights closely, since they have hardly begun
+EARLY = 10  # steps: until about then the average follows the quickly changing weights more closely
 
 
 class MovingAverage:
-    """The running mean of a model's parameters and of the statistics of its norms; a decay of 0 keeps none."""
+    """The moving average of a model's trained parameters and of its norms' statistics; a decay of 0 disables it."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.model, self.decay = model, decay
@@ -26,7 +26,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def follow(self, step: int) -> None:
-        """Take in the weights after this step, counted from 1."""
+        """Update the average with the weights after this step, counted from 1."""
         if self.weights:
             decay = min(self.decay, step / (EARLY + step))
             torch._foreach_lerp_(
@@ -35,7 +35,7 @@ class MovingAverage:
 
     @contextmanager
     def apply(self) -> Iterator[None]:
-        """The model with the average as its weights, written where they are, as long as the block lasts."""
+        """Replace the model's weights by the average, in place, within the block."""
         live_weights = (
             {name: weight.detach().clone() for name, weight in self._followed_weights()} if self.weights else {}
         )
@@ -46,7 +46,7 @@ class MovingAverage:
             self._lay(live_weights)
 
     def restore(self, weights: Mapping[str, Tensor]) -> None:
-        """Be as it was saved; a run that had none begins with the weights it has now."""
+        """Restore a saved average; weights that it lacks start from their current values."""
         for name, weight in self._followed_weights() if self.weights else ():
             self.weights[name].copy_(weights.get(name, weight.detach()))
 

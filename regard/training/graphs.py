@@ -1,9 +1,9 @@
-"""A row's forward and backward recorded as CUDA graphs: replayed, hundreds of launches cost as much as one.
+"""Forward and backward passes recorded as CUDA graphs, whose replay costs one launch instead of hundreds.
 
-Small models wait for launches, not for arithmetic. A graph repeats the same kernels at the same addresses, so each
-layout of batches (shapes and bounds) has a graph of its own with places for its inputs; gradients are in buffers that
-stay where they are, into which the first batch of a step writes and to which the others add. Dropout draws from the
-generator's seed at each replay, as it does without a graph.
+Small models wait for kernel launches, not for arithmetic. A graph repeats the same kernels at the same addresses, so
+each layout of batches (shapes and bounds) has its own graph with buffers for its inputs; gradients have fixed buffers,
+which the first batch of a step overwrites and to which the others add. Dropout uses the generator's seed at each
+replay, as it does without a graph.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from torch import Tensor, nn
 from regard.decoding.graphs import Graph
 from regard.training.task import Step
 
-MOST = 32  # graphs; a task with more layouts than that has no fixed ones, and is not captured any more
+MOST = 32  # graphs; a task with more layouts has no fixed ones, and further ones are not captured
 Backward = Callable[[Any, str], Step]
 
 
 class Captured:
-    """Calls `backward(batch, part)`, from the second batch of a layout on as a replay, all on a stream of its own."""
+    """Calls `backward(batch, part)`, replayed as a graph from the second batch of a layout on."""
 
     def __init__(self, backward: Backward, parameters: Iterable[nn.Parameter], device: torch.device) -> None:
         self.backward, self.device = backward, device
         self.stream = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
         self.graphs: dict[Any, Graph | None] = {}
-        self.forgotten: list[nn.Parameter] = []  # whose gradients are those of an earlier step
+        self.forgotten: list[nn.Parameter] = []  # parameters whose gradients are from an earlier step
         for parameter in parameters:
             if parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
 
     def forget(self, optimizer: torch.optim.Optimizer) -> None:
-        """What the next batch gives takes the place of the gradients there are."""
+        """Mark the gradients of an optimizer's parameters to be overwritten by the next batch."""
         self.forgotten = [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
     def zero(self) -> None:
-        """Let what is forgotten be zero, for those who add."""
+        """Set the gradients marked by `forget` to zero, so that others can be added to them."""
         if self.forgotten:
             torch._foreach_zero_(gradients(self.forgotten))
         self.forgotten = []
 
     def __call__(self, batch: Any, part: str) -> Step:
-        """Add the gradients of a batch to those that are not forgotten."""
+        """Add the gradients of a batch to the existing ones, or overwrite those marked by `forget`."""
         key = (part, layout(batch), bool(self.forgotten))
         if key not in self.graphs:
             if len(self.graphs) < MOST:
-                self.graphs[key] = None  # the first time is an ordinary one, in which everything is compiled
+                self.graphs[key] = None  # the first run is not captured, as everything is compiled in it
             self.zero()
             return self.backward(batch, part)
         graph = self.graphs[key] or self._graph(batch, part, self.forgotten)
@@ -60,7 +60,7 @@ class Captured:
         return Step(loss=_copy_value(step.loss), weight=_copy_value(step.weight), counts=counts)
 
     def _graph(self, batch: Any, part: str, anew: Sequence[nn.Parameter]) -> Graph:
-        """What is captured when it is called: the same for any batch of this layout."""
+        """Return a graph, captured when it is first called, that serves any batch of this layout."""
 
         def work(*contents: Tensor) -> Step:
             return replace_gradients(anew, lambda: self.backward(fill_batch(batch, iter(contents)), part))
@@ -69,7 +69,7 @@ class Captured:
 
 
 def replace_gradients(parameters: Sequence[nn.Parameter], work: Callable[[], Step]) -> Step:
-    """Work whose gradients take the place of those there are, in the same memory: neither zeros nor sums are made."""
+    """Run work whose gradients overwrite the existing ones in the same memory, without zeroing or adding."""
     places = gradients(parameters)
     for parameter in parameters:
         parameter.grad = None
@@ -88,19 +88,19 @@ def replace_gradients(parameters: Sequence[nn.Parameter], work: Callable[[], Ste
 
 
 def gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Where the gradients of these are, all of which have one."""
+    """Return the gradients of these parameters, all of which have one."""
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
 def tensors(batch: Any) -> list[Tensor]:
-    """Every tensor in a batch, in order."""
+    """Return all tensors of a batch, in order."""
     if isinstance(batch, Tensor):
         return [batch]
     return [tensor for part in _parts(batch).values() for tensor in tensors(part)]
 
 
 def layout(batch: Any) -> Any:
-    """What two batches must share for one recording to serve both: all but the contents of tensors on the device."""
+    """Return what two batches must share to use the same graph: all but the contents of tensors on the device."""
     if isinstance(batch, Tensor):
         return (batch.shape, batch.dtype) if batch.is_cuda else ()
     parts = _parts(batch)
@@ -108,7 +108,7 @@ def layout(batch: Any) -> Any:
 
 
 def fill_batch(batch: Any, contents: Iterator[Tensor]) -> Any:
-    """A batch of the same structure with these tensors in it; nothing that was computed from the old ones is kept."""
+    """Return a batch of the same structure with these tensors, and nothing that was computed from the old ones."""
     if isinstance(batch, Tensor):
         return next(contents)
     parts = {name: fill_batch(part, contents) for name, part in _parts(batch).items()}
@@ -120,7 +120,7 @@ def fill_batch(batch: Any, contents: Iterator[Tensor]) -> Any:
 
 
 def _parts(batch: Any) -> dict[Any, Any]:
-    """The named or numbered parts of what has parts."""
+    """Return the named or numbered parts of a batch; empty if it has none."""
     if is_dataclass(batch) and not isinstance(batch, type):
         return {field.name: getattr(batch, field.name) for field in fields(batch)}
     if isinstance(batch, Mapping):
@@ -129,5 +129,5 @@ def _parts(batch: Any) -> dict[Any, Any]:
 
 
 def _copy_value(value: Any) -> Any:
-    """A value that the next replay does not change."""
+    """Return a copy that the next replay does not change."""
     return value.clone() if isinstance(value, Tensor) else value

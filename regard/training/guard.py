@@ -1,7 +1,7 @@
-"""Keeping bad numbers out: a step that fails changes nothing, and where steps keep failing training goes around.
+"""Protection against non-finite losses and spikes: failed steps change nothing, repeated failures are rolled back.
 
-Nothing here waits for the device at every step: what was seen is read once it is due. Decisions depend on saved numbers
-and on the step alone, so that a resumed run takes the same ones.
+Nothing here waits for the device at every step: results are read when they are due. Decisions depend only on saved
+numbers and on the step, so that a resumed run makes the same ones.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from regard.training.log import Log
 from regard.training.oom import Piece
 from regard.training.resume import NUMBERS
 
-MEMORY = 100  # steps that the running mean of losses looks back; no spike is seen before so many
+MEMORY = 100  # steps that the running mean of losses covers; spikes are not detected before as many
 FLOOR = 0.05  # share of the mean that is added to the deviation, for losses that hardly vary
-LOOK = 50  # steps between two looks at the weights, and at a device that computes while we go on
-NAMED = 3  # places of a row that the log names
-TOLERATED = 10  # examples that may be left out however short the run is
+LOOK = 50  # steps between checks of the weights, and between reads from a device that computes asynchronously
+NAMED = 3  # examples of a row that the log names
+TOLERATED = 10  # examples that may be left out even in a short run
 REMEDY = "lower optim.learning_rate, raise optim.warmup, or look at the examples that train.log names"
 
 
-History = tuple[int, Tensor, Tensor, Tensor]  # how many losses there were; their mean, their variance, their weight
+History = tuple[int, Tensor, Tensor, Tensor]  # number of losses; their running mean, variance and weight
 
 
 @dataclass
 class Faults:
-    """How often something was wrong, from the start."""
+    """Counts of faults since the start of the run."""
 
     skipped: int = 0
     """Steps without an update because loss or gradient was not finite."""
@@ -49,13 +49,13 @@ class Faults:
     """Times training went back to a checkpoint."""
 
     def since(self, before: Faults) -> dict[str, int]:
-        """What happened after `before`."""
+        """Return the counts since `before`."""
         return {fault.name: getattr(self, fault.name) - getattr(before, fault.name) for fault in fields(self)}
 
 
 @dataclass
 class Health:
-    """What a guard must know to decide as if the run had never stopped."""
+    """The state of a guard, with which it decides as if the run had never stopped."""
 
     faults: Faults = field(default_factory=Faults)
     streak: int = 0
@@ -76,7 +76,7 @@ class Health:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the guard thinks of a loss, left on the device."""
+    """The guard's judgement of a loss, left on the device."""
 
     loss: Tensor
     """For one unit of weight."""
@@ -88,7 +88,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class PartUpdate:
-    """One part's update at one step."""
+    """The update of one part at one step."""
 
     step: int
     rows: Sequence[tuple[int, Tensor, Any]]
@@ -99,32 +99,32 @@ class PartUpdate:
 
 
 class Guard:
-    """Judges every step, counts and names what fails, and says when going on makes no sense.
+    """Checks every step, counts and logs failures, and decides when to roll back or to stop.
 
-    Several processes judge what they added up, so they judge alike; what only one of them met it tells the others.
+    All processes judge the same sums and so agree; faults that only one of them had are sent to the others.
     """
 
     def __init__(self, task: Any, settings: Any, log: Log, device: torch.device, team: Team = ALONE) -> None:
         self.task, self.settings, self.log, self.device, self.team = task, settings, log, device, team
-        self.every = LOOK if device.type == "cuda" else 1  # elsewhere the answer is there already
+        self.every = LOOK if device.type == "cuda" else 1  # elsewhere results are available at once
         self.reason: str | None = None
         self.waiting: list[PartUpdate] = []
-        self.torn: list[tuple[str, str]] = []  # faults that the other processes have not heard of, with what was said
+        self.torn: list[tuple[str, str]] = []  # faults not yet sent to the other processes, with their messages
         self.adopt(Health())
 
     def adopt(self, health: Health) -> None:
-        """Go on from what was remembered."""
+        """Continue from a saved state."""
         self.health, self.reported = health, replace(health.faults)
         self.history = {part: self._history(*values) for part, values in health.losses.items()}
         self.waiting.clear()
 
     def snapshot(self) -> Health:
-        """What to remember, to the bit."""
+        """Return the state to save, exact to the bit."""
         losses = {part: (count, *torch.stack(means).tolist()) for part, (count, *means) in self.history.items()}
         return replace(self.health, losses=losses)
 
     def judge(self, part: str, loss: Tensor, weight: Any) -> Verdict:
-        """What to think of a part's loss for one unit of weight; it counts for later ones from now on."""
+        """Judge a part's loss per unit of weight, and add it to the running statistics for later ones."""
         if self.settings.spike is None:
             return Verdict(loss, None, loss.isfinite())
         history = self.history.get(part) or self._history(0, 0.0, 0.0, 0.0)
@@ -132,11 +132,11 @@ class Guard:
         return verdict
 
     def saw(self, step: int, rows: Sequence[tuple[int, Tensor, Any]], verdict: Verdict, broken: Tensor) -> None:
-        """Keep what happened until it is read."""
+        """Record the result of an update until it is read."""
         self.waiting.append(PartUpdate(step, rows, verdict, broken))
 
     def hear(self) -> None:
-        """Read what waits: count it, say it, and see whether training still gets on."""
+        """Read the recorded updates, count and log failures, and track how many failed in a row."""
         if not self.waiting:
             return
         flags = torch.stack([update.broken for update in self.waiting]).tolist()
@@ -150,7 +150,7 @@ class Guard:
         self.waiting.clear()
 
     def lost(self, step: int) -> str | None:
-        """Why training should go back now, if it should."""
+        """Return the reason to roll back now, or None."""
         if step % self.every == 0:
             self.hear()
             if self.health.streak >= self.settings.failures:
@@ -159,36 +159,36 @@ class Guard:
         return self.find_non_finite() if due else None
 
     def find_non_finite(self) -> str | None:
-        """Which of the model's numbers are not finite, if any: a forward pass alone can do that to running means."""
+        """Return a message naming a non-finite tensor, or None; a forward pass alone can spoil running means."""
         state = {name: tensor for name, tensor in self.task.model.state_dict().items() if tensor.is_floating_point()}
         finite = torch.stack([tensor.isfinite().all() for tensor in state.values()]).tolist()
         message = next((f"{name} is not finite" for name, sound in zip(state, finite, strict=True) if not sound), None)
         return self.team.agree(message)
 
     def goals(self, there: Sequence[int]) -> list[int]:
-        """Of the checkpoints there are, those to go back to, best first: each time in vain one further."""
+        """Return the existing checkpoints to roll back to, best first, further back each time it does not help."""
         if self.health.retreats >= self.settings.retreats:
             return []
         good = [step for step in self.health.saved if step in there]
         return [step for step in good if not self.health.retreats or step < self.health.returned][::-1] or good[:1]
 
     def saving(self, step: int) -> None:
-        """Remember a checkpoint about to be made, if it is one to go back to."""
+        """Record a checkpoint about to be saved, if it is one to roll back to."""
         if step % self.settings.save_every == 0 and not self.health.streak and step not in self.health.saved:
             self.health.saved = [*self.health.saved, step][-self.settings.keep :]
 
     def despair(self, step: int, why: str) -> None:
-        """There is nothing to go back to, or no use in it."""
+        """Set the reason to stop: there is no checkpoint to roll back to, or rolling back has not helped."""
         tried = self.health.retreats
         vain = f"after going back {tried} times in vain" if tried else "with no checkpoint to go back to"
         self.reason = f"diverged: {why} at step {step}, {vain}: {REMEDY}"
 
     def give_up(self, step: int, why: str) -> None:
-        """What was learnt is of no use, though every number is sound; `why` names a remedy."""
+        """Set the reason to stop: the model is useless although its weights are finite; `why` names a remedy."""
         self.reason = f"diverged: at step {step} {why}"
 
     def retreat(self, saved: Health, *, step: int, to: int, rows: int) -> None:
-        """Be as at the checkpoint `to`, but count what happened since and pass over the rows up to now."""
+        """Restore the state of the checkpoint `to`, but keep the counts of faults and skip the rows up to now."""
         now, faults = self.health, replace(self.health.faults, rolled_back=self.health.faults.rolled_back + 1)
         self.adopt(
             replace(
@@ -204,7 +204,7 @@ class Guard:
         self.reported = replace(faults)
 
     def split(self, step: int, piece: Piece) -> Sequence[Any]:
-        """The halves of a batch that does not fit the memory; none when it cannot be halved and is left out."""
+        """Return the halves of a batch that does not fit into memory; none if it cannot be halved and is left out."""
         halves = self.task.split(piece.batch)
         place = f"step {step}: row {piece.row}{self._places(piece.batch)}"
         if len(halves) > 1:
@@ -214,7 +214,7 @@ class Guard:
         return []
 
     def news(self, step: int) -> dict[str, int]:
-        """Faults since the last time this was asked; those that never happened are left out, but for `skipped`."""
+        """Return the faults since the last call; those that never happened are left out, except `skipped`."""
         others = self.team.gather(self.torn or None)
         others[self.team.rank] = None
         for name, text in (fault for reports in others for fault in reports or ()):
@@ -225,7 +225,7 @@ class Guard:
         return {name: count for name, count in new.items() if count or name == "skipped"}
 
     def _count(self, step: int, fault: str, text: str) -> None:
-        """One more row or example that did not fit."""
+        """Count and log a row or example that did not fit, and stop if too many were left out."""
         faults = self.health.faults
         setattr(faults, fault, getattr(faults, fault) + 1)
         self.torn.append((fault, text))
@@ -254,7 +254,7 @@ class Guard:
         self.log.note(f"step {update.step}: {what}, no update; {rows or 'nothing was left of its rows'}")
 
     def _places(self, batch: Any) -> str:
-        """Where a batch comes from, for a message."""
+        """Return the places (file and line) of a batch's examples, for log messages."""
         places = self.task.origins(batch)
         if not places:
             return ""
@@ -268,11 +268,11 @@ class Guard:
 
 
 def judge_loss(history: History, loss: Tensor, weight: Any, *, beyond: float) -> tuple[History, Verdict]:
-    """The history with one more loss in it, and whether that loss leaps `beyond` deviations above the mean.
+    """Return the history with this loss added, and whether the loss is over `beyond` deviations above the mean.
 
-    Deviations are those of a step of usual weight; a lighter one may deviate more, as means of few numbers do. A leap
-    counts as one of at most twice the limit, so that a single one is soon forgotten, but what comes back within forty
-    steps again and again widens the deviation until it is usual. What is not finite does not count.
+    The deviation is that of a step of usual weight; a lighter step may deviate more, as the mean of fewer numbers does.
+    A spike enters the history as at most `2 * beyond` deviations, so that a single one is soon forgotten, but spikes
+    that recur within forty steps widen the deviation until they are usual. Losses that are not finite do not count.
     """
     count, mean, variance, usual = history
     counted, limit = loss, None
@@ -293,12 +293,12 @@ def judge_loss(history: History, loss: Tensor, weight: Any, *, beyond: float) ->
 
 
 def recall(saved: Checkpoint) -> Health:
-    """What a checkpoint remembers of its run's health."""
+    """Return the guard's state saved in a checkpoint."""
     return config.build(Health, saved.json(NUMBERS).get("health", {"saved": [saved.step]}), where=NUMBERS)
 
 
 def _suspects(rows: Sequence[tuple[int, float]], spike: bool) -> list[int]:
-    """The rows to blame: those whose loss is not finite, else for a spike the one that lost most, else all."""
+    """Return the rows to blame: those with a non-finite loss, else the one with the largest for a spike, else all."""
     losses: dict[int, float] = {}
     for row, loss in rows:
         losses[row] = max(

@@ -1,4 +1,4 @@
-"""The status of runs: each one's state, last step and best score, and how two of them differ."""
+"""The state, last step and best scores of runs, and the differences between two runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = Literal["running", "finished", "interrupted", "killed", "failed", "unkno
 
 @dataclass(frozen=True)
 class Summary:
-    """One run in one line."""
+    """The state, last step and best scores of a run."""
 
     folder: Path
     state: State
@@ -29,13 +29,13 @@ class Summary:
 
     @property
     def name(self) -> str:
-        """The folder's own name."""
+        """Return the name of the folder."""
         return self.folder.name
 
 
 @dataclass(frozen=True)
 class Point:
-    """One evaluation of a run: after how many steps and seconds of training, and what it found."""
+    """One evaluation of a run: its step, the seconds of training before it, and the score."""
 
     step: int
     seconds: float
@@ -52,12 +52,12 @@ class Record:
     begun: bool = False
 
     def begin(self) -> None:
-        """The run is running."""
+        """Record that the run is running."""
         self.begun = True
         self._say("running")
 
     def end(self, state: State, reason: str) -> None:
-        """It ended."""
+        """Record how the run ended."""
         if self.begun:
             self._say(state, reason)
 
@@ -68,20 +68,20 @@ class Record:
 
 @contextmanager
 def record_state(folder: Path, *, writes: bool = True) -> Iterator[Record]:
-    """Keep on disk how a run that begins in this block ends; what never began leaves the state as it was."""
+    """Record on disk how a run that begins in this block ends; without a beginning the state is left as it was."""
     record = Record(folder, writes)
     try:
         yield record
     except BaseException as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         stopped = isinstance(error, KeyboardInterrupt)
-        with suppress(OSError, ValueError):  # what failed first is what must be heard of
+        with suppress(OSError, ValueError):  # the first error is the one to report
             record.end("interrupted" if stopped else "failed", "keyboard" if stopped else reason)
         raise
 
 
 def summarise_run(folder: Path) -> Summary:
-    """What became of one run; one that says it runs while nobody holds its lock was killed."""
+    """Return the state of a run; one recorded as running without holding its lock was killed."""
     from regard.training.lock import is_locked
 
     if is_comparison(folder):
@@ -92,7 +92,7 @@ def summarise_run(folder: Path) -> Summary:
     state, reason = state_record.get("state", "unknown"), str(state_record.get("reason", ""))
     if state == "running" and not is_locked(folder):
         state, reason = "killed", "killed, or the machine went down"
-    lone = (folder / "manifest.json").is_file()  # a checkpoint by itself: imported, or fitted at once
+    lone = (folder / "manifest.json").is_file()  # a checkpoint without a run: imported, or fitted in one step
     if lone and not state_record:
         state, reason = "finished", "made without steps"
     records = list(_records(folder / "metrics.jsonl"))
@@ -101,14 +101,14 @@ def summarise_run(folder: Path) -> Summary:
     place = folder if lone else folder / "best"
     if place.exists():
         try:
-            best = checkpoint.peek(place).metrics  # the weights need not be read to tell a score
+            best = checkpoint.peek(place).metrics  # the scores can be read without the weights
         except checkpoint.CheckpointError as error:
             reason = f"{reason}; {error}" if reason else str(error)
     return Summary(folder, state, reason, step, best)
 
 
 def _summarise_comparison(folder: Path) -> Summary:
-    """The state of a comparison: that of its last run until all are done, then what was kept."""
+    """Return the state of a comparison: that of its first unfinished run, or once it has finished its best model."""
     result = read_result(folder)
     if not result:
         begun = [summarise_run(path) for path in sorted(folder.iterdir()) if (path / "config.yaml").is_file()]
@@ -124,12 +124,12 @@ def _summarise_comparison(folder: Path) -> Summary:
 
 
 def has_diverged(folder: Path) -> bool:
-    """Whether a run ended because what it learnt got worse and worse."""
+    """True if a run ended because training diverged."""
     return str(_read(folder / STATE).get("reason", "")).startswith("diverged")
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """One run in a few facts: what it learns from what, how far it came, and the command that began it."""
+    """Summarise a run in a few facts: state, step, scores, task, model, training data and command."""
     run_summary = summarise_run(folder)
     settings = config.read(folder / "config.yaml") if (folder / "config.yaml").is_file() else {}
     data, model = settings.get("data"), settings.get("model")
@@ -149,7 +149,7 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 def _paths(value: Any) -> list[str]:
-    """The files that a setting names."""
+    """Return the files that a setting names."""
     if isinstance(value, Mapping):
         return [str(value[name]) for name in ("path", "source", "target") if value.get(name)]
     if isinstance(value, list | tuple):
@@ -158,7 +158,7 @@ def _paths(value: Any) -> list[str]:
 
 
 def summaries(root: Path) -> list[Summary]:
-    """All runs in a folder of runs, by name."""
+    """Return the summaries of all runs in a folder, sorted by name."""
     if not root.is_dir():
         raise ValueError(f"{root}: no such folder, name one that holds runs")
     if (root / "config.yaml").is_file():
@@ -170,7 +170,7 @@ def summaries(root: Path) -> list[Summary]:
 
 
 def learning_curve(folder: Path, metric: str) -> list[Point]:
-    """What a run's evaluations found by a metric, against the seconds of training before each of them."""
+    """Return a run's scores by a metric, with the step and the seconds of training of each evaluation."""
     records = [record for record in _records(folder / "metrics.jsonl") if record.get("kind") == "evaluation"]
     if not records:
         raise ValueError(f"{folder}: no evaluations in its metrics.jsonl, give a run folder that trained to its first")
@@ -183,13 +183,13 @@ def learning_curve(folder: Path, metric: str) -> list[Point]:
 
 
 def metrics(folder: Path) -> set[str]:
-    """The names of what a run's evaluations measured."""
+    """Return the names of the metrics of a run's evaluations."""
     records = (record for record in _records(folder / "metrics.jsonl") if record.get("kind") == "evaluation")
     return {name for record in records for name, value in record.items() if _numeric(value)} - {"step", "seconds"}
 
 
 def difference(first: Path, second: Path) -> list[tuple[str, str, str]]:
-    """Settings, data, surroundings and scores that two runs do not share: (name, of the first, of the second)."""
+    """Return the settings, data, environment and scores in which two runs differ: (name, first, second)."""
     facts = [_facts(folder) for folder in (first, second)]
     names = [*facts[0], *(name for name in facts[1] if name not in facts[0])]
     rows = ((name, facts[0].get(name, "-"), facts[1].get(name, "-")) for name in names)
@@ -197,7 +197,7 @@ def difference(first: Path, second: Path) -> list[tuple[str, str, str]]:
 
 
 def _facts(folder: Path) -> dict[str, str]:
-    """Everything known about a run, flat."""
+    """Return all known facts about a run as a flat dictionary."""
     run_summary = summarise_run(folder)
     facts: dict[str, Any] = {
         **modernise_settings(config.read(folder / "config.yaml")),
@@ -222,7 +222,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a metrics file; a line cut short by a crash is passed over."""
+    """Yield the records of a metrics file, skipping lines cut short by a crash."""
     if not path.is_file():
         return
     with path.open(encoding="utf-8", errors="replace") as file:

@@ -1,7 +1,7 @@
-"""One trainer in a run folder: a lock that the kernel takes back when its holder ends, however it ends.
+"""A lock on a run folder for one training at a time, which the kernel releases when the process ends in any way.
 
-Where there are no such locks (a system without `fcntl`, a file system that refuses them) a file that only one process
-can create stands in for it. Nobody removes that one for a trainer that was killed, so the refusal says which it is.
+Where such locks are unavailable (a system without `fcntl`, a file system that refuses them) a file that only one
+process can create takes its place. It remains if the process is killed, so the error message names it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ UNSUPPORTED = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class Lock:
-    """This process's claim on a folder, until `release` or its end."""
+    """This process's lock on a folder, until `release` or the end of the process."""
 
     def __init__(self, folder: Path) -> None:
         self._descriptor: int | None = None
         self._owner = os.getpid()
-        for patience in (0.05, 0.05, 0.1, 0.0):  # somebody may just be looking
+        for patience in (0.05, 0.05, 0.1, 0.0):  # `is_locked` may hold it for a moment
             try:
                 self._descriptor, self._path = _claim(folder)
                 break
@@ -40,7 +40,7 @@ class Lock:
         os.write(self._descriptor, str(self._owner).encode())
 
     def release(self) -> None:
-        """Let others in; a forked child only lets go of its copy."""
+        """Release the lock; a forked child only closes its copy."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
@@ -57,7 +57,7 @@ class Lock:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether somebody trains in a folder just now."""
+    """True if a training is running in a folder."""
     if (folder / STANDIN).exists():
         return True
     if fcntl is None or not (folder / NAME).exists():
@@ -67,13 +67,13 @@ def is_locked(folder: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # no such locks here, or a folder that is not ours to look into
+    except OSError:  # no such locks here, or no permission to read the folder
         return False
     return False
 
 
 def _claim(folder: Path) -> tuple[int, Path]:
-    """The open file that is the claim; FileExistsError if it is another's."""
+    """Return the open lock file and its path; raise FileExistsError if another process holds the lock."""
     if fcntl is not None:
         descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o666)
         try:

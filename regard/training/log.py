@@ -1,4 +1,4 @@
-"""What a run tells: to the terminal, to train.log, to metrics.jsonl and to TensorBoard."""
+"""The log of a run: on the terminal, in train.log, in metrics.jsonl and for TensorBoard."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ SHOWN = 2  # samples on the terminal; the run folder has them all
 
 
 class Terminal(Console):
-    """A terminal that may go away: what is said then goes unheard, and nothing ends for it."""
+    """A terminal that may be closed; output after that is dropped without an error."""
 
     def on_broken_pipe(self) -> None:
-        """Say nothing more."""
+        """Stop printing."""
         self.quiet = True
 
 
 class Log:
-    """The one listener of the loop: a progress bar on a terminal, plain lines elsewhere, files in the run folder."""
+    """The log of a training run: a progress bar on a terminal, plain lines elsewhere, files in the run folder."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Log:
         self.folder, self.quiet = folder, quiet
         self._lines = open(folder / "train.log", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._first = self._lines.tell()
-        self._records: TextIO | None = None  # opened by the first record: until the run begins others may be in there
+        self._records: TextIO | None = None  # opened at the first record: until then it may be an earlier run's
         self._writer = _writer(folder / "tensorboard", step) if tensorboard else None
         self._bar = _bar(self.console) if self.console.is_terminal and not quiet else None
         self._task = self._bar.add_task("", total=1.0, text="") if self._bar else None
@@ -66,7 +66,7 @@ class Log:
                 file.close()
 
     def begin(self, *, step: int, tensorboard: bool, anew: bool) -> None:
-        """The run begins at a step; `anew`: what an earlier one said in this folder is forgotten."""
+        """Start the log of a run at a step; with `anew`, discard what an earlier run wrote to train.log."""
         self._safe, self._begun = step, True
         if anew and self._first:
             self._lines.close()
@@ -77,11 +77,11 @@ class Log:
             self._writer = _writer(self.folder / "tensorboard", step)
 
     def note(self, text: str) -> None:
-        """One sentence."""
+        """Log one sentence."""
         self._say(text)
 
     def prepare(self, what: str, completed: int, total: int) -> None:
-        """So many of so many things are done before training can go on: the bar, or a line now and then."""
+        """Show the progress of work before training: on the bar, or in a line now and then."""
         if self._bar and self._task is not None:
             text = f"{completed:,} of {total:,} {what}" if completed < total else ""
             self._bar.update(self._task, completed=completed / total if completed < total else 0.0, text=text)
@@ -93,7 +93,7 @@ class Log:
             self._countdown = None
 
     def advance(self, step: int, share: float) -> None:
-        """A step is done; `share` of the whole run lies behind."""
+        """Update the progress bar after a step; `share` is the completed fraction of the run."""
         if self._bar and self._task is not None:
             text = f"step {step}{self._values}{self._best}"
             self._bar.update(self._task, completed=min(1.0, share), text=text)
@@ -101,7 +101,7 @@ class Log:
     def step(
         self, step: int, values: Mapping[str, Number], *, total: int | None = None, seconds_left: float | None = None
     ) -> None:
-        """What training measured since the last time, out of how many steps, and the seconds that seem to be left."""
+        """Log the measurements since the last report, with the total number of steps and the estimated seconds left."""
         self._record(step, "training", values)
         self._values = "".join(f" {words}" for words in _words(values))
         rest = "" if seconds_left is None else f"  {_duration(seconds_left)} left"
@@ -120,7 +120,7 @@ class Log:
         best: bool,
         seconds: float,
     ) -> None:
-        """What an evaluation found after so many seconds of training, with a few of the answers, wrong ones first."""
+        """Log the scores of an evaluation after some seconds of training, with a few answers, wrong ones first."""
         self._record(step, kind, {**metrics, "seconds": round(seconds, 3)})
         shown = "  ".join(_words(metrics))
         self._say(f"step {step}  {kind}: {shown}{'  (best so far)' if best else ''}")
@@ -131,29 +131,29 @@ class Log:
             callback.on_evaluation(step, metrics)
 
     def best(self, value: Number) -> None:
-        """The score to beat."""
+        """Show the best score so far on the progress bar."""
         self._best = f" best {_number(value)}"
 
     def note_checkpoint(self, step: int, directory: Path) -> None:
-        """A checkpoint is safe on the disk."""
+        """Log that a checkpoint has been saved."""
         self._safe = step
         self._say(f"step {step}  saved {directory.parent.name}/{directory.name}", terminal=False)
         for callback in self.callbacks:
             callback.on_checkpoint(directory)
 
     def note_failure(self, reason: str) -> None:
-        """The run ends here by an error; it is counted at the step it can go on from."""
-        self.quiet = True  # whoever catches the error tells the terminal
+        """Log an error that ends the run, counted at the step from which the run can be resumed."""
+        self.quiet = True  # the caller that catches the error prints it
         self._say(f"failed: {reason}")
         if self._begun:
             self.fault(self._safe, {"failed": 1})
 
     def fault(self, step: int, values: Mapping[str, Number]) -> None:
-        """How often something was wrong that no measurement of training tells."""
+        """Record counts of faults that are not among the measurements of training."""
         self._record(step, "fault", values)
 
     def rewind(self, step: int, values: Mapping[str, Number]) -> None:
-        """Training went back to a step: what was measured beyond it is forgotten, `values` are what remains of it."""
+        """Discard the measurements after a step to which training went back; `values` are the faults since then."""
         if self._records is not None:
             self._records.close()
             self._records = None
@@ -161,7 +161,7 @@ class Log:
         if self._writer:
             self._writer.close()
             self._writer = _writer(self.folder / "tensorboard", step)
-        self.fault(step + 1, values)  # a run resumed at the step will go back by itself, and say so
+        self.fault(step + 1, values)  # dropped when a run is resumed at the step, as it records this again
 
     def _say(self, text: str, *, terminal: bool = True) -> None:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -169,7 +169,7 @@ class Log:
         if terminal and not self.quiet:
             try:
                 self.console.print(text, markup=False, highlight=False, soft_wrap=self._bar is None)
-            except OSError:  # whoever listened went away, which is no reason to stop
+            except OSError:  # the terminal was closed, which is no reason to stop
                 self.quiet = True
 
     def _record(self, step: int, kind: str, values: Mapping[str, Number]) -> None:
@@ -183,7 +183,7 @@ class Log:
 
 
 class Silence(Log):
-    """The listener of a process that leaves speaking and writing to another one."""
+    """A log that writes nothing, for all processes but the main one."""
 
     def __init__(self) -> None:
         self.quiet, self._bar, self._task, self._values, self._best, self._safe = True, None, None, "", "", 0
@@ -193,13 +193,13 @@ class Silence(Log):
         pass
 
     def begin(self, *, step: int, tensorboard: bool, anew: bool) -> None:
-        """Nothing is written."""
+        """Write nothing."""
 
     def prepare(self, what: str, completed: int, total: int) -> None:
-        """Nothing is shown."""
+        """Show nothing."""
 
     def rewind(self, step: int, values: Mapping[str, Number]) -> None:
-        """Nothing was written."""
+        """Discard nothing, as nothing was written."""
 
     def _say(self, text: str, *, terminal: bool = True) -> None:
         pass
@@ -209,7 +209,7 @@ class Silence(Log):
 
 
 def _append(file: TextIO, line: str) -> None:
-    """One line, at once; a disk that refuses it does not say which file it was."""
+    """Write a line and flush it, adding the file's name to an error of the disk."""
     try:
         file.write(line)
         file.flush()
@@ -218,7 +218,7 @@ def _append(file: TextIO, line: str) -> None:
 
 
 def drop_records(path: Path, *, after: int) -> None:
-    """Drop from a metrics file what lies beyond a step, was said of the run's end, or was cut short by a crash."""
+    """Drop the records after a step, those of a final average and lines cut short by a crash from a metrics file."""
     if not path.exists():
         return
     remaining = []
@@ -233,7 +233,7 @@ def drop_records(path: Path, *, after: int) -> None:
 
 
 def _bar(console: Console) -> Progress:
-    """Bar, numbers and time left, which together fit 80 columns."""
+    """Return a progress bar with numbers and time left, which fits into 80 columns."""
     return Progress(
         BarColumn(bar_width=8), TextColumn("{task.fields[text]}", markup=False), TimeRemainingColumn(), console=console
     )
@@ -246,15 +246,15 @@ def _writer(folder: Path, step: int) -> Any:
 
 
 def _is_right(sample: Mapping[str, Any]) -> bool:
-    """True if the answer is the one label or truth that is right; where a sample has none, nothing is known."""
+    """True if the answer equals the true label; False if it does not, or if the sample has no label."""
     truths = [sample[name] for name in ("truth", "label") if name in sample]
     return bool(truths) and sample.get("answer") == truths[0]
 
 
 def _words(values: Mapping[str, Number]) -> list[str]:
-    """Numbers with their names, short enough to stand side by side; a speed reads `12.3k tokens/s`.
+    """Format numbers with their names, briefly enough for one line; a speed reads `12.3k tokens/s`.
 
-    The losses of several parts read `loss 1.35/0.71`, in the order in which the parts learn.
+    The losses of several parts read `loss 1.35/0.71`, in the order of the parts' updates.
     """
     suffix, loss_names = "_per_second", [name for name in values if name.endswith("_loss")]
     losses = "/".join(_number(values[name]) for name in loss_names)

@@ -1,4 +1,4 @@
-"""The training loop: it knows rows, weights and time, and leaves what is learnt to the task."""
+"""The training loop of all tasks: steps over rows of data, within limits of steps and time; the task gives the loss."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OptimConfigs = OptimConfig | Mapping[str, OptimConfig]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How long, how often, where."""
+    """Length of training, intervals of reports and checkpoints, and device."""
 
     steps: Count = 10_000
     """Updates of the weights."""
@@ -99,10 +99,10 @@ class TrainingConfig:
 
 
 def fit(task: Learner, config: TrainingConfig, optim: Any, run: Run, *, log: Log) -> Result:
-    """Train until steps, time or patience are spent or somebody interrupts; the model ends with its best weights.
+    """Train until the limit of steps, time or patience or an interrupt; the model ends with its best weights.
 
-    Going on from `run.latest` is exact to the bit. `optim` is one setting for all parts, or one for each, by key or by
-    attribute. Every process of the run's team does the same but for its rows; process 0 alone writes.
+    Resuming from `run.latest` is exact to the bit. `optim` is one setting for all parts, or one for each, by key or by
+    attribute. All processes of the run's team do the same on different rows; only process 0 writes.
     """
     if config.epochs is not None:
         config = replace(config, steps=max(1, ceil(config.epochs * task.rows / config.accumulate)))
@@ -113,17 +113,17 @@ def fit(task: Learner, config: TrainingConfig, optim: Any, run: Run, *, log: Log
 
 
 def part_settings(optim: Any, part: str) -> OptimConfig:
-    """The optimizer settings of one part: its own where each has some, else those of all."""
+    """Return the optimizer settings of one part: its own if there are any, else those of all parts."""
     return optim[part] if isinstance(optim, Mapping) else vars(optim).get(part, optim)
 
 
 def _frozen_parameters(model: nn.Module) -> list[torch.Tensor]:
-    """Parameters that a training leaves as they are."""
+    """Return the parameters that are not trained."""
     return [parameter for parameter in model.parameters() if not parameter.requires_grad]
 
 
 class _Loop:
-    """Steps, one after the other; what is due between them is the business of the books."""
+    """The steps of a training; evaluations and checkpoints between them are left to `Bookkeeping`."""
 
     def __init__(self, task: Any, config: TrainingConfig, optim: Any, run: Run, log: Log, signals: Signals) -> None:
         self.task, self.config, self.log, self.signals = task, config, log, signals
@@ -154,10 +154,10 @@ class _Loop:
         if config.compile == "on" and way == "off":
             log.note(f"compile: on is ignored on {self.device}: with this model it takes longer than it saves")
         team.align(task.model)
-        team.wait()  # nobody may still be reading what process 0 is going to replace
+        team.wait()  # process 0 must not replace files that another process still reads
 
     def run_through(self) -> Result:
-        """All steps, with the reports, evaluations and checkpoints that are due."""
+        """Run all steps, with the reports, evaluations and checkpoints that are due."""
         books = self.books
         if books.owes_evaluation:
             self._pause(books.evaluate)
@@ -168,7 +168,7 @@ class _Loop:
             step = books.progress.step
             if why := self.guard.lost(step):
                 if books.go_back(why):
-                    self.updates = self._updates()  # what was recorded is about memory that is no more
+                    self.updates = self._updates()  # recorded updates refer to memory that has been replaced
                     self.window = Meter()
                 continue
             if books.owes_evaluation or step % self.config.log_every == 0 or step % self.config.save_every == 0:
@@ -181,7 +181,7 @@ class _Loop:
             self.report()
         if reason in PLANNED and books.progress.evaluated != books.progress.step:
             if not books.is_saved and books.worth_saving:
-                self._pause(books.save)  # an evaluation may take long
+                self._pause(books.save)  # before the evaluation, which may take long
             self._pause(books.evaluate)
         if not books.is_saved and books.worth_saving:
             self._pause(books.save)
@@ -197,7 +197,7 @@ class _Loop:
         return books.close(reason)
 
     def reason(self) -> str | None:
-        """Why to stop now, if one of the processes has a reason."""
+        """Return the reason to stop now, if one of the processes has one."""
         return self.team.agree(self._reason())
 
     def _reason(self) -> str | None:
@@ -213,7 +213,7 @@ class _Loop:
         return "patience" if config.patience is not None and progress.stale >= config.patience else None
 
     def step(self) -> None:
-        """For every part, its rows forward and backward and one update; randomness is that of the row."""
+        """Run the rows forward and backward and make one update, for every part; random numbers depend on the row."""
         progress, count = self.books.progress, self.config.accumulate
         first = progress.step * count + self.guard.health.passed
         progress.step += 1
@@ -231,18 +231,18 @@ class _Loop:
 
     @property
     def share(self) -> float:
-        """How much of the run lies behind, by steps or by time."""
+        """Return the completed fraction of the run, by steps or by time."""
         timed = self.books.seconds / (self.config.seconds or float("inf"))
         return max(self.books.progress.step / self.config.steps, timed)
 
     def _learn(self, rows: range) -> None:
-        """A step of a task that changes its weights itself."""
+        """Run a step of a task that updates its weights itself."""
         step = self.task.learn(rows, total=self.config.steps * self.config.accumulate)
         self.window.add("model", torch.as_tensor(step.loss), torch.as_tensor(step.weight))
         self.window.count([step])
 
     def _update(self, part: str, number: int, pieces: list[Piece]) -> None:
-        """One part's update, unless something in it is not finite or leaps; pieces that do not fit are split."""
+        """Update one part, unless its loss or gradient is not finite or spikes; pieces that do not fit are split."""
         optimizer, now = self.optimizers[part], self.books.progress.step
 
         row_steps = run_within_memory(
@@ -297,20 +297,20 @@ class _Loop:
             )
 
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
-        """Forget all gradients, and what norms have seen and found."""
+        """Clear all gradients, and what batch norms and spectral norms have gathered since the last update."""
         self.rows.clear(optimizer)
         forget(self.norms)
         spectral_norm.forget(self.spectra)
 
     def _updates(self) -> dict[str, Callable[..., torch.Tensor]]:
-        """How each part is updated: recorded where rows are."""
+        """Return the update function of each part: recorded as a CUDA graph if rows are."""
         clip, optimizers = self.config.clip, self.optimizers.items()
         if self.rows.captured is None:
             return {part: partial(update, optimizer, clip=clip) for part, optimizer in optimizers}
         return {part: Updates(optimizer, clip=clip, device=self.device) for part, optimizer in optimizers}
 
     def report(self) -> None:
-        """Read what gathered on the device since the last report, and say it."""
+        """Read the measurements since the last report from the device and log them."""
         self.guard.hear()
         progress = self.books.progress
         values, counts = self.window.read(self.team)
@@ -325,12 +325,12 @@ class _Loop:
         self.window = Meter()
 
     def _left(self) -> float | None:
-        """Seconds that are left if all goes on as it has."""
+        """Estimate the seconds left from the speed so far."""
         share = self.share
         return self.books.seconds * (1 - share) / share if 0 < share <= 1 else None
 
     def _pause(self, action: Callable[[], None]) -> None:
-        """Do what is due between two steps; the meter stands still meanwhile, and gradients give up their memory."""
+        """Run an action between two steps, with the meter stopped and the memory of gradients freed."""
         began = time.monotonic()
         self.rows.free_gradients(self.optimizers.values())
         action()

@@ -1,4 +1,4 @@
-"""What is measured between two reports: sums that stay on the device until they are read."""
+"""Measurements between two reports, summed on the device until they are read."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Meter:
     steps: int = 0
 
     def add(self, part: str, loss: Tensor, weight: Tensor) -> None:
-        """A part's loss and what it counts; nothing of a step that failed."""
+        """Add the loss and weight of a part; both are zero for a failed step."""
         self.losses[part] = self.losses.get(part, 0) + loss
         self.weights[part] = self.weights.get(part, 0) + weight
 
     def count(self, steps: Iterable[Step]) -> None:
-        """What the task counts, once for all parts."""
+        """Add up what the task counts, once for all parts."""
         for step in steps:
             for name, count in step.counts.items():
                 self.counts[name] = self.counts.get(name, 0) + count
 
     def read(self, team: Team = ALONE) -> tuple[dict[str, float], dict[str, float]]:
-        """The numbers to show, and the counts to add up; a loss of nothing is not a number."""
+        """Return the values to show and the counts to add up; a loss without any weight is NaN."""
         counts = team.total({name: float(count) for name, count in self.counts.items()})
         single = len(self.losses) == 1
         values = {

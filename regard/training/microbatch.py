@@ -1,4 +1,4 @@
-"""Rows of data through the model and back: made ahead, compiled and captured where the device has a use for it."""
+"""Forward and backward passes of rows of data: prefetched, and compiled and captured where the device benefits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.training.task import Learner, Step
 
 
 class MicroBatches:
-    """Gradients of rows; randomness is that of the row, whoever computes it and however."""
+    """The gradients of rows; random numbers depend only on the row, not on the process or the way of computing."""
 
     def __init__(
         self, task: Learner, place: torch.device, dtype: torch.dtype, *, seed: int, compiles: device.Switch = "off"
@@ -29,7 +29,7 @@ class MicroBatches:
         whole = compiles == "on" and traits.compilable
         self.forward = torch.compile(task.step) if whole else task.step
         for name in traits.compiled if compiles == "on" else ():
-            task.model.get_submodule(name).compile()  # a part that every step of a sequence repeats
+            task.model.get_submodule(name).compile()  # a part that is repeated at every step of a sequence
         self.ahead = Prefetch(task.batch, place)
         parameters = [parameter for part in task.parts().values() for parameter in part]
         self.captured = Captured(self._backward_compiled, parameters, place) if compiles != "off" else None
@@ -50,7 +50,7 @@ class MicroBatches:
         self._around.close()
 
     def take(self, rows: Sequence[int], *, then: Sequence[int] = ()) -> list[Piece]:
-        """These rows, while those of `then` are being prepared; on a CPU in pieces that bound memory."""
+        """Return these rows, while those of `then` are being prepared; on a CPU in pieces that bound memory."""
         pieces = [Piece(row, batch) for row, batch in zip(rows, self.ahead.take(rows, then=then), strict=True)]
         return pieces if self.place.type != "cpu" else [part for piece in pieces for part in self._divide(piece)]
 
@@ -66,20 +66,20 @@ class MicroBatches:
         return [smaller for part in parts for smaller in self._divide(part)]
 
     def clear(self, optimizer: torch.optim.Optimizer) -> None:
-        """Forget all gradients; what is captured writes them where they are."""
+        """Clear all gradients; captured passes overwrite them in place instead."""
         if self.captured is None:
             optimizer.zero_grad(set_to_none=True)
         else:
             self.captured.forget(optimizer)
 
     def free_gradients(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
-        """Give back the memory of gradients, which the next step computes anew; what is captured needs it."""
+        """Free the memory of gradients, which the next step computes anew; captured passes need it and keep it."""
         if self.captured is None:
             for optimizer in optimizers:
                 optimizer.zero_grad(set_to_none=True)
 
     def backward(self, piece: Piece, part: str, number: int) -> tuple[int, Step]:
-        """Add a row's gradients to those there are; the rest of the step is left on the device."""
+        """Add the gradients of a row to the existing ones; the returned loss and counts stay on the device."""
         device.seed(self.place, device.hash64(self.seed, piece.row, number, *piece.path))
         if piece.path:  # nothing is compiled for halves
             if self.captured is not None:

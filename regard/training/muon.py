@@ -1,7 +1,8 @@
-"""Muon: momentum whose directions are made orthogonal, for the matrices inside blocks (Jordan et al. 2024).
+"""Muon: momentum with orthogonalised updates, for the matrices inside blocks (Jordan et al. 2024).
 
-A gradient's matrix is dominated by few directions; the orthogonal matrix nearest to it moves all of them alike. As in
-Moonlight (Liu et al. 2025) its size is that of an update by Adam, so that one learning rate and one decay serve both.
+The gradient of a matrix is dominated by a few directions; the nearest orthogonal matrix moves all of them alike. As in
+Moonlight (Liu et al. 2025) it is scaled to the size of an update by Adam, so that one learning rate and one decay serve
+both.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from torch import Tensor, nn
 
 MOMENTUM = 0.95
 SIZE = 0.2  # root mean square of an update by Adam
-POLYNOMIAL = (3.4445, -4.7750, 2.0315)  # odd, steep at 0, and on [0, 1] near 1 after a few rounds
+POLYNOMIAL = (3.4445, -4.7750, 2.0315)  # of x, x^3, x^5: steep at 0, and on [0, 1] near 1 after a few rounds
 ROUNDS = 5
 
 
 def matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices inside blocks: weights of linear maps that are one of a row of equals, not what reads or writes."""
+    """Return the weights of the linear layers inside numbered blocks, without those of embeddings and heads."""
     weights = [
         module.weight
         for name, module in model.named_modules()
@@ -32,7 +33,7 @@ def matrices(model: nn.Module) -> list[nn.Parameter]:
 
 
 def orthogonalise(matrix: Float[Tensor, "*batch row column"], dtype: torch.dtype) -> Float[Tensor, "*batch row column"]:
-    """Near the orthogonal matrix nearest to each, by Newton and Schulz's iteration: singular values of about 1."""
+    """Approximate the orthogonal matrix nearest to each by Newton-Schulz iteration: singular values of about 1."""
     tall = matrix.shape[-2] > matrix.shape[-1]
     x = (matrix.mT if tall else matrix).float()
     x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(dtype)
@@ -44,11 +45,11 @@ def orthogonalise(matrix: Float[Tensor, "*batch row column"], dtype: torch.dtype
 
 
 class Muon(torch.optim.AdamW):
-    """AdamW, but for the groups whose `orthogonal` is set, which hold matrices."""
+    """AdamW, except for the groups with `orthogonal` set, which hold matrices."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Follow the gradients; told by `found_inf` that they are not finite, change nothing, without asking."""
+        """Update the parameters; if `found_inf` says that gradients are not finite, change nothing, without a sync."""
         assert closure is None
         groups = self.param_groups
         self.param_groups = [group for group in groups if not group.get("orthogonal")]
@@ -61,7 +62,7 @@ class Muon(torch.optim.AdamW):
                 self._follow(group)
 
     def _follow(self, group: dict[str, Any]) -> None:
-        """All matrices of one shape together: many small products cost more than few large ones."""
+        """Update all matrices of one shape together: many small products cost more than a few large ones."""
         shapes: dict[Any, list[Tensor]] = defaultdict(list)
         for parameter in group["params"]:
             if parameter.grad is not None:
@@ -82,16 +83,16 @@ class Muon(torch.optim.AdamW):
             torch._foreach_sub_(same, list(change.unbind()))
 
     def _momentum(self, parameter: Tensor) -> Tensor:
-        """The running mean of a matrix's gradients."""
+        """Return the running mean of a matrix's gradients."""
         state = self.state[parameter]
         if "momentum" not in state:
             state["momentum"] = torch.zeros_like(parameter)
-            state["step"] = torch.zeros((), dtype=torch.float32)  # AdamW looks for one in every state that it loads
+            state["step"] = torch.zeros((), dtype=torch.float32)  # AdamW expects it in every state that it loads
         return state["momentum"]
 
 
 def split_matrix_groups(groups: Iterable[dict[str, Any]], inside: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
-    """The same groups, matrices inside blocks apart from all else."""
+    """Split parameter groups so that the matrices inside blocks are apart from all other parameters."""
     inside_ids = {id(parameter) for parameter in inside}
     apart: list[dict[str, Any]] = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""Rows that do not fit the memory: halved and redone, down to the single example, which is left out."""
+"""Rows that do not fit into memory: halved and repeated, down to single examples, which are left out."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EXHAUSTED = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_
 
 @dataclass(frozen=True)
 class Piece:
-    """A row of data, or what splitting left of it: `path` says which half, of which half.
+    """A row of data, or a part of a split row: `path` has the number of the half at every split.
 
-    Dropout is seeded by row and path. A row that was split therefore drops other features than the whole row would
-    have, but always the same ones.
+    Dropout is seeded by row and path. A split row therefore drops other features than the whole row would, but always
+    the same ones.
     """
 
     row: int
@@ -31,10 +31,10 @@ def run_within_memory(
     start: Callable[[], None],
     split: Callable[[Piece], Sequence[Any]],
 ) -> list[Any]:
-    """What `backward` makes of every piece; one that does not fit is replaced in `pieces` by what `split` gives for it.
+    """Return the results of `backward` on all pieces; `split` replaces, in `pieces`, those that do not fit.
 
-    A backward that fails has added some gradients and not others. So `start`, which forgets all gradients, is called
-    again and every piece is done anew: ordinary steps pay nothing for it.
+    A failed `backward` has added some gradients and not others. So `start`, which clears all gradients, is called again
+    and every piece is repeated: ordinary steps pay nothing for it.
     """
     while True:
         start()
@@ -51,7 +51,7 @@ def run_within_memory(
             return outputs
         outputs.clear()
         start()
-        _free()  # only here, outside the handler, is the error gone and with it what it held
+        _free()  # outside the handler, where the error has released the tensors it held
         piece = pieces[failed]
         halves = split(piece)
         pieces[failed : failed + 1] = [
@@ -60,7 +60,7 @@ def run_within_memory(
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether this says that the memory of a device or of the machine is used up."""
+    """True if an error says that the memory of a device or of the machine is used up."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in EXHAUSTED)
 
 

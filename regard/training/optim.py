@@ -1,4 +1,4 @@
-"""How weights follow gradients: the optimizer's settings, and optimizers built from them."""
+"""The settings of the optimizer, optimizers built from them, and the update of the weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.training.muon import Muon, matrices, split_matrix_groups
 from regard.training.schedules import SCHEDULES
 from regard.training.tuning import TuningConfig, share, split_layer_groups
 
-LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
+LARGEST = 1e18  # largest norm of a gradient: adam squares it, and float32 ends at 3e38
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +48,9 @@ def build(
     model: nn.Module | None = None,
     tuning: TuningConfig | None = None,
 ) -> torch.optim.Optimizer:
-    """An optimizer of these parameters; vectors (biases, norms) are in a group without decay.
+    """Build an optimizer of these parameters; vectors (biases, norms) are in a group without decay.
 
-    Muon asks the model they belong to which of them are matrices inside blocks; `tuning` may set blocks apart.
+    Muon needs the model to find the matrices inside blocks; `tuning` may put each block in its own group.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     assert trained, "an optimizer needs something to train"
@@ -72,12 +72,12 @@ def build(
 
 
 def rate_at(config: OptimConfig, step: int, steps: int) -> float:
-    """The learning rate of a step, counted from 1, out of `steps`."""
+    """Return the learning rate at a step, counted from 1, out of `steps`."""
     return config.learning_rate * SCHEDULES[config.schedule](step, warmup=config.warmup, steps=steps)
 
 
 def rates(optimizer: torch.optim.Optimizer, rate: float, step: int) -> float | Tensor:
-    """The learning rate, or that of each group of parameters where they are set apart."""
+    """Return the learning rate, or that of each parameter group where blocks have their own."""
     groups = optimizer.param_groups
     return rate * torch.tensor([share(group, step) for group in groups]) if "share" in groups[0] else rate
 
@@ -85,10 +85,10 @@ def rates(optimizer: torch.optim.Optimizer, rate: float, step: int) -> float | T
 def update(
     optimizer: torch.optim.Optimizer, total: Any, *, rate: Any, clip: float | None, veto: torch.Tensor | bool = False
 ) -> torch.Tensor:
-    """Divide gradients by `total`, clip their norm, step; answers whether nothing changed: by veto, or as not finite.
+    """Divide gradients by `total`, clip their norm and step; return True if vetoed or not finite, and nothing changed.
 
-    A gradient no longer than `LARGEST` leaves weights and averages finite, so neither need be looked at afterwards.
-    A fused optimizer is told on the device, so that nothing waits for the answer.
+    A gradient no longer than `LARGEST` leaves weights and averages finite, so neither need be checked afterwards.
+    A fused optimizer reads the flag on the device, so that nothing waits for it.
     """
     parameters = parameters_with_gradients(optimizer)
     if not parameters:
@@ -104,28 +104,28 @@ def update(
     if optimizer.defaults["fused"]:
         optimizer.found_inf = broken.float()  # type: ignore[attr-defined]
         optimizer.step()
-        torch.autograd.graph.increment_version(parameters)  # it forgets to, and copies would not be made again
+        torch.autograd.graph.increment_version(parameters)  # fused steps do not, and cached copies would go stale
     elif not broken:
         optimizer.step()
     return broken
 
 
 def parameters_with_gradients(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    """The parameters that have a gradient to follow."""
+    """Return the parameters that have a gradient."""
     return [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
 
 
 def on_device(number: Any, device: torch.device) -> Tensor:
-    """A number, or several, on the device without waiting for it: a plain copy would end only after all work there."""
+    """Return a number, or several, as a tensor on the device; a plain copy would wait for all work queued there."""
     if isinstance(number, Tensor):
         return number.to(device, torch.float32, non_blocking=True)
     return torch.full((), number, dtype=torch.float32, device=device)
 
 
 class Updates:
-    """`update` on a GPU, recorded and replayed: its many small parts cost the host more than the device.
+    """`update` recorded as a CUDA graph and replayed, as its many small kernels take longer to launch than to run.
 
-    The rate is always a number on the device, so that a replay is what it replays to the bit.
+    The learning rate is always a tensor on the device, so that a replay equals the recorded update to the bit.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, *, clip: float | None, device: torch.device) -> None:
@@ -135,14 +135,14 @@ class Updates:
         )
 
     def __call__(self, total: Any, *, rate: float | Tensor, veto: torch.Tensor) -> torch.Tensor:
-        """One update, as `update` says."""
+        """Make one update, as `update` does."""
         answer = self.captured(on_device(total, self.device), on_device(rate, self.device), veto).clone()
         torch.autograd.graph.increment_version(parameters_with_gradients(self.optimizer))
         return answer
 
 
 def _with_momentum(optimizer: torch.optim.SGD) -> torch.optim.SGD:
-    """The same, with momentum at rest: torch's fused one starts from unset memory when its first step is skipped."""
+    """Set momentum to zero: torch's fused SGD would start from unset memory if its first step is skipped."""
     for group in optimizer.param_groups:
         if group["fused"] and group["momentum"]:
             for parameter in group["params"]:

@@ -1,4 +1,4 @@
-"""How long to train and how often to look, as the amount of data suggests; what somebody named stays."""
+"""Default length of training and intervals of evaluation, from the amount of data; explicit settings stay."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.warmup import affordable_warmup
 
-WARM = 0.04  # share of a long run over which the rate rises
+WARM = 0.04  # share of a long run that is warm-up
 
 
 def round_between(low: int, value: int | float, high: int) -> int:
-    """The whole number nearest to the value within bounds."""
+    """Round a value to the nearest whole number within bounds."""
     return round(min(max(value, low), high))
 
 
 def power_of_two_below(value: int | float) -> int:
-    """The largest power of two that is not above a number."""
+    """Return the largest power of two that is not above a number."""
     return 2 ** int(log2(max(1.0, value)))
 
 
 def default_run_length(
     training: TrainingConfig, *, rows: int, steps: int, looks: int = 20, patience: int = 10
 ) -> dict[str, Any]:
-    """Length, evaluations, checkpoints and patience of a run of `steps` over data of so many rows.
+    """Choose length, patience and intervals of evaluations and checkpoints for a run of `steps` over `rows` of data.
 
-    Where another length was named, what is done so and so often follows from that one; of a time nobody knows how many
-    steps it is.
+    If another length was set, the intervals follow from it; with a time limit the number of steps is unknown, and they
+    are left out.
     """
     settings: dict[str, Any] = {"steps": steps, "patience": patience}
     planned = _planned_steps(training, rows, steps)
@@ -44,7 +44,7 @@ def default_run_length(
 def resolve_warmup(
     settings: Mapping[str, Any], recipe: Any, *, rows: int, begun: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return the recipe with a warm-up in proportion to a run over so many rows, where nobody named one."""
+    """Return the recipe with a warm-up in proportion to the length of the run, unless one was set."""
     optim = vars(recipe).get("optim")
     if not isinstance(optim, OptimConfig) or "warmup" in (settings.get("optim") or {}):
         return recipe
@@ -55,7 +55,7 @@ def resolve_warmup(
 
 
 def scale_warmup(optim: OptimConfig, training: TrainingConfig, *, rows: int) -> OptimConfig:
-    """Optimizer settings whose warm-up is in proportion to the run; one that is not the default was chosen."""
+    """Return settings with a warm-up in proportion to the run; one that is not the default was chosen and stays."""
     usual = type(optim)().warmup
     planned = _planned_steps(training, rows, training.steps)
     if optim.warmup != usual or planned is None:
@@ -66,7 +66,7 @@ def scale_warmup(optim: OptimConfig, training: TrainingConfig, *, rows: int) -> 
 
 
 def _planned_steps(training: TrainingConfig, rows: int, steps: int) -> int | None:
-    """How many steps a run will have, unless the clock decides."""
+    """Return the number of steps of a run, or None if a time limit decides."""
     if training.epochs is not None:
         return max(1, ceil(training.epochs * rows / training.accumulate))
     if training.steps != TrainingConfig().steps:

@@ -1,4 +1,4 @@
-"""Which model a run started from, kept in its folder: killed before its first checkpoint, it starts there again."""
+"""A record of the model a run started from, in case the run is killed before its first checkpoint and resumed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Parent:
 
     @classmethod
     def of(cls, name: str | Path, model: Checkpoint) -> Parent:
-        """Describe an open checkpoint and the name that it was asked for by."""
+        """Describe an open checkpoint and the name by which it was requested."""
         return cls(str(name), str(model.directory.absolute()), str(model.manifest["sha256"]))
 
     def find(self, folder: Path, open_model: Callable[[str], Checkpoint]) -> Checkpoint:
-        """Open the same model again, at its old place or by its name; one that is gone or has changed is an error."""
+        """Open the same model again, at its old path or by its name; raise an error if it is gone or has changed."""
         state = "is gone"
         for place in dict.fromkeys((self.path, self.given)):
             try:
@@ -45,7 +45,7 @@ class Parent:
 
 
 def record_parent(folder: Path, parent: Parent | None) -> None:
-    """Write down what a run starts from, or remove what an earlier run in its folder wrote."""
+    """Record the model that a run starts from, or remove the record of an earlier run in its folder."""
     if parent is None:
         (folder / NAME).unlink(missing_ok=True)
     else:
@@ -53,7 +53,7 @@ def record_parent(folder: Path, parent: Parent | None) -> None:
 
 
 def recorded_parent(folder: Path) -> Parent | None:
-    """Return what the run in a folder started from; None where it started from nothing, or never began."""
+    """Return the model that the run in a folder started from; None if it had none, or never began."""
     place = folder / NAME
     if not (folder / "config.yaml").is_file() or not place.is_file():
         return None

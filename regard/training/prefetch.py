@@ -1,4 +1,4 @@
-"""Batches made before they are asked for: while the device computes, a thread prepares what comes next."""
+"""Prefetching of batches: while the device computes, a thread prepares the next ones."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import torch
 
 @dataclass(frozen=True)
 class Arrival:
-    """A batch, and the event after which the device has all of it."""
+    """A batch, and the event after which all of it is on the device."""
 
     batch: Any
     ready: torch.cuda.Event | None = None
 
 
 class Prefetch:
-    """Makes the batches of rows, those to come in the background; off CUDA, where nothing would be gained, at once.
+    """Makes the batches of rows, the next ones in the background; without CUDA, where it would not help, on demand.
 
-    A row's batch is a pure function of its number, so what was prepared in vain is simply forgotten.
+    A row's batch is a pure function of its number, so batches prepared in vain are simply dropped.
     """
 
     def __init__(self, make: Callable[[int], Any], device: torch.device) -> None:
@@ -31,7 +31,7 @@ class Prefetch:
         self.stream = torch.cuda.Stream(device) if self.pool else None
 
     def take(self, rows: Sequence[int], *, then: Sequence[int] = ()) -> list[Any]:
-        """The batches of these rows; those of `then` are begun."""
+        """Return the batches of these rows, and start preparing those of `then`."""
         if self.pool is None:
             return [self.make(row) for row in rows]
         futures = [self.waiting.get(row) or self.pool.submit(self._move, row) for row in rows]
@@ -39,13 +39,13 @@ class Prefetch:
         return [self._await_arrival(future.result()) for future in futures]
 
     def close(self) -> None:
-        """Prepare nothing any more."""
+        """Stop preparing batches."""
         self.waiting.clear()
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
 
     def _move(self, row: int) -> Arrival:
-        """A batch on its way to the device, beside what is computed there."""
+        """Make a batch and copy it to the device on a separate stream, in parallel with computation."""
         batch = self.make(row)
         if not hasattr(batch, "to"):
             return Arrival(batch)
@@ -55,7 +55,7 @@ class Prefetch:
             return Arrival(moved, self.stream.record_event())
 
     def _await_arrival(self, arrival: Arrival) -> Any:
-        """The batch, for the stream that computes: its memory is not used again before that is done with it."""
+        """Return the batch for use on the current stream, which protects its memory from reuse until it is done."""
         if arrival.ready is not None:
             from regard.training.graphs import tensors
 

@@ -1,8 +1,7 @@
-"""What a model was trained on, by digests of whole files and of a sample of examples, so that nobody measures it on
-them unawares.
+"""Digests of the files and of a sample of the examples that a model was trained on, to warn of evaluation on them.
 
-The manifest of every checkpoint keeps them, with those of the model that it started from: a copy of the checkpoint
-knows as much as the run does. Of the files of folders the examples are known, not the files.
+The manifest of every checkpoint keeps them, with those of the model that it started from, so a copy of the checkpoint
+knows as much as the run does. For folders only the examples are recorded, not the files.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Digests = dict[str, Any]
 
 
 def collect_digests(recipe: Any, parent: Checkpoint | None = None) -> Digests:
-    """Digests of what a recipe trains and validates on, and of what a model to start from was trained on."""
+    """Return digests of the data of a recipe, merged with those recorded for the model to start from."""
     before = recorded_digests(parent) or {}
     data = None if isinstance(recipe, Mapping) else vars(recipe).get("data")
     section = config.plain(recipe).get("data")
@@ -46,19 +45,19 @@ def collect_digests(recipe: Any, parent: Checkpoint | None = None) -> Digests:
 
 
 def digests_of_files(names: Sequence[str]) -> Digests:
-    """The same for files of texts that were trained on without a recipe."""
+    """Return the digests of text files that were trained on without a recipe."""
     sample = TrainingSample.of(names, "lines")
     return {"train": sorted({digest(name) for name in names}), "valid": [], "examples": sample.plain()}
 
 
 def recorded_digests(checkpoint: Checkpoint | None) -> Digests | None:
-    """What a checkpoint keeps of what it was trained on; None where it keeps nothing."""
+    """Return the digests recorded in a checkpoint; None if it has none."""
     digests = None if checkpoint is None else checkpoint.manifest["facts"].get(FACT)
     return digests if isinstance(digests, dict) else None
 
 
 def note_overlap(scores: Scores, digests: Digests | None, files: Sequence[str]) -> Scores:
-    """The scores, saying which of the files they come from a model was trained on, as wholes or in part."""
+    """Return the scores with a warning for each evaluated file that the model was trained on, wholly or in part."""
     if digests is None:
         unknown = f"{scores.name} keeps no record of the files it was trained on: they may be these"
         details = {**scores.details, "trained_on": None, "validated_on": None}
@@ -74,7 +73,7 @@ def note_overlap(scores: Scores, digests: Digests | None, files: Sequence[str]) 
 
 
 def find_overlap(digests: Digests, files: Sequence[str]) -> dict[str, list[str]]:
-    """Which of these files a model was trained on and validated on."""
+    """Return which of these files a model was trained on and validated on."""
     digest_by_file = {name: digest(name) for name in files if find_path(name).is_file()}
     return {
         "trained_on": [name for name, mark in digest_by_file.items() if mark in digests.get("train", ())],
@@ -83,7 +82,7 @@ def find_overlap(digests: Digests, files: Sequence[str]) -> dict[str, list[str]]
 
 
 def find_shared_examples(digests: Digests, files: Sequence[str]) -> list[tuple[str, Overlap]]:
-    """The files that share examples with what a model was trained on, and how many."""
+    """Return the files that share examples with a model's training data, and how many."""
     sample = TrainingSample.parse(digests.get("examples"))
     if sample is None:
         return []
@@ -94,7 +93,7 @@ def find_shared_examples(digests: Digests, files: Sequence[str]) -> list[tuple[s
 def describe_overlap(
     model: str, overlap: Mapping[str, Sequence[str]], examples: Sequence[tuple[str, Overlap]] = ()
 ) -> list[str]:
-    """In words, one line a file."""
+    """Return a warning for each file that a model was trained or validated on."""
     trained = overlap["trained_on"]
     validated = [name for name in overlap["validated_on"] if name not in trained]
     return [
@@ -113,7 +112,7 @@ def _are(overlap: Overlap) -> str:
 
 
 def _sample_examples(data: Any, digests: Digests, before: Digests) -> TrainingSample | None:
-    """A sample of the training examples, where their files say what an example is; that of a resumed run as it is."""
+    """Sample the training examples, if their files define an example; the sample of a resumed run stays the same."""
     sample = TrainingSample.parse(before.get("examples"))
     sources = [source for name, part in PARTS.items() if part == "train" for source in _sources(data, name)]
     files = [source for source in sources if isinstance(source, SourceFile)]
@@ -135,7 +134,7 @@ def _sources(data: Any, name: str) -> list[Any]:
 
 
 def _paths_in(value: Any) -> Iterator[Path]:
-    """The existing files and folders that a setting names, at any depth; other settings may look like paths, as "/"."""
+    """Yield the existing files and folders that a setting names, at any depth; other settings may hold "/" as well."""
     if isinstance(value, Mapping):
         value = [inner for name, inner in value.items() if name in FILE_FIELDS]
     if isinstance(value, list | tuple):

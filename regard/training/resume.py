@@ -1,6 +1,6 @@
-"""The state of a training run as the files of a checkpoint, and back, exact to the bit.
+"""Saving and restoring the state of a training run, exact to the bit.
 
-Batches and dropout are functions of the row, so weights, optimizers and a few numbers are all there is to keep.
+Batches and dropout are functions of the row, so weights, optimizers and a few numbers are all there is to save.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Best:
 
 @dataclass
 class Progress:
-    """Where a run stands."""
+    """The progress of a run."""
 
     step: int = 0
     seconds: float = 0.0
@@ -50,19 +50,19 @@ class Progress:
 
 
 def lasting(model: nn.Module) -> dict[str, Tensor]:
-    """The weights that make a model what it is, without what only its training needs (its transient tensors)."""
+    """Return the weights of a model without the tensors that only its training needs (its transient tensors)."""
     return {name: tensor for name, tensor in weights(model).items() if name not in transient(model)}
 
 
 def transient(model: nn.Module) -> dict[str, Tensor]:
-    """Tensors that only training needs: a state carried from row to row, vectors that serve prediction alone."""
+    """Return the tensors that only training needs, such as a state carried from row to row."""
     names = traits_of(model).transient
     state = model.state_dict() if names else {}
     return {name: state[name] for name in names if name in state}
 
 
 def load_lasting(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give a model these lasting weights; what only training needs stays as it is."""
+    """Load these lasting weights into a model, leaving its transient tensors as they are."""
     fill(model, {**transient(model), **tensors})
 
 
@@ -72,7 +72,7 @@ def files(
     progress: Progress,
     ema: Mapping[str, Tensor] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """What a checkpoint must hold for training to resume from it."""
+    """Return the files that a checkpoint needs for training to resume."""
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, Any] = {}
     for part, optimizer in optimizers.items():
@@ -89,7 +89,7 @@ def files(
 
 
 def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer]) -> Progress:
-    """Give model and optimizers the state in a checkpoint; rates and the like stay as they are set now."""
+    """Restore model and optimizers from a checkpoint; learning rates and other settings keep their present values."""
     tensors = checkpoint.tensors(TENSORS)
     fill(model, {**checkpoint.tensors(), **_strip_mark(tensors, STATE)})
     saved = checkpoint.json(NUMBERS)
@@ -114,17 +114,17 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, t
 
 
 def read_average(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """The moving average of the weights in a checkpoint, if it has one."""
+    """Return the moving average of the weights in a checkpoint; empty if it has none."""
     return _strip_mark(checkpoint.tensors(TENSORS), EMA)
 
 
 def _strip_mark(tensors: Mapping[str, Tensor], mark: str) -> dict[str, Tensor]:
-    """The tensors that are kept under this mark, by their names."""
+    """Return the tensors whose names begin with this mark, by their names without it."""
     return {name.removeprefix(f"{mark}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{mark}/")}
 
 
 def mean(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several sets of weights; what is not floating point is the last one's."""
+    """Return the mean of several sets of weights; tensors that are not floating point are those of the last set."""
     sums: dict[str, Tensor] = {}
     last: Mapping[str, Tensor] = {}
     count = 0

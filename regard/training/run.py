@@ -1,4 +1,4 @@
-"""The run folder: everything one training leaves behind, and the rules for resuming it."""
+"""The run folder: the files of one training run, and the rules for resuming it."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ OURS = (
     parents.NAME,
     *("metrics.jsonl", "train.log", "samples", "tensorboard", "report.html"),
 )
-# what a run leaves that never came to train
+# files of a run that ended before training began
 EARLY = {NAME, parents.NAME, "state.json", "command.txt", "env.json", "train.log"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """An open run folder; `latest` is the checkpoint to resume from, `notes` what the user should hear."""
+    """An open run folder; `latest` is the checkpoint to resume from, `notes` are messages for the user."""
 
     folder: Path
     latest: Checkpoint | None = None
@@ -73,7 +73,7 @@ class Run:
 
     @property
     def step(self) -> int:
-        """The step it goes on from."""
+        """Return the step from which the run continues."""
         return self.latest.step if self.latest else 0
 
     @property
@@ -82,27 +82,27 @@ class Run:
         return self.folder / "best"
 
     def directory(self, step: int) -> Path:
-        """The checkpoint directory of a step."""
+        """Return the checkpoint directory of a step."""
         return self.folder / "checkpoints" / f"step-{step}"
 
     def facts(self, step: int) -> dict[str, Any]:
-        """What the manifest of a checkpoint should say beside its files."""
+        """Return what the manifest of a checkpoint records beside its files."""
         files = {} if self.learnt_from is None else {provenance.FACT: self.learnt_from}
         return {"step": step, **self.fingerprints, **files}
 
     def steps(self) -> list[int]:
-        """The steps that were saved and kept, in order."""
+        """Return the steps of the existing checkpoints, in order."""
         names = [path.name for path in (self.folder / "checkpoints").glob("step-*")]
         return sorted(int(name[5:]) for name in names if STEP.fullmatch(name))
 
     @property
     def usable(self) -> Path | None:
-        """The checkpoint to use: the best, or before the first evaluation the newest."""
+        """Return the checkpoint to use: the best, or the newest before the first evaluation."""
         newest = [self.directory(step) for step in self.steps()[-1:]]
         return next((path for path in (self.best, *newest) if path.exists()), None)
 
     def whole(self, steps: Iterable[int], say: Callable[[str], None]) -> Checkpoint | None:
-        """The first of these checkpoints that is whole; of the others it is said what they lack."""
+        """Return the first of these checkpoints that is intact, and report what is wrong with those before it."""
         for step in steps:
             try:
                 return checkpoint.read(self.directory(step))
@@ -111,7 +111,7 @@ class Run:
         return None
 
     def prune(self, keep: Collection[int], *, every: int | None = None) -> None:
-        """Remove checkpoints but the newest, those to keep, and each whose step divides by `every`."""
+        """Remove all checkpoints but the newest, those to keep, and each whose step is a multiple of `every`."""
         for step in self.steps()[:-1]:
             if step not in keep and (not every or step % every):
                 with contextlib.suppress(OSError):  # the next pruning tries again
@@ -121,7 +121,7 @@ class Run:
     def log(
         self, *, quiet: bool = False, tensorboard: bool = False, callbacks: Sequence[Callback] = ()
     ) -> Iterator[Log]:
-        """The listener that writes into this folder; with its block the run ends, and others may use the folder."""
+        """Yield the log that writes into this folder; the run ends with the block, and the folder is unlocked."""
         if not self.team.is_main:
             yield Silence()
             return
@@ -133,7 +133,7 @@ class Run:
                 try:
                     yield log
                 except BaseException as error:
-                    with contextlib.suppress(OSError, ValueError):  # a file may be full, or closed and rewritten
+                    with contextlib.suppress(OSError, ValueError):  # the disk may be full, or the file closed
                         log.note_failure(" ".join(str(error).split()) or type(error).__name__)
                     raise
         except ValueError:
@@ -146,10 +146,10 @@ class Run:
     def begin(
         self, recipe: Any, data: Mapping[str, Any], parent: Parent | None = None, start: Checkpoint | None = None
     ) -> Run:
-        """Now that settings and data are known: judge whether it may go on with them, and write them down.
+        """Check that the run may continue with these settings and data, and record them.
 
-        The recipe's fields say what may change when a run is resumed; nothing of a mere mapping may. The model that a
-        run starts from, open as `start`, is written down first, so that no config.yaml is ever there without it.
+        The recipe's fields say what may change when a run is resumed; in a plain mapping nothing may. The model that a
+        run starts from, open as `start`, is recorded first, so that config.yaml never exists without it.
         """
         if not self.team.is_main:
             return self
@@ -172,17 +172,17 @@ class Run:
         return replace(run, fingerprints=marks, learnt_from=learnt_from)
 
     def close(self) -> None:
-        """Let others use the folder."""
+        """Release the lock on the folder."""
         if self.lock is not None:
             self.lock.release()
 
     def show(self, step: int, samples: Sequence[Mapping[str, Any]]) -> None:
-        """Keep what the model answered at a step."""
+        """Save the model's sample answers at a step."""
         checkpoint.replace(self.folder / "samples" / f"step-{step}.json", checkpoint.render(list(samples)))
 
 
 def read_begun_settings(folder: Path, kind: type | None = None) -> dict[str, Any]:
-    """The settings that a run began with, whichever version wrote them, under the names that its recipe has today."""
+    """Return the settings that a run began with, by any version, under the names that its recipe has today."""
     settings = modernise_settings(config.read(folder / "config.yaml"))
     if kind is not None and is_dataclass(kind):
         settings = config.rename_former_settings(kind, settings)
@@ -192,7 +192,7 @@ def read_begun_settings(folder: Path, kind: type | None = None) -> dict[str, Any
 
 
 def find_vacant_folder(folder: Path, *, resume: bool = False) -> Path:
-    """A folder for a run that nobody named one for: this, or with a number where it is taken; to resume, the last."""
+    """Return an unused folder for a run, with a number if the name is taken; to resume, the last one in use."""
     names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
     last_taken = None
     for path in chain([folder], names):
@@ -212,7 +212,7 @@ def start(
     overwrite: bool = False,
     team: Team = ALONE,
 ) -> Run:
-    """Claim a folder and begin in it at once, for those who know their settings and data already."""
+    """Claim a folder and begin a run in it, for callers that already have settings and data."""
     run = claim(folder, command=command, resume=resume, overwrite=overwrite, team=team)
     try:
         return run.begin(settings, data or {})
@@ -224,10 +224,10 @@ def start(
 def claim(
     folder: str | Path, *, command: str = "", resume: bool = False, overwrite: bool = False, team: Team = ALONE
 ) -> Run:
-    """Open a folder for one run: a new or empty one, one to go on in (`resume`), or one to start anew (`overwrite`).
+    """Open a folder for one run: a new or empty one, one to continue (`resume`), or one to replace (`overwrite`).
 
     It stays locked until the run's log is closed, or `close`. Nothing of an earlier run is touched before `begin`.
-    Process 0 of a team does it, and the others read what it goes on from.
+    Process 0 of a team does this; the others only read the checkpoint to resume from.
     """
     check_name(str(folder))
     run = Run(Path(folder), resumed=resume)
@@ -249,7 +249,7 @@ def _claim_folder(run: Run, command: str, *, anything: bool) -> Run:
         raise ValueError(f"{folder} cannot be used, {error.strerror or error}") from error
     try:
         with _explain_disk_errors(folder):
-            filled = _admit(folder, anything=anything)  # now that nobody else changes it
+            filled = _admit(folder, anything=anything)  # again, now that it is locked
             _recover(folder)
             latest, doubtful = _find_newest(folder) if run.resumed else (None, [])
             checkpoint.replace(folder / "env.json", checkpoint.render(describe_environment()))
@@ -264,7 +264,7 @@ def _claim_folder(run: Run, command: str, *, anything: bool) -> Run:
 
 @contextlib.contextmanager
 def _explain_disk_errors(folder: Path) -> Iterator[None]:
-    """What the disk refuses, as one line."""
+    """Raise errors of the disk as a CheckpointError of one line."""
     try:
         yield
     except OSError as error:
@@ -272,7 +272,7 @@ def _explain_disk_errors(folder: Path) -> Iterator[None]:
 
 
 def describe_environment() -> dict[str, Any]:
-    """The versions and the hardware a result depends on; nothing that names a person or a machine."""
+    """Return the versions and the hardware a result depends on; nothing that names a person or a machine."""
     packages = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu")
     versions = {name: _version(name) for name in packages}
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
@@ -290,7 +290,7 @@ def describe_environment() -> dict[str, Any]:
 
 
 def _admit(folder: Path, *, anything: bool) -> bool:
-    """Whether an earlier run is in the folder already, which only those who expect it may touch."""
+    """Return True if the folder holds an earlier run, which is refused unless `anything` is allowed."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, name a folder for the run")
     filled = _is_filled(folder)
@@ -310,9 +310,9 @@ def _resume(
     data: Mapping[str, Any],
     verdicts: Mapping[str, Verdict],
 ) -> Run:
-    """The run to go on with, or one that starts from 0 where there is nothing to go on from, and says so.
+    """Return the run to continue, or, with a note, one that starts from step 0 if there is no checkpoint.
 
-    `settings` are those it was begun with and those of now.
+    `settings` are those that the run began with, and the present ones.
     """
     folder = run.folder
     latest, damaged = run.latest, run.doubtful
@@ -333,7 +333,7 @@ def _resume(
 
 
 def _read_data_report(folder: Path) -> Any:
-    """What the run said of its data when it began."""
+    """Return the data report that the run wrote when it began."""
     try:
         return json.loads((folder / "data.json").read_bytes())
     except (OSError, ValueError) as error:
@@ -341,7 +341,7 @@ def _read_data_report(folder: Path) -> Any:
 
 
 def _find_newest(folder: Path) -> tuple[Checkpoint | None, list[tuple[Path, CheckpointError]]]:
-    """The newest checkpoint that can be trusted, and what is damaged; where nothing else is left that is an error."""
+    """Return the newest intact checkpoint and the damaged ones; raise an error if there are only damaged ones."""
     run, latest = Run(folder), None
     damaged: list[tuple[Path, CheckpointError]] = []
     for step in reversed(run.steps()):
@@ -365,7 +365,7 @@ def _find_newest(folder: Path) -> tuple[Checkpoint | None, list[tuple[Path, Chec
 
 
 def _quarantine(directory: Path, error: CheckpointError) -> str:
-    """Put a damaged checkpoint aside under a name that says so, and the note of it."""
+    """Rename a damaged checkpoint to `damaged-...` and return a note on it."""
     aside = directory.with_name(f"damaged-{directory.name}")
     if aside.exists():
         checkpoint.disk.remove(aside)
@@ -374,7 +374,7 @@ def _quarantine(directory: Path, error: CheckpointError) -> str:
 
 
 def _recover(folder: Path) -> None:
-    """Clear away what killed writers of this folder left, and nothing that is not ours."""
+    """Clean up after killed writers of this folder, without touching files of others."""
     for name in OURS:
         checkpoint.recover(folder / name)
     for place, pattern in (("checkpoints", r"(step-[0-9]+)\.\w+"), ("samples", r"(step-[0-9]+\.json)\.tmp")):
@@ -384,7 +384,7 @@ def _recover(folder: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what an earlier run wrote, checkpoints first; what this run has written and what is not ours stays."""
+    """Remove the files of an earlier run, checkpoints first; the files of this run and of others stay."""
     for name in (name for name in OURS if name not in EARLY):
         if (folder / name).exists() or (folder / name).is_symlink():
             checkpoint.remove(folder / name)

@@ -1,4 +1,4 @@
-"""What a run has done so far, as its folder tells: steps, their size, the device, the time it took."""
+"""Facts about a run so far, read from its folder: steps, their size, the device and the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.training.run import Run
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What training took, up to the newest checkpoint."""
+    """The cost of training up to the newest checkpoint."""
 
     steps: int
     seconds: float
@@ -36,7 +36,7 @@ class RunFacts:
 
 
 def read_run_facts(folder: Path) -> RunFacts | None:
-    """Return what a run has done; None where there is no run folder, or no checkpoint that training can resume from."""
+    """Return the facts about a run; None if there is no run folder, or no checkpoint to resume from."""
     steps = Run(folder).steps() if (folder / "checkpoints").is_dir() else []
     if not steps:
         return None
@@ -68,13 +68,13 @@ def read_run_facts(folder: Path) -> RunFacts | None:
 
 
 def _optimizer(optim: Mapping[str, Any]) -> str:
-    """The optimizer as plans call it: adam holds as much as adamw does."""
+    """Return the optimizer's name in cost plans: adam needs as much memory as adamw."""
     name = str(optim.get("name", "adam"))
     return name if name in ("muon", "sgd") else "adamw"
 
 
 def _lengths(settings: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Mean lengths: that of windows, of texts, or of the two sides of pairs."""
+    """Return the mean lengths of windows, of texts, or of the two sides of pairs; None if unknown."""
     if isinstance(context := settings.get("context"), int):
         return context, context
     texts, tokens = data.get("texts"), data.get("tokens")
@@ -94,7 +94,7 @@ def _lengths(settings: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[int,
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object that may be missing or damaged."""
+    """Read a JSON object; empty if it is missing or damaged."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):

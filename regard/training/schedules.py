@@ -1,4 +1,4 @@
-"""Learning rates over time: pure functions of the step (from 1) that give the share of the peak rate."""
+"""Learning-rate schedules: pure functions of the step (from 1) that return the share of the peak rate."""
 
 from __future__ import annotations
 

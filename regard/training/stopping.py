@@ -16,23 +16,23 @@ Answer = TypeVar("Answer")
 
 
 class Signals:
-    """Turns the first SIGINT or SIGTERM into a request; the second one strikes as it always did.
+    """Turns the first SIGINT or SIGTERM into a request to stop; the second one has its usual effect.
 
-    Python runs handlers only between two of its own instructions, so a thread sees to it that a second signal ends
-    the process even while the main thread is deep inside a computation or waits for a disk that does not answer.
+    Python runs handlers only between two of its own instructions, so a thread ensures that a second signal ends the
+    process even while the main thread is inside a long computation or waits for a disk that does not answer.
     """
 
     def __init__(self) -> None:
         self.asked = False
-        self.number: int | None = None  # of the signal that asked
+        self.number: int | None = None  # of the signal received
         self._initial_state: dict[signal.Signals, Any] = {}
         self._watcher: _Watcher | None = None
         self._attempting = False
 
     def __enter__(self) -> Signals:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python delivers none
+        if threading.current_thread() is threading.main_thread():  # other threads get no signals
             for number in NUMBERS:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # somebody asked not to be disturbed
+                if signal.getsignal(number) is not signal.SIG_IGN:  # an ignored signal stays ignored
                     self._initial_state[number] = signal.signal(number, self._ask)
             self._watcher = _Watcher()
         return self
@@ -44,7 +44,7 @@ class Signals:
             self._watcher = None
 
     def attempt(self, action: Callable[[], Answer]) -> Answer | None:
-        """What the action returns, or None if a request came before or meanwhile: for what can be done another time."""
+        """Return the result of an action that can be repeated later; None if a request came before or during it."""
         try:
             self._attempting = True
             if self.asked:
@@ -71,18 +71,18 @@ class Signals:
 
 
 def improves(value: int | float | None, best: int | float | None, direction: str) -> bool:
-    """Whether a score beats the best so far; one that is no number never does."""
+    """True if a score beats the best so far; None and NaN never do."""
     if value is None or value != value:
         return False
     return best is None or (value > best if direction == "max" else value < best)
 
 
 class _Requested(BaseException):
-    """Leaves an attempt; no `except Exception` on the way may keep it."""
+    """Raised to leave an attempt; a BaseException, so that no `except Exception` on the way catches it."""
 
 
 class _Watcher:
-    """A thread that reads the number of every signal at its arrival, for Python's C handler writes it into a pipe."""
+    """A thread that reads the number of every signal at once, from the pipe to which Python's C handler writes it."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()

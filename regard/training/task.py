@@ -1,4 +1,4 @@
-"""What recipes and the training loop know of a task: the bases that every task builds on."""
+"""The interface of tasks to recipes and the training loop: the base classes of every task."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from regard.training.checking import prepare_report
 from regard.training.tuning import TuningConfig
 
 Goal = tuple[str, Literal["max", "min"]]
-LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
+LENGTHS = ("steps", "epochs", "seconds")  # settings of the length of training: if one is set, no other is chosen
 Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a task says of one row: the loss summed over what it counts, how much that is, and what to report."""
+    """The result of a task on one row: the summed loss, the weight it is summed over, and counts to report."""
 
     loss: Tensor
     weight: int | float | Tensor
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores by name, and a few answers to look at."""
+    """Scores by name, and a few sample answers."""
 
     metrics: Mapping[str, int | float]
     samples: list[dict[str, Any]] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Given:
-    """Files that somebody wants to train on, and what was said of them."""
+    """Files to train on, and what the user said about them."""
 
     files: tuple[str, ...]
     valid: tuple[str, ...] = ()
@@ -62,13 +62,13 @@ class Given:
 
     @property
     def is_declared(self) -> bool:
-        """Whether somebody said what they are, so that looks do not matter."""
+        """True if the user said what the files are, so that their contents do not decide."""
         return self.kind is not None or "task" in self.settings
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a task takes files for."""
+    """A task's interpretation of files."""
 
     data: Mapping[str, Any]
     """The data section of a recipe that learns from them."""
@@ -78,18 +78,18 @@ class Claim:
     """How sure it is: one of the four below."""
 
 
-NAMED, SURE, LIKELY, POSSIBLE = 4, 3, 2, 1  # the first: columns say by their names what they hold
+NAMED, SURE, LIKELY, POSSIBLE = 4, 3, 2, 1  # NAMED: the names of columns say what they hold
 
 
 def data_section(train: Sequence[Any], valid: Sequence[Any] = ()) -> dict[str, Any]:
-    """A data section with these files: one stands by itself, so that settings reach into it, several in a list."""
+    """Return a data section with these files: several in a list, one by itself so that settings can refer to it."""
     files_by_part = {"train": list(train), "valid": list(valid)}
     return {name: files[0] if len(files) == 1 else files for name, files in files_by_part.items() if files}
 
 
 @runtime_checkable
 class Data(Protocol):
-    """What a task made of the files of a recipe."""
+    """The data that a task prepared from the files of a recipe."""
 
     report: Any
     """Counts and fingerprints, as JSON: a run is resumed with the same examples only."""
@@ -98,12 +98,12 @@ class Data(Protocol):
 
 
 def alone(function: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
-    """The function of each thing, by this process: how evaluations are spread when there is no other."""
+    """Apply a function to all items in this process: the `Spread` of an evaluation by a single process."""
     return [function(thing) for thing in things]
 
 
 class Learner:
-    """What the loop knows of something that can be trained; all but `rows`, `batch` and `step` has a default."""
+    """Something that the loop can train; all but `rows`, `batch` and `step` has a default."""
 
     model: Any
     """Any module; one of `regard.models.interface.Model` says more of itself."""
@@ -118,7 +118,7 @@ class Learner:
 
     @property
     def tuning(self) -> TuningConfig | None:
-        """Which weights of a model to start from learn; None: all."""
+        """Return the settings for training only some weights of a model to start from; None: all are trained."""
         return None
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
@@ -126,7 +126,7 @@ class Learner:
         return {"model": list(self.model.parameters())}
 
     def batch(self, row: int) -> Any:
-        """Return the data of a row, a pure function of its number; rows count on across epochs."""
+        """Return the data of a row, a pure function of its number; numbers continue across epochs."""
         raise NotImplementedError
 
     def step(self, batch: Any, part: str) -> Step:
@@ -134,14 +134,14 @@ class Learner:
         raise NotImplementedError
 
     def learn(self, rows: Sequence[int], *, total: int) -> Step:
-        """Change the weights by these rows, of so many in the whole run."""
+        """Update the weights by these rows, out of `total` in the whole run."""
         raise NotImplementedError
 
     def after_update(self, loss: Tensor, *, veto: Tensor) -> None:
-        """Take note of the mean loss of a step over all processes, and whether the update was left out."""
+        """Receive the mean loss of a step over all processes, and whether the update was skipped."""
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Measure how good the model is now; what `spread` is given is dealt out to all processes."""
+        """Evaluate the model; work passed to `spread` is divided among all processes."""
         return Evaluation({})
 
     def contents(self) -> dict[str, Any]:
@@ -158,9 +158,9 @@ class Learner:
 
 
 class Task(Learner):
-    """A kind of learning, from the files of a recipe to something the loop can train.
+    """A task, from the files of a recipe to a model that the loop can train.
 
-    A task of your own needs `Recipe`, `prepare`, `rows`, `batch` and `step`; everything else has a default here.
+    A custom task needs `Recipe`, `prepare`, `rows`, `batch` and `step`; everything else has a default here.
     """
 
     Recipe: ClassVar[Any]
@@ -183,17 +183,17 @@ class Task(Learner):
     """What to say before training begins."""
 
     def __init__(self, recipe: Any, data: Any, model: nn.Module, *, fixed: bool = False) -> None:
-        """Get ready to train; rows of `fixed` shape can be compiled and captured."""
+        """Prepare for training; rows of `fixed` shape can be compiled and captured."""
         self.recipe, self.data, self.model, self.fixed = recipe, data, model, fixed
 
     @staticmethod
     def recognise(inputs: Given, /) -> Claim | None:
-        """Return what files are taken for, or None where something else must have been meant."""
+        """Return how the task interprets the files, or None if they are not for it."""
         return None
 
     @staticmethod
     def prepare(recipe: Any, parent: Checkpoint | None = None) -> Any:
-        """Read the data; `parent`, a checkpoint to go on from, gives its tokenizer, labels and scales."""
+        """Read the data; `parent`, a checkpoint to start from, gives its tokenizer, labels and scales."""
         raise NotImplementedError
 
     @classmethod
@@ -203,17 +203,17 @@ class Task(Learner):
 
     @staticmethod
     def default_settings(recipe: Any, data: Any) -> Mapping[str, Any]:
-        """Choose settings for the data, which hold where nobody named any: sizes, length, warm-up, patience."""
+        """Choose defaults for the data, used where no value was set: sizes, length, warm-up, patience."""
         return {}
 
     @staticmethod
     def fill_sizes(recipe: Any, data: Any) -> Any:
-        """Return the recipe with what only the data can say: the number of tokens, of classes, of inputs."""
+        """Return the recipe with the sizes that follow from the data: the number of tokens, classes or inputs."""
         return recipe
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return settings that keep examples within what a model to start from reads."""
+        """Return settings that keep examples within the length that a model to start from can read."""
         return {}
 
     @classmethod
@@ -225,7 +225,7 @@ class Task(Learner):
 
     @classmethod
     def limit_settings(cls, settings: Mapping[str, Any], parent: Checkpoint) -> dict[str, Any]:
-        """Return settings under which data is prepared for a parent; one that does not fit is refused."""
+        """Return the settings with which data is prepared for a parent; settings that do not fit it are refused."""
         limits = cls.limit_lengths(cls.model_settings(settings, parent))
         return merge_settings(config.rename_former_settings(cls.Recipe, limits), settings)
 
@@ -238,9 +238,9 @@ class Task(Learner):
         *,
         begun: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the whole recipe: what nobody named follows from the parent and from the data.
+        """Return the whole recipe: values that were not set follow from the parent and from the data.
 
-        A run that was `begun` with these settings keeps what was chosen for it then.
+        A run that was `begun` with these settings keeps the values chosen then.
         """
         explicit = drop_automatic_preset(settings)
         defaults = cls.default_settings(config.build(cls.Recipe, explicit), data)
@@ -267,7 +267,7 @@ class Task(Learner):
 
     @property
     def tuning(self) -> TuningConfig | None:
-        """The section of the recipe that says which weights learn, if there is one."""
+        """Return the tuning section of the recipe, if there is one."""
         return tuning_of(self.recipe)
 
     def contents(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Starting from another model: one of the same task as it is, one of another task as the backbone under a new head."""
+"""Starting from another model: all of it for the same task, or its backbone under a new head for another task."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from regard.shipped import display_name
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors",
         "tuned", "use", "softened")  # fmt: skip
-TABLES = ("positions", "embedding", "bias")  # parts that may have more rows in one model than in another
-FILLED = ("vocab", "target_vocab", "classes", "per_token")  # what follows from the data
+TABLES = ("positions", "embedding", "bias")  # parts whose number of rows may differ between models
+FILLED = ("vocab", "target_vocab", "classes", "per_token")  # settings that follow from the data
 NOTHING = Backbone(family="")
 
 
 def model_settings(
     parent: Checkpoint, overrides: Any, *, task: str, available: Iterable[type[ModelConfig]]
 ) -> dict[str, Any]:
-    """Return the model section that starts from a parent: its own for the same task, else the sizes of its backbone.
+    """Return the model section to start from a parent: the parent's for the same task, else its backbone's sizes.
 
-    Overrides may differ in what weights do not depend on, and of another task's model in its head. `available` are the
+    Overrides may change settings that no weights depend on, and for another task those of the head. `available` are the
     configs of the models that the task can train.
     """
     available = list(available)
@@ -64,9 +64,9 @@ def model_settings(
 
 
 def load_weights(model: nn.Module, parent: Checkpoint, *, same_task: bool) -> list[str]:
-    """Give a model the weights of one of the same task, or the backbone of another's; return notes on what is new.
+    """Load the weights of a parent, or only its backbone if its task is another; return notes on what is new.
 
-    `same_task` is true if the parent has learnt the same, down to the labels.
+    `same_task` is true if the parent was trained for the same task with the same labels.
     """
     transient = traits_of(model).transient
     tensors = {name: tensor for name, tensor in merge_lora(parent.finite_tensors()).items() if name not in transient}
@@ -80,14 +80,14 @@ def load_weights(model: nn.Module, parent: Checkpoint, *, same_task: bool) -> li
 
 
 def parent_model_config(parent: Checkpoint, available: Iterable[type[ModelConfig]] = ()) -> Any:
-    """Return the config of a checkpoint's model, which may be one of those that a task of one's own trains."""
+    """Return the config of a checkpoint's model, which may be one of those `available` in a custom task."""
     section = parent.config["model"]
     candidates = [kind for kind in available if kind.name == section.get("name") and kind.name not in models.MODELS]
     return config.build(candidates[0], section, where="model") if candidates else models.config_of(section)
 
 
 def _same_task_settings(parent: Checkpoint, parent_config: Any, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parent's own section but for what follows from the data and what may be chosen anew."""
+    """Return the parent's model section without what follows from the data and what may be overridden."""
     filled = (*FILLED, *_backbone(parent_config).resizable)
     section = {
         name: value
@@ -99,7 +99,7 @@ def _same_task_settings(parent: Checkpoint, parent_config: Any, overrides: Mappi
 
 
 def _may_change(parent_config: Any, name: str, value: Any) -> bool:
-    """True if the weights are the same with another value of a setting."""
+    """True if a setting can be overridden with this value while the weights stay the same."""
     values = _backbone(parent_config).interchangeable.get(name, ())
     return name in FREE or (value in values and getattr(parent_config, name) in values)
 
@@ -107,7 +107,7 @@ def _may_change(parent_config: Any, name: str, value: Any) -> bool:
 def _choose_model(
     available: Iterable[type[ModelConfig]], overrides: Mapping[str, Any], parent_config: Any
 ) -> type[ModelConfig] | None:
-    """Return the model to train: one of the parent's family, by its name, else the same model, else the first."""
+    """Return the model of the parent's family to train: by its name, else the same model, else the first."""
     family = _backbone(parent_config).family
     candidates = [candidate for candidate in available if family and _backbone(candidate()).family == family]
     by_name = [candidate for candidate in candidates if candidate.name == overrides.get("name")]
@@ -118,7 +118,7 @@ def _choose_model(
 def _model_that_holds(
     available: Iterable[type[ModelConfig]], overrides: Mapping[str, Any], parent_config: Any
 ) -> type[ModelConfig] | None:
-    """Return the model that has one like the parent's inside, by its name if there are several, or None."""
+    """Return the model that can contain the parent's, by its name if there are several, or None."""
     holders = []
     for candidate in available:
         inner = _backbone(candidate()).inner
@@ -131,7 +131,7 @@ def _model_that_holds(
 def _settings_around(
     holder: type[ModelConfig], overrides: Mapping[str, Any], parent: Checkpoint, parent_config: Any
 ) -> dict[str, Any]:
-    """Return the section of a model with the parent's inside, without its head."""
+    """Return the section of a model that contains the parent's model, without the parent's head."""
     inner = _backbone(holder()).inner
     overrides_inside = overrides.get(inner)
     overrides_inside = overrides_inside if isinstance(overrides_inside, Mapping) else {}
@@ -145,12 +145,12 @@ def _settings_around(
 
 
 def _has_all_of(candidate: type, parent_config: Any) -> bool:
-    """True if a model has all of the parent's backbone: it is the same model, or the same under another head."""
+    """True if a model has all of the parent's backbone: the same model, or the same under another head."""
     return isinstance(parent_config, candidate) or issubclass(candidate, type(parent_config))
 
 
 def _copy_backbone(model: Any, tensors: Mapping[str, Tensor], parent: Checkpoint) -> str:
-    """Copy all weights of the backbone; return how many were taken over and which are new."""
+    """Copy all weights of the backbone; return a note on how many were copied and which are new."""
     parent_config = parent_model_config(parent, [type(model.config)])
     ours, theirs = _backbone(model.config), _backbone(parent_config)
     if not ours.weights or not theirs.weights:
@@ -164,7 +164,7 @@ def _copy_backbone(model: Any, tensors: Mapping[str, Tensor], parent: Checkpoint
                 f"{parent.directory} has no {parent_name}, from which {name} would go on: leave out --from"
             )
         weight, source = state[name], tensors[parent_name]
-        if part in TABLES and weight.shape[1:] == source.shape[1:]:  # for more places or tokens, or for fewer
+        if part in TABLES and weight.shape[1:] == source.shape[1:]:  # more positions or tokens, or fewer
             weight, source = weight[: len(source)], source[: len(weight)]
         if weight.shape != source.shape:
             sizes = " and ".join("x".join(map(str, tensor.shape)) or "one number" for tensor in (source, weight))
@@ -182,7 +182,7 @@ def _copy_backbone(model: Any, tensors: Mapping[str, Tensor], parent: Checkpoint
 
 
 def _shared_weights(state: Mapping[str, Tensor], ours: Backbone, theirs: Backbone) -> Iterator[tuple[str, str, str]]:
-    """Yield every weight of the parts that both have: its name here, its name there, and the part."""
+    """Yield every weight of the parts that both models have: its name here, its name there, and the part."""
     for part, prefix in ours.weights.items():
         if part not in theirs.weights:
             continue
@@ -194,7 +194,7 @@ def _shared_weights(state: Mapping[str, Tensor], ours: Backbone, theirs: Backbon
 def _check_overrides(
     section: Mapping[str, Any], overrides: Mapping[str, Any], parent: Checkpoint, where: str = "model"
 ) -> None:
-    """Refuse overrides of what the parent's weights depend on."""
+    """Refuse overrides of settings that the parent's weights depend on."""
     for name, value in overrides.items():
         if name in section and name not in FREE and config.plain(section[name]) != config.plain(value):
             raise ValueError(
@@ -204,11 +204,11 @@ def _check_overrides(
 
 
 def _backbone(model_config: Any) -> Backbone:
-    """Return what another model can start from; of a config that knows of none it is empty."""
+    """Return the part of a model that another can start from; empty if the config has none."""
     return (isinstance(model_config, ModelConfig) and model_config.backbone) or NOTHING
 
 
 def _with_article(model_config: ModelConfig) -> str:
-    """Return the model in a few words, as they stand in the middle of a sentence."""
+    """Return the description of the model, for use in the middle of a sentence."""
     text = model_config.phrase
     return text[:1].lower() + text[1:] if text.startswith(("A ", "An ")) else text

@@ -1,7 +1,7 @@
-"""Which weights of a model to start from learn, and how fast: all of them, a new head alone, or LoRA beside matrices.
+"""Which weights of a model to start from are trained, and how fast: all of them, only a new head, or LoRA adapters.
 
-Rates may fall from block to block towards the input (Howard and Ruder 2018), and blocks may begin to learn one after
-the other, from the top down.
+Learning rates may fall from block to block towards the input (Howard and Ruder 2018), and blocks may be unfrozen one
+after the other, from the top down.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from regard.config.ranges import Part, Positive, Small, Whole
 from regard.models.interface import Backbone, config_of_model
 from regard.models.parts import lora
 
-STRONGER = 10.0  # times, which LoRA and a new head alone bear and need
+STRONGER = 10.0  # factor of the learning rate that LoRA and a new head alone need
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningConfig:
-    """What of a model to start from (`--from`) learns."""
+    """Which weights of a model to start from (`--from`) are trained."""
 
     method: Literal["full", "frozen", "lora"] = "full"
     """full: every weight; frozen: a new head alone, to which BERT's pooler belongs; lora: thin matrices beside frozen
@@ -42,17 +42,17 @@ class TuningConfig:
 
     @property
     def stronger(self) -> float:
-        """How many times the rate of all weights those take that learn, where they are few."""
+        """Return the factor of the learning rate, which is higher if only few weights are trained."""
         return 1.0 if self.method == "full" else STRONGER
 
     @property
     def is_layered(self) -> bool:
-        """Whether blocks learn differently."""
+        """True if blocks differ in their learning rates, or in when they start to learn."""
         return self.layer_decay < 1 or self.unfreeze > 0
 
 
 def tune(model: nn.Module, how: TuningConfig, *, started: bool) -> list[str]:
-    """Freeze, and put beside, what is asked for; what there is to say of it."""
+    """Freeze weights and add LoRA adapters as `how` says; return notes on it."""
     if how.method == "full":
         return []
     if not started:
@@ -85,9 +85,9 @@ def tune(model: nn.Module, how: TuningConfig, *, started: bool) -> list[str]:
 
 @torch.no_grad()
 def go_on(model: nn.Module, parent: Mapping[str, Tensor]) -> list[str]:
-    """Learn on with the thin matrices of a model to start from, if they are as asked for; what there is to say of it.
+    """Continue with the LoRA adapter of a model to start from, if it fits this one; return notes on it.
 
-    Else its weights are those to which they were added.
+    Otherwise the adapter was added to its weights.
     """
     state = model.state_dict()
     theirs, ours = ({name for name in names if lora.is_thin(name)} for names in (parent, state))
@@ -103,7 +103,7 @@ def go_on(model: nn.Module, parent: Mapping[str, Tensor]) -> list[str]:
 
 
 def split_layer_groups(groups: Iterable[dict[str, Any]], model: nn.Module, how: TuningConfig) -> list[dict[str, Any]]:
-    """The same groups of parameters, those of each block apart: `share` of the rate, from step `begins` on."""
+    """Split parameter groups by block, each with its `share` of the learning rate from step `begins` on."""
     if not how.is_layered:
         return list(groups)
     depths = _depths(model)
@@ -119,12 +119,12 @@ def split_layer_groups(groups: Iterable[dict[str, Any]], model: nn.Module, how: 
 
 
 def share(group: dict[str, Any], step: int) -> float:
-    """How much of the rate a group of parameters learns with at a step."""
+    """Return the share of the learning rate that a parameter group has at a step."""
     return float(group.get("share", 1.0)) if step > group.get("begins", 0) else 0.0
 
 
 def _depths(model: nn.Module) -> dict[int, int]:
-    """How high above the input each weight of the body lies: 0 for embeddings, then block by block; heads on top."""
+    """Return the height of every weight above the input: 0 for embeddings, then block by block, heads on top."""
     depths, backbone = dict[int, int](), _backbone(model)
     for name, parameter in model.named_parameters():
         numbers = [int(part) for part in name.split(".") if part.isdigit()]
@@ -137,11 +137,11 @@ def _depths(model: nn.Module) -> dict[int, int]:
 
 
 def _backbone(model: nn.Module) -> Backbone:
-    """Return what another model could start from; of a plain module that is nothing."""
+    """Return the part of a model that another can start from; empty for a plain module."""
     config = config_of_model(model)
     return (config and config.backbone) or Backbone(family="")
 
 
 def _is_in_parts(name: str, parts: Iterable[str]) -> bool:
-    """Whether a weight is of one of these parts of a model."""
+    """True if a weight belongs to one of these parts of a model."""
     return any(name == part or name.startswith(f"{part}.") for part in parts)

@@ -1,4 +1,4 @@
-"""A warm-up that fits into a time limit: of a limit in seconds nobody knows how many steps it is before some are made.
+"""A warm-up that fits into a time limit, whose number of steps is unknown until some have been made.
 
 The speed of the first steps decides, once; the decision is saved with the run's progress, so that a resumed run has the
 learning rates of an uninterrupted one.
@@ -8,20 +8,20 @@ from __future__ import annotations
 
 LARGEST_SHARE = 0.25  # of a run: a longer warm-up would leave too little time at the highest rate
 STEPS = 20  # after which the speed is known well enough
-EARLY_SHARE = 0.05  # of the time limit, after which fewer steps must do
+EARLY_SHARE = 0.05  # of the time limit, after which fewer steps must be enough
 
 
 class SpeedGauge:
-    """Measures how many steps a time limit allows, without the first step, in which things are compiled."""
+    """Measures how many steps a time limit allows, ignoring the first one, which may include compilation."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
         self._first: tuple[int, float] | None = None
 
     def estimate_steps(self, step: int, elapsed: float) -> int | None:
-        """Return how many steps the run will have had at its limit; None while that is not known.
+        """Return how many steps the run will have made at its limit; None while that is not known.
 
-        To be called after every step with its number and the seconds of training so far.
+        Call it after every step with its number and the seconds of training so far.
         """
         if self._first is None or step <= self._first[0]:
             self._first = step, elapsed
@@ -35,5 +35,5 @@ class SpeedGauge:
 
 
 def affordable_warmup(steps: int) -> int:
-    """Return the longest warm-up of a run of so many steps."""
+    """Return the longest warm-up for a run of this many steps."""
     return max(1, round(LARGEST_SHARE * steps))

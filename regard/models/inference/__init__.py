@@ -1,1 +1,1 @@
-"""What makes models fast when they generate: fused steps for CUDA and for a CPU."""
+"""Fast generation: decoding steps with few kernels on CUDA and with few calls on a CPU."""

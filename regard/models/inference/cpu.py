@@ -1,7 +1,7 @@
-"""A model's own weights stepped with few calls: on a CPU a small model waits for Python, not for memory.
+"""Decoding steps on a CPU with few calls, where a small model is limited by Python overhead, not by memory.
 
-Nothing is copied, so nothing can fall behind the model. It answers to `start` and `step` as the model does, with the
-same states; what a whole sequence goes through, dropout, autocast and all, is left to the model.
+The model's own weights are used without a copy, so they are always up to date. `start` and `step` are those of the
+model, with the same states; reading whole sequences, with dropout, autocast and the rest, is left to the model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Change = Callable[[Tensor], Tensor]
 
 
 class LeanDecoder:
-    """A stack of blocks for generating only, with the weights of the model it is made of."""
+    """A stack of blocks for generation only, which shares the weights of its model."""
 
     def __init__(self, model: Any):
         self.model, self.stack = model, model.stack
@@ -36,7 +36,7 @@ class LeanDecoder:
         self.blocks = [_Block.of(block, self.stack.positions) for block in self.stack.blocks]
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """Those of the model."""
+        """Return the parameters of the model."""
         return self.model.parameters()
 
     def row_bytes(self, *, beams: int, written: int, prompt: int = 0, read: int = 0) -> int:
@@ -64,12 +64,12 @@ class LeanDecoder:
             return F.linear(x if stack.scale == 1.0 else x * stack.scale, stack.prediction), past
 
     def _own_precision(self) -> AbstractContextManager[Any]:
-        """Whatever is cast around it, it computes in the type of its weights."""
+        """Return a context without autocast, so that computation is in the dtype of the weights."""
         kind = self.stack.prediction.device.type
         return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
     def _embed(self, tokens: Tensor, mask: Mask) -> Tensor:
-        """Vectors of tokens, scaled and placed, and normalised where a model does that."""
+        """Return the token embeddings, scaled, with positions added, and normalised if the model does that."""
         where, stack, embedding = mask.where, self.stack, self.stack.embedding
         assert isinstance(where, Stepping)
         x = F.embedding(tokens, embedding.weight)
@@ -81,7 +81,7 @@ class LeanDecoder:
     def _through(
         self, block: _Block, x: Tensor, state: tuple[LayerCache, KeyValues | None], masks: tuple[Mask, Mask | None]
     ) -> Tensor:
-        """One block: what each part gives is added to what it was given, which is normalised before or after."""
+        """Run one block: the output of each part is added to its input, with the norm before or after."""
         cache, memory = state
         for norm, part in zip(block.norms, block.parts, strict=True):
             y = norm(x) if self.pre else x
@@ -98,7 +98,7 @@ class LeanDecoder:
 
 
 class _Block(NamedTuple):
-    """A block's parts in their order, and the norm of each."""
+    """The parts of a block in their order, and the norm of each."""
 
     parts: tuple[_Past | _Source | _Inner, ...]
     norms: tuple[Change, ...]
@@ -114,7 +114,7 @@ class _Block(NamedTuple):
 
 
 class _Map(NamedTuple):
-    """A linear map, taken out of its module: looking it up there takes as long as a small product."""
+    """The weights of a linear layer outside its module, where looking them up takes as long as a small product."""
 
     weight: Tensor
     bias: Tensor | None
@@ -125,7 +125,7 @@ class _Map(NamedTuple):
 
 
 class _Past(NamedTuple):
-    """A look at what came before."""
+    """Self-attention to the previous tokens."""
 
     query: _Map
     key: _Map
@@ -149,7 +149,7 @@ class _Past(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A look at the source."""
+    """Cross-attention to the source."""
 
     query: _Map
     output: _Map
@@ -167,7 +167,7 @@ class _Source(NamedTuple):
 
 
 class _Inner(NamedTuple):
-    """The feed-forward part."""
+    """The feed-forward network."""
 
     inner: _Map
     outer: _Map
@@ -186,7 +186,7 @@ class _Inner(NamedTuple):
 
 
 def _norm(norm: Any) -> Change:
-    """A norm as a function of its weights, taken out of its module."""
+    """Return a norm as a function, with its weights taken out of the module."""
     shape, weight, eps = norm.normalized_shape, norm.weight, norm.eps
     if isinstance(norm, nn.RMSNorm):
         return lambda x: torch.rms_norm(x, shape, weight, eps)

@@ -1,7 +1,7 @@
-"""A stack of blocks made ready for generating: a copy in half precision whose steps do more in fewer kernels.
+"""A copy of a decoder in half precision for fast generation, with fewer kernels per step.
 
-Projections of the same input are joined; a norm is computed where it is needed next, together with the projection; the
-past is written in place. It answers to `start` and `step` as the model does; its blocks may look at a source or not.
+Projections of the same input are joined; a norm is computed together with the projection after it; the cache is
+written in place. `start` and `step` are those of the model; its blocks may have cross-attention or not.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from regard.models.inference.projection import Carried, Projection, add_projecti
 from regard.models.inference.supported import check
 from regard.models.parts.blocks import ACTIVATIONS, DecoderBlock, Stack
 
-ROWS = 64  # of a search, the fewest whatever a device's memory, and what their number is a multiple of
+ROWS = 64  # minimum number of rows of a search, and the factor that their number is a multiple of
 SHARE = 1 / 8  # of a device's memory, for keys and values of a search
 
 
 class Layer(NamedTuple):
-    """A block as its step needs it; each norm belongs to the projection after it."""
+    """The weights of a block for a decoding step; each norm belongs to the projection after it."""
 
     past: Projection
     past_output: Projection
@@ -43,7 +43,7 @@ class Layer(NamedTuple):
 
 
 class FusedDecoder:
-    """The same model for generating only; its weights are copies, taken when it is made and when it is told to."""
+    """A copy of a model for generation only; weights are copied when it is made and when `take` is called."""
 
     def __init__(self, model: Any, dtype: torch.dtype | None = None):
         dtype = dtype or next(model.parameters()).dtype
@@ -52,16 +52,16 @@ class FusedDecoder:
         for positions in self.model.modules():
             first = torch.ones(2, 1, dtype=torch.int64, device=device_of(model))
             if isinstance(positions, Positions) and positions.embed(*first) is None:
-                positions.float()  # angles and slopes are no place to save
+                positions.float()  # angles and slopes need full precision
         self.stack: Stack = self.model.stack
         self.pre = self.stack.blocks[0].after_mlp.pre
         self.layers = [_layer(block) for block in self.stack.blocks]
-        self._biases: dict[int, Tensor] = {}  # by how far back they reach
-        self.tables: list[Any] = []  # rows and graphs of searches with this copy, which die with it
+        self._biases: dict[int, Tensor] = {}  # by the number of distances they cover
+        self.tables: list[Any] = []  # rows and graphs of searches with this copy, freed with it
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """Return the device of the weights."""
         return self.stack.prediction.device
 
     def row_bytes(self, *, beams: int, written: int, prompt: int = 0, read: int = 0) -> int:
@@ -77,13 +77,13 @@ class FusedDecoder:
 
     @torch.no_grad()
     def take(self, model: nn.Module) -> None:
-        """The weights that the model has now, written where those it had before are: graphs go on reading there."""
+        """Copy the present weights of the model in place, so that recorded graphs use them."""
         for kind in (nn.Module.parameters, nn.Module.buffers):
             for mine, theirs in zip(kind(self.model), kind(model), strict=True):
                 mine.copy_(theirs)
         for layer, block in zip(self.layers, self.stack.blocks, strict=True):
             fresh = _layer(block)
-            for old, new in ((layer.past, fresh.past), (layer.inner, fresh.inner)):  # those that are joined
+            for old, new in ((layer.past, fresh.past), (layer.inner, fresh.inner)):  # the joined projections
                 old.weight.copy_(new.weight)
                 if old.bias is not None and new.bias is not None:
                     old.bias.copy_(new.bias)
@@ -103,7 +103,7 @@ class FusedDecoder:
     def step(
         self, tokens: Int[Tensor, "batch beam"], state: StaticDecoderState
     ) -> tuple[Float[Tensor, "batch beam vocab"], StaticDecoderState]:
-        """Feed one more token to every beam; the state given is the state answered."""
+        """Feed one more token to every beam; the state is updated in place and returned."""
         past = state.advance()
         masks = stepping(past.where), None if past.source is None else padded(past.source, past.where)
         memories = past.memories or (None,) * len(self.layers)
@@ -117,7 +117,7 @@ class FusedDecoder:
         return logits, past
 
     def _own_precision(self) -> torch.autocast:
-        """Whatever is cast around it, as in an evaluation while training, it computes in the type of its weights."""
+        """Return a context without the autocast of training, so that computation is in the dtype of the weights."""
         return torch.autocast(self.device.type, enabled=False)
 
     def _through(
@@ -128,7 +128,7 @@ class FusedDecoder:
         memory: KeyValues | None,
         masks: tuple[Mask, Mask | None],
     ) -> tuple[Carried, nn.Module | None]:
-        """One block: a vector still to be normalised in, and out."""
+        """Run one block on a vector still to be normalised, and return another such vector and its norm."""
         carried, norm = stream
         before = iter(layer.norms if self.pre else (norm, *layer.norms[:-1]))
         wide, x = self._open(carried, layer.past, next(before))
@@ -144,12 +144,12 @@ class FusedDecoder:
         return add_projection(wide, layer.outer, x), layer.norms[-1]
 
     def _open(self, carried: Carried, projection: Projection, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
-        """The projection of what is normalised, and what its result is added to."""
+        """Return the projection of the normalised vector, and the residual to which its result is added."""
         wide, (normed, total) = project_normalised(carried, projection, norm)
         return wide, total if self.pre else normed
 
     def _look_back(self, wide: Tensor, attention: MultiHead, cache: LayerCache, mask: Mask) -> Tensor:
-        """Self-attention over the cache, from joined queries, keys and values."""
+        """Apply self-attention over the cache to joined queries, keys and values."""
         depth = attention.query.out_features // attention.heads
         sizes = [attention.heads * depth, attention.groups * depth]
         parts = wide.split([*sizes, wide.shape[-1] - sum(sizes)], -1)
@@ -165,7 +165,7 @@ class FusedDecoder:
         return _merge(attend_step(query, key, value, cache=cache, mask=mask, way=way, positions=positions))
 
     def _bias(self, reach: int) -> Tensor:
-        """What is added to a score by how far back the key stands, made once for all layers and steps."""
+        """Return the attention bias by distance to the key, computed once for all layers and steps."""
         if reach not in self._biases:
             self._biases[reach] = self._fresh_bias(reach)
         return self._biases[reach]
@@ -175,7 +175,7 @@ class FusedDecoder:
         return self.stack.positions.bias(back[None])[:, 0].float().contiguous()
 
     def _embed(self, tokens: Tensor, mask: Mask) -> Tensor:
-        """Vectors of tokens, scaled and placed, and normalised where a model does that."""
+        """Return the token embeddings, scaled, with positions added, and normalised if the model does that."""
         where, positions, embedding = mask.where, self.stack.positions, self.stack.embedding
         assert isinstance(where, Stepping)
         if isinstance(positions, Table | Learned) and kernels_run(tokens):
@@ -186,7 +186,7 @@ class FusedDecoder:
             x = embed(tokens, embedding.weight, table, scale=embedding.scale, places=after)
         else:
             places = mask.once("newest", lambda: where.newest)
-            if isinstance(positions, Table | Learned):  # a row that nobody has may have gone on beyond
+            if isinstance(positions, Table | Learned):  # an unused row may be beyond the table
                 size = positions.table.num_embeddings if isinstance(positions, Learned) else len(positions.table)
                 places = places.clamp(max=size - 1)
             x = embedding(tokens, places, positions)
@@ -194,7 +194,7 @@ class FusedDecoder:
 
 
 def _layer(block: Any) -> Layer:
-    """A block's weights, joined."""
+    """Join the weights of a block."""
     attention, cross = block.attention, block.cross if isinstance(block, DecoderBlock) else None
     steps = [block.after_attention, *([] if cross is None else [block.after_cross]), block.after_mlp]
     function = next(name for name, candidate in ACTIVATIONS.items() if candidate is block.mlp.activation)

@@ -1,4 +1,4 @@
-"""The fast path of generating: which decoder a model's steps go through, and when a copy of its weights is made."""
+"""The fast path of generation: which decoder makes a model's steps, and when its weights are copied."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from regard.models.inference.cuda import FusedDecoder
 from regard.models.inference.supported import Unknown
 from regard.models.interface import Model
 
-ENOUGH = 128  # examples for which it pays to make a copy, compile kernels and capture graphs
+ENOUGH = 128  # examples from which copying weights, compiling kernels and capturing graphs pays off
 
 
 class FastPath:
-    """What a model generates with: its own weights, stepped leanly on a CPU; a copy in half precision where that pays.
+    """The choice of a decoder for generation: a lean one on a CPU, a half-precision copy on CUDA, or the model itself.
 
-    Compiling kernels and capturing graphs takes seconds, which a few sentences do not bring in again: the first
-    `ENOUGH` examples are left to the model itself, unless one request brings so many, or `warm` is called. The copy,
-    its tables and its graphs belong to this object and die with it; when the weights change it takes them over in
-    place. A model that is watched generates as it is, since neither has attention weights to show. Threads may ask at
-    once: the copy is made once, and who comes meanwhile waits for it.
+    Compiling kernels and capturing graphs takes seconds, which a few sentences do not save: the first `ENOUGH` examples
+    are left to the model itself, unless one request has as many, or `warm` is called. The copy, its tables and its
+    graphs belong to this object and are freed with it; changed weights are copied in place. A model that is watched
+    generates by itself, since neither decoder has attention weights to show. Calls are thread-safe: the copy is made
+    once, and other threads wait for it.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -37,7 +37,7 @@ class FastPath:
         self._refused = not isinstance(model, Model) or model.stack is None
 
     def __call__(self, examples: int) -> Any:
-        """What writes so many examples more."""
+        """Return the decoder to generate this many more examples with."""
         with self._lock:
             return self._choose(examples)
 
@@ -58,22 +58,22 @@ class FastPath:
         return self.model if self._lean is None else self._lean
 
     def reader(self) -> nn.Module:
-        """Return what reads whole texts soonest: the copy in half precision where there is one, or the model itself."""
+        """Return the fastest model to read whole texts: the copy in half precision if there is one, else the model."""
         fast = self(0)
         return fast.model if isinstance(fast, FusedDecoder) else self.model
 
     def warm(self) -> None:
-        """Count from now on on much work."""
+        """Use the fast path from the next call on, however few examples it has."""
         self._examples = ENOUGH
 
     def give_up(self, reason: str) -> None:
-        """Leave everything to the model itself, and say why."""
+        """Leave everything to the model itself, and warn why."""
         with self._lock:
             self._refused, self._lean = True, None
         warnings.warn(f"generating without the fast path, which does not know this model: {reason}", stacklevel=3)
 
     def _make_decoder(self, first: Tensor, *, copied: bool) -> FusedDecoder | LeanDecoder | None:
-        self._lean = None  # the old one first, so that both never are there
+        self._lean = None  # freed first, so that there are never two copies
         try:
             if not copied:
                 return LeanDecoder(self.model)
@@ -84,9 +84,9 @@ class FastPath:
             return None
 
     def _look(self) -> list[Any]:
-        """Whether somebody watches; how often weights were changed; and what else a copy depends on."""
+        """Return whether the model is watched, how often its weights were changed, and what else a copy depends on."""
         watched, changes, parts, hooks, weights, waiting = False, 0, 0, 0, [], [self.model]
-        while waiting:  # by hand, since it is done for every request
+        while waiting:  # faster than `modules()`, as it runs for every request
             part = waiting.pop()
             parts += 1
             if isinstance(part, Tap):
@@ -103,5 +103,5 @@ class FastPath:
 
 
 def pays(device: torch.device) -> bool:
-    """Whether a lean copy is worth its memory: where launching, not arithmetic, takes the time."""
+    """True if a lean copy is worth its memory: where kernel launches, not arithmetic, take the time."""
     return device.type == "cuda"

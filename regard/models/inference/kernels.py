@@ -1,7 +1,8 @@
-"""A projection of a few rows with all that surrounds it as one Triton kernel: what is read is the weights, once.
+"""Triton kernels for the projection of a few rows together with its norm, bias, activation and residual.
 
-`function(norm(x) W + b) + residual`: every program normalises the few rows for itself, since they are in the cache.
-Imported only where Triton is installed and a CUDA device is asked; `inference` has the same in plain PyTorch.
+`function(norm(x) W + b) + residual`: the weights are read once, and every program normalises the few rows itself, since
+they are in the cache. Imported only where Triton is installed and a CUDA device is used; `projection` has the same in
+plain PyTorch.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-ROWS = 16  # the fewest a matrix product has, and the most these kernels are for
-WIDE = 4096  # what gives more features than this is a vocabulary
+ROWS = 16  # minimum of a matrix product, and maximum of these kernels
+WIDE = 4096  # a projection to more features than this is that to the vocabulary
 
 
 def project(
@@ -25,14 +26,14 @@ def project(
     residual: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The projection of a few rows in the type asked for, and the normalised rows it was made from."""
+    """Return the projection of a few rows in the requested dtype, and the normalised rows."""
     wide, width = len(projection.weight) // (2 if projection.gated else 1), x.shape[-1]
     rows = x.numel() // width
     out = torch.empty(*x.shape[:-1], wide, dtype=dtype or x.dtype, device=x.device)
     normed = x if norm is None else torch.empty_like(x)
     few = triton.next_power_of_2(rows) if rows == 1 or (rows <= 4 and wide <= WIDE) else ROWS
     columns, warps = _shape(few, wide, width)
-    block = max(16, triton.next_power_of_2(width))  # terms of a matrix product, which has at least 16
+    block = max(16, triton.next_power_of_2(width))  # terms of a matrix product, at least 16
     if norm is None and few > 4:
         block = min(512, block)
     gain, shift, eps = _weights(norm)
@@ -53,7 +54,7 @@ def project(
 
 
 def normalise(x: Tensor, change: Tensor | None, bias: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
-    """`norm(x + change + bias)`, and the sum itself, for any number of rows."""
+    """Return `norm(x + change + bias)` and the sum itself, for any number of rows."""
     width = x.shape[-1]
     normed = torch.empty_like(x)
     total = x if change is None else torch.empty_like(x)
@@ -64,14 +65,14 @@ def normalise(x: Tensor, change: Tensor | None, bias: Tensor | None, norm: nn.Mo
 
 
 def _weights(norm: Any) -> tuple[Tensor | None, Tensor | None, float]:
-    """What a norm multiplies by, what it adds then, and what it adds to the variance."""
+    """Return the weight, the bias and the eps of a norm."""
     if norm is None:
         return None, None, 1.0
     return norm.weight, norm.bias if isinstance(norm, nn.LayerNorm) else None, norm.eps
 
 
 def _shape(rows: int, wide: int, width: int) -> tuple[int, int]:
-    """Columns of a program and its warps: many small programs, since the wait for memory is what takes time."""
+    """Return the columns and warps of a program: many small programs, since memory latency takes most time."""
     if rows == ROWS:
         return (16 if wide <= WIDE else 64), 4
     return (4 if wide <= WIDE else 16), (1 if wide <= WIDE and width <= 1024 else 4)
@@ -80,7 +81,7 @@ def _shape(rows: int, wide: int, width: int) -> tuple[int, int]:
 def embed(
     tokens: Tensor, weight: Tensor, table: Tensor, *, scale: float, places: tuple[Tensor, Tensor]
 ) -> Tensor:  # fmt: skip
-    """Vectors of the newest tokens, scaled, plus the table's row of where they stand: after prompt and tokens taken."""
+    """Return the scaled vectors of the newest tokens plus the position table's rows for prompt and tokens so far."""
     (batch, beams), (prompt, token_counts) = tokens.shape, places
     width = weight.shape[1]
     out = torch.empty(batch, beams, width, dtype=weight.dtype, device=weight.device)
@@ -93,7 +94,7 @@ def embed(
 def _embed(
     tokens, weight, table, prompt, token_counts, out, beams, last, scale, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """One token; a row that nobody has may have gone on beyond the table."""
+    """Embed one token; the position of an unused row may be beyond the table and is clamped."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     place = tl.minimum(tl.load(prompt + row // beams) + tl.load(token_counts + row // beams) - 1, last)
@@ -104,9 +105,9 @@ def _embed(
 
 @triton.jit
 def _normal(values, gain, shift, at, there, eps, WIDTH: tl.constexpr, CENTRED: tl.constexpr):
-    """Rows over the root of their mean square, or of their variance after their mean is taken away; then the weights.
+    """Divide rows by their root mean square, or subtract the mean and divide by the deviation; then apply the weights.
 
-    All of a row is there at once, zeros beyond its end.
+    A block holds a whole row, with zeros beyond its end.
     """
     factor = tl.load(gain + at, there, 0.0).to(tl.float32)
     variance = tl.sum(values * values, 1) / WIDTH
@@ -124,7 +125,7 @@ def _normal(values, gain, shift, at, there, eps, WIDTH: tl.constexpr, CENTRED: t
 def _normalise(
     x, change, bias, gain, shift, total, normed, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CENTRED: tl.constexpr
 ):  # fmt: skip
-    """One row."""
+    """Add up and normalise one row."""
     row, at = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     there = at < WIDTH
     values = tl.load(x + row * WIDTH + at, there, 0.0).to(tl.float32)
@@ -133,7 +134,7 @@ def _normalise(
         if bias is not None:
             values += tl.load(bias + at, there, 0.0).to(tl.float32)
         tl.store(total + row * WIDTH + at, values.to(total.dtype.element_ty), there)
-        values = values.to(total.dtype.element_ty).to(tl.float32)  # as whoever reads the sum will see it
+        values = values.to(total.dtype.element_ty).to(tl.float32)  # rounded like the stored sum
     normalised = _normal(values[None, :], gain, shift, at, there, eps, WIDTH, CENTRED)
     place = tl.zeros((1,), tl.int64)[:, None] + row * WIDTH + at[None, :]
     tl.store(normed + place, normalised.to(normed.dtype.element_ty), there[None, :])
@@ -141,7 +142,7 @@ def _normalise(
 
 @triton.jit
 def _activate(x, ACTIVATION: tl.constexpr):
-    """The function after a projection."""
+    """Apply the activation after a projection."""
     if ACTIVATION == "relu":
         x = tl.maximum(x, 0.0)
     elif ACTIVATION == "gelu":
@@ -155,7 +156,7 @@ def _activate(x, ACTIVATION: tl.constexpr):
 
 @triton.jit
 def _accumulate(total, inputs, weights, ROWS: tl.constexpr):
-    """The sum after some more features of the input; few rows are multiplied without matrix units."""
+    """Add the products of some more input features; few rows are multiplied without matrix units."""
     if ROWS >= 16:
         return tl.dot(inputs, tl.trans(weights), total, input_precision="ieee")
     return total + tl.sum(inputs.to(tl.float32)[:, None, :] * weights.to(tl.float32)[None, :, :], 2)
@@ -167,13 +168,13 @@ def _project(
     ACTIVATION: tl.constexpr, GATED: tl.constexpr, CENTRED: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
     COLUMNS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Some columns of the result, for all rows."""
+    """Compute some columns of the result, for all rows."""
     row, column = tl.arange(0, ROWS), tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     real, inside = row < rows, column < wide
     place = row[:, None].to(tl.int64) * wide + column[None, :]
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     gated = tl.zeros((ROWS, COLUMNS), tl.float32)
-    if bias is not None:  # what is needed last is asked for first: every wait for memory counts
+    if bias is not None:  # loaded before it is needed, to hide memory latency
         offset = tl.load(bias + column, inside, 0.0)
         if GATED:
             other = tl.load(bias + wide + column, inside, 0.0)

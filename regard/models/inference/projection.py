@@ -1,4 +1,4 @@
-"""Projections as a decoding step makes them, with the norms and sums around them in as few kernels as there are."""
+"""Projections in a decoding step, with the norms and sums around them in as few kernels as possible."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from regard.attention.hardware import kernels_run
 from regard.models.parts.blocks import ACTIVATIONS
 
 FEW = 16  # rows up to which reading the weights takes longer than multiplying with them
-FINISHED = ("relu", "gelu_tanh")  # functions that a matrix product can end with on a GPU
+FINISHED = ("relu", "gelu_tanh")  # activations that a matrix product on a GPU can include
 
 
 class Projection(NamedTuple):
-    """Linear maps of one input, joined, and the function after them; of gated ones the first half is the gate."""
+    """Joined linear layers of one input and the activation after them; if gated, the first half is the gate."""
 
     weight: Float[Tensor, "wide width"]
     bias: Float[Tensor, "wide"] | None = None
@@ -28,14 +28,14 @@ class Projection(NamedTuple):
 
     @classmethod
     def of(cls, *maps: nn.Linear, activation: str = "none", gated: bool = False) -> Projection:
-        """One matrix for several maps; that of a single one is its own."""
+        """Join several layers into one matrix; that of a single layer is not copied."""
         biases: list[Tensor] = [linear.bias for linear in maps if linear.bias is not None]
         weight = torch.cat([linear.weight for linear in maps]) if len(maps) > 1 else maps[0].weight
         bias = torch.cat(biases) if len(biases) > 1 else next(iter(biases), None)
         return cls(weight, bias, activation, gated)
 
     def __call__(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch _"]:
-        """`function(x W + b)` by torch."""
+        """Return `function(x W + b)`, computed by torch."""
         x = x if self.scale == 1.0 else x * self.scale
         if x.is_cuda and self.bias is not None and self.activation in FINISHED and not self.gated:
             flat, gelu = x.flatten(0, -2), self.activation != "relu"
@@ -49,7 +49,7 @@ class Projection(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What flows through the blocks: a vector, and what is still to be added to it where the next norm can do that."""
+    """The residual stream between blocks: a vector, and a change that the next norm may still have to add."""
 
     x: Float[Tensor, "*batch width"]
     change: Float[Tensor, "*batch width"] | None = None
@@ -59,7 +59,7 @@ class Carried(NamedTuple):
 def project_normalised(
     carried: Carried, projection: Projection, norm: nn.Module | None, *, dtype: torch.dtype | None = None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """The projection of what is carried, normalised first, in the type asked for; and both of that: normalised, not."""
+    """Return the projection of the normalised stream in the requested dtype, and the stream with and without norm."""
     x, change, bias = carried
     if kernels_run(x) and x.numel() <= FEW * x.shape[-1]:
         from regard.models.inference.kernels import project
@@ -74,7 +74,7 @@ def project_normalised(
     else:
         assert change is None
         normed = x if norm is None else norm(x)
-    if x.is_cuda and dtype not in (None, x.dtype):  # only the matrix of the logits asks for another type
+    if x.is_cuda and dtype not in (None, x.dtype):  # only the matrix of the logits needs another dtype
         scaled = normed if projection.scale == 1.0 else normed * projection.scale
         wide = torch.mm(scaled.flatten(0, -2), projection.weight.T, out_dtype=dtype).unflatten(0, x.shape[:-1])
     else:
@@ -85,7 +85,7 @@ def project_normalised(
 def add_projection(
     inputs: Float[Tensor, "*batch wide"], projection: Projection, x: Float[Tensor, "*batch width"]
 ) -> Carried:
-    """The projection of the inputs added to x, or about to be."""
+    """Add the projection of the inputs to x, or leave the sum to the next norm."""
     if not kernels_run(x):
         return Carried(projection(inputs) + x)
     if x.numel() <= FEW * x.shape[-1]:

@@ -1,4 +1,4 @@
-"""Whether a stack is made of parts that the fast path knows: what it does not know it must refuse, never leave out."""
+"""A check that a stack consists of parts that the fast path knows: it must refuse unknown ones, never ignore them."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ PARTS: dict[type[nn.Module], dict[str, Kinds]] = {
     Embedding: {"dropout": (Dropout,)},
 }
 GATED: dict[str, Kinds] = {**PARTS[FeedForward], "gate": (nn.Linear,)}
-FUNCTIONS = ("relu", "gelu", "silu", "gelu_tanh")  # that the fast path computes
+FUNCTIONS = ("relu", "gelu", "silu", "gelu_tanh")  # activations that the fast path computes
 TOGETHER = (("query", "key", "value"), ("inner", "gate"))  # projections that are joined
 
 
 class Unknown(ValueError):
-    """A part of a model that the fast path does not know."""
+    """Raised for a part of a model that the fast path does not know."""
 
 
 def check(stack: Stack) -> None:
-    """Refuse a stack with any part that is not exactly what it seems to be."""
+    """Refuse a stack with any part that is not exactly of a known type."""
     blocks = stack.blocks
     if not blocks or type(blocks[0]) not in (EncoderBlock, DecoderBlock):
         raise Unknown(f"blocks of the kind {type(blocks[0]).__name__ if blocks else 'nothing'}")
@@ -63,7 +63,7 @@ def check(stack: Stack) -> None:
 
 
 def _check(name: str, part: Any, kinds: Kinds) -> None:
-    """One part and all that it is made of."""
+    """Check one part and all its children."""
     kind = type(part)
     if kind not in kinds:
         expected = " or ".join(expected_kind.__name__ for expected_kind in kinds)
@@ -72,7 +72,7 @@ def _check(name: str, part: Any, kinds: Kinds) -> None:
         raise Unknown(f"{name}: a hook")
     children: dict[str, Any] = dict(part.named_children())
     if kind is MultiHead:
-        children.pop("score", None)  # whichever it is, it is asked
+        children.pop("score", None)  # any score, as the fast path calls it
     parts: dict[str, Kinds] = GATED if kind is FeedForward and "gate" in children else PARTS.get(kind, {})
     if children.keys() != parts.keys():
         raise Unknown(f"{name}: parts {', '.join(sorted(children.keys() ^ parts.keys()))}")

@@ -1,1 +1,1 @@
-"""What models are made of: blocks, cells, norms, dropout, low-rank adapters."""
+"""The parts of models: blocks, cells, norms, dropout, low-rank adapters."""

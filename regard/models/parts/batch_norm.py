@@ -1,9 +1,9 @@
-"""A norm over the batch that remembers what it saw: batch normalisation (Ioffe and Szegedy 2015).
+"""Batch normalisation with running statistics that are updated once per step (Ioffe and Szegedy 2015).
 
 In training a row of data, the pictures that go through the model at once, is normalised by its own statistics. The
-running ones, which serve in use, move once an update, by the mean over all rows of the step weighted by their pictures.
-Rows may so be summed up by gradient accumulation or dealt to several processes without a difference to the model, and a
-step that is skipped or begun again leaves no trace. Whoever trains calls `settle` and `forget`.
+running ones, which are used in evaluation, move once per update, by the mean over all rows of the step weighted by
+their pictures. So gradient accumulation and several processes make no difference to the model, and a step that is
+skipped or repeated leaves no trace. The training loop calls `settle` and `forget`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-MOMENTUM = 0.1  # of a step in the running statistics
+MOMENTUM = 0.1  # weight of a step in the running statistics
 
 
 class RunningNorm(nn.Module):
@@ -32,18 +32,18 @@ class RunningNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(features))
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_var", torch.ones(features))
-        # Since the last update: sums of means, of variances, and how many pictures they are of.
+        # Since the last update: sums of means and of variances, and the number of pictures.
         self.register_buffer("seen", torch.zeros(3, features), persistent=False)
 
     def forward(self, x: Float[Tensor, "batch features *place"]) -> Float[Tensor, "batch features *place"]:
-        """Normalised by the row's own statistics in training, by the running ones in use."""
+        """Normalise by the row's own statistics in training, by the running ones in evaluation."""
         return self.normalise_batch(x, self.weight, self.bias)
 
     def normalise_batch(
         self, x: Float[Tensor, "batch features *place"], weight: Tensor | None, bias: Tensor | None
     ) -> Float[Tensor, "batch features *place"]:
-        """The same with this scale and shift; without gradients, as when others learn, nothing is remembered."""
-        alone = x.numel() == x.shape[1]  # a single number varies from nothing
+        """Normalise with this scale and shift; without gradients, as when others are trained, nothing is recorded."""
+        alone = x.numel() == x.shape[1]  # a single number has no variance
         if not self.training or not self.weight.requires_grad or alone:
             return F.batch_norm(x, self.running_mean, self.running_var, weight, bias, eps=self.eps)
         mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
@@ -65,7 +65,7 @@ class ClassNorm(RunningNorm):
     def forward(  # type: ignore[override]
         self, x: Float[Tensor, "batch features *place"], labels: Int[Tensor, "batch"]
     ) -> Float[Tensor, "batch features *place"]:
-        """Statistics of the whole row, whatever the classes in it."""
+        """Normalise by the statistics of the whole row, then scale and shift by each example's class."""
         y = self.normalise_batch(x, None, None)
         weight, bias = (
             parameter[labels].unflatten(1, (-1, *[1] * (x.dim() - 2))) for parameter in (self.weight, self.bias)
@@ -74,12 +74,12 @@ class ClassNorm(RunningNorm):
 
 
 def norms(model: nn.Module) -> list[RunningNorm]:
-    """All norms of a model with running statistics."""
+    """Return all norms of a model with running statistics."""
     return [module for module in model.modules() if isinstance(module, RunningNorm)]
 
 
 def statistics(model: nn.Module) -> dict[str, Tensor]:
-    """The running statistics by name."""
+    """Return the running statistics by name."""
     norms_by_name = {name: module for name, module in model.named_modules() if isinstance(module, RunningNorm)}
     kinds = ("running_mean", "running_var")
     return {
@@ -88,14 +88,14 @@ def statistics(model: nn.Module) -> dict[str, Tensor]:
 
 
 def forget(norms: Sequence[RunningNorm]) -> None:
-    """Nothing of what was seen since the last update counts."""
+    """Discard the statistics gathered since the last update."""
     if norms:
         torch._foreach_zero_([norm.seen for norm in norms])
 
 
 @torch.no_grad()
 def settle(norms: Sequence[RunningNorm], *, veto: Tensor) -> None:
-    """Let the running statistics move by what was seen since the last update, unless vetoed."""
+    """Update the running statistics by those gathered since the last update, unless vetoed."""
     if not norms:
         return
     running = [tensor for norm in norms for tensor in (norm.running_mean, norm.running_var)]

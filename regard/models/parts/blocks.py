@@ -33,7 +33,7 @@ def quick_gelu(x: Tensor) -> Tensor:
     return x * torch.sigmoid(1.702 * x)
 
 
-DEVIATION = 0.02  # of the weights that GPT and BERT begin with
+DEVIATION = 0.02  # standard deviation of the initial weights of GPT and BERT
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -45,7 +45,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class BlockShape:
-    """What every block of a stack shares."""
+    """The settings shared by all blocks of a stack."""
 
     width: int
     heads: Heads
@@ -68,21 +68,21 @@ class BlockShape:
     score: Score = scaled_dot
 
     def attention(self) -> MultiHead:
-        """A multi-head attention of this shape."""
+        """Build a multi-head attention of this shape."""
         bias, dropout = self.attention_bias, self.attention_dropout
         return MultiHead(self.width, self.heads, bias=bias, dropout=dropout, score=self.score)
 
     def residual(self) -> Residual:
-        """A residual step of this shape."""
+        """Build a residual step of this shape."""
         skipped = self.stochastic_depth
         return Residual(self.width, pre=self.pre, dropout=self.dropout, norm=self.normal(), skipped=skipped)
 
     def normal(self) -> nn.Module:
-        """A norm of this shape."""
+        """Build a norm of this shape."""
         return (nn.LayerNorm if self.norm == "layer" else nn.RMSNorm)(self.width, eps=self.eps)
 
     def feed_forward(self) -> FeedForward:
-        """A feed-forward network of this shape."""
+        """Build a feed-forward network of this shape."""
         return FeedForward(
             self.width,
             self.hidden,
@@ -94,13 +94,13 @@ class BlockShape:
 
 
 def to_autocast_dtype(x: Tensor) -> Tensor:
-    """Vectors in the precision of products: under autocast, what blocks add to need be no finer than what they add."""
+    """Cast vectors to the dtype of autocast, if it is on: a sum needs no more precision than the terms added to it."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
 class Residual(nn.Module):
-    """`norm(x + f(x))` as in the paper, or `x + f(norm(x))`, which trains without care (Xiong et al. 2020)."""
+    """`norm(x + f(x))` as in the paper, or `x + f(norm(x))`, which trains more easily (Xiong et al. 2020)."""
 
     def __init__(self, width: int, *, pre: bool, dropout: float, norm: nn.Module | None = None, skipped: float = 0.0):
         super().__init__()
@@ -112,7 +112,7 @@ class Residual(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch width"], change: Callable[[Tensor], Tensor], *, first: int | None = None
     ) -> Tensor:
-        """The input changed a little; only its first tokens where the change is one of those."""
+        """Add the change to the input; with `first`, only to its first tokens, if the change is one of those."""
         residual = x if first is None else x[..., :first, :]
         if self.pre:
             return residual + self.dropout(change(self.norm(x)))
@@ -123,14 +123,14 @@ class Residual(nn.Module):
 
 
 class StochasticDepth(nn.Module):
-    """A change that some examples go without in training, larger by so much for the others (Huang et al. 2016)."""
+    """Stochastic depth: drops the change of some examples in training, and scales up the others (Huang et al. 2016)."""
 
     def __init__(self, share: float):
         super().__init__()
         self.share = share
 
     def forward(self, change: Float[Tensor, "batch *token width"]) -> Float[Tensor, "batch *token width"]:
-        """Zeros for about the share of the examples; all as they are outside training."""
+        """Set the change of about `share` of the examples to zero in training; outside training return it unchanged."""
         if not self.training or not self.share:
             return change
         assert change.dim() > 2, "in a packed row nobody knows where an example ends"
@@ -139,7 +139,7 @@ class StochasticDepth(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """`W2 f(W1 x)` at every token by itself, or `W2 (f(V x) * W1 x)` where it is gated."""
+    """`W2 f(W1 x)` for every token separately, or `W2 (f(V x) * W1 x)` if it is gated."""
 
     gate: nn.Linear | None
 
@@ -159,10 +159,10 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(hidden, width, bias=bias)
         self.gate = nn.Linear(width, hidden, bias=bias) if gated else None
         self.dropout = Dropout(dropout)
-        self.approximate = {"gelu": False, "gelu_tanh": True}.get(activation)  # None: it is no GELU
+        self.approximate = {"gelu": False, "gelu_tanh": True}.get(activation)  # None: not a GELU
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """Each token's vector, changed without a look at the others."""
+        """Transform each token's vector independently of the others."""
         if self.gate is not None:
             inner = self.activation(self.gate(x)) * self.inner(x)
         elif self._uses_kernel(x):
@@ -174,7 +174,7 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(inner))
 
     def _uses_kernel(self, x: Tensor) -> bool:
-        """Whether a kernel adds the bias: where a step is compiled for a GPU in half precision."""
+        """True if a kernel adds the bias: when a step is compiled for a GPU in half precision."""
         plain = self.inner.bias is not None and type(self.inner).forward is nn.Linear.forward
         supported = plain and self.approximate is not None and kernels_run(x)
         return supported and torch.compiler.is_compiling() and torch.is_autocast_enabled(x.device.type)
@@ -199,7 +199,7 @@ class EncoderBlock(nn.Module):
         cache: LayerCache | None = None,
         first: int | None = None,
     ) -> Tensor:
-        """Tokens that have looked at one another, all or the first, or, with a cache, at what came before them."""
+        """Let tokens (all, or only the first) attend to one another, or with a cache to those before them."""
         look = partial(self.attention, mask=mask, positions=positions, cache=cache, first=first)
         return self.after_mlp(self.after_attention(x, look, first=first), self.mlp)
 
@@ -225,7 +225,7 @@ class DecoderBlock(nn.Module):
         positions: Positions,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Tokens that have looked at their past (first mask) and at the memory (second)."""
+        """Let tokens attend to their past (first mask) and to the memory (second mask)."""
         past, source = masks
         x = self.after_attention(x, lambda y: self.attention(y, mask=past, positions=positions, cache=cache))
         x = self.after_cross(x, lambda y: self.cross(y, memory, mask=source))
@@ -233,7 +233,7 @@ class DecoderBlock(nn.Module):
 
 
 class Embedding(nn.Module):
-    """A vector per token, scaled by the root of the width or not, plus what its place adds."""
+    """A vector per token, scaled by the square root of the width or not, plus its positional encoding."""
 
     def __init__(self, vocab: int, width: int, *, dropout: float = 0.0, scaled: bool = True):
         super().__init__()
@@ -248,7 +248,7 @@ class Embedding(nn.Module):
         positions: Positions,
         lengths: Int[Tensor, "*lengths"] | None = None,
     ) -> Float[Tensor, "*batch width"]:
-        """Vectors of tokens that stand at these places, in sequences of these lengths where they are known."""
+        """Return the vectors of tokens at these positions, in sequences of these lengths if they are known."""
         x = F.embedding(tokens, self.weight)
         x = x if self.scale == 1.0 else x * self.scale
         added = positions.embed(places, lengths)
@@ -257,7 +257,7 @@ class Embedding(nn.Module):
 
 @dataclass(frozen=True)
 class Stack:
-    """What a model writes with: vectors of tokens, positions, blocks, the last norm, and the matrix of the logits."""
+    """The parts that a model generates with: embedding, positions, blocks, last norm and the matrix of the logits."""
 
     embedding: Embedding
     positions: Positions
@@ -274,7 +274,7 @@ class Stack:
     def row_bytes(self, *, beams: int, written: int, prompt: int = 0, read: int = 0) -> int:
         """Return the memory of the keys and values of one example.
 
-        Each beam holds those of its answer of `written` tokens; those of the prompt and of what was read are shared.
+        Each beam holds those of its own `written` tokens; those of the prompt and of the `read` source are shared.
         """
         numbers = 0
         for block in self.blocks:
@@ -285,14 +285,14 @@ class Stack:
 
 
 def _numbers_per_token(attention: Any) -> int:
-    """Numbers that an attention keeps of every token: a key and a value."""
+    """Return the count of numbers that an attention caches for every token: those of a key and a value."""
     return int(attention.key.out_features + attention.value.out_features)
 
 
 def check_length(positions: Positions, tokens: int, what: str = "a sequence", *, before: int = 0) -> None:
-    """Refuse a sequence that ends beyond a table of positions, of which `before` are not for tokens.
+    """Refuse a sequence that is longer than a table of positions, of which `before` are not for tokens.
 
-    Lengths are known to the host, so nothing is asked of a device; a kernel would read memory that is not the table's.
+    Lengths are known on the host, so this needs no device sync; a kernel would read memory outside the table.
     """
     if positions.room is not None and tokens > positions.room - before:
         available = positions.room - before
@@ -300,7 +300,7 @@ def check_length(positions: Positions, tokens: int, what: str = "a sequence", *,
 
 
 def init_normal(module: nn.Module) -> None:
-    """Normal weights and zero biases, as GPT and BERT begin with."""
+    """Initialise with normal weights and zero biases, as in GPT and BERT."""
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=DEVIATION)
         if module.bias is not None:
@@ -308,7 +308,7 @@ def init_normal(module: nn.Module) -> None:
 
 
 def init_xavier(module: nn.Module) -> None:
-    """Xavier weights and zero biases, as the first Transformer began with."""
+    """Initialise with Xavier weights and zero biases, as in the first Transformer."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
@@ -316,9 +316,9 @@ def init_xavier(module: nn.Module) -> None:
 
 
 class Tied(TokenModel):
-    """A model that reads with one table of tokens and writes with another, or the same, as `config.share` says.
+    """A model whose source, target and output embeddings may be shared, as `config.share` says.
 
-    all: source, target and output are one matrix; target: target and output are; none: each has its own.
+    all: source, target and output are one matrix; target: target and output are one; none: each has its own.
     """
 
     config: Any
@@ -328,7 +328,7 @@ class Tied(TokenModel):
 
     @property
     def decoder_embedding(self) -> Any:
-        """What turns target tokens into vectors."""
+        """Return the embedding of target tokens."""
         return self.embedding if self.config.share == "all" else self.target_embedding
 
     @property
@@ -337,5 +337,5 @@ class Tied(TokenModel):
         return self.output.weight if self.config.share == "none" else self.decoder_embedding.weight
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
-        """One number per token of the vocabulary."""
+        """Return the logits of all tokens in the vocabulary."""
         return F.linear(features, self.prediction, self.bias)

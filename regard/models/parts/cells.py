@@ -1,8 +1,7 @@
-"""Recurrent cells, each written as its equation, and layers of them; torch's fused layers behind the same face.
+"""Recurrent cells, each written as its equation, and layers of them; torch's fused layers have the same interface.
 
-A cell takes one input x and the state it was left in to the state after it. A state is (..., parts, width): the vector
-h that is seen from outside, and for an LSTM a second one, c, that is not. Weights are laid side by side, gate after
-gate, in torch's order.
+A cell maps an input x and a state to the next state. A state is (..., parts, width): the vector h, which is the output,
+and for an LSTM a second one, c, which is internal. Weights are concatenated, gate after gate, in torch's order.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from regard.config.former_python_names import FormerName
 
 Kind = Literal["rnn", "gru", "gru_before", "lstm"]
 NAMES = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-HOLD = 1e4  # what is added to a gate that is to be open or shut, whatever else it hears
+HOLD = 1e4  # what is added to a gate to open or shut it, whatever its other inputs
 
 
 class Cell(nn.Module):
-    """What all cells share: `W x` and `V h` for every gate, with biases, drawn as torch draws them."""
+    """The base of all cells: `W x` and `V h` for every gate, with biases, initialised as in torch."""
 
     gates: ClassVar[int]
     parts: ClassVar[int] = 1
@@ -44,16 +43,16 @@ class RNN(Cell):
     gates = 1
 
     def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 1 width"]) -> Tensor:
-        """The state after x."""
+        """Return the state after x."""
         h = state.squeeze(-2)
         return torch.tanh(self.input(x) + self.state(h)).unsqueeze(-2)
 
 
 class GRUBefore(Cell):
-    """The gated unit as it was first written: the state is reset before the product (Cho et al. 2014).
+    """The gated unit as first published: the state is reset before the product (Cho et al. 2014).
 
-    r = sigmoid(W_r x + V_r h)      how much of the state a new one is made from
-    u = sigmoid(W_u x + V_u h)      how much of the new one is taken
+    r = sigmoid(W_r x + V_r h)      reset gate: the share of the state that the candidate is computed from
+    u = sigmoid(W_u x + V_u h)      update gate: the share of the candidate in the new state
     n = tanh(W x + V (r * h))
     h' = u * n + (1 - u) * h
     """
@@ -61,7 +60,7 @@ class GRUBefore(Cell):
     gates = 3
 
     def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 1 width"]) -> Tensor:
-        """The state after x."""
+        """Return the state after x."""
         h = state.squeeze(-2)
         width = h.shape[-1]
         gates, new = self.input(x).split([2 * width, width], -1)
@@ -75,13 +74,13 @@ class GRUBefore(Cell):
 class GRU(Cell):
     """The gated unit of torch and cuDNN: the reset comes after the product, `n = tanh(W x + r * (V h))`.
 
-    The rest is as in `GRUBefore`, but weights of the one are of no use to the other.
+    The rest is as in `GRUBefore`, but the weights of one cannot be used by the other.
     """
 
     gates = 3
 
     def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 1 width"]) -> Tensor:
-        """The state after x."""
+        """Return the state after x."""
         h = state.squeeze(-2)
         width = h.shape[-1]
         of_x, of_h = (product.split([2 * width, width], -1) for product in (self.input(x), self.state(h)))
@@ -91,7 +90,7 @@ class GRU(Cell):
 
 
 class LSTM(Cell):
-    """A cell c that is written to and erased, of which the gates let h see a part (Hochreiter and Schmidhuber 1997).
+    """Long short-term memory: gates erase the cell c, write to it and show a part of it (Hochreiter, Schmidhuber 1997).
 
     i, f, o = sigmoid(W x + V h), each with its own weights
     c' = f * c + i * tanh(W_g x + V_g h)
@@ -102,7 +101,7 @@ class LSTM(Cell):
     parts = 2
 
     def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 2 width"]) -> Tensor:
-        """The state after x."""
+        """Return the state after x."""
         h, c = state.unbind(-2)
         i, f, g, o = (self.input(x) + self.state(h)).chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
@@ -114,19 +113,19 @@ FUSED: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "ls
 
 
 class Layer(nn.Module):
-    """What layers of either make share."""
+    """The base of fused and stepwise layers."""
 
     def __init__(self, kind: Kind, width: int, *, bidirectional: bool):
         super().__init__()
         self.kind, self.width, self.directions = kind, width, 1 + bidirectional
 
     def blank(self, x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "batch parts width"]:
-        """The state before anything was read: h from either direction, then c."""
+        """Return the initial state of zeros: h of each direction, then c."""
         return x.new_zeros(len(x), self.directions * CELLS[self.kind].parts, self.width)
 
 
 class StepwiseLayer(Layer):
-    """One layer, step by step: a cell that reads from left to right, and another from right to left if asked."""
+    """One layer, step by step: a cell that reads from left to right, if bidirectional another from right to left."""
 
     def __init__(self, kind: Kind, inputs: int, width: int, *, bidirectional: bool = False):
         super().__init__(kind, width, bidirectional=bidirectional)
@@ -135,9 +134,9 @@ class StepwiseLayer(Layer):
     def forward(
         self, x: Float[Tensor, "batch time inputs"], state: Tensor | None, lengths: Int[Tensor, "batch"] | None
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
-        """What is seen at every step, and the state after the last; padding is passed over and seen as zeros.
+        """Return the output at every step, and the state after the last; padding is skipped, with zeros as output.
 
-        No state is a blank one.
+        Without a state it starts from a blank one.
         """
         all_outputs, ends = [], []
         columns, places = x.unbind(1), range(x.shape[1])
@@ -155,13 +154,13 @@ class StepwiseLayer(Layer):
         return torch.cat(all_outputs, -1), torch.stack(ends, -2).flatten(-3, -2)
 
     def step(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]) -> Tensor:
-        """The state after one more input of a layer that reads from left to right."""
+        """Return the state after one more input, for a layer that reads from left to right only."""
         [cell] = self.cells
         return cell(x, state)
 
 
 class Fused(Layer):
-    """One layer as a single call of torch, which has a kernel for all its steps; `gru_before` has none."""
+    """One layer as a single call of torch, which has kernels for all steps at once, except for `gru_before`."""
 
     def __init__(self, kind: Kind, inputs: int, width: int, *, bidirectional: bool = False):
         super().__init__(kind, width, bidirectional=bidirectional)
@@ -170,10 +169,10 @@ class Fused(Layer):
     def forward(
         self, x: Float[Tensor, "batch time inputs"], state: Tensor | None, lengths: Int[Tensor, "batch"] | None
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
-        """What `StepwiseLayer` answers; no state is a blank one.
+        """Return the same as `StepwiseLayer`; without a state it starts from a blank one.
 
-        Padding is read and forgotten, so no length is asked of a device that is still busy. Packing ragged sequences
-        would ask, and take several times as long on a processor.
+        Padding is read and its outputs discarded, so that no lengths are copied from the device. Packing ragged
+        sequences would need them, and take several times as long on a CPU.
         """
         initial = self.blank(x) if state is None else state
         if lengths is None:
@@ -187,14 +186,14 @@ class Fused(Layer):
         return self._way_by_way(x, initial, real, ends)
 
     def step(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]) -> Tensor:
-        """What `StepwiseLayer` answers."""
+        """Return the same as `StepwiseLayer`."""
         _, after = self(x.flatten(0, -2)[:, None], state.flatten(0, -3), None)
         return after.reshape(state.shape)
 
     def _both_ways(
         self, x: Tensor, real: Bool[Tensor, "batch time"], ends: Int[Tensor, "batch 1"]
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
-        """Both directions side by side: what is blank stays blank on padding, so the way back begins at an end."""
+        """Run both directions at once: blank states stay blank on padding, so the backward one begins at the ends."""
         outputs, h, *inner = self._run(x, self.blank(x), real, ("", "_reverse"))
         forth, back = _gather_columns(outputs[..., : self.width], (ends - 1).clamp(min=0)), h[1][:, None]
         after = torch.cat([forth, back, *(part.transpose(0, 1) for part in inner)], 1)
@@ -203,7 +202,7 @@ class Fused(Layer):
     def _way_by_way(
         self, x: Tensor, state: Tensor, real: Bool[Tensor, "batch time"], ends: Int[Tensor, "batch 1"]
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
-        """Each direction by itself, padding last: the way back reads every sequence turned round."""
+        """Run each direction by itself, padding last: the backward one reads every sequence reversed."""
         column = torch.arange(x.shape[1], device=x.device)
         turned = torch.where(real, ends - 1 - column, column)
         ways = ("", "_reverse")[: self.directions]
@@ -218,7 +217,7 @@ class Fused(Layer):
         return torch.cat(outputs, -1), torch.stack(after, 2).flatten(1, 2)
 
     def _run(self, x: Tensor, state: Tensor, real: Bool[Tensor, "batch time"], ways: tuple[str, ...]) -> list[Tensor]:
-        """What is shown at every column in one direction or both, and h and c after the last one that was read."""
+        """Return the outputs at every column in one direction or both, and the last h and c."""
         weights = [getattr(self.whole, name + way) for way in ways for name in NAMES]
         if self.kind == "lstm" or len(ways) == 2:
             x = torch.cat([x.masked_fill(~real[..., None], 0.0), ~real[..., None]], -1)
@@ -226,7 +225,7 @@ class Fused(Layer):
         first = state.transpose(0, 1).contiguous()
         how = (True, 1, 0.0, self.training, len(ways) == 2, True)  # biases, layers, dropout, directions, batch first
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that weights must be put together first
+            warnings.simplefilter("ignore", UserWarning)  # about weights that are not contiguous
             if self.kind == "lstm":
                 return list(torch._VF.lstm(x, first.chunk(2), weights, *how))
             run = torch._VF.gru if self.kind == "gru" else torch._VF.rnn_tanh
@@ -234,7 +233,7 @@ class Fused(Layer):
 
     @torch.no_grad()
     def to_stepwise(self) -> StepwiseLayer:
-        """The same layer step by step, weights copied; torch's gate z is 1 - u, so u's weights change their sign."""
+        """Copy the layer to a stepwise one; torch's gate z is 1 - u, so the weights of u change their sign."""
         whole, width = self.whole, self.whole.hidden_size
         twin = StepwiseLayer(self.kind, whole.input_size, width, bidirectional=whole.bidirectional)
         for cell, suffix in zip(twin.cells, ("", "_reverse"), strict=False):
@@ -247,20 +246,20 @@ class Fused(Layer):
 
 
 def _visible_state(state: Float[Tensor, "*batch parts width"]) -> Float[Tensor, "*batch width"]:
-    """The part of a cell's state that is seen from outside."""
+    """Return h, the part of a cell's state that is its output."""
     return state.squeeze(-2) if state.shape[-2] == 1 else state.unbind(-2)[0]  # a gradient through [0] is a copy
 
 
 def _gather_columns(x: Float[Tensor, "batch time width"], column: Int[Tensor, "batch picked"]) -> Tensor:
-    """These columns of every line."""
+    """Return these columns of every line."""
     return x.gather(1, column[..., None].expand(-1, -1, x.shape[-1]))
 
 
 def _add_hold_feature(weight: Float[Tensor, "gates inputs"], kind: Kind) -> Float[Tensor, "gates more"]:
-    """Weights for one feature more, 1 on padding, where the gates then hold what they have.
+    """Add weights of one more feature, which is 1 on padding and makes the gates hold the state.
 
-    An LSTM's forget gate is opened and its input gate shut: `c' = 1 * c + 0 * g` holds the cell to the bit, and a blank
-    cell shows nothing. A GRU keeps its whole state: torch's z is 1.
+    An LSTM's forget gate is opened and its input gate shut: `c' = 1 * c + 0 * g` keeps the cell to the bit, and a blank
+    cell has zeros as output. A GRU keeps its whole state: torch's z is 1.
     """
     gate = weight.new_ones(len(weight) // CELLS[kind].gates, 1)
     signs = {"lstm": (-HOLD, HOLD, 0, 0), "gru": (0, HOLD, 0)}[kind]  # torch's order: i, f, g, o and r, z, n
@@ -268,9 +267,9 @@ def _add_hold_feature(weight: Float[Tensor, "gates inputs"], kind: Kind) -> Floa
 
 
 class Layers(nn.Module):
-    """Recurrent layers on top of one another, features dropped between them.
+    """Recurrent layers on top of one another, with dropout between them.
 
-    Fused layers are taken where they exist; `fused=False` writes every step out, for who wants to step in.
+    Fused layers are used where they exist; `fused=False` runs every step in Python, so that it can be inspected.
     """
 
     def __init__(
@@ -295,11 +294,11 @@ class Layers(nn.Module):
 
     @property
     def parts(self) -> int:
-        """Vectors that a state consists of."""
+        """Return the number of vectors in a state."""
         return math.prod(self.shape)
 
     def blank(self, x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "batch parts width"]:
-        """The state before anything was read."""
+        """Return the initial state of zeros."""
         return x.new_zeros(len(x), self.parts, self.width)
 
     def forward(
@@ -308,11 +307,11 @@ class Layers(nn.Module):
         state: Float[Tensor, "batch parts width"] | None = None,
         lengths: Int[Tensor, "batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch time features"], Float[Tensor, "batch parts width"]]:
-        """What the last layer shows at every step, and the state after the last real one.
+        """Return the last layer's output at every step, and the state after the last step that is not padding.
 
-        Without lengths every column is real. Padding changes nothing: the way back begins at a sequence's own end.
+        Without lengths there is no padding. Padding changes nothing: the backward pass begins at each sequence's end.
         """
-        if 0 in x.shape[:2]:  # nobody there, or nothing to read
+        if 0 in x.shape[:2]:  # no sequences, or nothing to read
             return x.new_zeros(*x.shape[:2], self.directions * self.width), self.blank(x) if state is None else state
         states = [None] * len(self.layers) if state is None else state.split(self.shape[1], -2)
         ends = []
@@ -324,7 +323,7 @@ class Layers(nn.Module):
     def step(
         self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]
     ) -> tuple[Float[Tensor, "*batch width"], Float[Tensor, "*batch parts width"]]:
-        """One step of layers that read from left to right, however many go side by side."""
+        """Run one step of layers that read from left to right, for any batch dimensions."""
         assert self.directions == 1, "the way back cannot be taken step by step"
         ends = []
         for number, (layer, layer_state) in enumerate(zip(self.layers, state.split(self.shape[1], -2), strict=True)):
@@ -334,13 +333,13 @@ class Layers(nn.Module):
         return x, ends[0] if len(ends) == 1 else torch.cat(ends, -2)
 
     def last(self, state: Float[Tensor, "*batch parts width"]) -> Float[Tensor, "*batch features"]:
-        """What the last layer showed when it was left in this state, of both directions."""
+        """Return the last layer's output in this state, with both directions."""
         if self.directions == 1:
             return _visible_state(state.split(self.shape[1], -2)[-1])
         return state.unflatten(-2, self.shape)[..., -1, : self.directions, :].flatten(-2)
 
     def to_stepwise(self) -> Layers:
-        """The same layers without fused kernels, to be looked into."""
+        """Return a copy of the layers without fused kernels, whose steps can be inspected."""
         twin = copy.deepcopy(self)
         twin.layers = nn.ModuleList(layer.to_stepwise() if isinstance(layer, Fused) else layer for layer in twin.layers)
         return twin

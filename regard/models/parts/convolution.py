@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 
 class TextConvolution(nn.Module):
-    """`relu(W [x_i ... x_{i+k-1}] + b)` around every word, for filters of several widths k, side by side.
+    """`relu(W [x_i ... x_{i+k-1}] + b)` around every word, for filters of several widths k, concatenated.
 
-    Texts may lie in one row or in the lines of a batch: `segment` says which text a word is of, and beyond its ends
-    there are zeros, so a text shorter than a filter is read all the same. A width may be given several times (Zhang and
+    Texts may be in one packed row or in a batch: `segment` has the text of every word, and beyond the ends of a text
+    there are zeros, so a text shorter than a filter can be read too. A width may be given several times (Zhang and
     Wallace 2017).
     """
 
@@ -26,7 +26,7 @@ class TextConvolution(nn.Module):
     def forward(
         self, x: Float[Tensor, "*token inputs"], segment: Int[Tensor, "*token"]
     ) -> Float[Tensor, "*token features"]:
-        """What the filters see around every word."""
+        """Return the outputs of the filters around every word."""
         words, texts = x.flatten(0, -2), segment.flatten()
         around: dict[int, Tensor] = {0: words}
         outputs = []
@@ -46,7 +46,7 @@ class TextConvolution(nn.Module):
 def _shift_words(
     x: Float[Tensor, "token inputs"], segment: Int[Tensor, "token"], away: int
 ) -> Float[Tensor, "token inputs"]:
-    """At every word the one so far away, or zeros where that is of another text."""
+    """Return at every word the vector `away` words further, or zeros if that is in another text."""
     ends = (0, 0, 0, away) if away > 0 else (0, 0, -away, 0)
     there = F.pad(x, ends)[away:] if away > 0 else F.pad(x, ends)[:away]
     texts = F.pad(segment, ends[2:], value=-1)

@@ -1,7 +1,7 @@
-"""Dropout whose random bits have a kernel of their own when a step is compiled for a GPU.
+"""Dropout whose random bits come from a separate kernel when a step is compiled for a GPU.
 
 A compiler draws a random number for every feature inside the kernel that needs it, which takes longer than all the rest
-of that kernel. Here a draw serves eight features, and a feature is one bit until it is needed.
+of that kernel. Here one draw serves eight features, and a mask has one bit per feature until it is needed.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from torch import Tensor, nn
 from regard.attention.hardware import kernels_run
 
 WORD = 32  # bits of a word
-STEPS = 1 << 16  # in which a share is counted
+STEPS = 1 << 16  # resolution of a probability
 
 
 class Dropout(nn.Dropout):
-    """Features are zero with a given probability while training, and the others larger by so much."""
+    """Dropout: sets features to zero with a given probability in training, and scales up the others."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """As `nn.Dropout`, on another stream of random numbers where it is compiled for a GPU."""
+        """Apply dropout as `nn.Dropout` does, with other random numbers when compiled for a GPU."""
         if self.training and 0 < self.p < 1 and torch.compiler.is_compiling() and kernels_run(input):
             return drop_features(input, self.p)
         return super().forward(input)
 
 
 def drop_features(x: Tensor, share: float) -> Tensor:
-    """Features, about so many of them zero."""
+    """Set about `share` of the features to zero and scale up the others."""
     from regard.models.parts.random_bits import draw_bits
 
     keep_steps = round((1 - share) * STEPS)

@@ -1,4 +1,4 @@
-"""An encoder reads the source, a decoder writes the target: what the Transformer and T5 do alike."""
+"""The encoder-decoder shared by the Transformer and T5."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Layout = Row | Grid
 
 
 class EncoderDecoder(Tied):
-    """Reads a source, writes a target; trained on packed rows, generates beam by beam."""
+    """An encoder-decoder, trained on packed rows or padded batches, that generates with beams."""
 
     encoder_positions: Any
     decoder_positions: Any
@@ -32,7 +32,7 @@ class EncoderDecoder(Tied):
         *,
         layouts: tuple[Layout, Layout],
     ) -> Float[Tensor, "*target width"]:
-        """Features of every target position, from which `logits` predicts the next token."""
+        """Return the features of every target position, from which `logits` predicts the next token."""
         return self.write(self.encode(source, layouts[0]), target, layouts=layouts)
 
     def write(
@@ -42,7 +42,7 @@ class EncoderDecoder(Tied):
         *,
         layouts: tuple[Layout, Layout],
     ) -> Float[Tensor, "*target width"]:
-        """Features of every target position, each having looked at what was read."""
+        """Return the features of every target position, after attention to its past and to the memory."""
         source_layout, target_layout = layouts
         check_length(self.decoder_positions, target_layout.longest)
         masks = mask_between(target_layout, target_layout) & causal(), mask_between(target_layout, source_layout)
@@ -53,14 +53,14 @@ class EncoderDecoder(Tied):
 
     @property
     def stack(self) -> Stack:
-        """What writes the target."""
+        """Return the parts that generate the target."""
         blocks = list(self.decoder)
         return Stack(
             self.decoder_embedding, self.decoder_positions, blocks, self.decoder_norm, self.prediction, bias=self.bias
         )
 
     def encode(self, source: Int[Tensor, "*source"], layout: Layout) -> Float[Tensor, "*source width"]:
-        """The source, each token having looked at all others."""
+        """Encode the source, with attention of every token to all others."""
         check_length(self.encoder_positions, layout.longest)
         mask = mask_between(layout, layout)
         x = self.embedding(source, layout.place, self.encoder_positions, layout.span)
@@ -69,7 +69,7 @@ class EncoderDecoder(Tied):
         return self.encoder_norm(x)
 
     def finish(self, x: Float[Tensor, "*target width"]) -> Float[Tensor, "*target width"]:
-        """What the last block gives, ready for the matrix of the logits."""
+        """Prepare the output of the last block for the matrix of the logits."""
         return self.decoder_norm(x)
 
     @torch.no_grad()
@@ -82,7 +82,7 @@ class EncoderDecoder(Tied):
         beams: int = 1,
         limit: int,
     ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
-        """Read the source and the beginning of the target; the source is held once, whatever the beams."""
+        """Read the source and the beginning of the target; the source is stored once for all beams."""
         grid = Grid(lengths, source.shape[1])
         return self.begin(self._read(source, grid), grid, prompt, beams=beams, limit=limit)
 
@@ -105,7 +105,7 @@ class EncoderDecoder(Tied):
         beams: int,
         limit: int,
     ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
-        """Read the beginning of a target with what was read before it in sight."""
+        """Read the beginning of a target, with attention to the encoded source."""
         memories = tuple(cast(DecoderBlock, block).cross.remember(memory) for block in self.decoder)
         room = prompt.shape[1]
         check_length(self.decoder_positions, room + limit, f"a beginning of {room} and an answer of {limit}, together")
@@ -129,7 +129,7 @@ class EncoderDecoder(Tied):
         return self.logits(self._decode(tokens, past, masks=masks)), past
 
     def _decode(self, tokens: Tensor, past: DecoderState, *, masks: tuple[Mask, Mask]) -> Tensor:
-        """Through the decoder with caches, writing the newest keys into them."""
+        """Run the decoder with caches, adding the new keys and values to them."""
         places, _ = masks[0].places(tokens.shape[1], tokens.shape[1], tokens.device)
         x = self.decoder_embedding(tokens, places, self.decoder_positions)
         for block, cache, memory in zip(self.decoder, past.caches, past.memories, strict=True):

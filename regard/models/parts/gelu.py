@@ -1,8 +1,8 @@
 """GELU of features and their bias as Triton kernels, for steps that are compiled for a GPU.
 
-A compiler takes longer over the error function than memory does over the features, and reads all slopes once more to
-sum them up for the bias. Here the error function is exact to 2e-7, where half precision ends at 4e-3, and the sums are
-made on the way. Imported only where Triton is installed and a CUDA device is asked.
+A compiled error function takes longer than reading the features from memory, and compiled code reads all gradients once
+more to sum them for the bias. Here the error function is exact to 2e-7, where half precision ends at 4e-3, and the sums
+are computed in the same pass. Imported only where Triton is installed and a CUDA device is used.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import triton.language as tl
 from torch import Tensor
 
 ROWS, COLUMNS = 16, 256  # of a tile
-LANES = 64  # programs that share the rows of a column of tiles on the way back
+LANES = 64  # programs that share the rows of a column of tiles in the backward pass
 
 
 @torch.library.custom_op("regard::biased_gelu", mutates_args=())
 def biased_gelu(x: Tensor, bias: Tensor, approximate: bool) -> Tensor:
-    """GELU of `x + bias`, in the type of x; approximate: with tanh, as GPT-2 was trained with."""
+    """Return the GELU of `x + bias` in the dtype of x; approximate: with tanh, as in GPT-2."""
     x, out = x.contiguous(), torch.empty(x.shape, dtype=x.dtype, device=x.device)
     rows, columns = x.numel() // x.shape[-1], x.shape[-1]
     grid = (triton.cdiv(rows, ROWS), triton.cdiv(columns, COLUMNS))
@@ -35,7 +35,7 @@ def _(x: Tensor, bias: Tensor, approximate: bool) -> Tensor:
 
 @torch.library.custom_op("regard::biased_gelu_backward", mutates_args=())
 def _biased_gelu_backward(slope: Tensor, x: Tensor, bias: Tensor, approximate: bool) -> tuple[Tensor, Tensor]:
-    """The slopes of x and of the bias."""
+    """Return the gradients of x and of the bias."""
     slope, x, out = slope.contiguous(), x.contiguous(), torch.empty(x.shape, dtype=x.dtype, device=x.device)
     rows, columns = x.numel() // x.shape[-1], x.shape[-1]
     lanes = min(LANES, triton.cdiv(rows, ROWS))
@@ -67,7 +67,7 @@ biased_gelu.register_autograd(_differentiate, setup_context=_save_for_backward)
 
 @triton.jit
 def _below(x, APPROXIMATE: tl.constexpr):
-    """How much of the normal distribution lies below x, and the slope of that."""
+    """Return the normal distribution function at x, and its derivative."""
     if APPROXIMATE:
         below = 1.0 / (1.0 + tl.exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)))
         return below, below * (1.0 - below) * 1.5957691216057308 * (1.0 + 0.134145 * x * x)
@@ -84,7 +84,7 @@ def _below(x, APPROXIMATE: tl.constexpr):
 def _forward(
     x, bias, out, rows, columns, APPROXIMATE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
-    """One tile."""
+    """Compute one tile."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     offsets = row.to(tl.int64)[:, None] * columns + column[None, :]
@@ -100,7 +100,7 @@ def _backward(
     slope, x, bias, out, sums, rows, columns, share,
     APPROXIMATE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """A column of tiles, one after the other, and the sums of their slopes."""
+    """Compute a column of tiles, one after the other, and the sums of their gradients."""
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     added = tl.load(bias + column, column < columns, 0.0).to(tl.float32)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)

@@ -1,7 +1,7 @@
 """The inner loop of word2vec, compiled by numba, which threads run over the same weights without locks.
 
-Niu et al. 2011: where updates are sparse, threads that overwrite one another now and then learn as well as one.
-Imported only where training is asked for, since numba is an extra; `word2vec` says what the tuples hold.
+Niu et al. 2011: with sparse updates, threads that sometimes overwrite one another learn as well as a single one.
+Imported only for training, since numba is an extra; the tuples are described in `word2vec`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numba import njit
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 LOW = np.uint64(0xFFFFFFFF)
-HEARD = 64  # one place in so many tells its loss, which costs a logarithm
-MOST = np.float32(30)  # scores beyond it have the same probability in 32 bits
-LEAST = 1e-300  # of a probability, before its logarithm is taken
+HEARD = 64  # the loss, which costs a logarithm, is measured at one place in this many
+MOST = np.float32(30)  # scores beyond it have the same probability in float32
+LEAST = 1e-300  # lower bound of a probability before its logarithm
 
 compiled = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
 
@@ -25,7 +25,7 @@ compiled = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
 @compiled
 @no_type_check
 def learn(tokens, inputs, targets, rate, seed):
-    """One walk over a block of texts, each ended by a negative number: summed loss, and how many predictions it is of.
+    """Train on a block of texts, each ended by a negative number; return a summed loss and its number of predictions.
 
     Frequent words are left out at random first, so a window reaches over them.
     """
@@ -62,7 +62,7 @@ def learn(tokens, inputs, targets, rate, seed):
 @compiled
 @no_type_check
 def subsample(tokens, keep, state):
-    """The tokens without those that chance leaves out: each word stays with its own probability."""
+    """Leave out tokens at random: each word stays with its own probability."""
     words = np.empty(len(tokens), np.int32)
     count = 0
     for token in tokens:
@@ -78,7 +78,7 @@ def subsample(tokens, keep, state):
 @compiled
 @no_type_check
 def learn_from_each(words, centre, vectors, targets, rate, state, error):
-    """Skip-gram: every neighbour by itself predicts the word in the centre."""
+    """Make a step of skip-gram: every neighbour by itself predicts the word in the centre."""
     loss = 0.0
     for place in range(len(words)):
         if place == centre:
@@ -95,7 +95,7 @@ def learn_from_each(words, centre, vectors, targets, rate, state, error):
 @compiled
 @no_type_check
 def learn_from_mean(words, centre, vectors, targets, rate, state, hidden, error):
-    """CBOW: the mean of the neighbours predicts the word in the centre; each gets its share of the gradient."""
+    """Make a step of CBOW: the mean of the neighbours predicts the centre; each gets its share of the gradient."""
     share = np.float32(1) / np.float32(len(words) - 1)
     hidden[:] = 0
     error[:] = 0
@@ -116,7 +116,7 @@ def learn_from_mean(words, centre, vectors, targets, rate, state, hidden, error)
 @compiled
 @no_type_check
 def predict(hidden, error, word, targets, rate, state):
-    """Draw the hidden vector to a word, along its path in the tree or away from words of the noise; the probability."""
+    """Train on predicting a word, along its path in the tree or against noise words, and return its probability."""
     chance = 1.0
     if targets.negatives == 0:
         for turn in range(targets.start[word], targets.start[word + 1]):
@@ -135,9 +135,9 @@ def predict(hidden, error, word, targets, rate, state):
 @compiled
 @no_type_check
 def nudge(hidden, error, output, sign, rate):
-    """One step of logistic regression: the probability of `sign` before it.
+    """Make one step of logistic regression and return the probability of `sign` before it.
 
-    `output` is changed at once; what `hidden` should change by is gathered in `error`.
+    `output` is updated at once; the update of `hidden` is added to `error`.
     """
     score = np.float32(0)
     for feature in range(len(hidden)):
@@ -155,7 +155,7 @@ def nudge(hidden, error, output, sign, rate):
 @compiled
 @no_type_check
 def sample_noise(chance, alias, value):
-    """A word of the noise (Walker 1977): the upper half of a random number says which, the lower one whether."""
+    """Sample a noise word by the alias method (Walker 1977): upper bits of `value` pick a bin, lower bits a side."""
     place = ((value >> np.uint64(32)) * np.uint64(len(chance))) >> np.uint64(32)
     inside = np.float32(value & LOW) * np.float32(2.0**-32) < chance[place]
     return np.int64(place) if inside else np.int64(alias[place])
@@ -164,7 +164,7 @@ def sample_noise(chance, alias, value):
 @compiled
 @no_type_check
 def random_bits(state):
-    """A random number of 64 bits from a counter (splitmix64, Steele et al. 2014)."""
+    """Return a random number of 64 bits from a counter (splitmix64, Steele et al. 2014)."""
     value = (state ^ (state >> np.uint64(30))) * FIRST
     value = (value ^ (value >> np.uint64(27))) * SECOND
     return value ^ (value >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""What all models of pictures share: the settings of their input, its check, and convolutions with their norms."""
+"""The parts shared by image models: the settings and check of their input, and convolutions with norms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Activation = Callable[[Tensor], Tensor]
 
 
 def check(config: Any, pixels: Float[Tensor, "batch channels rows columns"]) -> None:
-    """Refuse pictures of another size than the model is for."""
+    """Refuse pictures of a size that the model does not read."""
     side = config.size
     if pixels.shape[1:] != (config.channels, side, side):
         shape = " x ".join(map(str, pixels.shape[1:]))
@@ -30,12 +30,12 @@ def check(config: Any, pixels: Float[Tensor, "batch channels rows columns"]) -> 
 
 
 def halvings(side: int, times: int) -> int:
-    """What a side is after so many layers that halve it, an odd one rounded up."""
+    """Return the length of a side after halving it `times` times, rounding up."""
     return -(-side // 2**times)
 
 
 class Convolved(nn.Module):
-    """A convolution without a bias and a norm with running statistics, then a function or none."""
+    """A convolution without bias, a norm with running statistics, and an activation if there is one."""
 
     def __init__(
         self,
@@ -57,20 +57,20 @@ class Convolved(nn.Module):
         self.activation = activation
 
     def forward(self, x: Float[Tensor, "batch inputs rows columns"]) -> Float[Tensor, "batch outputs y x"]:
-        """A map of features, normalised."""
+        """Return a normalised map of features."""
         y = self.norm(self.convolution(x))
         return y if self.activation is None else self.activation(y)
 
 
 class Convolutional(Model):
-    """Convolutions whose last map gives the regions, and whose mean over them goes to the head."""
+    """A convolutional classifier whose last map gives the regions, with their mean as the head's input."""
 
     config: Any
     head: nn.Module
     dropout: nn.Module
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
-        """The last map of features."""
+        """Return the last map of features."""
         raise NotImplementedError
 
     @property
@@ -84,28 +84,28 @@ class Convolutional(Model):
         return self.config.features
 
     def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch classes"]:
-        """Logits of the classes, for normalised pixels."""
+        """Return the logits of the classes, for normalised pixels."""
         check(self.config, pixels)
         return self.head(self.dropout(self.pool_features(self.maps(pixels))))
 
     def pool_features(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
-        """One vector for each picture."""
+        """Return one vector for each picture."""
         return maps.mean((2, 3))
 
     @property
     def averages(self) -> bool:
-        """Whether the head reads the mean of the regions."""
+        """True if the head reads the mean of the regions."""
         return True
 
     def early(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch region features"]:
-        """The last features of which each counts for the answer."""
+        """Return the last features of which all contribute to the prediction."""
         return self.regions(pixels)
 
     def late(self, tokens: Float[Tensor, "batch region features"]) -> Float[Tensor, "batch classes"]:
-        """The answer from those."""
+        """Return the logits of the classes from the features of `early`."""
         return self.head(self.dropout(self.pool_features(tokens.mT.unflatten(2, self.grid))))
 
     def regions(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch region features"]:
-        """The last map row by row."""
+        """Return the last map row by row."""
         check(self.config, pixels)
         return self.maps(pixels).flatten(2).transpose(1, 2)

@@ -1,7 +1,7 @@
-"""LoRA: a matrix stays as it is, and the product of two thin ones beside it learns (Hu et al. 2022).
+"""LoRA: a frozen matrix plus a trained product of two thin ones (Hu et al. 2022).
 
-A checkpoint holds the matrices, the thin ones and their scale under names of their own, so that whoever uses or goes on
-from it can add them up (`merge_lora`): what is used is a model like any other, and the head is always with it.
+A checkpoint holds the matrices, the thin ones and their scale under separate names, so that they can be added up for
+use or further training (`merge_lora`): the result is an ordinary model, always including its head.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DOWN, UP, SCALE = "lora_down", "lora_up", "lora_scale"
 
 
 class LoRALinear(nn.Linear):
-    """A linear map of frozen weights, plus `scale * up @ down`, which starts at zero."""
+    """A linear layer with frozen weights, plus `scale * up @ down`, which starts at zero."""
 
     lora_scale: Tensor
 
@@ -30,10 +30,10 @@ class LoRALinear(nn.Linear):
         self.lora_up = nn.Parameter(frozen.weight.new_zeros(self.out_features, rank))
         nn.init.kaiming_uniform_(self.lora_down, a=math.sqrt(5))
         self.register_buffer(SCALE, torch.tensor(alpha / rank))
-        self.before: Tensor | None = None  # the weights as they were, while the thin ones are added to them
+        self.before: Tensor | None = None  # the original weights, while the thin ones are merged into them
 
     def forward(self, input: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
-        """At first exactly what the frozen map gives."""
+        """Apply the layer; at first the output is exactly that of the frozen layer."""
         output = F.linear(input, self.weight, self.bias)
         if self.before is not None:
             return output
@@ -48,19 +48,19 @@ class LoRALinear(nn.Linear):
 
     @torch.no_grad()
     def unmerge(self) -> None:
-        """Give the weights back as they were, to the bit."""
+        """Restore the original weights, to the bit."""
         if self.before is not None:
             self.weight.copy_(self.before)
             self.before = None
 
 
 def lora_layers(model: nn.Module) -> Iterator[LoRALinear]:
-    """All that learn beside a frozen matrix."""
+    """Return all LoRA layers of a model."""
     return (module for module in model.modules() if isinstance(module, LoRALinear))
 
 
 def adapt(model: nn.Module, rank: int, alpha: float, matrices: Iterable[str]) -> int:
-    """Put thin matrices beside those of these names in every block, beside all without a name; how many there are."""
+    """Add LoRA to the matrices of these names in every block, or to all without names; return the number of layers."""
     targets = list(block_matrices(model))
     available = {name for _, name, _ in targets}
     selected = set(matrices) or available
@@ -76,7 +76,7 @@ def adapt(model: nn.Module, rank: int, alpha: float, matrices: Iterable[str]) ->
 
 
 def block_matrices(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
-    """Every matrix of a block: what holds it, its name there, and itself."""
+    """Yield every matrix of a block: its parent module, its name there, and the layer itself."""
     for name, parent in model.named_modules():
         if any(part.isdigit() for part in name.split(".")):
             yield from (
@@ -87,12 +87,12 @@ def block_matrices(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear
 
 
 def is_thin(name: str) -> bool:
-    """Whether a weight is one of those beside a frozen matrix."""
+    """True if the name is that of a LoRA tensor."""
     return name.rpartition(".")[2] in (DOWN, UP, SCALE)
 
 
 def merge_lora(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights to which the thin matrices beside them are added; those of a model without any as they are."""
+    """Add the thin matrices to the weights; without any, return the weights unchanged."""
     merged = dict(tensors)
     for name in [name for name in tensors if name.rpartition(".")[2] == DOWN]:
         place = name.removesuffix(DOWN)

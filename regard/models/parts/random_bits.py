@@ -1,6 +1,6 @@
 """Random bits as a Triton kernel: each is 1 with a probability given in steps of 1/65,536.
 
-Imported only where Triton is installed and a CUDA device is asked.
+Imported only where Triton is installed and a CUDA device is used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROGRAM = 256  # words that a program makes
 
 @torch.library.custom_op("regard::draw_bits", mutates_args=())
 def draw_bits(seed: Tensor, words: int, ones: int) -> Tensor:
-    """So many words of bits, which are 1 in `ones` of 65,536 cases; the seed alone decides which."""
+    """Return words of 32 random bits, each 1 with probability `ones` / 65,536, as a function of the seed alone."""
     out = torch.empty(words, dtype=torch.int32, device=seed.device)
     _draw_bits[(triton.cdiv(words, PROGRAM),)](seed, out, words, ones, PROGRAM=PROGRAM, num_warps=4)
     return out
@@ -28,7 +28,7 @@ def _(seed: Tensor, words: int, ones: int) -> Tensor:
 
 @triton.jit
 def _draw_bits(seed, out, words, ones, PROGRAM: tl.constexpr):
-    """Four draws of four numbers of 32 bits make a word: either half of a number decides on a bit."""
+    """Make a word from four draws of four 32-bit numbers, each half of which decides on one bit."""
     word = tl.program_id(0) * PROGRAM + tl.arange(0, PROGRAM)
     start = tl.load(seed)
     bits = tl.zeros((PROGRAM,), tl.int32)
@@ -43,6 +43,6 @@ def _draw_bits(seed, out, words, ones, PROGRAM: tl.constexpr):
 
 @triton.jit
 def _two(number, ones):
-    """Two bits from the halves of a number."""
+    """Return two bits from the halves of a number."""
     low, high = (number & 0xFFFF).to(tl.int32), ((number >> 16) & 0xFFFF).to(tl.int32)
     return (low < ones).to(tl.int32) | ((high < ones).to(tl.int32) << 1)

@@ -1,7 +1,7 @@
-"""Recurrent decoders, with or without attention to what they write about: a sentence that was read, or a picture.
+"""Recurrent decoders, with or without attention to a memory: an encoded sentence or picture.
 
-Without it all a writer knows is one vector (Cho et al. 2014, Sutskever et al. 2014); with it, it looks at the memory
-before each step (Bahdanau et al. 2015, Xu et al. 2015) or after it (Luong et al. 2015).
+Without attention a decoder knows only one vector of it (Cho et al. 2014, Sutskever et al. 2014); with attention it
+attends to the memory before each step (Bahdanau et al. 2015, Xu et al. 2015) or after it (Luong et al. 2015).
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class WriterShape:
     dropout: float = 0.0
 
     def layers(self, fed: int, *, fused: bool) -> Layers:
-        """The cells, which read a token's vector and so many features more."""
+        """Build the recurrent layers, which read a token's vector and `fed` more features."""
         inputs = self.embedding + fed
         return Layers(self.cell, inputs, self.width, depth=self.depth, dropout=self.dropout, fused=fused)
 
 
 class Carried(NamedTuple):
-    """What goes from one step to the next: the state of the cells, and a vector that is read with the next token."""
+    """What is carried from step to step: the state of the cells, and a vector that is read with the next token."""
 
     state: Float[Tensor, "batch query parts width"]
     fed: Float[Tensor, "batch query fed"]
 
 
 class Looks(NamedTuple):
-    """What a loss may ask of the looks of a text: the weights, or of places that were drawn how probable they were."""
+    """The attention over a text for a loss: its weights, or the probabilities and entropies of sampled places."""
 
     weights: Float[Tensor, "batch time key"] | None = None
     log_probability: Float[Tensor, "batch time"] | None = None
@@ -60,9 +60,9 @@ class Looks(NamedTuple):
 
 
 class Plain(nn.Module):
-    """`h' = cell([x ; s], h)`, where s is what the encoder ended with; tokens are predicted from h', s and x.
+    """`h' = cell([x ; s], h)`, where s is the encoder's last output; tokens are predicted from h', s and x.
 
-    With nothing `fed` the encoder speaks through the first state alone.
+    With `fed` 0 there is no s, and the encoder only sets the initial state.
     """
 
     def __init__(self, shape: WriterShape, *, fed: int):
@@ -71,29 +71,29 @@ class Plain(nn.Module):
         self.output = nn.Linear(shape.width + fed + shape.embedding, shape.embedding)
 
     def step(self, x: Tensor, carried: Carried, memory: KeyValues | None, mask: Mask) -> tuple[Tensor, Carried]:
-        """One token of every query."""
+        """Run one step for one token of every query."""
         h, state = self.layers.step(torch.cat([x, carried.fed], -1), carried.state)
         return torch.cat([h, carried.fed], -1), Carried(state, carried.fed)
 
     def read(self, x: Tensor, carried: Carried, memory: KeyValues | None, mask: Mask) -> tuple[Tensor, Carried]:
-        """All tokens of a text in one go."""
+        """Read all tokens of a text in one pass."""
         fed = carried.fed.expand(-1, x.shape[1], -1)
         h, state = self.layers(torch.cat([x, fed], -1), carried.state[:, 0])
         return torch.cat([h, fed], -1), Carried(state[:, None], carried.fed)
 
     def study(self, x: Tensor, carried: Carried, memory: KeyValues | None, mask: Mask) -> tuple[Tensor, Looks]:
-        """All tokens of a text to learn from; it looks nowhere."""
+        """Read all tokens of a text in training; there is no attention to return."""
         return self.read(x, carried, memory, mask)[0], Looks()
 
     def features(self, x: Tensor, attended: Tensor) -> Tensor:
-        """What the next token is predicted from."""
+        """Return the features from which the next token is predicted."""
         return torch.tanh(self.output(torch.cat([attended, x], -1)))
 
 
 class Bahdanau(nn.Module):
-    """Look from the last state, then step: `c = look(h), h' = cell([x ; c], h)`; predicted from h', c and x.
+    """Attend from the last state, then step: `c = look(h), h' = cell([x ; c], h)`; predicted from h', c and x.
 
-    Gated, what is seen counts as much as the state says: `c = sigmoid(w . h) look(h)` (Xu et al. 2015).
+    If gated, the state scales the context: `c = sigmoid(w . h) look(h)` (Xu et al. 2015).
     """
 
     cross: SingleHead
@@ -106,19 +106,19 @@ class Bahdanau(nn.Module):
         self.gate = nn.Linear(shape.width, 1) if gated else None
 
     def head(self, score: Score) -> SingleHead:
-        """What looks."""
+        """Build the attention head."""
         return SingleHead(score)
 
     def step(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
-        """One token of every query."""
+        """Run one step for one token of every query."""
         return self._after(x, carried, self.cross(self.layers.last(carried.state), memory, mask=mask))
 
     def read(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
-        """All tokens of a text, each step after the one before it."""
+        """Read all tokens of a text, step by step."""
         return run_step_by_step(self.step, x, carried, memory, mask)
 
     def study(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Looks]:
-        """All tokens of a text to learn from, and the weights of their looks."""
+        """Read all tokens of a text in training, and return their attention weights too."""
         weights_by_step = []
 
         def step(x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
@@ -130,11 +130,11 @@ class Bahdanau(nn.Module):
         return outputs, Looks(weights=torch.cat(weights_by_step, 1))
 
     def features(self, x: Tensor, attended: Tensor) -> Tensor:
-        """What the next token is predicted from."""
+        """Return the features from which the next token is predicted."""
         return torch.tanh(self.output(torch.cat([attended, x], -1)))
 
     def _after(self, x: Tensor, carried: Carried, c: Tensor) -> tuple[Tensor, Carried]:
-        """The step that follows a look."""
+        """Run the step that follows the attention."""
         if self.gate is not None:
             c = torch.sigmoid(self.gate(self.layers.last(carried.state))) * c
         h, state = self.layers.step(torch.cat([x, c], -1), carried.state)
@@ -142,9 +142,9 @@ class Bahdanau(nn.Module):
 
 
 class Hard(Bahdanau):
-    """`Bahdanau` that looks at one place, drawn in training; `soft` is the share of texts that see the mean meanwhile.
+    """`Bahdanau` with hard attention to one place, sampled in training; `soft` is the share of texts that see the mean.
 
-    In use it looks at the likeliest place, or at the mean if that is `expected`.
+    In evaluation it attends to the likeliest place, or to the mean if `expected`.
     """
 
     cross: HardHead
@@ -154,11 +154,11 @@ class Hard(Bahdanau):
         self.soft, self.cross.expected = soft, expected
 
     def head(self, score: Score) -> SingleHead:
-        """What looks."""
+        """Build the attention head."""
         return HardHead(score)
 
     def study(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Looks]:
-        """All tokens of a text to learn from, and how probable the places were that were drawn for them."""
+        """Read all tokens of a text in training, with log-probabilities and entropies of the sampled places."""
         logs, entropies = [], []
         soft = torch.rand(len(x), device=x.device) < self.soft
 
@@ -173,9 +173,9 @@ class Hard(Bahdanau):
 
 
 class Luong(nn.Module):
-    """Step, then look from the new state: `h' = cell(x, h), c = look(h'), a = tanh(W [c ; h'])`; predicted from a.
+    """Step, then attend from the new state: `h' = cell(x, h), c = look(h'), a = tanh(W [c ; h'])`; predicted from a.
 
-    Fed, the next step reads a beside its token: `cell([x ; a], h)`.
+    With input feeding (`feed`), the next step reads a beside its token: `cell([x ; a], h)`.
     """
 
     def __init__(self, shape: WriterShape, *, score: str, feed: bool = False):
@@ -186,13 +186,13 @@ class Luong(nn.Module):
         self.output = nn.Linear(shape.memory + shape.width, shape.embedding)
 
     def step(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
-        """One token of every query."""
+        """Run one step for one token of every query."""
         h, state = self.layers.step(torch.cat([x, carried.fed], -1), carried.state)
         a = self._look(h, memory, mask)
         return a, Carried(state, a if self.feed else carried.fed)
 
     def read(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
-        """All tokens of a text; in one go, unless each step is fed what the one before it saw."""
+        """Read all tokens of a text, in one pass unless each step is fed the output of the one before it."""
         if self.feed:
             return run_step_by_step(self.step, x, carried, memory, mask)
         h, state = self.layers(x, carried.state[:, 0])
@@ -203,44 +203,44 @@ class Luong(nn.Module):
         return torch.tanh(self.output(torch.cat([c, h], -1)))
 
     def features(self, x: Tensor, attended: Tensor) -> Tensor:
-        """What the next token is predicted from."""
+        """Return the features from which the next token is predicted."""
         return attended
 
 
 @dataclass(frozen=True)
 class Writing:
-    """What a search remembers: places and the source as every decoder does, and what its own steps carry."""
+    """The state of a search: positions and source as in every decoder, and what the steps carry."""
 
     past: DecoderState
     carried: Carried
 
     @property
     def where(self) -> Stepping:
-        """Who stands where."""
+        """Return the positions of the beams."""
         return self.past.where
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> Writing:
-        """Beam k continues what beam `parents[k]` was."""
+        """Return the state in which beam k continues beam `parents[k]`."""
         rows = torch.arange(len(parents), device=parents.device)[:, None]
         return Writing(self.past.reorder(parents), Carried(*(tensor[rows, parents] for tensor in self.carried)))
 
     def keep(self, rows: Int[Tensor, "kept"]) -> Writing:
-        """Only these examples go on."""
+        """Return the state of these examples only."""
         return Writing(self.past.keep(rows), Carried(*(tensor[rows] for tensor in self.carried)))
 
     def join(self, other: Writing) -> Writing:
-        """The examples of another search appended, each at its own position."""
+        """Append the examples of another search, each at its own position."""
         both = (torch.cat(pair) for pair in zip(self.carried, other.carried, strict=True))
         return Writing(self.past.join(other.past), Carried(*both))
 
 
 class RecurrentWriter(Tied):
-    """What writes with one of these decoders, whatever it writes about.
+    """The base of models that generate with one of these decoders.
 
-    Everything runs in full precision: states gather the errors of all steps.
+    Everything runs in full precision, as errors of all steps accumulate in the states.
     """
 
-    traits = Traits(compilable=False)  # a compiler would unroll every step; recorded they cost nothing to launch
+    traits = Traits(compilable=False)  # a compiler would unroll every step; recorded steps cost nothing to launch
     decoder: nn.ModuleList
     """A list of one, so that looks have the name they have in any decoder."""
     dropout: nn.Dropout
@@ -248,7 +248,7 @@ class RecurrentWriter(Tied):
     def write(
         self, target: Int[Tensor, "batch target"], carried: Carried, memory: KeyValues | None, mask: Mask
     ) -> tuple[Float[Tensor, "batch target width"], Carried]:
-        """Features of every target position, and what the next step would be given."""
+        """Return the features of every target position, and what is carried to the next step."""
         x = self.embedded(target)
         outputs, carried = self.writer.read(x, carried, memory, mask)
         return self.dropout(self.writer.features(x, outputs)), carried
@@ -263,7 +263,7 @@ class RecurrentWriter(Tied):
         beams: int,
         limit: int,
     ) -> tuple[Float[Tensor, "batch beam vocab"], Writing]:
-        """Read the beginning of a target; the memory is held once, whatever the beams."""
+        """Read the beginning of a target; the memory is stored once for all beams."""
         room = prompt.shape[1]
         where = Stepping.begin(torch.full_like(grid.lengths, room), beams=beams, limit=limit, room=room, even=True)
         features, carried = self.write(prompt, carried, memory, padded(grid, Grid(where.prompt, room)))
@@ -286,11 +286,11 @@ class RecurrentWriter(Tied):
 
     @property
     def writer(self) -> Any:
-        """The decoder."""
+        """Return the decoder."""
         return self.decoder[0]
 
     def embedded(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch features"]:
-        """Vectors of target tokens."""
+        """Return the vectors of target tokens."""
         return self.dropout(self.decoder_embedding(tokens) * math.sqrt(self.config.embedding))
 
 
@@ -300,32 +300,32 @@ StepFunction = Callable[[Tensor, Carried, KeyValues, Mask], tuple[Tensor, Carrie
 def run_step_by_step(
     step: StepFunction, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask
 ) -> tuple[Float[Tensor, "batch time features"], Carried]:
-    """Column after column, each looking at the memory when its turn has come."""
+    """Run a step function over the columns, one after the other, with the mask of each."""
     where = mask.where
     assert isinstance(where, Padded)
     assert isinstance(where.query, Grid)
     outputs = []
     for at, column in enumerate(x.split(1, 1)):
-        turn = replace(mask, where=Padded(where.key, Turn(where.query, at)))  # what a mask remembers is shared by all
+        turn = replace(mask, where=Padded(where.key, Turn(where.query, at)))  # the cache of the mask is shared by all
         now, carried = step(column, carried, memory, turn)
         outputs.append(now)
     return torch.cat(outputs, 1), carried
 
 
 def table(vocab: int, width: int) -> nn.Embedding:
-    """Vectors of tokens, drawn so that they predict with the same matrix."""
+    """Build a token embedding, initialised so that it can also be the output matrix."""
     vectors = nn.Embedding(vocab, width)
     nn.init.normal_(vectors.weight, std=1 / math.sqrt(width))
     return vectors
 
 
 def full_precision(tensor: Tensor) -> torch.autocast:
-    """No half precision inside, whatever is set outside."""
+    """Return a context without autocast to half precision."""
     return torch.autocast(tensor.device.type, enabled=False)
 
 
 def _score(name: str, shape: WriterShape) -> Score:
-    """One of Luong's scores."""
+    """Build one of Luong's scores."""
     if name == "luong_dot":
         return dot
     if name == "luong_general":

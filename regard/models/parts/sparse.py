@@ -1,4 +1,4 @@
-"""Features of which most are zero: dropout and a product with a matrix that touch nothing else."""
+"""Sparse features: dropout and the product with a matrix, on the non-zero values only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.attention.edges import gather_sum
 
 @dataclass(frozen=True, eq=False)
 class Sparse:
-    """A matrix by its numbers that are not zero, row by row; the same column by column, for gradients."""
+    """A sparse matrix: its non-zero numbers row by row, and their order column by column for gradients."""
 
     offsets: Int[Tensor, "bounds"]
     """Where each row begins, and after the last of them."""
@@ -33,7 +33,7 @@ class Sparse:
     def of(
         cls, offsets: Int[Tensor, "bounds"], columns: Int[Tensor, "number"], values: Float[Tensor, "number"], width: int
     ) -> Sparse:
-        """The rows of a matrix, as compressed sparse rows (CSR) have them."""
+        """Build the matrix from compressed sparse rows (CSR)."""
         offsets, columns = offsets.long(), columns.long()
         rows = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
         back = torch.argsort(columns, stable=True)
@@ -44,7 +44,7 @@ class Sparse:
         return len(self.offsets) - 1
 
     def to(self, device: torch.device | str) -> Sparse:
-        """The same elsewhere."""
+        """Return the matrix on another device."""
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         moved: dict[str, Any] = {
             name: part.to(device) if isinstance(part, Tensor) else part for name, part in parts.items()
@@ -52,17 +52,17 @@ class Sparse:
         return Sparse(**moved)
 
     def dropout(self, rate: float) -> Sparse:
-        """Return the matrix after dropout, which leaves zeros what they are."""
+        """Return the matrix after dropout, which leaves zeros unchanged."""
         return replace(self, values=F.dropout(self.values, rate)) if rate else self
 
     def dense(self) -> Float[Tensor, "row column"]:
-        """With all its zeros."""
+        """Return the dense matrix, with all its zeros."""
         rows = torch.repeat_interleave(torch.arange(len(self), device=self.columns.device), self.offsets.diff())
         zeros = self.values.new_zeros(len(self), self.width)
         return zeros.index_put((rows, self.columns.long()), self.values, accumulate=True)
 
     def product(self, weight: Float[Tensor, "out column"]) -> Float[Tensor, "row out"]:
-        """Its product with a projection."""
+        """Return the product with a projection."""
         return _Product.apply(weight, self)
 
 

@@ -1,8 +1,8 @@
 """Spectral normalisation: weights divided by their largest singular value (Miyato et al. 2018).
 
-The value is followed by power iteration, one round for every update of the weights. As with running statistics of
-norms, what a row of data finds counts only when the update is made: rows may be summed up or dealt to several
-processes, and a step that is skipped or begun again leaves no trace. Whoever trains calls `settle` and `forget`.
+The value is estimated by power iteration, one round for every update of the weights. As with the running statistics of
+norms, the new estimate counts only when the update is made: gradients may be accumulated over rows or processes, and a
+step that is skipped or repeated leaves no trace. The training loop calls `settle` and `forget`.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ KINDS = (nn.Conv2d, nn.Linear, nn.Embedding)
 class SpectralNorm(nn.Module):
     """`W / sigma(W)` with `sigma = u . W v`, for a weight seen as a matrix of (outputs, everything else).
 
-    In training each weight that learns goes one round further, `u = W v / |W v|`, `v = W^T u / |W^T u|`; one that is
-    frozen, or used without gradients, is divided by what the last round found.
+    In training each trained weight makes one more round, `u = W v / |W v|`, `v = W^T u / |W^T u|`; one that is frozen,
+    or used without gradients, is divided by the estimate of the last round.
     """
 
     left: Tensor
     right: Tensor
-    ahead: Tensor  # both, as they are after this step
+    ahead: Tensor  # both vectors after this step
 
     def __init__(self, weight: Float[Tensor, "outputs *inputs"]):
         super().__init__()
         sizes = len(weight), weight.numel() // len(weight)
         u, v = (torch.randn(size, dtype=weight.dtype) for size in sizes)
-        for _ in range(0 if weight.is_meta else FIRST):  # weights without contents are about to be replaced
+        for _ in range(0 if weight.is_meta else FIRST):  # weights on the meta device are about to be replaced
             u, v = power(weight.detach().flatten(1), v)
         self.register_buffer("left", u)
         self.register_buffer("right", v)
         self.register_buffer("ahead", torch.zeros(sum(sizes), dtype=weight.dtype), persistent=False)
 
     def forward(self, weight: Float[Tensor, "outputs *inputs"]) -> Float[Tensor, "outputs *inputs"]:
-        """The weight to compute with."""
-        with torch.autocast(weight.device.type, enabled=False):  # a rounded iteration would not settle
+        """Return the normalised weight."""
+        with torch.autocast(weight.device.type, enabled=False):  # in half precision the iteration would not converge
             matrix, u, v = weight.flatten(1), self.left, self.right
             if self.training and weight.requires_grad and torch.is_grad_enabled():
                 with torch.no_grad():
@@ -53,32 +53,32 @@ class SpectralNorm(nn.Module):
 
 
 def power(matrix: Float[Tensor, "m n"], v: Float[Tensor, "n"]) -> tuple[Float[Tensor, "m"], Float[Tensor, "n"]]:
-    """One round of power iteration: both singular vectors, nearer to those of the largest singular value."""
+    """Make one round of power iteration towards both singular vectors of the largest singular value."""
     u = F.normalize(matrix @ v, dim=0, eps=EPS)
     return u, F.normalize(matrix.mT @ u, dim=0, eps=EPS)
 
 
 def add_spectral_norm(model: nn.Module) -> None:
-    """Divide every convolution, matrix and table inside a model by its largest singular value, from now on."""
+    """Add spectral normalisation to every convolution, linear layer and embedding of a model."""
     for module in [child for child in model.modules() if isinstance(child, KINDS)]:
         parametrize.register_parametrization(module, "weight", SpectralNorm(module.weight), unsafe=True)
 
 
 def spectra(model: nn.Module) -> list[SpectralNorm]:
-    """All such norms of a model."""
+    """Return all spectral norms of a model."""
     return [module for module in model.modules() if isinstance(module, SpectralNorm)]
 
 
 @torch.no_grad()
 def forget(norms: Sequence[SpectralNorm]) -> None:
-    """Nothing that was found since the last update counts."""
+    """Discard the estimates made since the last update."""
     if norms:
         torch._foreach_copy_([norm.ahead for norm in norms], [torch.cat([norm.left, norm.right]) for norm in norms])
 
 
 @torch.no_grad()
 def settle(norms: Sequence[SpectralNorm], *, veto: Tensor) -> None:
-    """Keep what was found since the last update, unless vetoed."""
+    """Keep the estimates made since the last update, unless vetoed."""
     if not norms:
         return
     vectors = [vector for norm in norms for vector in (norm.left, norm.right)]
