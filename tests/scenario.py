@@ -51,7 +51,7 @@ def settings_of(task: str, line: Line) -> dict[str, Any]:
     optim = {"name": "sgd", "momentum": 0.9, "learning_rate": 0.05, "warmup": 1, "final_learning_rate": 0.01}
     chosen = {name: value for name, value in optim.items() if f"optim.{name}" in known(task)}
     parts = {name.split(".")[1] for name in known(task) if re.fullmatch(r"optim\.\w+\.momentum", name)}
-    chosen |= {part: {name: value for name, value in optim.items() if name != "last"} for part in parts}
+    chosen |= {part: {name: value for name, value in optim.items() if name != "final_learning_rate"} for part in parts}
     rows = max(SHARED.get(task, (BRIEF["accumulate"],)))  # one for every process of the largest team
     return {"task": task, **line.settings, "optim": chosen, "training": BRIEF | {"accumulate": rows}}
 

@@ -37,7 +37,7 @@ EXTRAS = {
     "text-to-text": {"alignments", "workloads"},
     "translation": {"alignments", "workloads"},
 }  # of all models of a task, by name
-REFUSED = {"matching": {"longest"}}  # options of which no small number is valid
+REFUSED = {"matching": {"max_length"}}  # options of which no small number is valid
 CLOSE = 1e-5  # numbers added up in another order
 
 
