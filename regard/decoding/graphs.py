@@ -52,7 +52,7 @@ class Graph:
         assert self.work is not None
         self._inputs = [tensor.clone() for tensor in inputs]
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
-        aside = None if stream == torch.cuda.default_stream(self.device) else stream  # it cannot be captured
+        aside = None if stream == torch.cuda.default_stream(self.device) else stream  # the default cannot be captured
         torch.cuda.synchronize(self.device)
         capture = torch.cuda.graph(graph, self.pool, self.stream or aside, capture_error_mode="thread_local")
         with pause_garbage_collection(), capture:

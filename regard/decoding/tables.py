@@ -328,7 +328,7 @@ class StaticBatch:
 
 
 def borrow_table(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]) -> StaticBatch:
-    """Return an earlier search's table with the same policy and enough room, or a new one; the model keeps the latest."""
+    """Return an earlier table with the same policy and enough room, or a new one; the model keeps the latest."""
     rows = round_row_count(rows)
     with TABLES:
         for table in sorted(model.tables, key=lambda table: table.longest):
