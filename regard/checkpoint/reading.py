@@ -70,9 +70,9 @@ class Checkpoint:
         return explain_errors(self.directory, lambda: json.loads(self.text(name)))
 
     def tensors(self, name: str = WEIGHTS) -> dict[str, Tensor]:
-        """Return a safetensors file as tensors by name, memory-mapped; quantized weights become floats again.
+        """Return a safetensors file as tensors by name, memory-mapped; quantized weights are converted back to floats.
 
-        The weights may be in shards. A resumed training gets its tensors exactly.
+        The weights may be in shards. Weights that are not quantized are returned unchanged, to the bit.
         """
         if name == WEIGHTS and (WEIGHTS in self.files or INDEX in self.files):
             return explain_errors(self.directory, lambda: restore(gather_weights(self.directory, self.verify)))
