@@ -40,7 +40,7 @@ RECIPES = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a training: the run folder, its best checkpoint, and the metrics of that."""
+    """The outcome of a training: the run folder, its best checkpoint, and that checkpoint's metrics."""
 
     folder: Path
     best: Path

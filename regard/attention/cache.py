@@ -79,7 +79,7 @@ class DecoderState:
         return max(self.numbered, len(self.where.example))
 
     def advance(self) -> DecoderState:
-        """Make room for one more token of every beam."""
+        """Advance every beam by one token, which the next step writes."""
         return replace(self, where=self.where.advance())
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> DecoderState:
@@ -221,7 +221,7 @@ class StaticDecoderState(DecoderState):
         return cls(where, past.caches, past.memories, past.source, past.numbered, past.storage)
 
     def advance(self) -> StaticDecoderState:
-        """Make room for one more token of every beam; a row at its limit stays there."""
+        """Advance every beam by one token; a row at its limit stays there."""
         self.where.taken.add_(1).clamp_(max=self.where.slots.shape[2])
         return self
 

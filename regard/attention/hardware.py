@@ -1,4 +1,4 @@
-"""The device of a model, and whether Triton kernels run there."""
+"""The device of a module, and support for Triton kernels."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""Attention of recurrent decoders: one head over a memory without projections: score, softmax, weighted mean."""
+"""Single-head attention of recurrent decoders: score, softmax and weighted mean over a memory."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Graph:
         return self._answer
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph:
-        """Capture the function, which computes nothing; other threads may go on using the device."""
+        """Capture the function without computing anything; other threads may go on using the device."""
         assert self.work is not None
         self._inputs = [tensor.clone() for tensor in inputs]
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)

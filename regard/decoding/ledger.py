@@ -129,7 +129,7 @@ class BeamState:
         self._progress = np.zeros((rows, beam.beams), dtype=np.int64)
         self._kept: list[list[_Answer]] = [[] for _ in limits]
         self._endings = np.zeros(rows, dtype=np.int64)
-        self._least = np.full(rows, np.nan)  # the lowest normalized score of the answers, once all are finished
+        self._least = np.full(rows, np.nan)  # normalized score of the last-ranked answer, once all are finished
         self._how = [beam] * rows
         self._nbest, self._enough = np.full(rows, beam.nbest), np.full(rows, beam.enough)
         self._divisors = np.tile(_divide_lengths(beam.length_penalty, longest + 2), (rows, 1))

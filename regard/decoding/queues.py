@@ -25,7 +25,7 @@ STEP = 16  # where graphs are replayed, the input length of a batch is a multipl
 
 
 class Decoder(NamedTuple):
-    """What all lanes of an engine share."""
+    """Settings shared by all lanes of an engine."""
 
     model: Stepper
     eos: int

@@ -31,7 +31,7 @@ class Sampling(Distribution):
 
 @dataclass(frozen=True)
 class Score:
-    """Settings of scoring: nothing is generated, the tokens of given targets get their log-probabilities."""
+    """Settings of scoring: nothing is generated, the log-probabilities of given targets are returned."""
 
     targets: Sequence[Sequence[int]]
     top: int = 0

@@ -23,7 +23,7 @@ def has_goals(rules: Rules) -> bool:
 
 
 class RowRules:
-    """The rule of a lane that applies to each example its own rules."""
+    """The rule of a lane that applies each example's own rules."""
 
     def __init__(self) -> None:
         self.rules: dict[int, Rules] = {}
@@ -48,7 +48,7 @@ class RowRules:
 
 
 class RowGoals(RowRules):
-    """The same where some rules take several steps to fulfil."""
+    """The rule of a lane in which some examples have goals, which take several steps to fulfil."""
 
     def progress(self, written: Tensor, tokens: Tensor, rows: Tensor) -> Tensor:
         """Return the progress of each answer with one more token."""

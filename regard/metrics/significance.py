@@ -47,7 +47,7 @@ class Statistics:
 
     @property
     def sentences(self) -> Float[np.ndarray, "sentence"]:
-        """The score of each sentence; only chrF and TER are meant for that."""
+        """The score of each sentence; only chrF and TER are designed for single sentences."""
         return self.of(self.counts)
 
     def of(self, sums: Float[np.ndarray, "corpus count"]) -> Float[np.ndarray, "corpus"]:
