@@ -72,7 +72,7 @@ class Checkpoint:
     def tensors(self, name: str = WEIGHTS) -> dict[str, Tensor]:
         """Return a safetensors file as tensors by name, memory-mapped; quantized weights are converted back to floats.
 
-        The weights may be in shards. Weights that are not quantized are returned unchanged, to the bit.
+        The weights may be in shards. Files without quantized weights are returned unchanged, to the bit.
         """
         if name == WEIGHTS and (WEIGHTS in self.files or INDEX in self.files):
             return explain_errors(self.directory, lambda: restore(gather_weights(self.directory, self.verify)))

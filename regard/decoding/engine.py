@@ -82,7 +82,7 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """The number of requests that have not been started."""
+        """The number of requests that wait for rows, or for a pass of the teacher."""
         return len(self._unscored_requests) + sum(len(queue.waiting) for queue in self._lanes.values())
 
     @property
