@@ -1,7 +1,7 @@
-"""Regard: attention models trained on your own data, used and looked inside.
+"""Regard: train attention models on your own data, use them, and look inside.
 
-`load` opens a trained model, `train` makes one, `watch` shows where it looks, `prompt` puts a task to a language model.
-Importing this imports nothing heavy.
+`load` opens a trained model, `train` trains one, `watch` shows where it looks, `prompt` puts a task to a language
+model. Importing this package imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def train(
     task: type[Task] | None = None,
     **options: Any,
 ) -> Outcome:
-    """Train on files, `train(["a.fr", "a.en"])`, or as a recipe says: a YAML file or the same as a mapping.
+    """Train on files, `train(["a.fr", "a.en"])`, or from a recipe: a YAML file or a mapping.
 
-    Settings such as "training.epochs=20" change it. What files hold is seen, or said by `kind`: pairs, labelled, text,
-    tagged or table; `valid` are files to measure on, `to` is the language of translations. Without `out` the run goes
-    to runs/NAME. Other options are those of `regard.recipe.train`: resume, overwrite, start, quiet, and callbacks,
-    which are told of steps, evaluations and checkpoints.
+    Settings such as "training.epochs=20" change the recipe. The kind of the files is recognised, or set by `kind`:
+    pairs, labelled, text, tagged or table; `valid` are validation files, `to` is the target language of translations.
+    Without `out` the run is saved in runs/NAME. Other options are those of `regard.recipe.train`: resume, overwrite,
+    start, quiet, and callbacks, which are called on steps, evaluations and checkpoints.
 
     A `task` is a class of your own, derived from `regard.training.task.Task`: `train(recipe, task=MyTask)`.
     """
@@ -86,9 +86,9 @@ def prompt(
 ) -> Any:
     """Put a task to a language model without training: `prompt("runs/gpt", "sentiment", "A great film.").label`.
 
-    The model is a folder or what `load` gave; the template a YAML file, the name of one that comes with Regard, or the
-    same as a mapping, with `settings` over it. Two texts are a pair, `[("a", "b")]`. Without texts it is the model with
-    its template, whose `answer` and `evaluate` can be used again and again.
+    The model is a folder or a loaded model; the template is a YAML file, the name of one that comes with Regard, or a
+    mapping, and `settings` override it. Two texts are a pair, `[("a", "b")]`. Without texts, return the model with its
+    template, whose `answer` and `evaluate` can be called repeatedly.
     """
     from regard import config, recipe
     from regard.tasks.prompting import prompter
@@ -102,7 +102,7 @@ def prompt(
 
 
 def watch(model: nn.Module) -> AbstractContextManager[AttentionRecord]:
-    """Collect where every attention of a model looks: `with watch(translator.model) as seen: ...`."""
+    """Collect the weights of every attention of a model: `with watch(translator.model) as seen: ...`."""
     from regard.interpret.watch import watch
 
     return watch(model)

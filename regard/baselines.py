@@ -1,8 +1,8 @@
-"""A pre-trained classifier of texts beside its baselines: the commonest label, a linear model, training from scratch.
+"""Comparison of a pre-trained text classifier with baselines: commonest label, linear model, training from scratch.
 
-All are scored on the same held-out texts, which none of them has seen: always the commonest label; a linear model over
-words and n-grams; a BERT from scratch; and the same BERT, pre-trained on all training text, labelled or not, then
-fine-tuned. Each is an ordinary run in the folder, so the same command resumes an interrupted comparison exactly.
+All are scored on the same held-out texts: always the commonest label; a linear model over words and n-grams; a BERT
+trained from scratch; and the same BERT, pre-trained on all training text, labelled or not, then fine-tuned. Each is an
+ordinary run in the folder, so the same command resumes an interrupted comparison exactly.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from regard.training import run as runs
 from regard.training.comparison import DIVISION, RESULT
 
 TEST_SHARE = 0.1  # of the texts, if no file names the test texts
-MAX_P_VALUE = 0.05  # below which a difference is not called chance
+MAX_P_VALUE = 0.05  # p-value below which a difference is significant
 NUM_TRIALS = 2000  # random swaps of a paired test
-MAX_RATE_TIMES_WIDTH = 0.15  # highest rate times width at which a BERT of several blocks learns from scratch
+MAX_RATE_TIMES_WIDTH = 0.15  # highest learning rate times width at which a BERT of several blocks learns from scratch
 SHARED_MODEL_SETTINGS = (
     "width",
     "heads",
@@ -41,10 +41,10 @@ SHARED_MODEL_SETTINGS = (
     "activation",
     "embedding_norm",
 )
-# learns from few texts, of which a model with norms after the blocks learns nothing
+# learns from few texts, from which a post-norm model learns nothing
 PRETRAINED_MODEL = {"norm": "pre", "positions": "rotary"}
-CLASSIFIER_POOLING = {"pool": "mean"}  # masked tokens teach the first token nothing, so it is a poor vector of a text
-ALLOWED_SECTIONS = ("task", "data", "training")  # sections of settings that may be given; the data decide the others
+CLASSIFIER_POOLING = {"pool": "mean"}  # predicting masked tokens does not train the first token's vector
+ALLOWED_SECTIONS = ("task", "data", "training")  # sections that may be set; the others follow from the data
 COMMONEST, LINEAR, SCRATCH, PRETRAINED, TUNED = "commonest label", "linear", "scratch", "pretrained", "tuned"
 RUN_FOLDERS = (LINEAR, SCRATCH, PRETRAINED, TUNED, "best", "best.new", "data")  # folders of a comparison
 DESCRIPTIONS = {
@@ -57,7 +57,7 @@ DESCRIPTIONS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A model that is compared: its scores on the held-out texts, the seconds it took, and its checkpoint."""
+    """A compared model: its scores on the held-out texts, the seconds it took, and its checkpoint."""
 
     name: str
     scores: Scores
@@ -72,7 +72,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class BaselineComparison:
-    """The scores of all models, and which others each of them beats beyond chance."""
+    """The scores of all models, and for each the models it beats significantly."""
 
     folder: Path
     entries: list[Entry]
@@ -81,14 +81,14 @@ class BaselineComparison:
 
     @property
     def winner(self) -> Entry:
-        """The most accurate trained model; of equals the one that took least time."""
+        """The most accurate trained model; of equal ones the fastest."""
         return max(
             (entry for entry in self.entries if entry.folder is not None),
             key=lambda entry: (entry.accuracy, -entry.seconds),
         )
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return rows of a table: model, accuracy with its interval, seconds, and what it beats beyond chance."""
+        """Return table rows: model, accuracy with its interval, seconds, and the models it beats significantly."""
         table_rows = []
         for entry in self.entries:
             interval = next(iter(entry.scores.intervals.values()), None)
@@ -100,14 +100,14 @@ class BaselineComparison:
 
     @property
     def verdict(self) -> str:
-        """Which model was kept, and whether pre-training was worth it, in words."""
+        """The result in words: the model that was kept, and whether pre-training was worth it."""
         best, words = self.winner, "\n".join(self.conclusions)
         location = f"kept as {self.folder / 'best'}: {DESCRIPTIONS[best.name]}"
         return f"{location}\n{words}\n{usage_line(self.usage, self.folder / 'best')}"
 
     @property
     def conclusions(self) -> list[str]:
-        """Which models the best one beats beyond chance, which it does not, and what pre-training brought."""
+        """The models that the best one beats significantly or not, and the benefit of pre-training, in words."""
         beaten = self.beaten[self.winner.name]
         level = [entry.name for entry in self.entries if entry is not self.winner and entry.name not in beaten]
         lines = [f"better beyond chance than {_join_names(beaten)}"] if beaten else []
@@ -115,7 +115,7 @@ class BaselineComparison:
         return [*lines, self._judge_pretraining()]
 
     def _judge_pretraining(self) -> str:
-        """Say whether the pre-trained model is better beyond chance than those that cost less."""
+        """Return whether the pre-trained model is significantly better than the cheaper ones, in words."""
         if SCRATCH not in self.beaten[TUNED]:
             return "pre-training was not worth it beyond chance"
         if LINEAR not in self.beaten[TUNED]:
@@ -123,7 +123,7 @@ class BaselineComparison:
         return "pre-training was worth it"
 
     def plain(self) -> dict[str, Any]:
-        """Return the comparison as JSON."""
+        """Return the comparison as plain data for JSON."""
         entries = [
             {
                 "name": entry.name,
@@ -149,7 +149,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 class Interrupted(Exception):
-    """One of the runs was interrupted; the same command goes on."""
+    """Raised if one of the runs was interrupted; the same command resumes the comparison."""
 
 
 def compare_baselines(
@@ -162,7 +162,7 @@ def compare_baselines(
     command: Sequence[str] = (),
     quiet: bool = False,
 ) -> BaselineComparison:
-    """Train and score all models in the folder `out`; with `resume`, finished runs stay and the others go on."""
+    """Train and score all models in the folder `out`; with `resume`, finished runs are kept and others resumed."""
     task, resolved = _check_order(order)
     for name in unlabelled:
         find_path(name)  # before anything is trained
@@ -183,7 +183,7 @@ def compare_baselines(
 
 
 def _check_order(order: recipe.Order) -> tuple[Any, Any]:
-    """Return the task and the resolved recipe, or refuse what cannot be compared."""
+    """Return the task and the resolved recipe; raise ValueError if models cannot be compared on them."""
     if unknown := sorted(order.settings.keys() - set(ALLOWED_SECTIONS)):
         raise ValueError(
             f"{unknown[0]} cannot be set where models are compared, whose sizes follow from the data: leave it out, or "
@@ -222,14 +222,14 @@ class _ModelRuns:
         return Entry(name, self.division.score(name, self.task, answers), seconds, best)
 
     def pretrain(self, unlabelled: Sequence[str]) -> Path:
-        """Pre-train a BERT on all training text, from which the held-out texts are removed."""
+        """Pre-train a BERT on all training text without the held-out texts."""
         files = [str(self.folder / "data" / "text.jsonl"), *unlabelled]
         data = {"train": files, "valid": [str(self.folder / "data" / "held-out.jsonl")]}
         settings = {"task": recipe.tasks_with_verb("fill")[0], "model": PRETRAINED_MODEL, "data": data}
         return self._train_once(PRETRAINED, {**self._shared_settings(), **settings})
 
     def scratch_settings(self, pretrained: Path) -> dict[str, Any]:
-        """Return the settings of the same network, with the same tokens, that is trained from scratch."""
+        """Return the settings to train the same network, with the same kind of tokenizer, from scratch."""
         saved_config = checkpoint.peek(pretrained).config
         sizes = {name: saved_config["model"][name] for name in SHARED_MODEL_SETTINGS}
         tokenizer = {
@@ -247,11 +247,11 @@ class _ModelRuns:
         }
 
     def _run_seconds(self, name: str) -> float:
-        """Return how long a run took."""
+        """Return the training time of a run in seconds."""
         return float(json.loads((self.folder / name / RESULT).read_text(encoding="utf-8"))["seconds"])
 
     def _shared_settings(self) -> dict[str, Any]:
-        """Return the settings that all runs have in common."""
+        """Return the settings shared by all runs."""
         return {"training": self.settings["training"]} if "training" in self.settings else {}
 
     def _train_once(self, name: str, settings: Mapping[str, Any], *, start: Path | None = None) -> Path:
@@ -271,7 +271,7 @@ class _ModelRuns:
 
 
 def _claim_folder(folder: Path, fingerprint: str, *, resume: bool, overwrite: bool) -> None:
-    """Take a folder for a comparison: only a comparison is ever overwritten, and only one of the same texts resumed."""
+    """Prepare the folder of a comparison: only comparisons are overwritten, and only ones of the same texts resumed."""
     division_file = folder / DIVISION
     is_comparison = division_file.is_file()
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not is_comparison):
@@ -289,7 +289,7 @@ def _claim_folder(folder: Path, fingerprint: str, *, resume: bool, overwrite: bo
 
 
 def _find_beaten(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """Return which others each entry beats beyond chance, by a paired test."""
+    """Return for each entry the others that it beats significantly, by a paired test."""
     beaten: dict[str, list[str]] = {entry.name: [] for entry in entries}
     for entry in entries:
         for other in entries:

@@ -1,6 +1,6 @@
-"""The speed of training a recipe and of answering with a model, beside the limits of this machine.
+"""Benchmarks: the speed of training a recipe and of answering with a model, compared with the limits of the machine.
 
-Training is measured by the figures that a run logs, without the first ones, when things are compiled. There are two
+Training is measured by the rates that a run logs, without the first ones, which include compilation. There are two
 limits: the time of the arithmetic at the rate of a large matrix product, and the time of reading the weights at the
 rate of a large copy. Nothing that reads its weights from memory can take less than the larger of them.
 """
@@ -76,7 +76,7 @@ def measure_limits(device: torch.device) -> Limits:
 
 
 def measure_training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Speed:
-    """Time so many steps of a recipe, in a temporary folder."""
+    """Time a number of steps of a recipe, in a temporary folder."""
     task, _ = recipe.resolve(settings)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
@@ -116,7 +116,7 @@ def _short_settings(settings: Mapping[str, Any], steps: int) -> dict[str, Any]:
 
 
 def measure_answers(trained: Any, inputs: Sequence[Any], bounds: Limits, **options: Any) -> list[Speed]:
-    """Time answers in batches of several sizes; of models that write, in tokens a second."""
+    """Time answers in batches of several sizes; models that generate are timed in tokens per second."""
     device = trained.runner.device
     if (timed := trained.extras.get("workloads")) is not None:
         workloads, unit = timed.call(inputs, BATCHES, **options), "tokens"
@@ -132,7 +132,7 @@ def measure_answers(trained: Any, inputs: Sequence[Any], bounds: Limits, **optio
 
 
 def _answer_workloads(trained: Any, inputs: Sequence[Any]) -> Iterator[Workload]:
-    """Yield answers in batches of several sizes, for each of which all weights are read once."""
+    """Yield answers in batches of several sizes, each of which reads all weights once."""
     weight_bytes = trained.runner.weights.bytes
     for batch in BATCHES:
         batch_inputs = [inputs[number % len(inputs)] for number in range(batch)]
@@ -140,19 +140,19 @@ def _answer_workloads(trained: Any, inputs: Sequence[Any]) -> Iterator[Workload]
 
 
 def _example_inputs(trained: Any) -> Sequence[Any]:
-    """Return example sentences for a model that reads sentences; of any other, inputs are asked for."""
+    """Return example sentences for a model that reads sentences; for any other, inputs are required."""
     missing_inputs = ValueError(f"{trained.name} is {trained.kind}: give it inputs to answer, or -i FILE")
     if trained.inputs.kind.is_path or trained.inputs.read is not None:
         raise missing_inputs
     try:
         trained.answer(SENTENCES[:1])
-    except ValueError:  # a sentence is no word
+    except ValueError:  # the model reads single words
         raise missing_inputs from None
     return SENTENCES
 
 
 def _peak_memory(action: Callable[[], Any], device: torch.device) -> int | None:
-    """Return the most memory that a GPU holds during an action, in bytes."""
+    """Return the peak memory of a GPU during an action, in bytes."""
     if device.type != "cuda":
         return None
     torch.cuda.reset_peak_memory_stats(device)
@@ -161,7 +161,7 @@ def _peak_memory(action: Callable[[], Any], device: torch.device) -> int | None:
 
 
 def _median_seconds(action: Callable[[], Any], device: torch.device, *, repeats: int = 10) -> float:
-    """Return the median time of an action, after it was run once to warm up."""
+    """Return the median time of an action, after one run to warm up."""
     seconds = []
     for number in range(repeats + 1):
         start = time.perf_counter()

@@ -23,7 +23,7 @@ TABLE_ROWS = 10
 
 
 def run_demo(*, seconds: float, out: Path, command: Sequence[str] = (), console: Console | None = None) -> float:
-    """Train for so many seconds, print BLEU and ten translations, and plot an alignment; return BLEU."""
+    """Train for `seconds`, print BLEU and ten translations, and plot an alignment; return BLEU."""
     console = console or Console()
     outcome = recipe.train(demo_settings(seconds), out=out, overwrite=True, command=command)
     translator = recipe.load(outcome.best, device="cpu")
@@ -61,7 +61,7 @@ def _translation_table(test_pairs: list[tuple[str, str]], answers: list[str]) ->
         table.add_column(name, overflow="fold")
     step = max(1, len(test_pairs) // TABLE_ROWS)
     for (source, reference), answer in list(zip(test_pairs, answers, strict=True))[::step][:TABLE_ROWS]:
-        # a model at its beginning may write anything
+        # a model early in training may write anything
         printable = "".join(letter if letter.isprintable() else "·" for letter in answer)
         table.add_row(source, Styled(printable, style="bold"), reference)
     return table

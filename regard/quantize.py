@@ -1,4 +1,4 @@
-"""Weights in a quarter of the space: each row of a matrix as whole numbers up to 127 and one scale."""
+"""Int8 quantization of weights: each row of a matrix as integers up to 127 and one scale."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ def shrink(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restore(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors that `shrink` was given, to within half a scale; without any scale as they are."""
+    """Return the tensors given to `shrink`, to within half a scale; unchanged if none has a scale."""
     if not any(name.endswith(SCALE) for name in tensors):
         return dict(tensors)
     whole: dict[str, Tensor] = {}
@@ -35,6 +35,6 @@ def restore(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if scale is not None:
             if tensor.dim() != 2 or scale.shape != tensor.shape[:1]:
                 raise ValueError(f"{name} has no scale for each of its rows")
-            tensor = tensor.to(torch.float32, copy=True).mul_(scale.float()[:, None])  # in place: touched once
+            tensor = tensor.to(torch.float32, copy=True).mul_(scale.float()[:, None])  # in place: one pass
         whole[name] = tensor.float() if tensor.dtype == torch.float16 else tensor
     return whole

@@ -1,4 +1,4 @@
-"""One run as one readable function, the same for every task: data, model, training, scores; and the way back."""
+"""The wiring of a run, the same for every task: data, model, training and scores; and the loading of trained models."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from regard.training.provenance import recorded_digests
 from regard.training.task import Claim, Given, Task, tuning_of
 from regard.training.tuning import go_on, tune
 
-ALLOWED_PARAMETERS = 10**8  # parameters that cost nothing to allocate
+ALLOWED_PARAMETERS = 10**8  # parameters that are allocated without a check
 RUNS = Path("runs")
 RECIPES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training left: the run folder, its best checkpoint and how that scores."""
+    """The outcome of a training: the run folder, its best checkpoint, and that checkpoint's metrics."""
 
     folder: Path
     best: Path
@@ -50,11 +50,11 @@ class Outcome:
 
     @property
     def summary(self) -> str:
-        """A few lines for a person: how it went, and the commands to go on with."""
+        """A summary in a few lines: how the training went, and the commands to continue with."""
         step, reason = self.result.step, self.result.reason
         use = usage_line(self.usage, self.folder)
         if reason.startswith("diverged:") and not self.metrics:
-            return f"{self.folder}: {reason}"  # nothing to go on from
+            return f"{self.folder}: {reason}"  # nothing to resume from
         if reason == "interrupted" or not self.metrics:
             again = f"resume with: regard train --resume --out {shlex.quote(str(self.folder))}"
             usable = [use] if runs.Run(self.folder).usable is not None else []
@@ -63,14 +63,14 @@ class Outcome:
         return f"{self.folder}: {quantity(step, 'step')}, stopped by {reason}, best {scores}\n{use}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the outcome as plain data for JSON."""
         how = {"steps": self.result.step, "reason": self.result.reason, "seconds": round(self.result.seconds, 3)}
         return {"folder": str(self.folder), "best": str(self.best), **how, "metrics": self.metrics}
 
 
 @dataclass(frozen=True)
 class Order:
-    """What somebody asks for: the settings of a run, its name, and what to say of it first."""
+    """The settings of a run to train, its name, and notes to log first."""
 
     settings: dict[str, Any]
     name: str = "run"
@@ -85,10 +85,10 @@ def order(
     inputs: Given | None = None,
     task: type[Task] | None = None,
 ) -> Order:
-    """Return what a recipe, files and settings ask for together: files take the place of those in the recipe.
+    """Combine a recipe, files and settings into an order; files replace those in the recipe.
 
-    `recipe_or_files` is a recipe, as a YAML file or a mapping, or files to learn from, or a list of both; `inputs` may
-    say more of the files.
+    `recipe_or_files` is a recipe, as a YAML file or a mapping, or training files, or a list of both; `inputs` may
+    describe the files.
     """
     if task is not None and not (isinstance(task, type) and issubclass(task, Task)):
         raise ValueError(f"task must be a class derived from regard.training.task.Task, not {quote(task)}")
@@ -124,7 +124,7 @@ def order(
 
 
 def _file_names(recipe_or_files: Any) -> list[str | Path]:
-    """Return the names of what is to be trained on; rows in memory are not read."""
+    """Return the names of the files to train on; data in memory is refused."""
     names = [recipe_or_files] if isinstance(recipe_or_files, (str, Path)) else recipe_or_files
     if isinstance(names, bytes) or not isinstance(names, Iterable):
         raise ValueError(
@@ -147,13 +147,13 @@ def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str,
 def _override(
     settings: Mapping[str, Any], changes: Sequence[str] = (), task: type[Task] | None = None
 ) -> dict[str, Any]:
-    """Return settings with changes applied, under the names of today; what the changes say counts."""
+    """Return settings with changes applied, under current names; the changes take precedence."""
     changed = config.override(settings, changes)
     name = changed.get("task", DEFAULT)
     if task is None and isinstance(name, str) and name in TASKS:
         task = TASKS[name].task
     if task is None:
-        return changed  # which is refused for its task
+        return changed  # refused later for its task
     current = config.rename_former_settings(task.Recipe, settings)
     changed = config.override(current, config.rename_former_changes(task.Recipe, changes))
     return config.rename_former_settings(task.Recipe, changed)
@@ -170,11 +170,11 @@ def train(
     quiet: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Outcome:
-    """Files in, a scored model out, in the folder `out`, or in runs/NAME, with a number where that is taken.
+    """Train a model in the folder `out`, by default runs/NAME, with a number if that exists, and return the outcome.
 
-    `start` names a model to start from: one of the same task goes on as it is, one of another gives its body and its
-    tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same. `callbacks`
-    are told how it goes.
+    `start` is a model to start from: one of the same task is trained further, one of another task gives its body and
+    its tokenizer to a new head. Started by torchrun, several processes share the work; all return the same. `callbacks`
+    are called on steps, evaluations and checkpoints.
     """
     order = order_or_settings if isinstance(order_or_settings, Order) else Order(dict(order_or_settings))
     settings = _override(order.settings, task=order.task)
@@ -222,9 +222,9 @@ def train(
 
 
 def resolve(settings: Mapping[str, Any], task: Any = None) -> tuple[Any, Any]:
-    """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read.
+    """Return the task class and the checked recipe; invalid settings are an error here, before data is read.
 
-    A `task` is a class of one's own; without one it is the task of Regard's that the settings name.
+    A `task` is a user's own class; by default it is the task of Regard that the settings name.
     """
     name = settings.get("task", DEFAULT if task is None else task.Recipe.task)
     if task is None:
@@ -235,7 +235,7 @@ def resolve(settings: Mapping[str, Any], task: Any = None) -> tuple[Any, Any]:
 
 
 def recognise_for(task: type[Task], inputs: Given) -> tuple[str, Claim]:
-    """Return the name of a task of one's own, and what it takes files for."""
+    """Return the name of a user's own task, and its claim on the files."""
     name = task.Recipe.task
     claim = task.recognise(inputs)
     if claim is None:
@@ -244,7 +244,7 @@ def recognise_for(task: type[Task], inputs: Given) -> tuple[str, Claim]:
 
 
 def _lacks_data(settings: Mapping[str, Any], task: Any = None) -> bool:
-    """True if the task needs data and nothing names any."""
+    """True if the task needs data and the settings name none."""
     name = str(settings.get("task", DEFAULT))
     if task is None and name not in TASKS:
         return False
@@ -254,7 +254,7 @@ def _lacks_data(settings: Mapping[str, Any], task: Any = None) -> bool:
 
 
 def read_begun_settings(folder: Path) -> dict[str, Any]:
-    """Return the settings that a run began with, whichever version wrote them, under the names of today."""
+    """Return the settings that a run began with, written by any version of Regard, under current names."""
     name = config.read(folder / "config.yaml").get("task", DEFAULT)
     return runs.read_begun_settings(
         folder, TASKS[name].task.Recipe if isinstance(name, str) and name in TASKS else None
@@ -264,9 +264,9 @@ def read_begun_settings(folder: Path) -> dict[str, Any]:
 def starting_model(
     start: str | Path | None, folder: Path, *, resume: bool
 ) -> tuple[checkpoint.Checkpoint | None, Parent | None]:
-    """Open the model that a run starts from, and say what is written down of it.
+    """Open the model that a run starts from, and return it with its record.
 
-    A resumed run for which none is named and which has no checkpoint yet starts from the one that it began with.
+    A resumed run that has no checkpoint yet starts from the model that it began with, if no other is named.
     """
     if start is not None:
         model = open_model(start)
@@ -306,7 +306,7 @@ def load(
 
 
 def load_for_prompts(directory: str | Path, *, device: str = "auto") -> Any:
-    """Load a model to be prompted: as one that fills gaps if its weights can, whatever it was trained for since."""
+    """Load a model for prompting: as one that fills gaps if its weights can, else for the task it was trained on."""
     saved_config = open_model(directory).config
     fillers = tasks_with_verb("fill")
     fills = saved_config.get("task") in fillers or any(serves(name, saved_config.get("model")) for name in fillers)
@@ -314,25 +314,25 @@ def load_for_prompts(directory: str | Path, *, device: str = "auto") -> Any:
 
 
 def tasks_with_verb(verb: str) -> tuple[str, ...]:
-    """Return the tasks whose trained models can do this: write, fill, translate ..."""
+    """Return the tasks whose trained models have this verb: write, fill, translate ..."""
     return tuple(name for name, (task_verb, _) in USES.items() if task_verb == verb)
 
 
 def _check_fits(saved: checkpoint.Checkpoint, kind: type) -> None:
-    """Refuse a config that no recipe could have, or whose model the weights could not fill, before it is built."""
+    """Raise ValueError, before the model is built, if its config is invalid or much larger than its weights."""
     for name in ("tokenizer", "decoding", "writing"):
         config.section(kind, saved.config, name)
     model_config = config.section(kind, saved.config, "model")
     parameters = model_config.parameters if isinstance(model_config, ModelConfig) else 0
     size = saved.manifest["files"].get(checkpoint.WEIGHTS, {}).get("size", 0)
-    if parameters > ALLOWED_PARAMETERS + 4 * size:  # weights may be shrunken, and the number is an estimate
+    if parameters > ALLOWED_PARAMETERS + 4 * size:  # weights may be quantized, and the number is an estimate
         raise ValueError(f"config.yaml describes about {parameters:.1e} parameters, the weights have {size:.1e} bytes")
 
 
 def open_model(directory: str | Path) -> checkpoint.Checkpoint:
-    """Open a checkpoint, verified; of a run folder its best one, or its newest so far; of a comparison the best model.
+    """Open and verify a checkpoint: of a run folder the best or else the newest one, of a comparison the best model.
 
-    Models that come with Regard go by their short names, such as `en-fr`.
+    Models that come with Regard are opened by their names, such as `en-fr`.
     """
     path = check_path(directory, "a model is given by its folder or its name")
     shipped_models = shipped.models()
@@ -356,7 +356,7 @@ def open_model(directory: str | Path) -> checkpoint.Checkpoint:
 
 
 def _name_from_data(data: Any) -> str:
-    """Return the name of a run from its data section: that of the first file to learn from."""
+    """Return the name of a run from its data section: that of the first training file."""
     first = data.get("train") if isinstance(data, Mapping) else None
     if isinstance(first, (list, tuple)):
         first = first[0] if first else None

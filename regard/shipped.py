@@ -1,6 +1,6 @@
-"""The models that come with Regard: the folders in `regard/pretrained`, and what their cards say of them.
+"""The models that come with Regard: the folders in `regard/pretrained`, and the facts in their model cards.
 
-A card begins with a few lines of YAML between two lines of dashes, as cards of models elsewhere do.
+A card begins with a few lines of YAML between two lines of dashes, as is usual for model cards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULT = "en-fr"
 
 @dataclass(frozen=True, kw_only=True)
 class CardFacts:
-    """What the first lines of a model card say in YAML."""
+    """The facts in the YAML header of a model card."""
 
     language: tuple[str, ...] = ()
     """The languages that it reads and writes."""
@@ -42,7 +42,7 @@ class ShippedModel:
 
     @property
     def facts(self) -> CardFacts:
-        """What its card says."""
+        """The facts in its model card."""
         return parse_card((self.path / "README.md").read_text(encoding="utf-8"), name=str(self.path / "README.md"))
 
     @property
@@ -56,7 +56,7 @@ class ShippedModel:
         return sum(path.stat().st_size for path in self.path.iterdir())
 
     def plain(self) -> dict[str, Any]:
-        """Return the model as JSON."""
+        """Return the model as plain data for JSON."""
         summary = {"name": self.name, "task": self.task, "bytes": self.size, "path": str(self.path)}
         return summary | config.plain(self.facts)
 
@@ -73,7 +73,7 @@ def display_name(directory: Path) -> str:
 
 
 def model_for_command(command: str) -> ShippedModel:
-    """Return the model that a command uses where none is named."""
+    """Return the model that a command uses by default."""
     for model in models().values():
         if command in model.facts.commands:
             return model

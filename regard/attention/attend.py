@@ -1,8 +1,8 @@
-"""The only softmax over keys: a fused kernel where one fits, the explicit path when somebody watches.
+"""The only softmax over keys: a fused kernel where one fits, the explicit path if attention is watched.
 
-Every path gives the same answer: the mean of the values, weighted by the softmax of the scores over the keys in sight.
-A query that may look nowhere gets zeros, and gradients stay finite: masked scores become the smallest finite number
-before the softmax and zero after it, because minus infinity would poison the gradient.
+Every path computes the same: the mean of the values, weighted by the softmax of the scores over visible keys. A query
+that may attend to nothing gets zeros, and gradients stay finite: masked scores become the smallest finite number before
+the softmax and zero after it, because minus infinity would make gradients NaN.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from regard.attention.tap import Tap
 
 Bias = Callable[[Tensor], Tensor]
 SHORT = 512  # tokens of a sequence up to which our kernel, where several share a tile, is the fastest without a bias
-# In which order torch looks for a kernel for a batch on a GPU.
+# The order in which torch looks for a kernel for a batch on a GPU.
 SAFE_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 BATCH_BACKENDS = [SDPBackend.CUDNN_ATTENTION, *SAFE_BACKENDS]
-CUDNN_TILE = 128  # keys that cuDNN looks at together
+CUDNN_TILE = 128  # keys per tile of cuDNN
 
 
 @dataclass(frozen=True)
 class AttentionSpec:
-    """How scores become weights: the score, what is added to it, dropout, and who watches."""
+    """How scores become weights: the score, its bias, dropout, and the tap at which weights are watched."""
 
     score: Score = scaled_dot
     bias: Bias | None = None
@@ -52,7 +52,7 @@ class AttentionSpec:
 
     @property
     def explicit(self) -> bool:
-        """Whether the weights themselves are needed, or no kernel knows the score."""
+        """True if the weights themselves are needed, or no kernel computes the score."""
         return scale_of(self.score, 1) is None or (self.tap is not None and self.tap.is_watched)
 
 
@@ -67,7 +67,7 @@ def attend(
     mask: Mask = EVERYONE,
     way: AttentionSpec = PLAIN,
 ) -> Float[Tensor, "*o heads query features"]:
-    """Each query's mean of the values in its sight; several heads may share one group of keys."""
+    """Return for each query the weighted mean of the visible values; several heads may share one group of keys."""
     if isinstance(mask.where, Packed):
         return attend_row(query, key, value, mask=mask, way=way)
     if isinstance(mask.where, Edges):
@@ -85,7 +85,7 @@ def attend_source(
     mask: Mask,
     way: AttentionSpec = PLAIN,
 ) -> Float[Tensor, "batch heads beam features"]:
-    """One decoding step's look at the source: `attend`, by a kernel of our own where there is one."""
+    """Attend to the source in one decoding step: `attend`, with Regard's Triton kernel where it fits."""
     where = mask.where
     assert isinstance(where, Padded)
     if way.bias is None and _step_fits(query, value, mask=mask, way=way):
@@ -105,9 +105,9 @@ def attend_step(
     way: AttentionSpec = PLAIN,
     positions: Positions | None = None,
 ) -> Float[Tensor, "batch heads beam features"]:
-    """One decoding step: the newest keys and values are written into the cache, and each beam looks at its past.
+    """Attend in one decoding step: write the newest keys and values to the cache, and let each beam attend to its past.
 
-    Queries and keys are turned first by where they stand, as the positions say.
+    Queries and keys are rotated first, according to `positions`.
     """
     where = mask.where
     assert isinstance(where, Stepping)
@@ -120,7 +120,7 @@ def attend_step(
 
         visibility = (
             mask.once("sight", lambda: sight(where)) if where.beams > 1 else where.slots
-        )  # a lone beam sees its own
+        )  # a single beam sees its own past
         rates = positions.rates if isinstance(positions, Rotary) and turning else None
         scoring = Scoring(_scale(query, way), _past_bias(query, where, mask=mask, way=way), rates)
         return attend_past(query, key, value, cache=cache, where=where, sight=visibility, scoring=scoring)
@@ -131,7 +131,7 @@ def attend_step(
 def weigh(
     scores: Float[Tensor, "*batch query key"], mask: Bool[Tensor, "*mask _ key"] | None = None
 ) -> Float[Tensor, "*batch query key"]:
-    """Softmax over the keys in sight; a query that may look nowhere gets zeros."""
+    """Return the softmax over visible keys; a query that may attend to nothing gets zeros."""
     if mask is None:
         return scores.softmax(-1)
     hidden = ~mask
@@ -139,7 +139,7 @@ def weigh(
 
 
 def attention_weights(query: Tensor, key: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
-    """Scores, bias, mask, softmax, tap."""
+    """Return the attention weights: score, bias, mask, softmax, tap."""
     scores = way.score(query, repeat_kv(key, query.shape[-3]))
     if way.bias is not None:
         scores = scores + _bias(query, key, mask=mask, bias=way.bias).to(scores.dtype)
@@ -148,7 +148,7 @@ def attention_weights(query: Tensor, key: Tensor, *, mask: Mask, way: AttentionS
 
 
 def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
-    """Weights, dropout, weighted sum: as written in the papers."""
+    """Attend as written in the papers: weights, dropout, weighted sum."""
     weights = attention_weights(query, key, mask=mask, way=way)
     if way.dropout:
         weights = F.dropout(weights, way.dropout)
@@ -156,7 +156,7 @@ def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, 
 
 
 def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
-    """Scaled dot-product attention in one kernel, which never holds all the weights."""
+    """Attend with scaled dot-product attention in one kernel, which never stores all weights."""
     grouped = query.shape[-3] != key.shape[-3]
     only_causal = mask.causal and mask.window is None and mask.where is None and mask.boolean is None
     options: Any = {"dropout_p": way.dropout, "scale": _scale(query, way), "enable_gqa": grouped}
@@ -176,10 +176,10 @@ def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
 
 
 def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
-    """Attention inside each sequence of a packed row: (heads, token, depth) in and out."""
+    """Attend inside each sequence of a packed row: (heads, token, depth) in and out."""
     where = mask.where
     assert isinstance(where, Packed)
-    if mask.boolean is not None:  # only the whole matrix, token by token, can hold it
+    if mask.boolean is not None:  # needs the whole matrix, token by token
         path = attend_explicitly if way.explicit else attend_fused
         return path(query, key, value, mask=mask, way=way)
     if _is_even_batch(where, mask=mask, way=way):
@@ -203,33 +203,33 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: At
         way=way,
     )
     flat = mixed.transpose(0, 1).flatten(1, 2)  # (heads, line * longest, features)
-    if lines < len(queries.lengths):  # queries of the last segments have no keys at all
+    if lines < len(queries.lengths):  # queries of the last segments have no keys
         flat = F.pad(flat, (0, 0, 0, (len(queries.lengths) - lines) * queries.longest))
     return flat.index_select(1, back)
 
 
 def _dense(mask: Mask, query: Tensor, key: Tensor) -> Tensor | None:
-    """The boolean with an axis for the heads."""
-    if mask is EVERYONE:  # it lives as long as the program: nothing may gather in its memory
+    """Return the boolean mask with an axis for the heads."""
+    if mask is EVERYONE:  # it is never freed, so nothing may be stored in its memory
         return None
     visible = mask.once(("dense", *_sides(query, key)), lambda: mask.dense(*_sides(query, key)))
     return None if visible is None else visible.unsqueeze(-3)
 
 
 def _sides(query: Tensor, key: Tensor) -> tuple[int, int, torch.device]:
-    """What a mask's matrix depends on beside the mask: one without a layout serves any length, anywhere."""
+    """Return what the matrix of a mask depends on beside the mask: sizes and device, free for a mask without layout."""
     return query.shape[-2], key.shape[-2], query.device
 
 
 def _scale(query: Tensor, way: AttentionSpec) -> float:
-    """What dot products are multiplied by."""
+    """Return the factor of dot products."""
     factor = scale_of(way.score, query.shape[-1])
     assert factor is not None, "no kernel knows this score"
     return factor
 
 
 def _bias(query: Tensor, key: Tensor, *, mask: Mask, bias: Bias) -> Tensor:
-    """What is added to every score, made once for all layers; a mask without a layout may outlive a pass."""
+    """Return the bias of every score, computed once for all layers; not stored on a mask that may outlive a pass."""
 
     def make() -> Tensor:
         return bias(mask.distance(*_sides(query, key)))
@@ -239,13 +239,13 @@ def _bias(query: Tensor, key: Tensor, *, mask: Mask, bias: Bias) -> Tensor:
 
 
 def _table(mask: Mask, bias: Bias, distance: Tensor) -> Float[Tensor, "heads distance"]:
-    """What is added to a score by distance, as kernels take it, made once for all layers."""
+    """Return the bias by distance, as kernels take it, computed once for all layers."""
     name = ("table", bias, torch.is_grad_enabled(), len(distance))
     return mask.once(name, lambda: bias(distance[None])[:, 0].float().contiguous())
 
 
 def _past_bias(query: Tensor, where: Stepping, *, mask: Mask, way: AttentionSpec) -> Tensor | None:
-    """What is added to scores in a step, as its kernel takes it."""
+    """Return the bias of scores in a decoding step, as its kernel takes it."""
     precomputed = way.slopes if way.slopes is not None else way.back
     if way.bias is None or precomputed is not None:
         return None if way.bias is None else precomputed
@@ -256,7 +256,7 @@ def _past_bias(query: Tensor, where: Stepping, *, mask: Mask, way: AttentionSpec
 def _additive_mask(
     query: Tensor, key: Tensor, visible: Tensor | None, *, mask: Mask, bias: Bias | None
 ) -> Tensor | None:
-    """What the kernel adds to the scores: a float mask, since boolean ones give garbage to blind queries on CUDA."""
+    """Return what the kernel adds to scores, as floats: boolean masks give garbage to blind queries on CUDA."""
     low = torch.finfo(query.dtype).min
     if bias is not None:
         added = _bias(query, key, mask=mask, bias=bias).to(query.dtype)
@@ -273,13 +273,13 @@ def _unpack(row: Tensor, cells: Tensor, grid: Grid) -> Tensor:
 
 
 def _grid_mask(mask: Mask, queries: Grid, keys: Grid, lines: int) -> Mask:
-    """The same mask for the row spread over a grid."""
+    """Return the mask of a row for the grid it is unpacked into."""
     query = Grid(queries.lengths[:lines], queries.longest, queries.count)
     return Mask(causal=mask.causal, window=mask.window, where=Padded(Grid(keys.lengths[:lines], keys.longest), query))
 
 
 def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:
-    """Whether a kernel for rows can do this: half precision on CUDA, no dropout, nobody watching."""
+    """True if a kernel for rows applies: half precision on CUDA, no dropout, weights not watched."""
     by_place = mask.causal or mask.window is not None
     return (
         query.is_cuda
@@ -291,12 +291,12 @@ def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, ma
         and not (
             (by_place or way.bias is not None) and where.query is not where.key
         )  # the kernel aligns places at the end, masks at the start
-        and where.query.offsets.shape == where.key.offsets.shape  # each segment of the one has its fellow in the other
+        and where.query.offsets.shape == where.key.offsets.shape  # each query segment has a key segment
     )
 
 
 def _is_even_batch(where: Packed, *, mask: Mask, way: AttentionSpec) -> bool:
-    """Whether the row is a batch without padding, and nothing but the future is hidden: no mask is needed then."""
+    """True if the row is a batch without padding and at most the future is hidden, so that no mask is needed."""
     plain = not way.explicit and way.bias is None and mask.window is None
     query, key = where.query, where.key
     if not (plain and query.even and key.even):
@@ -305,14 +305,14 @@ def _is_even_batch(where: Packed, *, mask: Mask, way: AttentionSpec) -> bool:
 
 
 def _batch(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> Tensor:
-    """The fused kernel for batches over a row whose sequences are all of one length."""
+    """Attend with the fused kernel for batches, over a row whose sequences all have one length."""
     sides = (query, where.query), (key, where.key), (value, where.key)
     query, key, value = (tensor.unflatten(1, (-1, row.longest)).transpose(0, 1) for tensor, row in sides)
     return _attend_unmasked(query, key, value, causal=mask.causal, way=way).transpose(0, 1).flatten(1, 2)
 
 
 def _attend_unmasked(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, way: AttentionSpec) -> Tensor:
-    """The fused kernel for batches in which nothing but the future is hidden, if that."""
+    """Attend with the fused kernel for batches, where at most the future is hidden."""
     grouped, scale = query.shape[-3] != key.shape[-3], _scale(query, way)
     with _choose_kernels(query, key, BATCH_BACKENDS):
         options: Any = {"is_causal": causal, "dropout_p": way.dropout, "scale": scale, "enable_gqa": grouped}
@@ -320,7 +320,7 @@ def _attend_unmasked(query: Tensor, key: Tensor, value: Tensor, *, causal: bool,
 
 
 def _choose_kernels(query: Tensor, key: Tensor, usual: list[SDPBackend] | None = None) -> AbstractContextManager[Any]:
-    """The kernels that torch may choose from: the usual ones in this order (none: in its own) where they are sound."""
+    """Limit torch to the usual kernels in this order (None: its own) where their gradients are sound."""
     if not query.is_cuda:
         return nullcontext()
     learning = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
@@ -329,7 +329,7 @@ def _choose_kernels(query: Tensor, key: Tensor, usual: list[SDPBackend] | None =
 
 
 def cudnn_gradients_are_sound(queries: int, keys: int) -> bool:
-    """Whether cuDNN's gradients can be relied on for so many of each.
+    """True if cuDNN's gradients are reliable for this number of queries and keys.
 
     Where scores are all far below zero, those of torch 2.11 to 2.13 are not finite for half a tile (it takes the keys
     that are missing from the other half for ones with a score of zero: pytorch issue 196678), nor for a single query.
@@ -338,13 +338,13 @@ def cudnn_gradients_are_sound(queries: int, keys: int) -> bool:
 
 
 def _prefers_tiles(query: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:
-    """Whether our own kernel is the best there is: for short sequences, which share its tiles, and for any bias."""
+    """True if Regard's kernel is the fastest: for short sequences, which share its tiles, and for any bias."""
     short = max(where.query.longest, where.key.longest) <= SHORT or way.bias is not None
     return short and mask.window is None and query.shape[-1] in (16, 32, 64, 128) and kernels_run(query)
 
 
 def _rows(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> Tensor:
-    """Our own kernel for rows."""
+    """Attend with Regard's kernel for rows."""
     from regard.attention.kernels.rows import attend_rows
 
     rows, reach = (where.query, where.key), max(where.query.longest, 1)
@@ -357,7 +357,7 @@ def _rows(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mas
 def _variable_length(
     query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec
 ) -> Tensor:
-    """The fused kernel over packed rows."""
+    """Attend with the fused kernel for packed rows."""
     from torch.nn.attention.varlen import varlen_attn
 
     reach = -1 if mask.window is None else mask.window
@@ -378,15 +378,15 @@ def _variable_length(
 
 
 def _step_fits(query: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> bool:
-    """Whether the kernel for decoding steps can do this: nothing but slots and lengths decides who is seen."""
+    """True if the kernel for decoding steps applies: only slots and lengths decide which keys are visible."""
     plain = not (mask.causal or way.explicit or way.dropout or mask.window or mask.boolean is not None)
-    same = query.shape[-1] == value.shape[-1] and query.shape[-2] <= 31  # a bit for each beam
+    same = query.shape[-1] == value.shape[-1] and query.shape[-2] <= 31  # one bit per beam
     return plain and same and kernels_run(query) and not query.requires_grad
 
 
 @cache
 def _kernel_names_groups() -> bool:
-    """Grouped keys are announced by a flag from torch 2.12 on and taken silently before."""
+    """True if the kernel has a flag for grouped keys (from torch 2.12 on; before, it takes them without)."""
     from torch.nn.attention.varlen import varlen_attn
 
     return "enable_gqa" in inspect.signature(varlen_attn).parameters

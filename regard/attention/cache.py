@@ -1,4 +1,4 @@
-"""The KV cache: keys and values already seen, of a fixed size, written in place, never moved."""
+"""The KV cache: keys and values of earlier tokens, of a fixed size, written in place and never moved."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ class KeyValues(NamedTuple):
     values: Float[Tensor, "*batch groups key features"]
 
     def keep(self, rows: Int[Tensor, "kept"]) -> KeyValues:
-        """Only these examples."""
+        """Keep only these examples."""
         return KeyValues(self.keys[rows], self.values[rows])
 
     def join(self, other: KeyValues) -> KeyValues:
-        """The examples of both, as long as each other."""
+        """Append examples that have the same number of keys."""
         return KeyValues(torch.cat([self.keys, other.keys]), torch.cat([self.values, other.values]))
 
 
 class LayerCache(KeyValues):
-    """The KV cache of one self-attention: room for a prompt, then for each beam's every token.
+    """The KV cache of one self-attention: places for a prompt, then for every token of each beam.
 
-    What was written stays where it is; `Stepping` knows which of it belongs to whose past.
+    What was written stays in place; `Stepping` knows to which beam's past it belongs.
     """
 
     @classmethod
     def empty(cls, like: Float[Tensor, "batch groups key depth"], features: int, size: int) -> LayerCache:
-        """A cache of `size` places for keys like these and values of so many features."""
+        """Return a cache of `size` places for keys like these and values with `features` features."""
         batch, groups, _, depth = like.shape
         return cls(like.new_zeros(batch, groups, size, depth), like.new_zeros(batch, groups, size, features))
 
     def extend(self, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
-        """Write the newest keys and values, and answer with all that may be looked at."""
+        """Write the newest keys and values, and return all that may be attended to."""
         where = mask.where
-        if not isinstance(where, Stepping):  # the prompt, read in one go
+        if not isinstance(where, Stepping):  # the prompt, read in one pass
             self.keys[:, :, : key.shape[2]] = key
             self.values[:, :, : value.shape[2]] = value
             return key, value
@@ -62,7 +62,7 @@ class LayerCache(KeyValues):
 
 @dataclass(frozen=True)
 class DecoderState:
-    """What a decoder remembers: a KV cache per layer, the index of slots, and the source it looks at, if any."""
+    """The state of a decoder: a KV cache per layer, the index of slots, and the source it attends to, if any."""
 
     where: Stepping
     caches: tuple[LayerCache, ...]
@@ -75,21 +75,21 @@ class DecoderState:
 
     @property
     def number_count(self) -> int:
-        """How many numbers were given so far."""
+        """The number of example numbers assigned so far."""
         return max(self.numbered, len(self.where.example))
 
     def advance(self) -> DecoderState:
-        """Ready for one more token of every beam."""
+        """Advance every beam by one token, which the next step writes."""
         return replace(self, where=self.where.advance())
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> DecoderState:
-        """Beam k continues what beam `parents[k]` was; only the index of slots is gathered."""
+        """Let beam k continue beam `parents[k]`; only the index of slots is gathered."""
         slots = self.where.slots
         chosen = slots.gather(1, parents[:, :, None].expand(-1, -1, slots.shape[2]))
         return replace(self, where=replace(self.where, slots=chosen))
 
     def keep(self, rows: Int[Tensor, "kept"]) -> DecoderState:
-        """Only these examples go on. Those that change their place are moved, all others stay where they are."""
+        """Keep only these examples; those that change their row are copied, all others stay in place."""
         where = self.where
         storage = self.storage or CacheStorage.allocate(self, rows=len(where.taken))
         storage.reorder_rows(rows, used=where.room + where.longest * where.beams)
@@ -109,7 +109,7 @@ class DecoderState:
         return storage.view_rows(kept_steps, source, self.number_count)
 
     def join(self, other: DecoderState) -> DecoderState:
-        """The examples of another past appended, each at its own position; their numbers go on from ours."""
+        """Append the examples of another state, each at its own position; their numbers follow the ones in use."""
         mine, theirs = self.where, other.where
         if mine.beams != theirs.beams:
             raise ValueError(f"examples of {mine.beams} and of {theirs.beams} beams cannot be stepped together")
@@ -136,7 +136,7 @@ class DecoderState:
 
 
 class CacheStorage(NamedTuple):
-    """The memory of a past with room for more: the examples that are there take its first rows."""
+    """The memory of a decoder state with spare rows: the present examples are in the first rows."""
 
     caches: tuple[LayerCache, ...]
     memories: tuple[KeyValues, ...]
@@ -148,7 +148,7 @@ class CacheStorage(NamedTuple):
     def allocate(
         cls, past: DecoderState, *, rows: int, where: Stepping | None = None, source: Grid | None = None
     ) -> CacheStorage:
-        """Allocate `rows` rows laid out like `where` that look at `source`, and copy the examples of a past there."""
+        """Allocate `rows` rows for the layout of `where` and for `source`, and copy the examples of a state there."""
         where = where or past.where
         size = where.room + where.beams * where.slots.shape[2]
         longest = 0 if past.source is None else max(past.source.longest, 0 if source is None else source.longest)
@@ -159,7 +159,7 @@ class CacheStorage(NamedTuple):
         return storage
 
     def fits(self, where: Stepping, source: Grid | None) -> bool:
-        """Whether these examples find room."""
+        """True if there is room for these examples."""
         size, longest = self.room + self.beams * where.slots.shape[2], 0 if source is None else source.longest
         return (
             where.room <= self.room
@@ -169,9 +169,9 @@ class CacheStorage(NamedTuple):
         )
 
     def write_rows(self, first: int, past: DecoderState) -> None:
-        """Copy the examples of a past into the rows from `first` on.
+        """Copy the examples of a state into the rows from `first` on.
 
-        What others left there is wiped out: nobody looks at it, but what is not a number spoils a sum all the same.
+        What earlier examples left there is zeroed: it is masked, but NaN or infinity would spoil a sum all the same.
         """
         where = past.where
         rows, used = slice(first, first + len(where.taken)), where.longest * where.beams
@@ -187,7 +187,7 @@ class CacheStorage(NamedTuple):
                 buffer[rows, :, fresh.shape[2] :] = 0
 
     def reorder_rows(self, rows: Int[Tensor, "kept"], used: int) -> None:
-        """Let the examples of these rows be the first ones, in this order."""
+        """Move the examples of these rows to the first rows, in this order."""
         places = torch.arange(len(rows), device=rows.device)
         moved = (rows != places).nonzero()[:, 0]
         if not len(moved):
@@ -197,7 +197,7 @@ class CacheStorage(NamedTuple):
             buffer[moved] = buffer[origins]
 
     def view_rows(self, where: Stepping, source: Grid | None, numbered: int) -> DecoderState:
-        """The past of as many examples as there are, in the first rows."""
+        """Return the state of the examples in the first rows."""
         count, longest = len(where.taken), 0 if source is None else source.longest
         caches = tuple(LayerCache(*(buffer[:count] for buffer in cache)) for cache in self.caches)
         memories = tuple(KeyValues(*(buffer[:count, :, :longest] for buffer in memory)) for memory in self.memories)
@@ -206,14 +206,14 @@ class CacheStorage(NamedTuple):
 
 @dataclass(frozen=True)
 class StaticDecoderState(DecoderState):
-    """A past that is written in place, with rows that examples can take from one another: one step is like the next.
+    """A decoder state that is written in place, with rows that examples can reuse, so that all steps are alike.
 
     A slot that is still to be written names its own beam.
     """
 
     @classmethod
     def of(cls, past: DecoderState) -> StaticDecoderState:
-        """The same past from now on in place."""
+        """Return a state with the same content that is written in place from now on."""
         where = past.where
         ahead = torch.arange(where.slots.shape[2], device=where.slots.device) >= where.taken[:, None, None]
         slots = torch.where(ahead, _own_beams(where), where.slots)
@@ -221,12 +221,12 @@ class StaticDecoderState(DecoderState):
         return cls(where, past.caches, past.memories, past.source, past.numbered, past.storage)
 
     def advance(self) -> StaticDecoderState:
-        """Ready for one more token of every beam; a row at its limit stays there."""
+        """Advance every beam by one token; a row at its limit stays there."""
         self.where.taken.add_(1).clamp_(max=self.where.slots.shape[2])
         return self
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> StaticDecoderState:
-        """Beam k continues what beam `parents[k]` was."""
+        """Let beam k continue beam `parents[k]`."""
         where = self.where
         if where.beams > 1 and kernels_run(where.slots):
             from regard.attention.kernels.step import reorder
@@ -237,15 +237,15 @@ class StaticDecoderState(DecoderState):
         return self
 
     def keep(self, rows: Int[Tensor, "kept"]) -> StaticDecoderState:
-        """Only these examples go on."""
+        """Keep only these examples."""
         return StaticDecoderState.of(super().keep(rows))
 
     def join(self, other: DecoderState) -> StaticDecoderState:
-        """The examples of another past appended, each at its own position."""
+        """Append the examples of another state, each at its own position."""
         return StaticDecoderState.of(super().join(other))
 
     def blank(self, rows: int, limit: int) -> StaticDecoderState:
-        """So many rows for examples like these, with room for `limit` tokens; nobody's source has one token."""
+        """Return a state of `rows` free rows with room for `limit` tokens; the source of a free row has one token."""
         room, device = self.where.room, self.where.slots.device
         where = Stepping.begin(torch.full((rows,), room, device=device), beams=self.where.beams, limit=limit, room=room)
         size = room + self.where.beams * limit
@@ -260,9 +260,9 @@ class StaticDecoderState(DecoderState):
         return StaticDecoderState.of(DecoderState(where, tuple(caches), tuple(memories), source))
 
     def put(self, rows: Int[Tensor, "taken"], other: StaticDecoderState) -> None:
-        """The examples of another past, which has written nothing yet, take these rows; it may have less room.
+        """Write the examples of another state, which has generated nothing yet and may have less room, into these rows.
 
-        What others left there is wiped out, as it may hold what is not a number.
+        What earlier examples left there is zeroed, as it may hold NaN or infinity.
         """
         mine, theirs = self.where, other.where
         assert theirs.room <= mine.room, f"a prompt of {theirs.room} tokens in a row for {mine.room}"
@@ -282,20 +282,20 @@ class StaticDecoderState(DecoderState):
 
 
 def _own_beams(where: Stepping) -> Int[Tensor, "batch beam limit"]:
-    """Every beam's own number at every place."""
+    """Return each beam's own number for every slot."""
     return torch.arange(where.beams, device=where.slots.device)[:, None].expand_as(where.slots)
 
 
 def _allocate_like(old: KeyValues, rows: int, size: int) -> KeyValues:
-    """Nothing yet, for so many rows of so many keys and values like these."""
+    """Return zeros for `rows` rows of `size` keys and values like these."""
     return KeyValues(*(tensor.new_zeros(rows, tensor.shape[1], size, tensor.shape[3]) for tensor in old))
 
 
 def _round_capacity(rows: int) -> int:
-    """Room for so many rows and for others to come, so that memory is seldom moved."""
+    """Round the number of rows up to a power of two, so that memory is seldom reallocated."""
     return 1 << (rows - 1).bit_length()
 
 
 def _find_longest(sizes: Int[Tensor, "batch"], fallback: int) -> int:
-    """The largest of these sizes where asking does not wait for a device; otherwise what it was known to be."""
+    """Return the largest of these sizes on a CPU, or `fallback` where asking would wait for a device."""
     return int(sizes.max()) if sizes.device.type == "cpu" and len(sizes) else fallback

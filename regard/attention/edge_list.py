@@ -1,4 +1,4 @@
-"""Who is joined to whom in a graph: the edges of all nodes, sorted once."""
+"""The edge list of a graph, sorted once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Queries and keys are nodes; a query sees the keys at the other end of its edges, which stand query by query."""
+    """Queries and keys are nodes; a query sees the keys at the other end of its edges, which are sorted by query."""
 
     query: Int[Tensor, "edge"]
     key: Int[Tensor, "edge"]
@@ -24,22 +24,22 @@ class Edges:
 
     @classmethod
     def of(cls, query: Int[Tensor, "edge"], key: Int[Tensor, "edge"], nodes: int) -> Edges:
-        """Edges in any order, sorted once."""
+        """Sort edges that may be in any order."""
         order = torch.argsort(key, stable=True)
         order = order[torch.argsort(query[order], stable=True)]
         query, key = query[order], key[order]
         return cls(query, key, nodes, _bounds(query, nodes), torch.argsort(key, stable=True), _bounds(key, nodes))
 
     def visible_pairs(self) -> Bool[Tensor, "nodes nodes"]:
-        """True where an edge leads from key to query."""
+        """Return True where an edge leads from key to query."""
         dense = torch.zeros(self.nodes, self.nodes, dtype=torch.bool, device=self.query.device)
         return dense.index_put((self.query, self.key), torch.ones_like(self.query, dtype=torch.bool))
 
     def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
-        """Nodes of a graph stand nowhere."""
+        """Raise ValueError: the nodes of a graph have no positions."""
         raise ValueError("a graph has no positions: use no positional encoding on edges")
 
 
 def _bounds(ends: Int[Tensor, "edge"], nodes: int) -> Int[Tensor, "bounds"]:
-    """How many edges come before those of each node, and how many there are."""
+    """Return how many edges come before those of each node, and the number of all edges."""
     return torch.cat([ends.new_zeros(1), torch.bincount(ends, minlength=nodes).cumsum(0)])

@@ -1,8 +1,8 @@
 """Attention along the edges of a graph, and keys that several heads share.
 
-Edges stand query by query, so a softmax or a sum over the edges of a node is one over neighbours in memory: nothing is
-added up in an order that changes from run to run, nothing of a step asks the device for a size, and no vector is
-repeated for each edge on the way forth. Numbers are float32 at least.
+Edges are sorted by query, so that a softmax or a sum over the edges of a node reads neighbours in memory: sums have a
+fixed order in every run, no step asks the device for a size, and the forward pass repeats no vector for each edge.
+Numbers are at least float32.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.attention.masks import Mask
 
 
 def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Any) -> Tensor:
-    """Attention along the edges of a graph: (heads, node, depth) in and out, nothing of size node x node."""
+    """Attend along the edges of a graph: (heads, node, depth) in and out, without a node x node matrix."""
     where, heads = mask.where, query.shape[-3]
     assert isinstance(where, Edges)
     assert mask.boolean is None, "edges are all that a graph allows"
@@ -40,7 +40,7 @@ def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
 def edge_scores(
     score: Any, query: Float[Tensor, "heads node depth"], key: Float[Tensor, "heads node other"], where: Edges
 ) -> Float[Tensor, "heads edge"]:
-    """The score of each edge; where it is made of a number for either end, only numbers are gathered."""
+    """Return the score of each edge; where it is a sum of one number per end, only these numbers are gathered."""
     if hasattr(score, "halves"):
         query_part, key_part = score.halves(query, key)
         return score.meet(_Ends.apply(_to_float32(query_part), _to_float32(key_part), where))
@@ -50,7 +50,7 @@ def edge_scores(
 
 
 def repeat_kv(vectors: Tensor, heads: int) -> Tensor:
-    """Keys or values of a group, repeated for each head that shares it."""
+    """Repeat the keys or values of a group for each head that shares it."""
     repeats = heads // vectors.shape[-3]
     return vectors.repeat_interleave(repeats, dim=-3) if repeats > 1 else vectors
 
@@ -61,13 +61,13 @@ def gather_sum(
     offsets: Int[Tensor, "bounds"],
     weights: Float[Tensor, "pick"],
 ) -> Float[Tensor, "group depth"]:
-    """For each group the sum of its picks of the table, weighted: a product with a sparse matrix, row by row."""
+    """Return for each group the weighted sum of its picks of the table: a sparse matrix product, row by row."""
     return F.embedding_bag(index, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """The edges of a graph once for each head, as picks from (heads * node) rows of vectors."""
+    """The edges of a graph for every head, as indices into (heads * node) rows of vectors."""
 
     starts: Int[Tensor, "pick"]
     """The row that each edge reads."""
@@ -81,7 +81,7 @@ class Lanes:
 
     @classmethod
     def of(cls, where: Edges, heads: int) -> Lanes:
-        """Numbers are of 32 bits while they fit."""
+        """Build the indices, in 32 bits where they fit."""
         edges = len(where.query)
         short = heads * max(edges, where.nodes) < 2**31
         head = torch.arange(heads, device=where.query.device)[:, None]
@@ -104,7 +104,7 @@ class Lanes:
 
 
 class _Ends(torch.autograd.Function):
-    """`left[query] + right[key]` of every edge; gradients are added up node by node."""
+    """`left[query] + right[key]` of every edge; gradients are summed node by node."""
 
     @staticmethod
     def forward(ctx: Any, query_part: Tensor, key_part: Tensor, where: Edges) -> Tensor:
@@ -138,7 +138,7 @@ class _Softmax(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """For each node and head the sum of the values at the other ends of its edges, weighted."""
+    """For each node and head the weighted sum of the values at the other ends of its edges."""
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, value: Tensor, lanes: Lanes) -> Tensor:
@@ -163,12 +163,12 @@ class _Sum(torch.autograd.Function):
 
 
 def _by_node(vectors: Float[Tensor, "heads node depth"]) -> Float[Tensor, "node features"]:
-    """The heads of a node side by side: a long row is gathered faster than several short ones."""
+    """Put the heads of a node side by side: one long row is gathered faster than several short ones."""
     return vectors.transpose(0, 1).flatten(1)
 
 
 def _sum_by_node(numbers: Float[Tensor, "heads edge"], offsets: Int[Tensor, "bounds"]) -> Float[Tensor, "heads node"]:
-    """The sum over each node's edges."""
+    """Return the sum over each node's edges."""
     return _reduce_segments(numbers, offsets, "sum")
 
 
@@ -178,5 +178,5 @@ def _reduce_segments(numbers: Tensor, offsets: Tensor, how: str) -> Tensor:
 
 
 def _to_float32(numbers: Tensor) -> Tensor:
-    """In single precision where it was half."""
+    """Convert half precision to float32."""
     return numbers.float() if numbers.dtype in (torch.bfloat16, torch.float16) else numbers

@@ -1,8 +1,8 @@
-"""Hard attention: one place is drawn from the weights and looked at alone (Xu et al. 2015).
+"""Hard attention: one position is sampled from the weights and attended to alone (Xu et al. 2015).
 
-A draw has no gradient. What the weights learn comes from the score function: the log-probability of the places that
-were drawn, times what the rest of the text cost more than expected (Williams 1992). Its expectation over all draws is
-the exact gradient of the expected cost, with any baseline that does not depend on the draw.
+A sample has no gradient. The weights learn from the score function instead: the log-probability of the sampled
+positions, times the cost of the rest of the text minus a baseline (Williams 1992). Its expectation over all samples is
+the exact gradient of the expected cost, with any baseline that does not depend on the sample.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Choose = Callable[[Tensor], Tensor]
 
 
 class Drawn(NamedTuple):
-    """What was seen at the places drawn, how probable they were, and how undecided the weights are."""
+    """The values at the sampled positions, their log-probabilities, and the entropy of the weights."""
 
     value: Float[Tensor, "*batch query features"]
     log_probability: Float[Tensor, "*batch query"]
@@ -34,16 +34,16 @@ class Drawn(NamedTuple):
 
 
 def sample_positions(weights: Float[Tensor, "*batch query key"]) -> Int[Tensor, "*batch query"]:
-    """A place for each query, drawn with its weight as probability: the first of exponential clocks to ring.
+    """Sample a position for each query with its weights as probabilities, by the first of exponential clocks to ring.
 
-    Chance is that of torch's generator, as dropout's is, and nothing is asked of the device, so that a recorded step
-    can draw too.
+    It uses torch's generator, as dropout does, and does not wait for the device, so that a captured step can sample
+    too.
     """
     return (weights.detach() / torch.empty_like(weights).exponential_()).argmax(-1)
 
 
 def most_likely_positions(weights: Float[Tensor, "*batch query key"]) -> Int[Tensor, "*batch query"]:
-    """The place with the largest weight, the first of equals."""
+    """Return the position with the largest weight, the first of equals."""
     return weights.argmax(-1)
 
 
@@ -58,9 +58,10 @@ def attend_hard(
     soft: Bool[Tensor, "batch"] | None = None,
     chosen: Tap | None = None,
 ) -> Drawn:
-    """The value at one place for each query, chosen by the weights; examples that are `soft` see the mean instead.
+    """Return the value at one position for each query, chosen by the weights, or the mean where examples are `soft`.
 
-    A query that may look nowhere sees zeros, for sure. The tap of `way` sees the weights, `chosen` those of 0 and 1.
+    A query that may attend to nothing gets zeros, with probability 1. The tap of `way` sees the weights, `chosen` the
+    weights of 0 and 1.
     """
     weights = attention_weights(query, key, mask=mask, way=way)
     position = choose(weights)[..., None]
@@ -82,19 +83,19 @@ def score_function(
     *,
     baseline: Float[Tensor, "*_ step"] | float = 0.0,
 ) -> Float[Tensor, "*batch step"]:
-    """What is added to the costs of all steps, so that their gradient becomes, over all draws, that of the mean cost.
+    """Return the term to add to the costs of all steps so that their expected gradient is that of the expected cost.
 
-    `(costs from step t on, less the baseline) * log p(draw t)`: the draw of a step touches its cost and later ones.
+    `(costs from step t on, less the baseline) * log p(draw t)`: the sample of a step affects its cost and later ones.
     """
     ahead = costs.detach().flip(-1).cumsum(-1).flip(-1)
     return (ahead - baseline) * log_probability
 
 
 class HardHead(SingleHead):
-    """A look at one vector of the memory: drawn from the weights in training, the likeliest or the mean in use.
+    """Attention to one vector of the memory: sampled from the weights in training, the likeliest or the mean in use.
 
-    `expected` says which: False looks at the place with the largest weight, True at the weighted mean, which is soft
-    attention with weights that were trained to be drawn from.
+    If `expected` is False, the position with the largest weight is used; if True, the weighted mean, which is soft
+    attention with weights that were trained for sampling.
     """
 
     def __init__(self, score: Score, *, expected: bool = False):
@@ -105,7 +106,7 @@ class HardHead(SingleHead):
     def forward(
         self, x: Float[Tensor, "batch query depth"], memory: KeyValues, *, mask: Mask = EVERYONE
     ) -> Float[Tensor, "batch query width"]:
-        """What is seen in use, where nothing is left to chance."""
+        """Attend deterministically, as at inference."""
         if self.expected:
             return super().forward(x, memory, mask=mask)
         return self.look(x, memory, mask=mask, choose=most_likely_positions).value
@@ -119,7 +120,7 @@ class HardHead(SingleHead):
         choose: Choose = sample_positions,
         soft: Bool[Tensor, "batch"] | None = None,
     ) -> Drawn:
-        """What is seen in training: one place for each query, drawn, or the mean where an example is `soft`."""
+        """Attend as in training: to one sampled position for each query, or to the mean where an example is `soft`."""
         keys, values = memory
         drawn = attend_hard(
             x[:, None], keys, values, mask=mask, way=self.way, choose=choose, soft=soft, chosen=self.chosen

@@ -1,18 +1,18 @@
-"""Where a model is, and what the device there can run."""
+"""The device of a module, and support for Triton kernels."""
 
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
 
-TRITON = find_spec("triton") is not None  # looked up once, so that a compiler meets a constant
+TRITON = find_spec("triton") is not None  # looked up once, so that a compiler sees a constant
 
 
 def kernels_run(tensor: Tensor) -> bool:
-    """Whether Triton kernels can be run on this."""
+    """True if Triton kernels can run on this tensor."""
     return tensor.is_cuda and TRITON
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Where a module's weights are."""
+    """Return the device of a module's weights."""
     return next(module.parameters()).device

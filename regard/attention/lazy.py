@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 class cached(Generic[Value]):
-    """As `functools.cached_property`, which takes a lock before Python 3.12: a compiler breaks its graph there."""
+    """`functools.cached_property` without the lock it takes before Python 3.12, which breaks a compiler's graph."""
 
     def __init__(self, work: Callable[[Any], Value]):
         self.work, self.name, self.__doc__ = work, work.__name__, work.__doc__

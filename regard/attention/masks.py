@@ -1,9 +1,9 @@
-"""Who may see whom: small descriptions that combine with `&`; True means "may look".
+"""Attention masks: small descriptions that combine with `&`; True means that a query may attend to a key.
 
-A mask is not a matrix until somebody needs one. `causal` and `window` speak about places; `where` says how the
-tokens are laid out (packed in a row, padded in a grid, one decoding step, edges of a graph) and so who shares a
-sequence with whom; `boolean` is anything else. `dense` gives the matrix, `places` and `distance` serve the position
-schemes that look at where a token stands.
+A mask becomes a matrix only where one is needed. `causal` and `window` refer to positions; `where` says how tokens are
+laid out (packed in a row, padded in a grid, one decoding step, edges of a graph) and so which of them share a sequence;
+`boolean` is anything else. `dense` returns the matrix, `places` and `distance` serve the position schemes that depend
+on where a token is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """Sequences laid end to end in one flat row of tokens; their `offsets` are what other kernels call cu_seqlens."""
+    """Sequences packed end to end in one flat row of tokens; their `offsets` are what other kernels call cu_seqlens."""
 
     offsets: Int[Tensor, "bounds"]
     longest: int
@@ -48,10 +48,10 @@ class Row:
         segments: int | None = None,
         most: int | None = None,
     ) -> Row:
-        """A row for sequences of these lengths; `size` and `segments` fill it up to a fixed shape.
+        """Return a row for sequences of these lengths; `size` and `segments` pad it to a fixed shape.
 
-        The tail becomes segments no longer than `longest`, since a kernel bounded by `longest` reads nothing beyond
-        it; empty segments come last.
+        The tail becomes segments no longer than `longest`, since a kernel bounded by `longest` reads nothing beyond it;
+        empty segments come last.
         """
         sizes = torch.as_tensor(lengths, dtype=torch.int64)
         filled, highest = int(sizes.sum()), int(sizes.max()) if len(sizes) else 0
@@ -68,30 +68,30 @@ class Row:
         segment = torch.repeat_interleave(parts)
         place = torch.arange(len(segment)) - offsets[segment]
         assert most is None or len(sizes) <= most, f"{len(sizes)} sequences where at most {most} were promised"
-        whole = parts[: len(segment) // max(longest, 1)]  # empty segments at the end take no place
+        whole = parts[: len(segment) // max(longest, 1)]  # without empty segments at the end
         even = int(whole.sum()) == len(segment) > 0 and bool((whole == longest).all())
         return cls(offsets.int(), longest, segment, place, torch.tensor(len(sizes)), most, even)
 
     @cached
     def lengths(self) -> Int[Tensor, "segments"]:
-        """How long each segment is."""
+        """The length of each segment."""
         return self.offsets.diff().long()
 
     @property
     def span(self) -> Int[Tensor, "token"]:
-        """How long the sequence of each token is."""
+        """The length of the sequence that each token belongs to."""
         return self.lengths.index_select(0, self.segment)
 
     @property
     def filled(self) -> Int[Tensor, ""]:
-        """How many tokens are those of real sequences, without asking the device where they end."""
+        """The number of tokens of real sequences, without waiting for the device."""
         return self.offsets.index_select(0, self.count[None])[0]
 
     @cached
     def grid(self) -> tuple[Int[Tensor, "cell"], Int[Tensor, "token"], Grid]:
         """Indices that unpack the row into a grid and pack it again.
 
-        Off a compiled path the grid is as small as its content, because measuring costs nothing there.
+        On a CPU, unless `most` is set, the grid is as small as its content, because measuring it costs nothing there.
         """
         lengths, longest = self.lengths, self.longest
         if self.most is None and not self.offsets.is_cuda:
@@ -103,7 +103,7 @@ class Row:
         return cells, self.segment * longest + self.place, Grid(lengths, longest, self.count)
 
     def to(self, device: torch.device | str) -> Row:
-        """The same row elsewhere."""
+        """Return the same row on another device."""
         tensors = (self.offsets, self.segment, self.place, self.count)
         offsets, segment, place, count = (tensor.to(device, non_blocking=True) for tensor in tensors)
         return Row(offsets, self.longest, segment, place, count, self.most, self.even)
@@ -111,7 +111,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Sequences as the lines of a batch, padded on the right up to `longest`; `count` of them real if not all."""
+    """Sequences as the rows of a batch, padded on the right to `longest`; `count` of them are real, or all."""
 
     lengths: Int[Tensor, "batch"]
     longest: int
@@ -119,23 +119,23 @@ class Grid:
 
     @property
     def place(self) -> Int[Tensor, "place"]:
-        """Where each column stands, the same for every line."""
+        """The position of each column, the same for every sequence."""
         return torch.arange(self.longest, device=self.lengths.device)
 
     @property
     def span(self) -> Int[Tensor, "batch 1"]:
-        """How long the sequence of each line is."""
+        """The length of each sequence."""
         return self.lengths[:, None]
 
     @property
     def filled(self) -> Bool[Tensor, "batch place"]:
-        """True where there is a token and not padding."""
+        """True for tokens, False for padding."""
         return self.place < self.lengths[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """One column of a padded batch that is read column by column: the queries are the tokens that stand at `at`."""
+    """One column of a padded batch that is read column by column: the queries are the tokens at column `at`."""
 
     grid: Grid
     at: int
@@ -143,44 +143,44 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Queries and keys lie in rows; a query sees the keys of the segment with its own number."""
+    """Queries and keys packed in rows; a query sees the keys of the segment with its own number."""
 
     query: Row
     key: Row
 
     def visible_pairs(self) -> Bool[Tensor, "query key"]:
-        """True where query and key share a segment."""
+        """Return True where query and key share a segment."""
         return self.query.segment[:, None] == self.key.segment
 
     def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
-        """Where each query and each key stands in its own sequence."""
+        """Return the position of each query and each key in its own sequence."""
         return self.query.place, self.key.place
 
 
 @dataclass(frozen=True, eq=False)
 class Padded:
-    """Keys lie in a padded grid; queries do too, all or one column, or are the beams of a decoding step."""
+    """Keys in a padded grid; queries are in one too, in all columns or one, or are the beams of a decoding step."""
 
     key: Grid
     query: Grid | Turn | Stepping | None = None
 
     def visible_pairs(self) -> Bool[Tensor, "batch 1 key"]:
-        """True on keys that are not padding."""
+        """Return True on keys that are not padding."""
         return self.key.filled[:, None, :]
 
     def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
-        """Columns on both sides."""
+        """Return the columns of queries and keys."""
         device = self.key.lengths.device
         return torch.arange(queries, device=device), torch.arange(keys, device=device)
 
 
 @dataclass(frozen=True, eq=False)
 class Stepping:
-    """One decoding step: the queries are the beams of an example, the keys all that its beams have cached.
+    """One decoding step: the queries are the beams of an example, the keys all tokens that its beams have cached.
 
-    Keys lie first in `room` places for the prompt, held once for all beams, then one per beam and generated token:
-    what beam `b` was fed as token `t` stays at `room + t * beams + b` for good. `slots[e, k, t]` says which beam's
-    cache holds token `t` of beam `k`'s past, so reordering beams gathers this small index and moves no keys.
+    The first `room` places hold the keys of the prompt, once for all beams; then there is one per beam and generated
+    token: what beam `b` was fed as token `t` stays at `room + t * beams + b`. `slots[e, k, t]` is the beam whose cache
+    holds token `t` of beam `k`'s past, so reordering beams gathers this small index and moves no keys.
     """
 
     slots: Int[Tensor, "batch beam limit"]
@@ -194,42 +194,42 @@ class Stepping:
 
     @classmethod
     def begin(cls, prompt: Int[Tensor, "batch"], *, beams: int, limit: int, room: int, even: bool = False) -> Stepping:
-        """After the prompt, before the first generated token."""
+        """Return the state after the prompt, before the first generated token."""
         slots = torch.zeros(len(prompt), beams, limit, dtype=torch.int64, device=prompt.device)
         numbers = torch.arange(len(prompt), device=prompt.device)
         return cls(slots, torch.zeros_like(prompt), prompt, numbers, room, 0, even)
 
     @property
     def beams(self) -> int:
-        """Beams of every example."""
+        """The number of beams of every example."""
         return self.slots.shape[1]
 
     @property
     def open(self) -> bool:
-        """Whether every beam sees all keys that there are."""
+        """True if every beam sees all cached keys."""
         return self.even and self.beams == 1
 
     @property
     def newest(self) -> Int[Tensor, "batch beam"]:
-        """Where the newest token of each beam stands in its text."""
+        """The position of the newest token of each beam in its text."""
         return (self.prompt + self.taken - 1)[:, None].expand(-1, self.beams)
 
     def advance(self) -> Stepping:
-        """The index after each beam has put one more token into its own slot."""
+        """Return the index after each beam has written one more token into its own slot."""
         slots, limit = self.slots, self.slots.shape[2]
         assert not self.even or self.longest < limit, f"a token more than the {limit} that there is room for"
-        if self.beams > 1:  # a lone one's number is 0, as that of a slot that nobody took
+        if self.beams > 1:  # a single beam has number 0, like a free slot
             beam_numbers = torch.arange(self.beams, device=slots.device)[None, :, None].expand(len(self.taken), -1, 1)
             slots = slots.scatter(2, self.taken[:, None, None].expand(-1, self.beams, 1), beam_numbers)
         return replace(self, slots=slots, taken=self.taken + 1, longest=min(self.longest + 1, limit))
 
     def addresses(self) -> Int[Tensor, "batch beam"]:
-        """Where in the cache the newest token of each beam goes."""
+        """Return the place in the cache for the newest token of each beam."""
         beam_numbers = torch.arange(self.beams, device=self.slots.device)
         return self.room + (self.taken[:, None] - 1) * self.beams + beam_numbers
 
     def visible_pairs(self) -> Bool[Tensor, "batch beam key"]:
-        """True on the prompt and on the slots of the beam's own past."""
+        """Return True on the prompt and on the slots of the beam's own past."""
         (batch, beams, _), device = self.slots.shape, self.slots.device
         prompt = torch.arange(self.room, device=device) < self.prompt[:, None]
         in_slot = self.slots[:, :, : self.longest, None] == torch.arange(beams, device=device)
@@ -238,7 +238,7 @@ class Stepping:
         return torch.cat([prompt[:, None].expand(batch, beams, self.room), generated], dim=2)
 
     def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
-        """The queries stand at their example's newest place, the keys where they were put."""
+        """Return the positions: queries are at their example's newest token, keys where they were written."""
         device = self.slots.device
         newest = (self.prompt + self.taken - 1)[:, None].expand(-1, queries)
         generated = self.prompt[:, None] + torch.arange(self.longest, device=device)
@@ -251,7 +251,7 @@ Where = Packed | Padded | Stepping | Edges
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """A description of who may look at whom."""
+    """A description of which keys each query may attend to."""
 
     causal: bool = False
     window: int | None = None
@@ -260,7 +260,7 @@ class Mask:
     memory: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __and__(self, other: Mask) -> Mask:
-        """May look where both allow it."""
+        """Allow only what both masks allow."""
         if self.where is not None and other.where is not None and self.where is not other.where:
             raise ValueError(
                 f"cannot combine two layouts, {type(self.where).__name__} and {type(other.where).__name__}: "
@@ -276,7 +276,7 @@ class Mask:
         )
 
     def places(self, queries: int, keys: int, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
-        """Where queries and keys stand in their sequences: (*batch, query) and (*batch, key)."""
+        """Return the positions of queries and keys in their sequences: (*batch, query) and (*batch, key)."""
         if self.where is not None:
             return self.where.places(queries, keys)
         return torch.arange(queries, device=device), torch.arange(keys, device=device)
@@ -284,14 +284,14 @@ class Mask:
     def distance(
         self, queries: int, keys: int, device: torch.device | str | None = None
     ) -> Int[Tensor, "*batch query key"]:
-        """How far each key stands after each query; negative is the past."""
+        """Return the position of each key minus that of each query; the past is negative."""
         query, key = self.places(queries, keys, device)
         return key[..., None, :] - query[..., :, None]
 
     def dense(
         self, queries: int, keys: int, device: torch.device | str | None = None
     ) -> Bool[Tensor, "*batch query key"] | None:
-        """The mask as a boolean that broadcasts over (*batch, query, key); None when everybody sees everything."""
+        """Return the mask as a boolean that broadcasts over (*batch, query, key); None if nothing is hidden."""
         parts = []
         if self.where is not None and not (isinstance(self.where, Stepping) and self.where.open):
             parts.append(self.where.visible_pairs())
@@ -311,9 +311,9 @@ class Mask:
         return allowed
 
     def once(self, name: Any, make: Callable[[], Made]) -> Made:
-        """What `make` gives, made once and shared by all layers that look through this mask.
+        """Return the result of `make`, computed once and shared by all layers that use this mask.
 
-        What learns is shared within a pass: it is forgotten when its gradient is known.
+        A tensor that needs a gradient is shared only within a pass: it is dropped when its gradient is known.
         """
         if torch.compiler.is_compiling():
             return make()
@@ -325,7 +325,7 @@ class Mask:
 
 
 def _forget(mask: ref[Mask], name: Any) -> Callable[[Tensor], None]:
-    """What a gradient is told on its way back through something that is shared."""
+    """Return a hook that drops a shared tensor when its gradient is computed."""
 
     def forget(gradient: Tensor) -> None:
         owner = mask()
@@ -339,7 +339,7 @@ EVERYONE = Mask()
 
 
 def causal() -> Mask:
-    """A query sees itself and what came before."""
+    """A query sees itself and all earlier tokens."""
     return Mask(causal=True)
 
 
@@ -364,7 +364,7 @@ def stepping(where: Stepping) -> Mask:
 
 
 def neighbours(query: Int[Tensor, "edge"], key: Int[Tensor, "edge"], *, nodes: int) -> Mask:
-    """A node sees those it shares an edge with."""
+    """A node sees the nodes it shares an edge with."""
     return Mask(where=Edges.of(query, key, nodes))
 
 
@@ -374,7 +374,7 @@ def allow(boolean: Bool[Tensor, "*batch query key"]) -> Mask:
 
 
 def mask_between(query: Row | Grid, key: Row | Grid) -> Mask:
-    """The mask of tokens laid out one way looking at tokens laid out the same way."""
+    """Return the mask for queries and keys that are both packed or both padded."""
     if isinstance(query, Row):
         assert isinstance(key, Row), "a packed row looks at a packed row"
         return packed(query, key)

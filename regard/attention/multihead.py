@@ -1,4 +1,4 @@
-"""Project, split into heads, attend, merge: self-attention, cross-attention, grouped keys."""
+"""Multi-head attention: project, split into heads, attend, merge; self-attention, cross-attention and grouped keys."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class MultiHead(nn.Module):
         cache: LayerCache | None = None,
         first: int | None = None,
     ) -> Float[Tensor, "*batch query width"]:
-        """Look from x, or from its first tokens, at the memory or at x itself; positions speak only in the latter."""
+        """Attend from x, or from its first tokens, to the memory or to x itself; positions apply only to the latter."""
         if x.dim() == 2 and not isinstance(mask.where, Packed | Edges):
             raise ValueError("a flat row of tokens needs a packed mask that says where its sequences end")
         assert memory is None or positions is None, "keys of a memory do not stand where the queries do"
@@ -101,7 +101,7 @@ class MultiHead(nn.Module):
         return self.output(mixed.transpose(-3, -2).flatten(-2))
 
     def _project(self, x: Tensor, memory: Tensor | KeyValues | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries of x, keys and values of the memory."""
+        """Return the queries of x, and the keys and values of the memory."""
         if isinstance(memory, KeyValues):
             return self._split(self.query(x), self.heads), *memory
         if memory is None and self.training:
@@ -110,7 +110,7 @@ class MultiHead(nn.Module):
         return self._split(self.query(x), self.heads), *self.remember(x if memory is None else memory)
 
     def remember(self, memory: Float[Tensor, "*memory key other"]) -> KeyValues:
-        """Keys and values of the memory, to be looked at many times."""
+        """Return keys and values of the memory, to be attended to many times."""
         key, value = (
             _project_together(memory, self.key, self.value) if self.training else (self.key(memory), self.value(memory))
         )
@@ -123,9 +123,9 @@ class MultiHead(nn.Module):
 
 
 def _project_together(x: Tensor, *projections: Any) -> tuple[Tensor, ...]:
-    """Several projections of the same vectors as one product: in training, laying weights side by side is cheaper.
+    """Apply several projections to the same vectors as one product: in training, joining the weights is cheaper.
 
-    A projection that is more than its weight and bias, such as one inside an adapter, is asked by itself.
+    A projection that is more than its weight and bias, such as one inside an adapter, is applied by itself.
     """
     if any(type(projection).forward is not nn.Linear.forward for projection in projections):
         return tuple(projection(x) for projection in projections)

@@ -1,4 +1,4 @@
-"""Where a patch or pixel stands in a picture: 2-D positional encodings, added or rotary, fitted to another size."""
+"""2-D positional encodings of patches or pixels in an image, added or rotary, and resizing of learned ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch.nn import functional as F
 from regard.attention.positions import Positions, sinusoidal_table
 
 Plane = tuple[int, int]  # rows and columns of patches
-BASE = 100.0  # of rotations: a side has tens of patches, not thousands of tokens (Heo et al. 2024)
+BASE = 100.0  # of rotation rates: a side has tens of patches, not thousands of tokens (Heo et al. 2024)
 
 
 def sinusoidal_plane(plane: Plane, width: int) -> Float[Tensor, "patch width"]:
-    """Half of the features are the sinusoidal code of the row, the others that of the column, row by row."""
+    """Return 2-D sinusoidal codes, row by row: half of the features encode the row, the others the column."""
     if width % 4:
         raise ValueError(f"2-D sinusoidal positions need a width that 4 divides, not {width}")
     rows, columns = (sinusoidal_table(side, width // 2, halves=True) for side in plane)
@@ -24,9 +24,9 @@ def sinusoidal_plane(plane: Plane, width: int) -> Float[Tensor, "patch width"]:
 
 
 class RotaryPlane(Positions):
-    """Half of the pairs of features turn in proportion to the row, the others to the column (axial RoPE).
+    """2-D rotary positions: half of the feature pairs turn with the row, the others with the column (axial RoPE).
 
-    Tokens that stand before the patches are not turned.
+    Tokens before the patches are not rotated.
     """
 
     angles: Tensor
@@ -46,17 +46,17 @@ class RotaryPlane(Positions):
     def turn(
         self, vectors: Float[Tensor, "*batch heads place depth"], places: Int[Tensor, "*places place"]
     ) -> Float[Tensor, "*batch heads place depth"]:
-        """Feature i turns together with feature i + depth/2."""
-        angles = self.angles[places].unsqueeze(-3)  # an axis for the heads
+        """Rotate queries or keys; feature i turns together with feature i + depth/2."""
+        angles = self.angles[places].unsqueeze(-3)  # add an axis for the heads
         first, second = vectors.chunk(2, dim=-1)
         cosine, sine = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
         return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
 
 
 class LearnedPlane(Positions):
-    """Learned vectors of the row, the column and the channel, added: pixels read row by row, channel by channel.
+    """Learned vectors of the row, the column and the channel, added up, for pixels read row by row, channel by channel.
 
-    As many numbers as the sides have pixels, where a table of all places has as many as the picture.
+    It has one vector per row, column and channel, where a table of all places has one per pixel and channel.
     """
 
     def __init__(self, plane: Plane, width: int, *, channels: int = 1):
@@ -70,7 +70,7 @@ class LearnedPlane(Positions):
     def embed(
         self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
     ) -> Float[Tensor, "*batch width"]:
-        """The sum of the three; what stands behind the last place stands on it."""
+        """Return the sum of the three vectors; places beyond the last one count as the last."""
         places = places.clamp(max=self.places - 1)
         channels, columns = self.channels.num_embeddings, self.columns.num_embeddings
         pixel, channel = places // channels, places % channels
@@ -80,7 +80,7 @@ class LearnedPlane(Positions):
 def interpolate_positions(
     table: Float[Tensor, "place width"], plane: Plane, *, before: int = 0
 ) -> Float[Tensor, "places width"]:
-    """A learned table of square pictures for another plane: bicubic, the rows before those of patches unchanged."""
+    """Resize a learned table of square images to another plane, bicubically; the first `before` rows are unchanged."""
     side = math.isqrt(len(table) - before)
     if side * side != len(table) - before:
         raise ValueError(f"a table of {len(table) - before} positions is none of a square picture: it cannot be fitted")

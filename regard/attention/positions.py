@@ -1,7 +1,7 @@
-"""Where a token stands: tables added to embeddings, rotations of queries and keys, biases on scores.
+"""Positional encodings: tables added to embeddings, rotations of queries and keys, biases on scores.
 
-A scheme makes itself felt in one of three ways, and every scheme answers to all three: `embed` gives what is added to a
-token's vector, `turn` rotates queries and keys, `bias` is added to scores by distance.
+A scheme acts in one of three ways, and every scheme has a method for each: `embed` returns what is added to a token's
+vector, `turn` rotates queries and keys, `bias` returns what is added to scores by distance.
 """
 
 import math
@@ -13,24 +13,24 @@ from torch import Tensor, nn
 
 
 def normalised_table(length: int) -> Float[Tensor, "place 1"]:
-    """Index divided by the last one: bounded, but a step means something else in every length."""
+    """Return the index divided by the last one: bounded, but a step has another meaning in every length."""
     return torch.arange(length)[:, None] / max(length - 1, 1)
 
 
 def integer_table(length: int) -> Float[Tensor, "place 1"]:
-    """The index itself: a step always means the same, but nothing bounds it."""
+    """Return the index itself: a step always has the same meaning, but values are unbounded."""
     return torch.arange(length)[:, None].float()
 
 
 def binary_table(length: int, bits: int) -> Float[Tensor, "place bits"]:
-    """The index in binary, lowest bit first: bit k flips every 2^k places."""
+    """Return the index in binary, lowest bit first: bit k flips every 2^k places."""
     return (torch.arange(length)[:, None] >> torch.arange(bits) & 1).float()
 
 
 def sinusoidal_table(length: int, width: int, *, halves: bool = False) -> Float[Tensor, "place width"]:
-    """`sin(place / 10000^(2i/width))` and its cosine, interleaved as in the paper or in two halves.
+    """Return `sin(place / 10000^(2i/width))` and its cosine, interleaved as in the paper or in two halves.
 
-    A binary counter made smooth (Vaswani et al. 2017): waves from 2 pi to 10000 x 2 pi.
+    A binary counter made smooth (Vaswani et al. 2017): wavelengths from 2 pi to 10000 x 2 pi.
     """
     rates = 10000 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
@@ -40,29 +40,29 @@ def sinusoidal_table(length: int, width: int, *, halves: bool = False) -> Float[
 
 
 class Positions(nn.Module):
-    """No positions at all: attention then sees a bag of tokens."""
+    """No positional encoding; attention then sees a bag of tokens. The base class of all schemes."""
 
     biased = False
 
     @property
     def room(self) -> int | None:
-        """How many positions there are; None where a sequence may be of any length."""
+        """The number of positions; None if sequences may be of any length."""
         return None
 
     def embed(
         self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
     ) -> Float[Tensor, "*out width"] | None:
-        """What is added to the vector of a token standing there; `lengths` are those of the sequences, where known."""
+        """Return what is added to token vectors at these places; `lengths` are those of the sequences, if known."""
         return None
 
     def turn(
         self, vectors: Float[Tensor, "*batch heads place depth"], places: Int[Tensor, "*places place"]
     ) -> Float[Tensor, "*batch heads place depth"]:
-        """Queries or keys, rotated by where they stand."""
+        """Return queries or keys, rotated according to their places."""
         return vectors
 
     def bias(self, distance: Int[Tensor, "*batch query key"]) -> Float[Tensor, "*batch heads query key"]:
-        """What is added to the score of a key so far after the query."""
+        """Return what is added to scores, by the distance of a key after its query."""
         raise NotImplementedError(f"{type(self).__name__} adds nothing to scores")
 
 
@@ -77,18 +77,18 @@ class Table(Positions):
 
     @property
     def room(self) -> int:
-        """The rows of the table."""
+        """The number of rows of the table."""
         return len(self.table)
 
     def embed(
         self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
     ) -> Float[Tensor, "*batch width"]:
-        """The table's rows."""
+        """Return the rows of the table."""
         return self.table[places]
 
 
 class Normalised(Positions):
-    """The index divided by the last one of its own sequence, on every feature; the end must be known."""
+    """The index divided by the last one of its sequence, on every feature; lengths must be known."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -97,7 +97,7 @@ class Normalised(Positions):
     def embed(
         self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
     ) -> Float[Tensor, "*out width"]:
-        """From 0 at the first token to 1 at the last; padding stands behind it."""
+        """Return values from 0 at the first token to 1 at the last; padding has larger ones."""
         assert lengths is not None, "a share of the length needs the length"
         share = places / (lengths - 1).clamp(min=1)
         return share[..., None].expand(*share.shape, self.width)
@@ -113,18 +113,18 @@ class Learned(Positions):
 
     @property
     def room(self) -> int:
-        """The rows of the table."""
+        """The number of rows of the table."""
         return self.table.num_embeddings
 
     def embed(
         self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
     ) -> Float[Tensor, "*batch width"]:
-        """The table's rows."""
+        """Return the rows of the table."""
         return self.table(places)
 
 
 class Rotary(Positions):
-    """Queries and keys turn in proportion to their place, so that scores see distances (Su et al. 2021)."""
+    """Rotary positions: queries and keys turn with their place, so that scores depend on distances (Su et al. 2021)."""
 
     rates: Tensor
 
@@ -140,15 +140,15 @@ class Rotary(Positions):
     def turn(
         self, vectors: Float[Tensor, "*batch heads place depth"], places: Int[Tensor, "*places place"]
     ) -> Float[Tensor, "*batch heads place depth"]:
-        """Feature i turns together with feature i + depth/2."""
-        angles = (places[..., None] * self.rates).unsqueeze(-3)  # an axis for the heads
+        """Rotate queries or keys; feature i turns together with feature i + depth/2."""
+        angles = (places[..., None] * self.rates).unsqueeze(-3)  # add an axis for the heads
         first, second = vectors.chunk(2, dim=-1)
         cosine, sine = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
         return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
 
 
 class ALiBi(Positions):
-    """Scores lose in proportion to the distance, each head at its own slope (Press et al. 2022)."""
+    """A bias on scores: minus the distance times a slope for each head (Press et al. 2022)."""
 
     biased = True
     slopes: Tensor
@@ -158,12 +158,12 @@ class ALiBi(Positions):
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def bias(self, distance: Int[Tensor, "*batch query key"]) -> Float[Tensor, "*batch heads query key"]:
-        """Minus slope times distance."""
+        """Return minus slope times distance."""
         return -self.slopes[:, None, None] * distance.abs().unsqueeze(-3)
 
 
 def alibi_slopes(heads: int) -> Float[Tensor, "heads"]:
-    """A geometric series from 2^(-8/heads); between powers of two, every other slope of the next series is added."""
+    """Return a geometric series from 2^(-8/heads), filled up with every other slope of the next power of two."""
     power = 2 ** math.floor(math.log2(heads))
     slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
     between = [2 ** (-4 * (2 * i + 1) / power) for i in range(heads - power)]
@@ -182,11 +182,11 @@ class Relative(Positions):
         nn.init.normal_(self.table.weight, std=0.02)
 
     def bias(self, distance: Int[Tensor, "*batch query key"]) -> Float[Tensor, "*batch heads query key"]:
-        """The bucket's number for each head."""
+        """Return the learned bias of the distance's bucket for each head."""
         return self.table(self.bucket(distance)).movedim(-1, -3)
 
     def bucket(self, distance: Int[Tensor, "*batch query key"]) -> Int[Tensor, "*batch query key"]:
-        """Which bucket a distance falls in; both directions have their own half unless the future is hidden."""
+        """Return the bucket of a distance; past and future have half of them each, unless attention is causal."""
         buckets = self.buckets if self.causal else self.buckets // 2
         shift = torch.zeros_like(distance) if self.causal else (distance > 0).long() * buckets
         far = (-distance).clamp(min=0) if self.causal else distance.abs()
@@ -196,14 +196,14 @@ class Relative(Positions):
 
 
 def scheme(name: str, *, width: int, heads: int, context: int, causal: bool) -> Positions:
-    """The position scheme of that name for a stack of attention layers."""
+    """Return the position scheme of this name for a stack of attention layers."""
     if name not in SCHEMES:
         raise ValueError(f"unknown position scheme {name}: choose one of {', '.join(SCHEMES)}")
     return SCHEMES[name](width, heads, context, causal)
 
 
 def _binary_padded(context: int, width: int) -> Tensor:
-    """Binary codes on the first features, zeros on the rest."""
+    """Return binary codes on the first features and zeros on the rest."""
     bits = min(width, max(context - 1, 1).bit_length())
     return nn.functional.pad(binary_table(context, bits), (0, width - bits))
 
@@ -215,7 +215,7 @@ SCHEMES: dict[str, Callable[[int, int, int, bool], Positions]] = {
     "learned": lambda width, heads, context, causal: Learned(context, width),
     "binary": lambda width, heads, context, causal: Table(_binary_padded(context, width)),
     "integer": lambda width, heads, context, causal: Table(integer_table(context).expand(-1, width)),
-    # while a text is being written nobody knows its last index: there the context's is taken
+    # the last index of a text is unknown while it is generated: causal models use that of the context
     "normalised": lambda width, heads, context, causal: (
         Table(normalised_table(context).expand(-1, width)) if causal else Normalised(width)
     ),

@@ -1,7 +1,7 @@
-"""How well a query fits a key: every score takes (query, key) to one number per pair.
+"""Attention scores: how well a query matches a key, one number per pair.
 
-Queries are (..., query, depth), keys (..., key, depth); the answer is (..., query, key). Scores that learn keep one set
-of weights per head, found on the third axis from the end.
+Queries are (..., query, depth), keys (..., key, depth), scores (..., query, key). Scores with parameters keep one set
+per head, which is the third axis from the end.
 """
 
 import math
@@ -23,12 +23,12 @@ def dot(query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth
 def scaled_dot(
     query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]
 ) -> Float[Tensor, "*s query key"]:
-    """`q . k / sqrt(depth)`, so that the spread of scores does not grow with the depth (Vaswani et al. 2017)."""
+    """`q . k / sqrt(depth)`, so that the variance of scores does not grow with the depth (Vaswani et al. 2017)."""
     return (query / math.sqrt(query.shape[-1])) @ key.mT
 
 
 def scale_of(score: Score, depth: int) -> float | None:
-    """What a fused kernel multiplies dot products by to give this score; None if it is not made of them alone."""
+    """Return the factor by which a fused kernel multiplies dot products to get this score; None if there is none."""
     return 1.0 if score is dot else depth**-0.5 if score is scaled_dot else None
 
 
@@ -47,7 +47,7 @@ class Bilinear(nn.Module):
     def forward(
         self, query: Float[Tensor, "*q heads query depth"], key: Float[Tensor, "*k heads key other"]
     ) -> Float[Tensor, "*s heads query key"]:
-        """One number per pair."""
+        """Return one score per pair."""
         return _by_head(query, self.weight) @ key.mT
 
 
@@ -63,17 +63,17 @@ class Additive(nn.Module):
     def forward(
         self, query: Float[Tensor, "*q heads query depth"], key: Float[Tensor, "*k heads key other"]
     ) -> Float[Tensor, "*s heads query key"]:
-        """One number per pair."""
+        """Return one score per pair."""
         return self.compare(query, self.project(key))
 
     def project(self, key: Float[Tensor, "*k heads key other"]) -> Float[Tensor, "*p heads key hidden"]:
-        """`U k`, which keys that are looked at many times need only once."""
+        """Return `U k`, which is computed once for keys that are attended to many times."""
         return _by_head(key, self.key)
 
     def compare(
         self, query: Float[Tensor, "*q heads query depth"], projected: Float[Tensor, "*k heads key hidden"]
     ) -> Float[Tensor, "*s heads query key"]:
-        """The score of keys that are projected already."""
+        """Return the scores of projected keys."""
         hidden = torch.tanh(_by_head(query, self.query)[..., :, None, :] + projected[..., None, :, :])
         return torch.einsum("...hqkd,hd->...hqk", hidden, self.vector)
 
@@ -90,32 +90,32 @@ class Graph(nn.Module):
     def forward(
         self, query: Float[Tensor, "*q heads query depth"], key: Float[Tensor, "*k heads key depth"]
     ) -> Float[Tensor, "*s heads query key"]:
-        """One number per pair."""
+        """Return one score per pair."""
         return self.compare(query, self.project(key))
 
     def project(self, key: Float[Tensor, "*k heads key depth"]) -> Float[Tensor, "*p heads key 1"]:
-        """The key's part of `a . [q ; k]`, which a node that is looked at many times needs only once."""
+        """Return the key's part of `a . [q ; k]`, computed once for a node that is attended to many times."""
         return _by_head(key, self.key)
 
     def compare(
         self, query: Float[Tensor, "*q heads query depth"], projected: Float[Tensor, "*k heads key 1"]
     ) -> Float[Tensor, "*s heads query key"]:
-        """The score of keys that are projected already."""
+        """Return the scores of projected keys."""
         return self.meet(_by_head(query, self.query) + projected.mT)
 
     def halves(
         self, query: Float[Tensor, "heads query depth"], key: Float[Tensor, "heads key depth"]
     ) -> tuple[Float[Tensor, "heads query"], Float[Tensor, "heads key"]]:
-        """One number for each node that looks and for each that is looked at; the score is `meet` of their sum."""
+        """Return one number for each query node and each key node; the score is `meet` of their sum."""
         return _by_head(query, self.query)[..., 0], self.project(key)[..., 0]
 
     def meet(self, total: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
-        """The score of pairs whose halves are added up."""
+        """Return the scores of pairs from the sums of their halves."""
         return F.leaky_relu(total, self.slope)
 
 
 def _by_head(
     x: Float[Tensor, "*batch heads token depth"], weight: Float[Tensor, "heads depth out"]
 ) -> Float[Tensor, "*batch heads token out"]:
-    """Every head's own product. Broadcast, `x @ weight` would make a gradient of the weights for each example."""
+    """Multiply each head by its own weight; a broadcast `x @ weight` would make a weight gradient for each example."""
     return torch.einsum("...htd,hde->...hte", x, weight)

@@ -1,4 +1,4 @@
-"""One look at a memory as it is: score, softmax, mean; the attention of recurrent decoders."""
+"""Single-head attention of recurrent decoders: score, softmax and weighted mean over a memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.attention.tap import Tap
 
 
 class SingleHead(nn.Module):
-    """The mean of the memory, weighted by how well each of its vectors fits a query; only the score learns.
+    """The mean of the memory vectors, weighted by how well each matches a query; only the score has parameters.
 
     Serves padded batches (batch, query, width) and decoding steps (batch, beam, width).
     """
@@ -26,7 +26,7 @@ class SingleHead(nn.Module):
         self.weights = Tap()
 
     def remember(self, memory: Float[Tensor, "batch key width"]) -> KeyValues:
-        """The memory, ready to be looked at many times: what the score makes of a key is made once."""
+        """Return the memory as keys and values; the part of the score that depends on keys alone is computed once."""
         values = memory[:, None]
         keys = self.score.project(values) if isinstance(self.score, Additive) else values
         return KeyValues(keys, values)
@@ -34,18 +34,18 @@ class SingleHead(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch query depth"], memory: KeyValues, *, mask: Mask = EVERYONE
     ) -> Float[Tensor, "batch query width"]:
-        """Look from x at the memory."""
+        """Attend from x to the memory."""
         return attend(x[:, None], *memory, mask=mask, way=self.way).squeeze(1)
 
     def attend_with_weights(
         self, x: Float[Tensor, "batch query depth"], memory: KeyValues, *, mask: Mask = EVERYONE
     ) -> tuple[Float[Tensor, "batch query width"], Float[Tensor, "batch query key"]]:
-        """The same with the weights beside it, for a loss that asks for them."""
+        """Attend and also return the weights, for a loss that needs them."""
         weights = attention_weights(x[:, None], memory.keys, mask=mask, way=self.way)
         return (weights @ memory.values).squeeze(1), weights.squeeze(1)
 
     @property
     def way(self) -> AttentionSpec:
-        """How keys that are remembered are scored, and who watches."""
+        """How the keys of `remember` are scored, with the tap for the weights."""
         compare = self.score.compare if isinstance(self.score, Additive) else self.score
         return AttentionSpec(score=compare, tap=self.weights)

@@ -1,4 +1,4 @@
-"""A named identity: the place where a value can be watched or edited."""
+"""Tap: an identity module at which a value can be observed or replaced."""
 
 from torch import Tensor, nn
 
@@ -6,13 +6,13 @@ from regard.attention.masks import Mask
 
 
 class Tap(nn.Module):
-    """Passes its value through; a forward hook on it sees the value and may put another in its place."""
+    """Passes its value through; a forward hook on it sees the value and may replace it."""
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody has hooked in."""
+        """True if a forward hook is registered."""
         return bool(self._forward_hooks)
 
     def forward(self, value: Tensor, mask: Mask) -> Tensor:
-        """The value itself; the mask tells a watcher which parts of it are padding."""
+        """Return the value unchanged; the mask tells hooks which parts of it are padding."""
         return value

@@ -1,8 +1,8 @@
-"""A directory is a model: its files, and a manifest that vouches for every byte of them.
+"""Checkpoints: a directory with the files of a model, and a manifest with the digest of each.
 
 Saving writes the files into a hidden sibling, syncs each, then the manifest, and renames. A directory that is being
-replaced steps aside first: between those two renames only its hidden `.name.old` is there, which `read` accepts in its
-place and `recover` puts back, so at every moment a valid one can be found.
+replaced is moved aside first: between the two renames only its hidden `.name.old` exists, which `read` accepts in its
+place and `recover` moves back, so that a valid checkpoint exists at every moment.
 """
 
 from __future__ import annotations
@@ -64,40 +64,40 @@ def write(directory: str | Path, contents: Mapping[str, Any], *, facts: Mapping[
 
 
 def read(directory: str | Path) -> Checkpoint:
-    """The checkpoint in a directory, after every one of its files was compared with the manifest."""
+    """Return the checkpoint in a directory after comparing all its files with the manifest."""
     return reading.open_verified(Path(directory), disk)
 
 
 def peek(directory: str | Path) -> Checkpoint:
-    """The checkpoint in a directory whose files are all there; each is compared with the manifest when it is used.
+    """Return the checkpoint in a directory whose files all exist; each is compared with the manifest when it is used.
 
-    So metrics and settings can be looked at without reading the weights.
+    This allows reading metrics and settings without reading the weights.
     """
     return reading.open_checkpoint(Path(directory), disk)
 
 
 def gather(directory: str | Path) -> dict[str, Tensor]:
-    """The weights in a folder without a manifest, such as others make: one safetensors file, or shards and an index."""
+    """Return the weights in a folder without a manifest: one safetensors file, or shards and an index."""
     return explain_errors(Path(directory), lambda: gather_weights(Path(directory)))
 
 
 def recover(directory: str | Path) -> None:
-    """Undo what a killed writer of this place left: what is partial goes, what stepped aside comes back."""
+    """Clean up after a writer that was killed: delete partial files and restore a directory that was moved aside."""
     atomic.recover(Path(directory), disk)
 
 
 def remove(directory: str | Path) -> None:
-    """Remove a checkpoint; killed meanwhile, it leaves what `recover` clears away, never half a checkpoint."""
+    """Remove a checkpoint; if killed meanwhile, it leaves what `recover` deletes, never half a checkpoint."""
     atomic.remove(Path(directory), disk)
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write one file whole or not at all."""
+    """Write one file atomically."""
     atomic.replace(path, data, disk)
 
 
 def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give a model the state that `weights` took; anything that does not fit is named."""
+    """Load tensors saved by `weights` into a model; the error names any that does not fit."""
     try:
         names.fill(model, tensors)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Writing so that nothing is ever half there: beside its place, synced, then renamed into it."""
+"""Atomic writes: files are written beside their place, synced, and then renamed into it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.checkpoint.files import CheckpointError, Disk, Pieces, reason, sibli
 from regard.checkpoint.manifest import MANIFEST, check_name, entry, manifest, render
 from regard.checkpoint.tensors import serialise
 
-BLOCK = 1 << 12  # what a file's size is rounded up to on most disks
+BLOCK = 1 << 12  # bytes to whose multiples most disks round file sizes up
 
 
 def write(directory: Path, contents: Mapping[str, Any], facts: Mapping[str, Any], disk: Disk) -> None:
@@ -40,7 +40,7 @@ def write(directory: Path, contents: Mapping[str, Any], facts: Mapping[str, Any]
 
 
 def recover(directory: Path, disk: Disk) -> None:
-    """Undo what a killed writer of this place left: what is partial goes, what stepped aside comes back."""
+    """Clean up after a writer that was killed: delete partial files and restore a directory that was moved aside."""
     old = sibling(directory, "old")
     for aside in (sibling(directory, "partial"), sibling(directory, "tmp")):
         if os.path.lexists(aside):
@@ -52,14 +52,14 @@ def recover(directory: Path, disk: Disk) -> None:
 
 
 def remove(directory: Path, disk: Disk) -> None:
-    """Remove a checkpoint; killed meanwhile, it leaves what `recover` clears away, never half a checkpoint."""
+    """Remove a checkpoint; if killed meanwhile, it leaves what `recover` deletes, never half a checkpoint."""
     recover(directory, disk)
     disk.rename(directory, sibling(directory, "partial"))
     _discard(sibling(directory, "partial"), disk)
 
 
 def replace(path: Path, data: bytes, disk: Disk) -> None:
-    """Write one file whole or not at all."""
+    """Write one file atomically."""
     aside = sibling(path, "tmp")
     try:
         if not path.parent.exists():
@@ -87,7 +87,7 @@ def _encode(name: str, value: Any) -> Pieces:
 
 
 def _afford(directory: Path, sizes: Sequence[int], disk: Disk) -> None:
-    """Refuse before anything is written what the disk has no room for; folder and manifest are small."""
+    """Raise CheckpointError before anything is written if the disk lacks space; folder and manifest are small."""
     needed = sum(-(-size // BLOCK) * BLOCK for size in sizes) + 4 * BLOCK
     if needed > (free := disk.free(directory)):
         amounts = f"it needs {needed / 1e6:,.2f} MB and {free / 1e6:,.2f} MB are free"
@@ -95,7 +95,7 @@ def _afford(directory: Path, sizes: Sequence[int], disk: Disk) -> None:
 
 
 def _place(aside: Path, directory: Path, disk: Disk) -> None:
-    """Rename the finished directory to its name, or put everything back."""
+    """Rename the finished directory to its name, or undo everything."""
     old = sibling(directory, "old")
     try:
         if directory.exists():
@@ -113,7 +113,7 @@ def _place(aside: Path, directory: Path, disk: Disk) -> None:
 
 
 def _discard(path: Path, disk: Disk) -> None:
-    """Remove what is no longer needed; where even a second attempt fails, the next `recover` tries again."""
+    """Remove what is no longer needed; if a second attempt fails too, the next `recover` tries again."""
     for _ in range(2):
         with contextlib.suppress(OSError):
             if os.path.lexists(path):

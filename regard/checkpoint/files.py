@@ -1,4 +1,4 @@
-"""What is asked of a disk, the names of what is unfinished on it, and the one error of this package."""
+"""Disk operations, the names of unfinished files, and the error class of this package."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 import safetensors
 
-Pieces = Sequence[bytes | memoryview]  # the contents of a file, end to end
+Pieces = Sequence[bytes | memoryview]  # the contents of a file, in order
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be written or must not be trusted, with the reason in one line."""
+    """Raised if a checkpoint cannot be written or must not be trusted, with the reason in one line."""
 
 
 class Disk:
-    """Every operation that can fail half-way, so that a test can make it fail."""
+    """All operations that can fail midway, so that a test can make them fail."""
 
     def free(self, directory: Path) -> int:
         there = next(place for place in (directory, *directory.absolute().parents) if place.is_dir())
@@ -55,23 +55,23 @@ class Disk:
         return path.read_bytes()
 
     def digest(self, path: Path) -> str:
-        """SHA-256 of a file, read piece by piece: however large it is, it is never in memory as a whole."""
+        """Return the SHA-256 of a file, read piece by piece: the file is never in memory as a whole."""
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sibling(path: Path, kind: str) -> Path:
-    """The hidden name beside a path under which something waits: `partial`, `old` or `tmp`."""
+    """Return the hidden name of a temporary file beside a path: `partial`, `old` or `tmp`."""
     return path.with_name(f".{path.name}.{kind}")
 
 
 def reason(error: Exception) -> str:
-    """What an error says, in one line."""
+    """Return the message of an error in one line."""
     return " ".join(str((isinstance(error, OSError) and error.strerror) or error).split())
 
 
 def explain_errors(place: Path, action: Any) -> Any:
-    """The action's result; whatever hostile or damaged bytes make it raise comes out as one line."""
+    """Return the action's result; errors caused by hostile or damaged bytes become one line."""
     try:
         return action()
     except CheckpointError:

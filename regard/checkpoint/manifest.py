@@ -18,24 +18,24 @@ MANIFEST = "manifest.json"
 
 
 def render(value: Any) -> bytes:
-    """Plain data as the one JSON text we write for it; numbers JSON cannot hold (NaN) become null."""
+    """Return the canonical JSON text of plain data; numbers that JSON cannot hold (NaN) become null."""
     return (json.dumps(_finite(value), indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def fingerprint(value: Any) -> str:
-    """SHA-256 of plain data."""
+    """Return the SHA-256 of plain data."""
     return hashlib.sha256(render(value)).hexdigest()
 
 
 def check_name(name: str) -> str:
-    """The name, if a file of a checkpoint may have it: it cannot lead out of the folder."""
+    """Return the name if a file of a checkpoint may have it: it must not lead out of the folder."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name == MANIFEST:
         raise CheckpointError(f"{name!r} cannot be the name of a checkpoint's file")
     return name
 
 
 def entry(pieces: Pieces) -> dict[str, Any]:
-    """What the manifest says of a file with this content."""
+    """Return the manifest's entry for a file with this content."""
     digest, size = hashlib.sha256(), 0
     for piece in pieces:
         digest.update(piece)
@@ -44,13 +44,13 @@ def entry(pieces: Pieces) -> dict[str, Any]:
 
 
 def manifest(entries: Mapping[str, Any], facts: Mapping[str, Any]) -> bytes:
-    """The manifest as bytes; it vouches for itself as well, so facts cannot change unnoticed."""
+    """Return the manifest as bytes; it has a digest of itself, so that facts cannot change unnoticed."""
     body = {"format": FORMAT, "facts": dict(facts), "files": dict(entries)}
     return render({**body, "sha256": fingerprint(body)})
 
 
 def read_manifest(directory: Path, disk: Disk) -> dict[str, Any]:
-    """The manifest of a directory, if it is exactly what `manifest` would have written."""
+    """Return the manifest of a directory, if it is exactly what `manifest` would have written."""
     path = directory / MANIFEST
     if not path.is_file():
         raise CheckpointError(f"{directory}: not a checkpoint, {MANIFEST} is missing")

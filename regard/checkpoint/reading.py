@@ -1,4 +1,4 @@
-"""Reading a checkpoint: every byte is compared with the manifest once, and large files are then mapped, not loaded."""
+"""Reading checkpoints: every byte is compared with the manifest once; large files are then memory-mapped."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from regard.models import modernise_settings
 from regard.quantize import restore
 from regard.shipped import CardFacts, parse_card
 
-Stamp = tuple[int, ...]  # of a file: it changes whenever the file does
+Stamp = tuple[int, ...]  # identifies a version of a file
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A directory with a manifest; no file is taken out of it that was not compared with that."""
+    """A directory with a manifest; files are compared with it before they are used."""
 
     directory: Path
     manifest: dict[str, Any]
@@ -45,7 +45,7 @@ class Checkpoint:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The settings, in which models have the names of today."""
+        """The settings, with former names of models replaced by current ones."""
         return explain_errors(
             self.directory, lambda: modernise_settings(config.parse(self.text("config.yaml"), name="config.yaml"))
         )
@@ -56,30 +56,30 @@ class Checkpoint:
 
     @cached_property
     def about(self) -> CardFacts:
-        """What its card says in a form that a program reads."""
+        """The facts in the model card, in machine-readable form."""
         if "README.md" not in self.files:
             return CardFacts()
         return explain_errors(self.directory, lambda: parse_card(self.text("README.md")))
 
     def text(self, name: str) -> str:
-        """A file as text."""
+        """Return a file as text."""
         return explain_errors(self.directory, lambda: self.data(name).decode("utf-8"))
 
     def json(self, name: str) -> Any:
-        """A JSON file as plain data."""
+        """Return a JSON file as plain data."""
         return explain_errors(self.directory, lambda: json.loads(self.text(name)))
 
     def tensors(self, name: str = WEIGHTS) -> dict[str, Tensor]:
-        """A safetensors file as tensors by name, mapped from the disk; shrunken weights as the floats they stand for.
+        """Return a safetensors file as tensors by name, memory-mapped; quantized weights are converted back to floats.
 
-        The weights may lie in shards. A training goes on with what it had, to the bit.
+        The weights may be in shards. Files without quantized weights are returned unchanged, to the bit.
         """
         if name == WEIGHTS and (WEIGHTS in self.files or INDEX in self.files):
             return explain_errors(self.directory, lambda: restore(gather_weights(self.directory, self.verify)))
         return explain_errors(self.directory, lambda: map_file(self.verify(name)))
 
     def finite_tensors(self, name: str = WEIGHTS) -> dict[str, Tensor]:
-        """Return the same for use: numbers that are not finite are an error, for every answer would be NaN."""
+        """Return the tensors for inference, where numbers that are not finite are an error: answers would be NaN."""
         tensors = self.tensors(name)
         for key, tensor in tensors.items():
             if not is_finite(tensor):
@@ -90,7 +90,7 @@ class Checkpoint:
         return tensors
 
     def data(self, name: str) -> bytes:
-        """A file as bytes, which are those that were saved."""
+        """Return a file as bytes, which are those that were saved."""
         expected = self._entry_of(name)
         data = explain_errors(self.directory, lambda: self.disk.read(self.directory / name))
         if entry([data]) != expected:
@@ -98,7 +98,7 @@ class Checkpoint:
         return data
 
     def verify(self, name: str) -> Path:
-        """The path of a file, after its bytes were compared with the manifest; only once while it stays the same."""
+        """Return the path of a file after comparing it with the manifest, once as long as it does not change."""
         path, expected = self.directory / name, self._entry_of(name)
         stamp = explain_errors(self.directory, lambda: _stamp(path))
         if self._sound.get(name) != stamp:
@@ -117,16 +117,16 @@ class Checkpoint:
 
 
 def open_checkpoint(directory: Path, disk: Disk) -> Checkpoint:
-    """The checkpoint in a directory that has every file of its manifest, in the right size, and no other."""
+    """Return the checkpoint in a directory that has exactly the files of its manifest, in the right sizes."""
     if not directory.exists() and sibling(directory, "old").exists():
-        directory = sibling(directory, "old")  # its writer was stopped between two renames
+        directory = sibling(directory, "old")  # the writer was killed between two renames
     if not directory.is_dir():
         raise CheckpointError(f"{directory}: no such checkpoint directory")
     return explain_errors(directory, lambda: _complete(directory, disk))
 
 
 def open_verified(directory: Path, disk: Disk) -> Checkpoint:
-    """The checkpoint in a directory, after every one of its files was compared with the manifest."""
+    """Return the checkpoint in a directory after comparing all its files with the manifest."""
     checkpoint = open_checkpoint(directory, disk)
     for name in checkpoint.files:
         explain_errors(checkpoint.directory, lambda name=name: checkpoint.verify(name))

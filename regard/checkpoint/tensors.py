@@ -1,4 +1,4 @@
-"""Tensors in safetensors files: written without a copy, read as a map of the file, in one file or in shards."""
+"""Tensors in safetensors files: written without a copy, memory-mapped for reading, in one file or in shards."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from regard.models.weights import ALIGNED, identity
 
 WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
-CHUNK = 1 << 22  # numbers looked at together
-LARGEST = 1 << 26  # bytes of an index: a model of a trillion weights has fewer
+CHUNK = 1 << 22  # elements checked at a time
+LARGEST = 1 << 26  # bytes of an index; that of a trillion weights is smaller
 FLOATS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 WHOLES = {torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8"}
-DTYPES = {torch.bool: "BOOL", **FLOATS, **WHOLES}  # and what safetensors calls them
+DTYPES = {torch.bool: "BOOL", **FLOATS, **WHOLES}  # with their names in safetensors
 
 
 def serialise(name: str, tensors: Mapping[str, Tensor]) -> Pieces:
-    """Tensors in the safetensors format, without a copy of those that are on the CPU already.
+    """Return tensors in the safetensors format, without copying those that are on the CPU.
 
-    Two names for the same memory are refused, for they would come back as two. Tensors that fill whole blocks of
-    ALIGNED bytes come first, so that a model can use them where the file is mapped.
+    Two names for the same memory are refused, for they would be loaded as two tensors. Tensors that fill whole blocks
+    of ALIGNED bytes come first, so that a model can use them where the file is mapped.
     """
     owners: dict[Any, str] = {}
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
@@ -50,13 +50,13 @@ def serialise(name: str, tensors: Mapping[str, Tensor]) -> Pieces:
 
 
 def map_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, which is read where they are used; writing to one changes this process's copy alone."""
+    """Return the tensors of a file, memory-mapped; writing to one changes only this process's copy."""
     with safe_open(path, framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """True if no number of a tensor is infinite or NaN, which either extreme would be too."""
+    """True if no element is infinite or NaN, in which case the minimum or the maximum would be too."""
     if not tensor.is_floating_point() or not tensor.numel():
         return True
     parts = tensor.reshape(-1).split(CHUNK)
@@ -64,9 +64,9 @@ def is_finite(tensor: Tensor) -> bool:
 
 
 def gather_weights(directory: Path, take: Callable[[str], Path] | None = None) -> dict[str, Tensor]:
-    """The weights in a folder, one file or shards with an index; `take` gives the path of a file it trusts.
+    """Return the weights in a folder, from one file or from shards with an index.
 
-    Without it, a file that cannot be read is named.
+    `take` returns the path of a file it has verified; without it, errors name the file that cannot be read.
     """
     read = map_file if take else (lambda path: explain_errors(path, lambda: map_file(path)))
     take = take or (lambda name: _present(directory, name))
@@ -91,13 +91,13 @@ def gather_weights(directory: Path, take: Callable[[str], Path] | None = None) -
 
 
 def _place(item: tuple[str, Tensor]) -> tuple[bool, int, str]:
-    """Whole blocks first, then the widest numbers, so that every tensor starts where its kind of number may."""
+    """Sort key: whole blocks first, then the largest elements, so that every tensor is aligned for its dtype."""
     name, tensor = item
     return bool(tensor.nbytes % ALIGNED), -tensor.itemsize, name
 
 
 def _index(path: Path) -> dict[str, str]:
-    """Which shard holds each tensor; a shard lies beside the index and nowhere else."""
+    """Return the shard of each tensor; shards must be in the folder of the index."""
     if path.stat().st_size > LARGEST:
         raise CheckpointError(f"{path}: is too large")
     homes = json.loads(path.read_bytes().decode("utf-8"))["weight_map"]

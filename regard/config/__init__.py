@@ -1,4 +1,4 @@
-"""Settings: YAML and `a.b=c` become frozen dataclasses, and a typo answers with the nearest name."""
+"""Settings: YAML and `a.b=c` become frozen dataclasses; a typo is answered with the nearest name."""
 
 from regard.config.checking import arguments, build, section, sections
 from regard.config.describing import Field, describe

@@ -1,4 +1,4 @@
-"""Names by which others know our settings: each answers with the one we use.
+"""Names of settings in other libraries, each with the name that Regard uses.
 
 A table entry is one line. Targets are tried in order, and the first one that the recipe has is named; a target may be
 several settings joined by `and`.
@@ -213,7 +213,7 @@ FORMER_VALUES: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 class UnknownSetting(ValueError):
-    """A name that a section does not have."""
+    """Raised for a name that a section does not have."""
 
     def __init__(self, where: str, name: str, available: tuple[str, ...]) -> None:
         super().__init__(f"unknown setting {join(where, name)}{suggest_name(name, available)}")
@@ -221,7 +221,7 @@ class UnknownSetting(ValueError):
 
 
 def answer(error: UnknownSetting, cls: type, where: str) -> str:
-    """What to say of an unknown setting below a dataclass that stands at `where`."""
+    """Return the error message for an unknown setting of a dataclass that is the section `where`."""
     full_name = join(error.where, error.name)
     helps = {row.name.replace("[]", ""): row.help for row in describe(cls, where=where)}
     there = {join(error.where, name) for name in error.known}
@@ -240,7 +240,7 @@ def answer(error: UnknownSetting, cls: type, where: str) -> str:
 
 
 def names(cls: type, *, where: str = "") -> set[str]:
-    """Every setting below a dataclass by its full name, of all models to choose from; lists have their entries' too."""
+    """Return the full names of all settings below a dataclass, including all models to choose from and list entries."""
     full_names = set()
     for name, kind in hints(cls).items():
         if dataclasses.is_dataclass(cls) and name in {field.name for field in dataclasses.fields(cls)}:
@@ -251,6 +251,6 @@ def names(cls: type, *, where: str = "") -> set[str]:
 
 
 def renamed_value(where: str, value: Any, choices: tuple) -> str | None:
-    """What a value is called now that was called otherwise before."""
+    """Return the current name of a value that had another name before; None if it has none."""
     new_values = FORMER_VALUES.get((where, value), ()) if isinstance(value, str) else ()
     return next((new for new in new_values if new in choices), None)

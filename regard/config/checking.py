@@ -1,4 +1,4 @@
-"""Mappings as frozen dataclasses, checked against their annotations all the way down."""
+"""Building frozen dataclasses from mappings, with all values checked against their annotations."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ MOST = 10_000  # entries of a list
 
 
 def build(cls: type[T], mapping: Any, *, where: str = "") -> T:
-    """The dataclass that a mapping describes, checked all the way down; `where` is the section's own name."""
+    """Build a dataclass from a mapping, checking all values; `where` is the name of the section."""
     if isinstance(mapping, Mapping):
         mapping = former_names.rename_former_settings(cls, mapping, where=where)
     try:
         return _build(cls, mapping, where)
-    except UnknownSetting as error:  # the whole recipe knows better than the section where to look
+    except UnknownSetting as error:  # the whole recipe has more names to suggest than the section
         raise ValueError(aliases.answer(error, cls, where)) from None
 
 
 def section(cls: type, mapping: Mapping[str, Any], name: str) -> Any:
-    """One section of the settings that a dataclass describes, when it is in the mapping; others are left alone."""
+    """Build one section of a dataclass from a mapping, if it is there; all other settings are ignored."""
     if name not in mapping or name not in hints(cls):
         return None
     mapping = former_names.rename_former_settings(cls, {name: mapping[name]})
@@ -42,7 +42,7 @@ def section(cls: type, mapping: Mapping[str, Any], name: str) -> Any:
 
 
 def arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments for a function, each as its annotation wants it; those it does not name are left alone."""
+    """Convert keyword arguments to the annotations of a function; arguments without annotation are unchanged."""
     kinds = get_type_hints(function, include_extras=True)
     return {name: _convert(kinds.get(name, Any), value, name) for name, value in values.items()}
 
@@ -70,7 +70,7 @@ def _build(cls: type[T], mapping: Any, where: str) -> T:
     values = {name: _convert(hints(cls)[name], value, join(where, name)) for name, value in mapping.items()}
     try:
         return cls(**values)
-    except ValueError as error:  # the dataclass checks what single values cannot show
+    except ValueError as error:  # the dataclass checks combinations of values
         raise ValueError(f"{where}: {error}" if where else str(error)) from None
 
 
@@ -79,7 +79,7 @@ def _settable(cls: Any) -> list[dataclasses.Field]:
 
 
 def _is_short(cls: Any, value: Any) -> bool:
-    """Whether a text stands for a whole section."""
+    """True if a text stands for the whole section."""
     return isinstance(value, str | Path) and bool(short_setting(cls))
 
 
@@ -89,7 +89,7 @@ def _not_a_section(cls: type, value: Any, where: str) -> str:
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:
-    """The value as the annotation wants it, or a ValueError that names the place, the value and what is allowed."""
+    """Convert a value to its annotation, or raise a ValueError with the place, the value and what is allowed."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
@@ -115,7 +115,7 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
 
 
 def _convert_annotated(kind: Any, value: Any, where: str) -> Any:
-    """The value in the range that its field allows."""
+    """Convert a value and check that it is in the range of its field."""
     inner, notes = bare(kind)
     ranges = [note for note in notes if isinstance(note, Range)]
     if not ranges:
@@ -148,7 +148,7 @@ def _convert_union(kind: Any, arms: tuple, value: Any, where: str) -> Any:
     if len(candidates) > 1 and len(choices) == len(candidates) and value is not None:
         candidates = [_choose_section(choices, value, where)]
     if len(candidates) == 1 and value is not None:
-        return _convert(candidates[0], value, where)  # whose complaint is the more exact one
+        return _convert(candidates[0], value, where)  # its error message is more precise
     for arm in arms:
         with contextlib.suppress(ValueError):
             return _convert(arm, value, where)
@@ -156,7 +156,7 @@ def _convert_union(kind: Any, arms: tuple, value: Any, where: str) -> Any:
 
 
 def _choose_section(sections: Mapping[str, type], value: Any, where: str) -> type:
-    """Of several sections the one that a mapping names; the first where it names none."""
+    """Return the section of several that a mapping names; the first if it names none."""
     first = next(iter(sections))
     built = next((name for name, kind in sections.items() if type(value) is kind), first)
     name = value.get("name", first) if isinstance(value, Mapping) else built
@@ -164,7 +164,7 @@ def _choose_section(sections: Mapping[str, type], value: Any, where: str) -> typ
 
 
 def sections(cls: type, name: str) -> dict[str, type]:
-    """The dataclasses that a section of a recipe may be, by their names."""
+    """Return the dataclasses that a section of a recipe may be, by name."""
     return named_sections(hints(cls)[name])
 
 
@@ -180,7 +180,7 @@ def _convert_choice(choices: tuple, value: Any, where: str) -> Any:
 def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if dataclasses.is_dataclass(arguments[0]) and (isinstance(value, Mapping) or _is_short(arguments[0], value)):
-        value = [value]  # one entry may be written without the list around it
+        value = [value]  # a single entry may be written without a list
     if not isinstance(value, (list, tuple)):
         remedy = f": write [{quote(value)}]" if isinstance(value, (str, int, float)) else ""
         raise ValueError(f"{where} must be {describe_type(kind)}, not {quote(value)}{remedy}")
@@ -196,7 +196,7 @@ def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
 
 
 def _with_preset(cls: type, mapping: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """The preset's values with the mapping's own laid over them; the name stays where the class has a field for it."""
+    """Return the preset's values overridden by the mapping's; `preset` itself remains if the class has such a field."""
     available = presets(cls)
     if "preset" not in mapping or (not available and "preset" in fields):
         return mapping

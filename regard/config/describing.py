@@ -1,4 +1,4 @@
-"""Every setting below a dataclass as a person reads about it."""
+"""Descriptions of all settings below a dataclass, for documents and `--help`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.config.words import describe_type, join
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """One setting as a person reads about it; sections come before their own settings."""
+    """The description of one setting; sections come before their own settings."""
 
     name: str
     type: str
@@ -28,9 +28,10 @@ class Field:
 
 
 def describe(cls: type, *, where: str = "", defaults: Any = None) -> list[Field]:
-    """Every setting below a dataclass, for documents and `--help`; an instance as `defaults` stands for the class's.
+    """Return descriptions of all settings below a dataclass; an instance as `defaults` replaces the class's defaults.
 
-    Where a section is one of several, told apart by their `name`, the first is `section.x`, others `section(name).x`.
+    Where a section is one of several, distinguished by their `name`, the first is `section.x`, others
+    `section(name).x`.
     """
     kinds, helps = hints(cls), read_helps(cls)
     rows: list[Field] = []
@@ -56,14 +57,14 @@ def describe(cls: type, *, where: str = "", defaults: Any = None) -> list[Field]
 
 @functools.cache
 def read_helps(cls: type) -> dict[str, str]:
-    """Return the string literal under each field, the class's own before the inherited."""
+    """Return the string literal under each field; the class's own override inherited ones."""
     helps: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__):
         if not dataclasses.is_dataclass(ancestor):
             continue
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(ancestor)))
-        except (OSError, TypeError):  # written at a prompt: there is no source to read
+        except (OSError, TypeError):  # defined at a prompt: there is no source to read
             continue
         for pair in itertools.pairwise(tree.body[0].body):  # type: ignore[attr-defined]
             match pair:

@@ -1,8 +1,8 @@
-"""Regular expressions written by others: whether they are valid, and whether one could backtrack catastrophically.
+"""Checks of regular expressions in settings: syntax, and catastrophic backtracking.
 
-A pattern such as `(a+)+b` tries twice as many ways with every letter more. That is so where a loop can read the same
-text in two ways and what follows may still fail: two walks of the pattern's automaton that part and meet again
-(Weideman et al. 2016). Time that grows as a power of the text's length is not looked for.
+A pattern such as `(a+)+b` takes twice as long with every additional letter. This happens where a loop can read the same
+text in two ways and the rest may still fail: two paths of the pattern's automaton that part and meet again (Weideman et
+al. 2016). Polynomial time is not detected.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-LARGEST = 2000  # characters of a pattern, and letters it may spell out
-LOOPING = 200  # letters inside loops, which are compared pair by pair
-COPIES = 8  # times that a repeated part is written out; more count as a loop
+LARGEST = 2000  # characters of a pattern, and letters of its automaton
+LOOPING = 200  # letters inside a loop, which are compared pair by pair
+COPIES = 8  # repetitions that are unrolled; more count as a loop
 SAMPLES = "aZé中0٣_ \t\n\r.,;-'’\"!<>/\\@#$€\u200b"
 CATEGORIES = {ops.CATEGORY_DIGIT: r"\d", ops.CATEGORY_SPACE: r"\s", ops.CATEGORY_WORD: r"\w"}
 CATEGORIES |= {ops.CATEGORY_NOT_DIGIT: r"\D", ops.CATEGORY_NOT_SPACE: r"\S", ops.CATEGORY_NOT_WORD: r"\W"}
@@ -25,7 +25,7 @@ PROPERTY = re.compile(r"\\([pP])\{(\^?)(\w+)\}")
 
 
 def expressions(settings: Any, *names: str) -> None:
-    """Stop at a setting that should be a regular expression, or null, and is none that can be used."""
+    """Raise ValueError if a setting is neither null nor a usable regular expression."""
     for name in names:
         pattern = getattr(settings, name) or ""
         try:
@@ -40,9 +40,9 @@ def expressions(settings: Any, *names: str) -> None:
 
 
 def explosive(pattern: str) -> bool:
-    """Whether there are texts that take exponential time, or the pattern is too large to tell.
+    """True if some text takes exponential time, or the pattern is too large to analyse.
 
-    A pattern that Python cannot read is left to whoever can.
+    A pattern that Python cannot parse is not judged here.
     """
     if len(pattern) > LARGEST:
         return True
@@ -57,11 +57,11 @@ def explosive(pattern: str) -> bool:
 
 
 class _TooLarge(Exception):
-    """More letters than are looked at."""
+    """Raised if a pattern has more letters than are analysed."""
 
 
 class _Part(NamedTuple):
-    """A piece of a pattern: in how many ways it may be empty, and the letters it begins and ends with."""
+    """A piece of a pattern: the number of ways it may be empty, and its first and last letters."""
 
     empty: int
     first: list[int]
@@ -72,7 +72,7 @@ NOTHING = _Part(1, [], [])
 
 
 class _Automaton:
-    """The letters of a pattern, and in how many ways each follows another (Glushkov's construction)."""
+    """The letters of a pattern, and the number of ways each may follow another (Glushkov's construction)."""
 
     def __init__(self, tree: Any) -> None:
         self.letters: list[frozenset[str]] = []
@@ -83,7 +83,7 @@ class _Automaton:
         self.accepting = set(self._sequence(tree).last)
 
     def ambiguous(self) -> bool:
-        """Whether some loop reads a text in two ways and can fail thereafter."""
+        """True if some loop can read a text in two ways and fail afterwards."""
         if self.wild:
             return True
         graph: dict[int, list[int]] = defaultdict(list)
@@ -91,7 +91,7 @@ class _Automaton:
             graph[before].append(after)
         for component in _components(graph):
             if not self.guarded and component <= self.accepting:
-                continue  # whatever comes next, what was read so far is an answer
+                continue  # the text read so far always matches
             inside = {node: [after for after in graph[node] if after in component] for node in component}
             if len(component) > LOOPING:
                 raise _TooLarge
@@ -106,7 +106,7 @@ class _Automaton:
         return False
 
     def _pairs(self, graph: Mapping[int, list[int]]) -> dict[tuple[int, int], list[tuple[int, int]]]:
-        """Two walks over the same text, from where they are one."""
+        """Return the graph of pairs of paths that read the same text, from where they are one."""
         pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
         stack = [(node, node) for node in graph]
         while stack:
@@ -172,7 +172,7 @@ class _Automaton:
         return _Part(sum(arm.empty for arm in arms), first, last)
 
     def _repeat(self, least: int, most: int, tokens: Any) -> _Part:
-        """Written out as often as it must come, then as a loop, where it may come more often."""
+        """Unroll the required repetitions, followed by a loop if there may be more."""
         if most <= max(least, 1) and most <= COPIES:
             whole = NOTHING
             for _ in range(least):
@@ -185,13 +185,13 @@ class _Automaton:
         for _ in range(min(least, COPIES) - 1):
             whole = self._concatenate(whole, self._sequence(tokens))
         part = self._sequence(tokens)
-        self.wild |= bool(part.empty) and most != ops.MAXREPEAT  # which of many turns are empty
+        self.wild |= bool(part.empty) and most != ops.MAXREPEAT  # any of the repetitions may be empty
         self.follow.update((before, after) for before in part.last for after in part.first)
         return self._concatenate(whole, part if least else part._replace(empty=1))
 
 
 def _matches(op: Any, argument: Any, character: str) -> bool:
-    """Whether one element of a pattern reads a character."""
+    """True if one element of a pattern matches a character."""
     if op is ops.LITERAL:
         return ord(character) == argument
     if op is ops.NOT_LITERAL:
@@ -206,7 +206,7 @@ def _matches(op: Any, argument: Any, character: str) -> bool:
 
 
 def _literals(tree: Any) -> Iterable[str]:
-    """Every character that a pattern names, and its neighbours."""
+    """Yield every character in a pattern, and its neighbours."""
     if isinstance(tree, (list, tuple, parser.SubPattern)):
         items = list(tree)
         if len(items) == 2 and any(items[0] is op for op in (ops.LITERAL, ops.NOT_LITERAL, ops.RANGE)):
@@ -219,7 +219,7 @@ def _literals(tree: Any) -> Iterable[str]:
 
 
 def _readable(pattern: str) -> str:
-    r"""A pattern with `\p{L}` and the like as the characters that stand for them here."""
+    r"""Replace `\p{L}` and the like in a pattern by sample characters of that category."""
 
     def spell_out(match: re.Match) -> str:
         expected = (match[1] == "P") == bool(match[2])
@@ -232,7 +232,7 @@ def _readable(pattern: str) -> str:
 
 
 def _components(graph: Mapping[Any, Iterable[Hashable]]) -> list[set[Any]]:
-    """The sets of nodes each of which leads to all others and back to itself (Kosaraju)."""
+    """Return the strongly connected components that contain a cycle (Kosaraju)."""
     back: dict[Any, list[Any]] = defaultdict(list)
     for node, others in graph.items():
         for other in others:
@@ -245,7 +245,7 @@ def _components(graph: Mapping[Any, Iterable[Hashable]]) -> list[set[Any]]:
 
 
 def _visit_from(start: Any, graph: Mapping[Any, Iterable[Hashable]], visited: set[Any]) -> list[Any]:
-    """The nodes that are seen for the first time from here, each after those it leads to."""
+    """Return the nodes first reached from here, each after those it leads to."""
     if start in visited:
         return []
     visited.add(start)

@@ -1,4 +1,4 @@
-"""What a dataclass says of its fields: annotations with their notes, defaults, the sections below."""
+"""The fields of a dataclass: annotations with their notes, defaults, and the sections below."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNIONS = (Union, types.UnionType)
 
 
 class Section:
-    """A dataclass of settings that can be written in short, or begins with settings that have a name."""
+    """A dataclass of settings that can be abbreviated by a text, or start from a named preset."""
 
     SHORT: ClassVar[str] = ""
     """The setting that a mere text stands for, where one may be written instead of the section."""
@@ -21,7 +21,7 @@ class Section:
 
 
 def short_setting(cls: Any) -> str:
-    """Return the setting of a section that a mere text stands for; empty where a text cannot stand for it."""
+    """Return the setting of a section that a plain text sets; empty if a text cannot stand for the section."""
     return cls.SHORT if isinstance(cls, type) and issubclass(cls, Section) else ""
 
 
@@ -31,7 +31,7 @@ def presets(cls: Any) -> Mapping[str, Mapping[str, Any]]:
 
 
 def hints(cls: Any) -> dict[str, Any]:
-    """The annotation of each field, with the notes that `Annotated` holds."""
+    """Return the annotation of each field, with the notes of `Annotated`."""
     return _hints(cls)
 
 
@@ -41,19 +41,19 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def bare(kind: Any) -> tuple[Any, tuple]:
-    """An annotation without its notes, and the notes."""
+    """Split an annotation into the type and its notes."""
     if get_origin(kind) is not Annotated:
         return kind, ()
     return get_args(kind)[0], kind.__metadata__
 
 
 def default_of(field: dataclasses.Field) -> Any:
-    """What a field is when nobody says anything; `dataclasses.MISSING` when somebody must."""
+    """Return the default of a field, `dataclasses.MISSING` if it is required."""
     return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
 
 
 def sections(kind: Any) -> Iterator[type]:
-    """The dataclasses that an annotation holds, also inside Optional or as the entries of a list."""
+    """Yield the dataclasses in an annotation, also inside Optional or as the entries of a list."""
     kind, _ = bare(kind)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         yield kind
@@ -62,7 +62,7 @@ def sections(kind: Any) -> Iterator[type]:
 
 
 def named_sections(kind: Any) -> dict[str, type]:
-    """The dataclasses of a union whose `name` tells them apart, by that name."""
+    """Return the dataclasses of a union that are distinguished by their `name`, by that name."""
     kind, _ = bare(kind)
     by_name: dict[str, type] = {}
     for arm in get_args(kind) if get_origin(kind) in UNIONS else (kind,):

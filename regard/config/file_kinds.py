@@ -1,4 +1,4 @@
-"""What files to train on may hold: the words for each kind, and the option that names it."""
+"""Kinds of training files: a description of each, and the option that names it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class FileKind(NamedTuple):
-    """A kind of files, which `--NAME` on the command line and `kind="NAME"` in Python name."""
+    """A kind of files, selected by `--NAME` on the command line and `kind="NAME"` in Python."""
 
     words: str
     """What it is, in a sentence."""

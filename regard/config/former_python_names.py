@@ -1,4 +1,4 @@
-"""Modules and attributes that other versions of Regard called otherwise: their former names work, with a warning."""
+"""Former names of modules and attributes, which still work with a deprecation warning."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ FORMER_MODULES = {  # removed in 0.3
 
 
 class FormerModules(MetaPathFinder, Loader):
-    """Imports a module under the name it used to have: the module itself, not a copy."""
+    """Imports a module under its former name: the module itself, not a copy."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a spec for the former names, and nothing for other modules."""
+        """Return a spec for former names, and None for other modules."""
         return spec_from_loader(fullname, self) if fullname in FORMER_MODULES else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module that now holds what the former one held."""
+        """Return the module under its current name."""
         current = FORMER_MODULES[spec.name]
         warn_of_former_name(spec.name, current, stacklevel=2)
         module = load_module(current)
@@ -47,7 +47,7 @@ class FormerModules(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module back its own spec, which importing it by another name replaced."""
+        """Restore the module's own spec, which was replaced by importing it under another name."""
         module.__spec__ = self._spec_of_module
 
 
@@ -58,7 +58,7 @@ def install_former_modules() -> None:
 
 
 class FormerName:
-    """An attribute by its former name: `written_out = FormerName("to_stepwise")` in the body of a class."""
+    """A descriptor for an attribute's former name: `written_out = FormerName("to_stepwise")` in a class body."""
 
     def __init__(self, current: str) -> None:
         self.current = current
@@ -72,7 +72,7 @@ class FormerName:
 
 
 def look_up_former_name(module: str, name: str, current_names: Mapping[str, str]) -> Any:
-    """Return what a module calls otherwise now: the body of the `__getattr__` of that module."""
+    """Return an attribute of a module by its former name; for use in the module's `__getattr__`."""
     if name not in current_names:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     warn_of_former_name(f"{module}.{name}", f"{module}.{current_names[name]}", stacklevel=3)
@@ -80,6 +80,6 @@ def look_up_former_name(module: str, name: str, current_names: Mapping[str, str]
 
 
 def warn_of_former_name(former: str, current: str, *, stacklevel: int) -> None:
-    """Say how something is called now."""
+    """Warn that a name is deprecated, and give the current one."""
     message = f"{former} is called {current} now; the former name goes with the next version"
     warnings.warn(message, DeprecationWarning, stacklevel=stacklevel + 1)

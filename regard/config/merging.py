@@ -1,4 +1,4 @@
-"""Settings laid over settings, section by section."""
+"""Merging of settings, section by section."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ AUTO = "auto"
 
 
 def keep_earlier_values(defaults: Mapping[str, Any], earlier: Any) -> dict[str, Any]:
-    """What suits the data, but as it was when a run began."""
+    """Return the defaults, with the values that a run was started with where it has them."""
     before = earlier if isinstance(earlier, Mapping) else {}
     return {
         name: keep_earlier_values(value, before.get(name)) if isinstance(value, Mapping) else before.get(name, value)
@@ -18,7 +18,7 @@ def keep_earlier_values(defaults: Mapping[str, Any], earlier: Any) -> dict[str, 
 
 
 def merge_settings(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings over settings: what stands above counts, section by section."""
+    """Merge two mappings of settings, section by section; values of `above` take precedence."""
     both = {name: merge_settings(below[name], above[name]) for name in above if _sections(below.get(name), above[name])}
     return {**below, **above, **both}
 
@@ -30,7 +30,7 @@ def preset_of(settings: Mapping[str, Any]) -> Any:
 
 
 def drop_automatic_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that somebody named; `model.preset: auto` names none."""
+    """Return the settings without `model.preset: auto`, which names no preset."""
     explicit = dict(settings)
     if preset_of(settings) == AUTO:
         explicit["model"] = {key: value for key, value in explicit["model"].items() if key != "preset"}

@@ -1,4 +1,4 @@
-"""Where a path leads, for comparisons; a link that leads to itself is no error before somebody opens it."""
+"""Absolute paths for comparisons; a link that points to itself is no error until it is opened."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 
 def real_path(path: str | Path) -> Path:
-    """Return the absolute path without links; of a loop of links, one of its names (`Path.resolve` may raise there)."""
+    """Return the absolute path without links; for a loop of links, where `Path.resolve` may raise, one of its names."""
     return Path(os.path.realpath(path))

@@ -1,4 +1,4 @@
-"""Options of the command line by the names that they have in Python, for messages that both hear."""
+"""Translation of command-line options to Python arguments in messages that both interfaces show."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ OPTION = re.compile(r"(?<![\w-])--([a-z]+)(?![\w-])")
 
 
 def name_as_in_python(message: str) -> str:
-    """A message whose options (`--resume`, `--out`, `--pairs`) are written as the arguments of `regard.train`."""
+    """Replace the options in a message (`--resume`, `--out`, `--pairs`) by the arguments of `regard.train`."""
     return OPTION.sub(lambda match: _argument(match.group(1)) or match.group(0), message)
 
 
 @contextmanager
 def python_call() -> Iterator[None]:
-    """What is wrong with a call from Python, said in the words of Python."""
+    """Rewrite the messages of ValueErrors raised in the block for callers from Python."""
     try:
         yield
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Which numbers a setting may be, written on the field itself: `width: Width = 512`.
+"""Ranges of numeric settings, written on the field itself: `width: Width = 512`.
 
-A range is checked where a mapping becomes a dataclass, the same for recipes, `a.b=c` and the config of a checkpoint.
+A range is checked where a mapping becomes a dataclass: for recipes, `a.b=c` and the config of a checkpoint alike.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-GREATEST = 1e30  # a number whose product with a few others still fits into 32 bits
+GREATEST = 1e30  # products of a few such numbers still fit into float32
 TOO_MANY = 2 * 10**11  # parameters: 800 GB in float32
 
 
 @dataclass(frozen=True)
 class Range:
-    """From `least` to `most`, both included, or `above` and `below`, neither of them included."""
+    """A range from `least` to `most`, both included, or between `above` and `below`, both excluded."""
 
     least: float | None = None
     most: float | None = None
@@ -30,7 +30,7 @@ class Range:
         )
 
     def __str__(self) -> str:
-        """The range in words, as they follow `a number`."""
+        """Describe the range as it follows `a number`."""
         if self.least is not None and self.most is not None:
             return f"from {_short(self.least)} to {_short(self.most)}"
         bounds = {"of at least": self.least, "above": self.above, "at most": self.most, "below": self.below}
@@ -38,13 +38,13 @@ class Range:
 
 
 def check_affordable(parameters: float, remedy: str) -> None:
-    """Stop at a model that no machine could hold, before any of it is allocated."""
+    """Raise ValueError for a model too large for any machine, before it is allocated."""
     if parameters > TOO_MANY:
         raise ValueError(f"a model of about {parameters:.1e} parameters exceeds the limit of {TOO_MANY:.0e}: {remedy}")
 
 
 def check_divisible(width: int, heads: int, groups: int | None = None) -> None:
-    """Stop at heads that cannot share the width evenly, or groups that cannot share the heads."""
+    """Raise ValueError if the heads do not divide the width, or the groups the heads."""
     if heads < 1 or width % heads:
         raise ValueError(f"{heads} heads do not divide a width of {width}: choose heads that do")
     if groups is not None and (groups < 1 or heads % groups):

@@ -1,4 +1,4 @@
-"""Registries: literal tables of names and of what they stand for, which is imported when somebody asks for it."""
+"""Registries: literal tables of names and the objects they stand for, which are imported on access."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def load_module(name: str) -> ModuleType:
 
 
 def load_object(place: str) -> Any:
-    """Return what stands at `module:name`, importing the module."""
+    """Return the object at `module:name`, importing the module."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
 class Registry(Mapping[str, Any]):
-    """Objects by their names.
+    """A mapping of names to objects that are imported on access.
 
-    `"gpt": "regard.models.gpt:GPT"` is one object; with more names behind commas, or more places behind blanks, a name
-    stands for a tuple of them.
+    `"gpt": "regard.models.gpt:GPT"` is one object; with several names after the colon, separated by commas, or several
+    places, separated by spaces, a name stands for a tuple of them.
     """
 
     def __init__(self, places: Mapping[str, str]) -> None:
-        """Refuse what lies outside the package: names may come from files, what they stand for may not."""
+        """Check that all places are inside the package: names may come from files, objects may not."""
         every = (place for some in places.values() for place in some.split())
         if foreign := [place for place in every if not place.startswith("regard.")]:
             raise ValueError(f"{foreign[0]} is no part of regard")

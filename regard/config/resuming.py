@@ -1,8 +1,8 @@
-"""What may change between the start of a run and its resuming, written on the field itself: `device: Free[str]`.
+"""Rules for changing settings when a run is resumed, written on the field itself: `device: Free[str]`.
 
-A section passes its verdict on to the fields in it that have none of their own; what nothing is said of is warned of.
-A field of several sections whose order differs from that of another says it in its metadata, `{"resume": "refused"}`:
-to Python, annotations that differ by the order of a union are one and the same.
+A section passes its verdict on to its fields that have none; the default is a warning. A field of several sections
+whose order differs from that of another declares it in its metadata, `{"resume": "refused"}`: to Python, annotations
+that differ only in the order of a union are the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Verdict = Literal["refused", "warned", "free", "fingerprint"]
 
 @dataclass(frozen=True)
 class Resume:
-    """What happens when a run is resumed with another value."""
+    """The consequence of resuming a run with another value."""
 
     verdict: Verdict
 
@@ -36,7 +36,7 @@ Fingerprinted = Annotated[T, Resume("fingerprint")]
 
 
 def verdicts(cls: type, *, where: str = "", default: Verdict = "warned") -> dict[str, Verdict]:
-    """What each setting below a dataclass says of itself, sections too, entries of lists by the list's own name."""
+    """Return the verdict of each setting below a dataclass, and of sections; entries of lists have the list's name."""
     by_name: dict[str, Verdict] = {}
     kinds = hints(cls)
     for field in dataclasses.fields(cls):

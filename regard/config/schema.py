@@ -1,4 +1,4 @@
-"""JSON schemas of the settings of a dataclass: what a form, a server and the description of a tool are made from."""
+"""JSON schemas of the settings of a dataclass, for forms, servers and tool descriptions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _type_schema(annotation: Any) -> dict[str, Any]:
 
 
 def _union_schema(arguments: Sequence[Any]) -> dict[str, Any]:
-    """Return the schema of several annotations; a type that may also be null has two types."""
+    """Return the schema of several annotations; one scalar type or null becomes a schema with two types."""
     schemas = [_type_schema(argument) for argument in arguments]
     first, *others = [schema for schema in schemas if schema != {"type": "null"}]
     if not others and isinstance(first.get("type"), str) and "properties" not in first:
@@ -75,7 +75,7 @@ def _union_schema(arguments: Sequence[Any]) -> dict[str, Any]:
 
 
 def _sequence_schema(origin: Any, arguments: Sequence[Any]) -> dict[str, Any]:
-    """Return the schema of a list, or of a tuple whose entries are counted."""
+    """Return the schema of a list, or of a tuple with a fixed number of entries."""
     if origin is tuple and arguments[-1] is not Ellipsis:
         entries = [_type_schema(argument) for argument in arguments]
         return {"type": "array", "prefixItems": entries, "minItems": len(entries), "maxItems": len(entries)}

@@ -1,6 +1,6 @@
 """Settings as text: YAML and `a.b=c` to mappings and back.
 
-The schema is that of YAML 1.2 (`on` and `no` are words, 1e-9 is a number) without aliases and doubled names.
+The schema is that of YAML 1.2 (`on` and `no` are words, 1e-9 is a number) without aliases and duplicate names.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import yaml
 from regard.config.words import quote
 
 LARGEST = 1 << 20  # bytes of a settings file
-DEEP = 100  # lists within lists, which libyaml would follow until the stack ends
+DEEP = 100  # nested lists, which libyaml would follow until the stack overflows
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The mapping a YAML file holds; whatever is wrong with it is said in one line with its place."""
+    """Return the mapping in a YAML file; any error is one line with its place."""
     name = os.fspath(path)
     try:
         with open(path, "rb") as file:
@@ -40,7 +40,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def parse(text: str, *, name: str = "settings") -> dict[str, Any]:
-    """The mapping a YAML text holds; `name` says in errors where the text came from."""
+    """Return the mapping in a YAML text; `name` is the source of the text in errors."""
     value = _load(text, name)
     if value is None:
         return {}
@@ -50,12 +50,12 @@ def parse(text: str, *, name: str = "settings") -> dict[str, Any]:
 
 
 def dump(mapping: Mapping[str, Any]) -> str:
-    """YAML text that `parse` reads back as the same mapping."""
+    """Return YAML text that `parse` reads back as the same mapping."""
     return yaml.dump(dict(mapping), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def override(mapping: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
-    """A copy of the mapping with each `a.b=c` applied in turn; the value is YAML, a missing section is created."""
+    """Return a copy of the mapping with each `a.b=c` applied in turn; values are YAML, missing sections are created."""
     result = plain(mapping)
     for setting in settings:
         if not isinstance(setting, str):
@@ -77,7 +77,7 @@ def override(mapping: Mapping[str, Any], settings: Sequence[str]) -> dict[str, A
 
 
 def plain(config: Any) -> Any:
-    """The way back: nested dicts, lists and scalars, of which `build` makes an equal dataclass."""
+    """Convert a config back to nested dicts, lists and scalars, from which `build` makes an equal dataclass."""
     if dataclasses.is_dataclass(config):
         return {field.name: plain(getattr(config, field.name)) for field in dataclasses.fields(config) if field.init}
     if isinstance(config, Mapping):
@@ -88,7 +88,7 @@ def plain(config: Any) -> Any:
 
 
 class _Constructor(yaml.constructor.SafeConstructor):
-    """Makes values of what was read, and refuses names that readers stumble over."""
+    """Constructs values from YAML nodes, and refuses names that are no words or occur twice."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict:
         lines: dict[str, int] = {}
@@ -101,13 +101,13 @@ class _Constructor(yaml.constructor.SafeConstructor):
         return super().construct_mapping(node, deep=deep)
 
     def whole(self, node: Any) -> int:
-        """A decimal or hexadecimal integer; `0100` is a hundred."""
+        """Return a decimal or hexadecimal integer; `0100` is a hundred."""
         digits = self.construct_scalar(node).replace("_", "")
         return int(digits, 16 if "0x" in digits else 10)
 
 
 class _Loader(_Constructor, yaml.SafeLoader):
-    """A safe loader that refuses what settings have no use for."""
+    """A safe loader that refuses aliases and tags."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
@@ -117,17 +117,17 @@ class _Loader(_Constructor, yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-# libyaml where PyYAML was built with it: several times as fast.
+# libyaml, where PyYAML was built with it, is several times as fast.
 _IN_C: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OUT_C: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Quick(_Constructor, _IN_C):
-    """The same for plain settings, in which nothing has to be refused before it is composed."""
+    """A faster loader for plain settings, in which aliases and tags cannot occur."""
 
 
 class Dumper(_OUT_C):
-    """Quotes whatever the old or the new schema would take for something else."""
+    """A dumper that quotes texts which YAML 1.1 or 1.2 would read as something else."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -159,7 +159,7 @@ Dumper.add_representer(str, Dumper.text)
 
 def _load(text: str, name: str) -> Any:
     if text.count("[") < DEEP and _PLAIN.fullmatch(text):
-        with contextlib.suppress(yaml.YAMLError, ValueError):  # read again below, where the error has its place
+        with contextlib.suppress(yaml.YAMLError, ValueError):  # parsed again below, for an error with its place
             return _Quick(text).get_single_data()  # type: ignore[call-arg]
     try:
         return _Loader(text).get_single_data()

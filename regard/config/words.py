@@ -12,14 +12,14 @@ from typing import Any, Literal, get_args, get_origin
 from regard.config.fields import UNIONS, bare, short_setting
 from regard.config.ranges import Range
 
-JSON_SHOWN = 60  # letters of a value of JSON in an error
-LISTED = 40  # names that an error lists
-LETTERS_PER_TYPO = 4  # of a name for each that may be mistyped, rounded
-SHORTEST_TYPED = 4  # letters of a name in which a mistake can be told from another name
+JSON_SHOWN = 60  # characters of a JSON value shown in an error
+LISTED = 40  # names listed in an error
+LETTERS_PER_TYPO = 4  # letters of a name per typing mistake that is allowed, rounded
+SHORTEST_TYPED = 4  # shortest name, in letters, in which typing mistakes are recognised
 
 
 def describe_type(kind: Any) -> str:
-    """An annotation in words: `a whole number from 1 to 8`, `one of adam, sgd`."""
+    """Describe an annotation in words: `a whole number from 1 to 8`, `one of adam, sgd`."""
     kind, notes = bare(kind)
     if ranges := [str(note) for note in notes if isinstance(note, Range)]:
         return f"{describe_type(kind)} {' and '.join(ranges)}"
@@ -42,7 +42,7 @@ def describe_type(kind: Any) -> str:
 
 
 def quote(value: Any) -> str:
-    """A value as an error quotes it."""
+    """Quote a value for an error message."""
     if isinstance(value, Mapping):
         return "a section"
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
@@ -50,12 +50,12 @@ def quote(value: Any) -> str:
 
 
 def clip_name(name: str) -> str:
-    """Return a name that somebody else chose, as it is if it is short and plain, else quoted and cut."""
+    """Return a name from outside unchanged if it is short and printable, else quoted and cut."""
     return name if len(name) <= 60 and name.isprintable() else quote(name)
 
 
 def suggest_name(name: str, names: Any) -> str:
-    """The known name that was probably meant, or those there are, the first of very many."""
+    """Return the known name that was probably meant, or list the known names, the first of many."""
     names = list(names)
     if hint := suggest(name, names):
         return hint
@@ -64,13 +64,13 @@ def suggest_name(name: str, names: Any) -> str:
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
-    """The known name that was probably meant, as the end of a message; nothing where none is near."""
+    """Return the known name that was probably meant, as the end of a message; empty if none is close."""
     close = closest(name, names)
     return "" if close is None else f", did you mean {close}?"
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """The known name that a typing mistake or a shortened word leads to; None where nothing is near enough.
+    """Return the known name that a typing mistake or an abbreviation stands for; None if none is close enough.
 
     One letter of four may be wrong, rounded, so that a name which only ends alike (alexnet, resnet) is not proposed.
     """
@@ -90,7 +90,7 @@ def closest(name: str, names: Iterable[str]) -> str | None:
 
 
 def count_typos(typed: str, target: str) -> int:
-    """Letters to insert, leave out, replace, or swap with the next (Damerau 1964), each counted once."""
+    """Return the number of letters to insert, delete, replace, or swap with the next (Damerau 1964)."""
     before, row = [0] * (len(target) + 1), list(range(len(target) + 1))
     for i, letter in enumerate(typed, start=1):
         previous, row, before = before, [i], row
@@ -103,26 +103,26 @@ def count_typos(typed: str, target: str) -> int:
 
 
 def _fold(name: str) -> str:
-    """A name without what people forget: capitals, and which sign joins its words."""
+    """Normalise a name: lower case, and underscores between words."""
     return name.casefold().replace("-", "_").replace(" ", "_")
 
 
 def quantity(count: int, noun: str) -> str:
-    """A number of things: 1 text, 2 texts."""
+    """Return a number with its noun: 1 text, 2 texts."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def list_scores(scores: Mapping[str, float | None]) -> str:
-    """Scores by their names: loss 0.3, accuracy 0.9; one that was not finite, and so is null on disk, says so."""
+    """List scores by name: loss 0.3, accuracy 0.9; a score that is null on disk is shown as not finite."""
     return ", ".join(f"{name} {'not finite' if value is None else f'{value:.4g}'}" for name, value in scores.items())
 
 
 def join(where: str, name: str) -> str:
-    """The full name of a setting."""
+    """Return the full name of a setting."""
     return f"{where}.{name}" if where else name
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON has it, cut where it is long."""
+    """Return a value as JSON, cut if it is long."""
     text = json.dumps(value)
     return text if len(text) <= JSON_SHOWN else f"{text[: JSON_SHOWN - 3]}..."

@@ -1,4 +1,4 @@
-"""What a model costs, on paper: parameters, operations, memory, time and money.
+"""The cost of a model, estimated without running it: parameters, operations, memory, time and money.
 
 Nothing is computed and no weight is allocated. Operations are floating-point operations of matrix products, two for
 each multiply-add, as profilers count them; a training step costs three times its forward pass.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GPU:
-    """A processor as its maker describes it: bytes of memory, peak operations a second without sparsity."""
+    """The data sheet of a GPU: bytes of memory, and peak operations per second without sparsity."""
 
     memory: float
     fp32: float
@@ -28,23 +28,23 @@ GPUS = {
 
 
 def gpu(name: str) -> GPU:
-    """The GPU of that name."""
+    """Return the GPU of this name."""
     if name not in GPUS:
         raise ValueError(f"unknown GPU {name}: choose one of {', '.join(GPUS)}")
     return GPUS[name]
 
 
 def known_gpu(device: str) -> str | None:
-    """Return the GPU whose name a driver's name contains, as `NVIDIA H100 80GB HBM3` does; None if it is no other."""
+    """Return the GPU whose name is part of a driver's name, such as `NVIDIA H100 80GB HBM3`; None if there is none."""
     words = device.replace("GeForce ", "").replace("RTX ", "RTX").replace("-", " ").split()
     return next((name for name in GPUS if name in words), None)
 
 
 def duration(operations: float, *, rate: float, count: int = 1) -> float:
-    """Seconds that so many GPUs take, each reaching `rate` operations a second."""
+    """Return the seconds that `count` GPUs take, each at `rate` operations per second."""
     return operations / (rate * count)
 
 
 def price(seconds: float, *, hourly: float, count: int = 1) -> float:
-    """What so many GPUs cost for that long."""
+    """Return the price of `count` GPUs for this time."""
     return seconds / 3600 * hourly * count

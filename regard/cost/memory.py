@@ -1,4 +1,4 @@
-"""Bytes that a model takes on a GPU: while it is trained, and while it is used."""
+"""The memory of a model on a GPU, in training and in use."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from regard.models.interface import Model, TokenModel
 from regard.models.parts import lora
 
 Optimizer = Literal["adamw", "muon", "sgd", "lora"]
-MAX_LOGITS = 1 << 28  # logits that a loss holds at once, in numbers
-STORED = {"fp32": 4, "half": 2, "int8": 1}  # bytes of a weight in use
+MAX_LOGITS = 1 << 28  # largest number of logits that a loss holds at once
+STORED = {"fp32": 4, "half": 2, "int8": 1}  # bytes per weight in use
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes on one GPU, by what takes them, at the moment when most is held: when the loss is computed."""
+    """Bytes on one GPU, by purpose, at the peak of a step: when the loss is computed."""
 
     weights: int
     """In single precision; frozen ones of LoRA in that of the products."""
@@ -34,13 +34,13 @@ class Memory:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.loss
 
 
 @dataclass(frozen=True)
 class Load:
-    """What one GPU does in a step."""
+    """The work of one GPU in a step."""
 
     sequences: int
     predicted: int
@@ -51,9 +51,9 @@ class Load:
 
 
 def training(model: nn.Module, traced: Trace, load: Load, how: Optimizer = "adamw") -> Memory:
-    """Bytes while a model is trained.
+    """Return the bytes that a model takes in training.
 
-    With LoRA the activations are an upper bound: what a frozen matrix is multiplied with need not be kept.
+    With LoRA the activations are an upper bound: the inputs of a frozen matrix need not be kept.
     """
     every = sum(count(tensors) for tensors in parts(model).values())
     activations = load.sequences * traced.kept
@@ -66,19 +66,19 @@ def training(model: nn.Module, traced: Trace, load: Load, how: Optimizer = "adam
 
 
 def adapters(model: nn.Module, rank: int) -> int:
-    """Numbers that LoRA learns: two thin matrices beside every matrix of a block."""
+    """Return the number of parameters of LoRA: two thin matrices beside every matrix of a block."""
     return sum(rank * (linear.in_features + linear.out_features) for _, _, linear in lora.block_matrices(model))
 
 
 def use(model: nn.Module, *, context: int, source: int, precision: str) -> int:
-    """Bytes while a model is used: its weights, and keys and values of one sequence if it writes."""
+    """Return the bytes that a model takes in use: its weights, and the KV cache of one sequence if it generates."""
     stored = STORED[precision]
     weights = sum(count(tensors) for tensors in parts(model).values())
     return stored * weights + max(stored, 2) * cache(model, context, source)
 
 
 def cache(model: nn.Module, context: int, source: int = 0) -> int:
-    """Numbers in the KV cache of a model that has written so many tokens, and those of the source that it looks at."""
+    """Return the numbers in the KV cache of a model with `context` tokens, and a source that it attends to."""
     if not isinstance(model, Model) or model.stack is None:
         return 0
     children = (child for block in model.stack.blocks for child in block.named_children())
@@ -90,16 +90,16 @@ def cache(model: nn.Module, context: int, source: int = 0) -> int:
 
 
 def _matrices(model: nn.Module) -> int:
-    """Numbers in the matrices that Muon updates: those of linear maps inside blocks."""
+    """Return the parameters that Muon updates: those of linear maps inside blocks."""
     linear = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     return sum(module.weight.numel() for name, module in linear if any(part.isdigit() for part in name.split(".")))
 
 
 def _loss(model: nn.Module, load: Load, *, frozen: bool = False) -> int:
-    """Bytes of a loss over the vocabulary: logits and their gradient, of as many tokens as are held at once."""
+    """Return the bytes of a loss over the vocabulary: logits and gradients of the tokens computed at once."""
     if not isinstance(model, TokenModel):
         return 0
     vocab, width = model.prediction.shape
     chunk_tokens, wide = min(load.predicted, max(256, MAX_LOGITS // vocab)), BYTES[load.precision]
-    both = (4 + wide) * width  # a gradient in single precision, and what it is computed from
+    both = (4 + wide) * width  # a gradient in single precision, and its operand
     return 2 * wide * chunk_tokens * vocab + both * load.predicted + (0 if frozen else both * vocab)

@@ -1,4 +1,4 @@
-"""A training run on paper: what is planned, and what it comes to."""
+"""Estimates of a training run: what is planned, and its cost."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from regard.cost.memory import Memory, Optimizer
 from regard.cost.trace import Lengths, Precision, operations, trace
 from regard.models.interface import Model
 
-SENTENCE = 25  # tokens of one, on average
-STEP = 1 << 15  # tokens in a step where nobody says how many sequences
-MASKED = 0.15  # of the tokens, where a model predicts masked ones
+SENTENCE = 25  # tokens of an average sentence
+STEP = 1 << 15  # tokens in a step if the number of sequences is not set
+MASKED = 0.15  # share of tokens that a masked language model predicts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A training run on paper."""
+    """The plan of a training run."""
 
     length: Length | None = None
     """Tokens of a sequence, on average; not given: the context, or 25 where a source is read and a target written."""
@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a plan comes to; bytes are for each GPU."""
+    """The estimated cost of a plan; bytes are for each GPU."""
 
     parts: dict[str, int]
     """Parameters of each part."""
@@ -81,17 +81,17 @@ class Estimate:
 
     @property
     def parameters(self) -> int:
-        """All of them."""
+        """The number of all parameters."""
         return sum(self.parts.values())
 
     @property
     def rule(self) -> int:
-        """Operations of training for a token by the rule of thumb: six for every parameter (Kaplan et al. 2020)."""
+        """Training operations per token by the rule of thumb: six for every parameter (Kaplan et al. 2020)."""
         return 6 * self.parameters
 
 
 def estimate(config: Any, plan: Plan) -> Estimate:
-    """Parameters, operations, memory, time and price of a model and of training it as planned."""
+    """Return parameters, operations, memory, time and price of a model and of its training as planned."""
     processor = gpu(plan.gpu)
     model = sizes.blank(config)
     lengths = lengths_of(model, plan)
@@ -130,21 +130,21 @@ def estimate(config: Any, plan: Plan) -> Estimate:
 
 
 def flops(config: Any, length: int, target: int | None = None) -> int:
-    """Operations of one forward pass over one sequence, or over a source and a target; logits included."""
+    """Return the operations of one forward pass over a sequence, or over a source and a target, logits included."""
     return sum(operations(config, Lengths(length, length if target is None else target)))
 
 
 def forward(config: Any, length: int) -> float:
-    """Operations for a token of sequences of that length, of the model only reading; of no sequence, for an example.
+    """Return the operations per token of a forward pass over sequences of this length; without sequences, per example.
 
-    A model that reads what it knows as a whole or not at all is asked about that.
+    For a model that always reads its whole context, the length is that context.
     """
     length = config.context if config.reads_whole else length
     return flops(config, length) / tokens_of(sizes.blank(config), Lengths(length, length))
 
 
 def lengths_of(model: Any, plan: Plan) -> Lengths:
-    """How long sequences are, where nobody says so as long as the model can read."""
+    """Return the lengths of sequences: as planned, or else the model's context, or an average sentence."""
     pairs = "target" in inspect.signature(model.forward).parameters
     usual = SENTENCE if pairs else model.config.context or SENTENCE
     length = plan.length or usual
@@ -152,7 +152,7 @@ def lengths_of(model: Any, plan: Plan) -> Lengths:
 
 
 def tokens_of(model: Any, lengths: Lengths) -> int:
-    """Tokens of one sequence, source and target together; 1 of what is no sequence."""
+    """Return the tokens of one sequence, source and target together; 1 if the input is no sequence."""
     inputs = inspect.signature(model.forward).parameters
     if "target" in inputs:
         return lengths.source + lengths.target
@@ -160,13 +160,13 @@ def tokens_of(model: Any, lengths: Lengths) -> int:
 
 
 def units_of(config: Any, length: int | None, target: int | None) -> int:
-    """Return the tokens of one sequence of a model, source and target together; 1 of what is no sequence."""
+    """Return the tokens of one sequence of a model, source and target together; 1 if the input is no sequence."""
     model = sizes.blank(config)
     return tokens_of(model, lengths_of(model, Plan(length=length, target=target)))
 
 
 def _use(model: Any, config: Any, lengths: Lengths) -> dict[str, dict[int, int]]:
-    """Bytes in use by precision and context: the longest that the model knows, and shorter ones."""
+    """Return the bytes in use by precision and context: the longest context of the model, and shorter ones."""
     longest = config.context or lengths.target
     writes = isinstance(model, Model) and model.stack is not None
     contexts = sorted({max(1, longest // 16), max(1, longest // 4), longest}) if writes else [0]

@@ -1,4 +1,4 @@
-"""Models that others published and Regard does not build: how large they are, and their FLOPs, from their equations."""
+"""Published models that Regard does not build: their sizes and operations, from their equations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Published:
-    """A model on paper."""
+    """The size and the operations of a published model."""
 
     parameters: int
     forward: int | None = None
@@ -17,7 +17,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A layer of filters over a map whose sides are so long afterwards."""
+    """A convolution whose output has sides of length `side`."""
 
     inputs: int
     outputs: int
@@ -27,19 +27,19 @@ class Convolution:
 
     @property
     def parameters(self) -> int:
-        """Of all filters."""
+        """The parameters of all filters."""
         return self.inputs * self.outputs * self.size**2 + self.bias * self.outputs
 
     @property
     def operations(self) -> int:
-        """Two for each multiply-add."""
+        """The operations, two for each multiply-add."""
         return 2 * self.inputs * self.outputs * self.size**2 * self.side**2
 
 
 def resnet(blocks: tuple[int, int, int, int], *, factor: int, image: int = 224, classes: int = 1000) -> Published:
-    """A pre-activation ResNet of bottlenecks, `factor` times as wide as usual (He et al. 2016, Kolesnikov et al. 2020).
+    """Return a pre-activation bottleneck ResNet of `factor` times the width (He et al. 2016, Kolesnikov et al. 2020).
 
-    Every bottleneck has three norms of two numbers a feature; the last norm stands before the head.
+    Every bottleneck has three norms of two numbers per feature; the last norm is before the head.
     """
     side, channels, norms = image // 2, 64 * factor, 0
     layers = [Convolution(3, channels, 7, side)]
@@ -63,7 +63,7 @@ def resnet(blocks: tuple[int, int, int, int], *, factor: int, image: int = 224, 
 
 
 def xlnet(width: int, depth: int, *, vocab: int = 32000) -> Published:
-    """XLNet (Yang et al. 2019), by size only: a fifth projection, for distances, and biases of content and distance."""
+    """Return XLNet (Yang et al. 2019), size only: with a fifth projection, for distances, and two more biases."""
     hidden = 4 * width
     attention = 5 * width**2 + 3 * width + 2 * width
     block = attention + hidden * (width + 1) + width * (hidden + 1) + 4 * width

@@ -1,4 +1,4 @@
-"""How many numbers a model learns, part by part: counted in the model itself, built without memory."""
+"""Parameters of a model, part by part, counted in the model itself, which is built without memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.models.parts.cells import Layer
 from regard.models.vit import Patches
 from regard.models.weights import Unfilled, learned_tensors
 
-VOCAB = 37_000  # of a preset that names none, as in the paper on the Transformer
+VOCAB = 37_000  # of presets without one, as in the Transformer paper
 PARTS: dict[str, tuple[type[nn.Module], ...]] = {
     "embedding": (Embedding, nn.Embedding, Patches),
     "positions": (Positions,),
@@ -33,18 +33,18 @@ REST = "heads"  # what is in none of them: output matrices, poolers, classifiers
 
 
 def blank(config: Any) -> nn.Module:
-    """The model of a config, without memory for its weights."""
+    """Build the model of a config without memory for its weights."""
     with torch.device("meta"), Unfilled():
         return models.build(config)
 
 
 def parameters(config: Any) -> int:
-    """How many numbers the model of this config learns."""
+    """Return the number of parameters of the model of this config."""
     return sum(tensor.numel() for tensor in learned_tensors(blank(config)))
 
 
 def parts(model: nn.Module) -> dict[str, list[Tensor]]:
-    """What each part of a model learns; a module inside a part belongs to it."""
+    """Return the parameters of each part of a model; a module inside a part belongs to it."""
     by_part: dict[str, list[Tensor]] = {name: [] for name in (*PARTS, REST)}
 
     def walk(module: nn.Module, part: str | None) -> None:
@@ -58,12 +58,12 @@ def parts(model: nn.Module) -> dict[str, list[Tensor]]:
 
 
 def count(tensors: list[Tensor]) -> int:
-    """How many numbers there are in all of them."""
+    """Return the number of elements in all tensors."""
     return sum(tensor.numel() for tensor in tensors)
 
 
 def presets() -> dict[str, tuple[type, dict[str, Any]]]:
-    """Every preset of every model by its name, also after that of its model: `base` and `transformer-base`."""
+    """Return every preset of every model by name, also prefixed by its model: `base` and `transformer-base`."""
     by_model = {
         (kind, name): preset for kind, (_, shape) in models.MODELS.items() for name, preset in shape.PRESETS.items()
     }
@@ -73,7 +73,7 @@ def presets() -> dict[str, tuple[type, dict[str, Any]]]:
 
 
 def preset(name: str) -> Any:
-    """The config of a preset, or an error with the nearest names."""
+    """Return the config of a preset; an unknown name is an error with the nearest names."""
     available = presets()
     if name not in available:
         raise ValueError(f"unknown preset {name}{suggest_name(name, available)}")

@@ -1,8 +1,8 @@
-"""A forward pass on paper: a model runs over sequences of given lengths with tensors that have shapes and no contents.
+"""Tracing a forward pass: a model runs over sequences of given lengths with tensors that have shapes but no data.
 
-So its operations are counted, not estimated, and so is what autograd keeps for the backward pass. Two functions are
-taken as a GPU computes them, whatever there is here: attention never holds its weights, and dropout keeps one byte for
-each feature.
+So operations are counted, not estimated, and so are the bytes that autograd keeps for the backward pass. Two functions
+are counted as a GPU computes them, whatever the machine: attention never stores its weights, and dropout keeps one byte
+for each feature.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BYTES: dict[Precision, int] = {"half": 2, "fp32": 4}
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long the sequences are that a model reads, and those it writes if it reads others."""
+    """The lengths of the sequences a model reads, and of those it writes if it reads others."""
 
     source: int
     target: int
@@ -39,7 +39,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one sequence takes."""
+    """The cost of one sequence."""
 
     body: int
     """Operations up to the features of every token."""
@@ -53,7 +53,7 @@ class Trace:
 
 @functools.lru_cache(maxsize=64)
 def trace(config: Any, lengths: Lengths, precision: Precision = "fp32") -> Trace:
-    """Count what a training step does with one sequence, as the difference between two and one."""
+    """Return the cost of a training step for one sequence, as the difference between two and one."""
     with FakeTensorMode():
         model = models.build(config).train()
         single, double = (_run(model, lengths, precision, batch) for batch in (1, 2))
@@ -63,14 +63,14 @@ def trace(config: Any, lengths: Lengths, precision: Precision = "fp32") -> Trace
 
 @functools.lru_cache(maxsize=64)
 def operations(config: Any, lengths: Lengths) -> tuple[int, int]:
-    """Operations of one sequence's forward pass, up to its features and from there to its logits."""
+    """Return the operations of one sequence's forward pass, up to its features and from there to its logits."""
     with FakeTensorMode():
         single = _run(models.build(config).train(), lengths, "fp32", 1)
     return single.body, single.head
 
 
 def _run(model: Any, lengths: Lengths, precision: Precision, batch: int) -> Trace:
-    """The pass itself."""
+    """Run the pass and count."""
     autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "half")
     with _plainly(), autocast, OperationCounter() as watcher:
         with watcher.keeping(model):
@@ -85,7 +85,7 @@ def _run(model: Any, lengths: Lengths, precision: Precision, batch: int) -> Trac
 
 @contextlib.contextmanager
 def _plainly() -> Iterator[None]:
-    """Recurrent layers are made of products that can be counted, not of one call."""
+    """Compute recurrent layers by products that can be counted, instead of one fused call."""
     before, *_ = torch.backends.mkldnn.set_flags(_enabled=False)
     try:
         yield
@@ -94,7 +94,7 @@ def _plainly() -> Iterator[None]:
 
 
 def arguments(model: nn.Module, lengths: Lengths, batch: int) -> dict[str, Any]:
-    """What a model is called with, told by the names of its arguments, which are the same in all models."""
+    """Return the arguments of a model, by their names, which are the same in all models."""
     shape: Any = model.config
     parameters = inspect.signature(model.forward).parameters.values()
     names = [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty]
@@ -110,7 +110,7 @@ def _layout(batch: int, length: int) -> Grid:
 
 
 def _loops(nodes: int) -> Edges:
-    """A graph in which every node is joined to itself alone."""
+    """Return a graph in which every node is connected to itself only."""
     indices, bounds = torch.arange(nodes), torch.arange(nodes + 1)
     return Edges(indices, indices, nodes, bounds, indices, bounds)
 
@@ -138,7 +138,7 @@ ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
 
 
 class OperationCounter(TorchFunctionMode):
-    """Counts operations, and while it is told to also what autograd keeps."""
+    """Counts operations and, inside `keeping`, the bytes that autograd keeps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,13 +155,13 @@ class OperationCounter(TorchFunctionMode):
 
     @property
     def operations(self) -> int:
-        """All so far."""
+        """The operations so far."""
         return self.counter.get_total_flops() + self.attended
 
     def __torch_function__(
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), settings: dict[str, Any] | None = None
     ) -> Any:
-        """Every call of torch goes through here."""
+        """Count attention and dropout as fused kernels, and pass all other calls through."""
         settings = settings or {}
         name = getattr(function, "__name__", "")
         if name == "scaled_dot_product_attention":
@@ -174,7 +174,7 @@ class OperationCounter(TorchFunctionMode):
 
     @contextlib.contextmanager
     def keeping(self, model: nn.Module) -> Iterator[None]:
-        """Count the bytes of what is kept, once each; weights are there anyway."""
+        """Count the bytes that autograd keeps inside the block, each once, without the weights."""
         views: dict[int, dict[tuple[Any, ...], int]] = {}
         storages: dict[int, Any] = {}
 
@@ -194,18 +194,18 @@ class OperationCounter(TorchFunctionMode):
 
 
 class _Attention(torch.autograd.Function):
-    """Attention as fused kernels do it: queries, keys, values and a number for each query are kept.
+    """Attention as a fused kernel: it keeps queries, keys, values and one number for each query.
 
     The result is kept by the projection that follows.
     """
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Nothing but shapes."""
+        """Return a result that has only a shape."""
         ctx.save_for_backward(query, key, value, query.new_empty(query.shape[:-1], dtype=torch.float32))
         return value.new_empty(*query.shape[:-1], value.shape[-1])
 
 
 def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout as a GPU does it."""
+    """Apply dropout as a GPU does."""
     return torch.native_dropout(x, p, training)[0] if training and p else x

@@ -1,4 +1,4 @@
-"""From a model's scores to an answer: greedy, at random or by beam search, under constraints."""
+"""Decoding: greedy search, sampling and beam search, with constraints."""
 
 from regard.decoding.batching import by_length, in_order
 from regard.decoding.beam import Beam, search

@@ -1,4 +1,4 @@
-"""Lists of examples decoded to their end, as many at a time as there are rows; answers in the order of the lists."""
+"""Decoding of lists of examples, as many at a time as there are rows; answers are in the order of the lists."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from regard.decoding.lane import NOT_NUMBERS, Failure, Group, Lane
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
 from regard.decoding.tables import DynamicBatch, Policy, borrow_table, exclusive_table
 
-REPORT_BATCH = 32  # answers that are passed on at a time while the device is busy
-MAX_UNREPORTED = 512  # answers that wait for the device to be busy
+REPORT_BATCH = 32  # answers that are reported at a time while the device is busy
+MAX_UNREPORTED = 512  # answers that may wait to be reported until the device is busy
 
 
 class BrokenScores(FloatingPointError):
-    """Some of the examples of a search have no answers; those of all others were found and told."""
+    """Raised when examples have no answers because their scores are not numbers; all others were reported."""
 
     def __init__(self, failed: Sequence[tuple[int, int]]) -> None:
         super().__init__(NOT_NUMBERS.reason)
@@ -27,7 +27,7 @@ class BrokenScores(FloatingPointError):
 
 
 class Finished(NamedTuple):
-    """The answers to one example: which group it was in, and at which place."""
+    """The answers to one example, with its group and its place in the group."""
 
     group: int
     place: int
@@ -42,10 +42,11 @@ def stream(
     rows: int | None = None,
     hear: Callable[[Sequence[Finished]], None] | None = None,
 ) -> list[list[list[Hypothesis]]]:
-    """The answers to each group's examples; where states are fixed, `rows` at a time, the widest group first.
+    """Return the answers to the examples of each group.
 
-    With states that grow, one group follows the other. `hear` is told of answers as soon as they are finished. Scores
-    that are not numbers are an error in the end, when all other examples of their group are done.
+    With a model whose states are fixed, all groups share at least `rows` rows, and the widest group must come first.
+    With states that grow, groups are decoded one after another. `hear` is called with answers as soon as they are
+    finished. Scores that are not numbers raise BrokenScores once all other examples of their group are done.
     """
     answers_by_group: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
     examples = sum(len(group.limit) for group in groups)
@@ -69,7 +70,7 @@ def stream(
 
 @contextmanager
 def session(model: Stepper, group: Group, policy: Policy) -> Iterator[Lane]:
-    """A lane in which one group sits, for whoever advances it; left in the middle, it leaves nothing behind."""
+    """Yield a lane with one group seated, for the caller to advance; it may be left before the group is done."""
     rows, longest = len(group.limit), max(group.limit)
     if not isinstance(model, Replayable):
         lane = Lane.of(model, policy, rows=rows, longest=longest)
@@ -86,7 +87,7 @@ def session(model: Stepper, group: Group, policy: Policy) -> Iterator[Lane]:
 def _serve(
     lane: Lane, groups: Sequence[Group], hear: Callable[[Sequence[Finished]], None] | None = None, first: int = 0
 ) -> list[list[list[Hypothesis]]]:
-    """Seat the groups, numbered from `first`, as rows become free, and collect the answers of who is done."""
+    """Seat the groups, numbered from `first`, as rows become free, and return their answers."""
     answers_by_group: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
     places: dict[int, tuple[int, int]] = {}
     waiting = deque(enumerate(groups))
@@ -94,7 +95,7 @@ def _serve(
     failed: list[tuple[int, int]] = []
 
     def pass_on() -> bool:
-        """Tell of some answers; False if there are none to tell of."""
+        """Report some answers; return False if there are none to report."""
         some = [unheard.popleft() for _ in range(min(REPORT_BATCH, len(unheard)))]
         if hear is not None and some:
             hear(some)

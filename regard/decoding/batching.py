@@ -1,4 +1,4 @@
-"""Which examples are decoded together, and how their answers find back to their places."""
+"""Batching of examples for decoding, and restoring the order of their answers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Answer = TypeVar("Answer")
 
 
 def by_length(lengths: Sequence[int], *, budget: int, size: int | None = None) -> list[list[int]]:
-    """The examples' numbers in batches of similar length, the longest first, so that what does not fit fails at once.
+    """Return example indices in batches of similar length, the longest first, so that what does not fit fails at once.
 
-    A batch times its longest example stays within `budget` tokens and a batch within `size` examples; an example longer
-    than the budget goes alone.
+    The size of a batch times its longest example stays within `budget` tokens, and a batch within `size` examples; an
+    example longer than the budget is a batch of its own.
     """
     if budget < 1 or (size is not None and size < 1):
         raise ValueError(f"a batch of {budget} tokens and {size} examples holds nothing: give at least 1")
@@ -31,7 +31,7 @@ def by_length(lengths: Sequence[int], *, budget: int, size: int | None = None) -
 
 
 def by_width(lengths: Sequence[int], *, room: int, most: int, step: int = 16) -> list[list[int]]:
-    """Split examples, the longest first, into batches of few shapes, so that a GPU can replay the work on them.
+    """Split examples, the longest first, into batches of few shapes, so that a GPU can replay graphs on them.
 
     A batch has the width of its longest example, rounded up to a multiple of `step`, and as many rows as fit `room`
     tokens of that width: a power of two, at most `most`. Only the last batch may have fewer.
@@ -47,15 +47,15 @@ def by_width(lengths: Sequence[int], *, room: int, most: int, step: int = 16) ->
 
 
 def round_up(length: int, step: int) -> int:
-    """Round up to a multiple."""
+    """Round a length up to a multiple of `step`."""
     return -(-length // step) * step
 
 
 def by_equal_length(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     """Split examples, the longest first, into batches of one length each, which need no padding and no mask.
 
-    A batch holds `budget` tokens at most, or a single longer example. What is left of a length and fills no batch goes
-    together with its neighbours, so that there are few small batches.
+    A batch holds `budget` tokens at most, or a single longer example. Examples left over that fill no batch of their
+    length are batched with those of neighbouring lengths, so that there are few small batches.
     """
     batches: list[list[int]] = []
     rest: list[int] = []
@@ -72,7 +72,7 @@ def by_equal_length(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
 def padded(
     texts: Sequence[Sequence[int]], value: int, longest: int | None = None
 ) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, "batch"]]:
-    """Lists of tokens as one batch, filled up to the longest, or to `longest`, with a value; and how long each is."""
+    """Return lists of tokens as one batch, padded with `value` to the longest or to `longest`, and their lengths."""
     lengths = [len(tokens) for tokens in texts]
     longest = max(lengths, default=0) if longest is None else longest
     rows = [[*tokens, *[value] * (longest - len(tokens))] for tokens in texts]
@@ -80,7 +80,7 @@ def padded(
 
 
 def in_order(batches: Sequence[Sequence[int]], answers: Iterable[Sequence[Answer]]) -> list[Answer]:
-    """The answers of every batch, put back in the order of the examples."""
+    """Return the answers of all batches in the order of the examples."""
     placed = {
         example: answer
         for batch, of_batch in zip(batches, answers, strict=True)
@@ -90,7 +90,7 @@ def in_order(batches: Sequence[Sequence[int]], answers: Iterable[Sequence[Answer
 
 
 def close_gaps(going: Sequence[bool]) -> list[int]:
-    """Return the rows that go on; those at the end fill the places of rows that are done, all others stay."""
+    """Return the rows that go on: the last of them fill the places of finished rows, all others stay in place."""
     count = sum(going)
     last = (row for row in reversed(range(count, len(going))) if going[row])
     return [row if going[row] else next(last) for row in range(count)]

@@ -1,7 +1,7 @@
-"""Beam search: the few best beginnings of an answer, extended together until none can become better.
+"""Beam search: the best hypotheses of an answer are extended together until none can become better.
 
-One round scores every next token of every live hypothesis and ranks them all, endings among the others. An ending
-within the first `beams` is set aside as an answer; the best `beams` that go on are the next round's hypotheses.
+One round scores every next token of every live hypothesis and ranks them all, end tokens included. A hypothesis that
+ends within the first `beams` is set aside as an answer; the best `beams` that go on are the next round's hypotheses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STANDARD = Beam()
 
 @dataclass(frozen=True)
 class Searching:
-    """Tokens chosen by beam search, as a policy of a lane."""
+    """The policy of a lane that chooses tokens by beam search."""
 
     beam: Beam
     eos: int
@@ -36,47 +36,47 @@ class Searching:
 
     @property
     def beams(self) -> int:
-        """Hypotheses of an example side by side."""
+        """The number of hypotheses of each example."""
         return self.beam.beams
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """All that the device knows of it."""
+        """The settings that a table on the device depends on."""
         return "search", self.beams, self.eos, list(self.constraints)
 
     @property
     def reorders(self) -> bool:
-        """Whether a beam may go on from another one."""
+        """True if a beam may continue another one."""
         return self.beams > 1
 
     def first(self, batch: int, device: torch.device) -> Float[Tensor, "batch beam"]:
-        """One empty hypothesis for each example."""
+        """Return the initial scores: one empty hypothesis for each example."""
         total = torch.full((batch, self.beams), DEAD, device=device)
-        total[:, 0] = 0.0  # beams start equal: let only the first one speak
+        total[:, 0] = 0.0  # all beams start equal, so only the first one is alive
         return total
 
     def choose(self, logits: Float[Tensor, "batch beam vocab"], front: Front) -> Chosen:
-        """All that may come next, ranked, and the best that go on."""
+        """Rank all next tokens and choose the best hypotheses that go on."""
         ranked = rank(logits, front, self.constraints, eos=self.eos)
         return Chosen(ranked, *advance(ranked, self.beams, eos=self.eos))
 
     @property
     def free(self) -> bool:
-        """Whether nothing but scores decides."""
+        """True if tokens are chosen by scores alone."""
         return not self.constraints
 
     def choices(self, vocab: int) -> int:
-        """Twice as many as beams, or all there are."""
+        """Return the number of next tokens to rank: twice as many as beams, or all there are."""
         return self.beams * min(2, vocab)
 
     def choose_in_place(self, logits: Tensor, lines: Any, record: Tensor, clock: Tensor) -> None:
-        """The same in one go by kernels."""
+        """Do the same in place with Triton kernels."""
         from regard.decoding.kernels import choose
 
         choose(logits, lines.total, lines.tokens, lines.parents, record, clock, eos=self.eos)
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> BeamState:
-        """Answers so far and what may still become one."""
+        """Return the host state of the examples: their answers so far and their live hypotheses."""
         return BeamState(self.beam, limits, eos=self.eos, longest=longest)
 
 
@@ -89,10 +89,11 @@ def search(
     eos: int | None,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """The `nbest` best answers to each example, finished ones first, then by normalized score; fewer if no more exist.
+    """Return the `nbest` best answers to each example, finished ones first, then by normalized score.
 
-    An answer has at most `limit` tokens, its end included; what has not ended by then is returned as unfinished, with
-    its true score. An example's answers never depend on the batch it is in: it collects nothing once it is done.
+    There are fewer if no more exist. An answer has at most `limit` tokens, its end token included; one that has not
+    ended by then is returned as unfinished, with its true score. The answers to an example do not depend on the batch
+    it is in: it collects nothing once it is done.
     """
     policy = Searching(beam, -1 if eos is None else eos, tuple(constraints))
     return stream(model, [Group(inputs, limits(limit, len(inputs[0])))], policy)[0]

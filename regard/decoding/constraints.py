@@ -1,10 +1,10 @@
-"""What an answer must, or must not, contain; every rule reads only what is written so far.
+"""Constraints: rules about what an answer must, or must not, contain, given what is written so far.
 
 A rule removes next tokens by setting them to -inf. It never renormalises: the score of an answer stays its
-log-probability under the model. Rules combine by being listed; one holds for all examples, or `each` has its own.
+log-probability under the model. Rules combine by being listed; one holds for all examples, or has a setting for `each`.
 
-What is written is aligned right: the newest token stands last, and ABSENT stands before the first of a shorter text.
-Nothing in a rule waits for the device, so that a round under rules can be captured and replayed.
+Written tokens are aligned right: the newest token is last, and ABSENT fills the places before the first of a shorter
+text. No rule waits for the device, so that a round under rules can be captured and replayed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Constraint(Protocol):
     """A rule about the next token."""
 
     def check(self, examples: int, vocab: int) -> None:
-        """Refuse, before anything is decoded, a rule that does not fit this batch or vocabulary."""
+        """Raise ValueError, before anything is decoded, if the rule does not fit this batch or vocabulary."""
         ...
 
     def forbid(
@@ -40,13 +40,13 @@ class Constraint(Protocol):
         rows: Int[Tensor, "batch"],
         eos: int,
     ) -> None:
-        """Set to -inf, in place, what may not follow; `rows` says which examples these are, `eos` -1 that none ends."""
+        """Set tokens that may not follow to -inf, in place; `rows` are example numbers, `eos` -1 means no end."""
         ...
 
 
 @runtime_checkable
 class Goal(Constraint, Protocol):
-    """A rule that takes steps to fulfil, so that a search must keep answers of every progress alive."""
+    """A rule that takes several steps to fulfil, so that a search must keep hypotheses of every progress alive."""
 
     def progress(
         self,
@@ -54,13 +54,13 @@ class Goal(Constraint, Protocol):
         tokens: Int[Tensor, "batch beam choice"],
         rows: Int[Tensor, "batch"],
     ) -> Int[Tensor, "batch beam choice"]:
-        """How far along each answer would be with one more token."""
+        """Return the progress of each answer with one more token."""
         ...
 
     def next_tokens(
         self, written: Int[Tensor, "batch beam length"], rows: Int[Tensor, "batch"]
     ) -> Int[Tensor, "batch beam phrase"]:
-        """Tokens that would bring an answer further, negative where there is none."""
+        """Return tokens that would advance an answer, negative where there is none."""
         ...
 
 
@@ -71,10 +71,10 @@ def constrain(
     rows: Int[Tensor, "batch"],
     eos: int,
 ) -> Float[Tensor, "batch beam vocab"]:
-    """The logits with -inf for all that the rules forbid."""
+    """Return the logits with forbidden tokens set to -inf."""
     if not constraints:
         return logits
-    scores = logits.clone(memory_format=torch.contiguous_format)  # the model's own may be a view of something
+    scores = logits.clone(memory_format=torch.contiguous_format)  # the model's logits may be a view
     for constraint in constraints:
         constraint.forbid(scores, written, rows, eos)
     return scores
@@ -111,7 +111,7 @@ class Prefix:
 
 @dataclass(frozen=True)
 class MinimumLength:
-    """The answer has at least so many tokens, its end not counted."""
+    """The answer has at least `length` tokens, not counting its end token."""
 
     length: int | Sequence[int]
 
@@ -162,7 +162,7 @@ class Forbid:
 
     @cached_property
     def always(self) -> list[int] | None:
-        """The tokens that it forbids everywhere; None if it depends on the example or on what is written."""
+        """The tokens that are forbidden everywhere; None if that depends on the example or on what is written."""
         single = self.each is None and all(len(phrase) == 1 for phrase in self.phrases)
         return [phrase[0] for phrase in self.phrases] if single else None
 
@@ -174,14 +174,14 @@ class Forbid:
         if self.always is not None:
             scores.index_fill_(-1, _of(self, "_last", rows[:1])[0], float("-inf"))
             return
-        begin, last = (_of(self, name, rows)[:, None] for name in ("_begin", "_last"))  # a beam axis
+        begin, last = (_of(self, name, rows)[:, None] for name in ("_begin", "_last"))  # with a beam axis
         tail = _tail(written, begin.shape[-1])[:, :, None]
         begun = ((tail == begin) | (begin == ANY)).all(-1)
         _remove(scores, last.expand_as(begun), begun)
 
     @cached_property
     def _begin(self) -> Int[Tensor, "examples phrase begin"]:
-        """All but the last token of each phrase, aligned right; one that is not there is never begun."""
+        """All but the last token of each phrase, aligned right; a missing phrase never begins."""
         examples = _phrases_by_example(self.phrases, self.each)
         count = max(map(len, examples), default=0)
         length = max([2, *(len(phrase) for phrases in examples for phrase in phrases)])
@@ -206,7 +206,7 @@ class Forbid:
 class Force:
     """Each of these token sequences occurs in an answer before it may end.
 
-    Only a beam search can aim at that. It shares its beams among answers by how many of the forced tokens they have,
+    Only beam search supports this. It divides its beams among hypotheses by how many of the forced tokens they contain,
     the furthest first (dynamic beam allocation, Post and Vilar 2018), so the phrases are found with any number of beams
     if the limit leaves room, and well with more beams than forced tokens.
     """
@@ -246,14 +246,14 @@ class Force:
         return following.masked_fill(met, ABSENT)
 
     def _met(self, written: Tensor, rows: Tensor) -> Bool[Tensor, "batch beam phrase"]:
-        """Which phrases already occur."""
+        """Return True for phrases that occur already."""
         phrases = _of(self, "_table", rows)[:, None, None]  # axes for the beam and the window
         room = F.pad(written, (0, self._table.shape[-1]), value=ABSENT)
         windows = room.unfold(-1, self._table.shape[-1], 1)[:, :, :, None]
         return ((windows == phrases) | (phrases == ANY)).all(-1).any(2)
 
     def _begun(self, tail: Tensor, rows: Tensor) -> Int[Tensor, "batch beam choice phrase"]:
-        """How many first tokens of each phrase a text ends with, at most."""
+        """Return the largest number of first tokens of each phrase that a text ends with."""
         phrases, lengths = _of(self, "_table", rows)[:, None, None], self._lengths(rows)[:, None, None]
         begun = torch.zeros((*tail.shape[:-1], self._table.shape[1]), dtype=torch.int64, device=tail.device)
         for size in range(1, self._table.shape[-1] + 1):
@@ -266,7 +266,7 @@ class Force:
 
     @cached_property
     def _table(self) -> Int[Tensor, "examples phrase longest"]:
-        """The phrases aligned left; one that is not there is empty, and met from the start."""
+        """The phrases aligned left; a missing phrase is empty and counts as met."""
         examples = _phrases_by_example(self.phrases, self.each)
         count = max(map(len, examples), default=0)
         flat = [phrase for phrases in examples for phrase in phrases + [[]] * (count - len(phrases))]
@@ -275,8 +275,8 @@ class Force:
 
 
 def _of(rule: Constraint, name: str, rows: Tensor) -> Tensor:
-    """The rows of a rule's table that belong to these examples; a table of one row belongs to all."""
-    moved = rule.__dict__.setdefault("_moved", {})  # brought to a device once: a capture cannot wait for it
+    """Return the rows of a rule's table for these examples; a table of one row serves all."""
+    moved = rule.__dict__.setdefault("_moved", {})  # copied to a device once: a capture cannot wait for it
     if (name, rows.device) not in moved:
         moved[name, rows.device] = getattr(rule, name).to(rows.device)
     table = moved[name, rows.device]
@@ -284,18 +284,18 @@ def _of(rule: Constraint, name: str, rows: Tensor) -> Tensor:
 
 
 def _length(written: Int[Tensor, "batch beam length"]) -> Int[Tensor, "batch"]:
-    """How many tokens every beam of an example has."""
+    """Return the number of tokens that every beam of an example has."""
     return (written[:, 0] >= 0).sum(-1)
 
 
 def _tail(written: Tensor, size: int) -> Tensor:
-    """The last tokens written, ABSENT where there are not so many."""
+    """Return the last `size` tokens written, with ABSENT where there are fewer."""
     padded = F.pad(written, (size, 0), value=ABSENT)
     return padded[..., padded.shape[-1] - size :]
 
 
 def _remove(scores: Tensor, tokens: Tensor, condition: Tensor) -> None:
-    """Set tokens to -inf where the condition holds; adding keeps it free of a wait for the device."""
+    """Set tokens to -inf where the condition holds, by adding, which does not wait for the device."""
     change = torch.zeros_like(tokens, dtype=scores.dtype).masked_fill_(condition, float("-inf"))
     scores.scatter_add_(-1, tokens, change)
 
@@ -307,7 +307,7 @@ def _numbers(numbers: int | Sequence[int]) -> Tensor:
 def _phrases_by_example(
     phrases: Sequence[Tokens], per_example: Sequence[Sequence[Tokens]] | None
 ) -> list[list[list[int]]]:
-    """The phrases of each example, or one list for all."""
+    """Return the phrases of each example, or one list for all."""
     return [[list(phrase) for phrase in (*phrases, *extra)] for extra in ([()] if per_example is None else per_example)]
 
 

@@ -1,9 +1,9 @@
-"""One token for every row, the best or a drawn one, as a few Triton kernels that read the logits and sort nothing.
+"""Greedy choice and sampling of the next tokens as Triton kernels that read the logits and sort nothing.
 
-What top-k and top-p keep are the tokens above a threshold, and a threshold is found by trying some at once and going on
-between the last that keeps enough and the first that does not. The kept ones are then laid end to end in the order of
-the vocabulary, and a uniform number falls on one of them, as in `sampling`, which has the same in plain PyTorch.
-Imported only where Triton is installed and a CUDA device is asked.
+Top-k and top-p keep the tokens above a threshold, which is found by trying several thresholds at once and going on
+between the last that keeps enough and the first that does not. The kept tokens are laid end to end in the order of the
+vocabulary, and a uniform number selects one of them, as `sampling` does in plain PyTorch. Imported only where Triton is
+installed and a CUDA device is used.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-REACH = 24.0  # below the best, in logits over the temperature, where nothing is worth drawing
-FINER = 2  # more rounds where tokens are counted: none of them may be one too many
+REACH = 24.0  # distance of the lowest threshold from the best logit, over the temperature
+FINER = 2  # additional rounds where tokens are counted, as the count must be exact
 
 
 class Search(NamedTuple):
-    """How a threshold is found: to `REACH / ways ** rounds` of a logit."""
+    """The plan of a threshold search, which is precise to `REACH / ways ** rounds` of a logit."""
 
     part: int
     """Tokens that one program looks at."""
@@ -31,13 +31,13 @@ class Search(NamedTuple):
     warps: int
 
 
-FEW = Search(part=1024, ways=32, rounds=5, warps=4)  # rows: what takes time is to begin a round
-MANY = Search(part=2048, ways=16, rounds=4, warps=4)  # rows: what takes time is to try
-CROWD = 8  # rows that are many
+FEW = Search(part=1024, ways=32, rounds=5, warps=4)  # for few rows: starting a round takes most of the time
+MANY = Search(part=2048, ways=16, rounds=4, warps=4)  # for many rows: trying thresholds takes most of the time
+CROWD = 8  # rows from which the plan MANY is used
 
 
 class Warping(NamedTuple):
-    """What a distribution is made with, as a sampler says it."""
+    """The settings of a distribution, as a sampler has them."""
 
     temperature: float = 1.0
     top_k: int | None = None
@@ -46,13 +46,13 @@ class Warping(NamedTuple):
 
     @property
     def searches(self) -> list[tuple[bool, float]]:
-        """What thresholds are looked for, one after the other: whether tokens are counted, and how much to keep."""
+        """The thresholds to find, in order: True if tokens are counted (top-k), and how much to keep."""
         counted = [] if self.top_k is None else [(True, float(self.top_k))]
         return counted + ([] if self.top_p is None or self.top_p >= 1 else [(False, self.top_p)])
 
 
 class Seats(NamedTuple):
-    """What a round changes: scores so far, newest tokens, how many there are; and the random numbers of all rounds."""
+    """The tensors that a round updates (scores, newest tokens, lengths), and the random numbers of all rounds."""
 
     total: Tensor
     tokens: Tensor
@@ -65,7 +65,7 @@ class Seats(NamedTuple):
 def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: Warping | None) -> None:
     """Choose a token for every sample, write it and its score, and record both where the clock points.
 
-    Without a warping it is the best. The logits are nobody's afterwards: what is forbidden is struck from them.
+    Without a warping the best token is chosen. The logits may be overwritten: forbidden tokens are set to -inf.
     """
     batch, beams, vocab = logits.shape
     rows = batch * beams
@@ -94,7 +94,7 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
                 rounds_done += 1
         if (
             distribution.min_p or not distribution.searches or distribution.searches[-1][0]
-        ):  # else the last round has weighed what is kept
+        ):  # otherwise the last round has already summed what is kept
             weights, thresholds = torch.empty(rows, parts, device=device), torch.empty(rows, device=device)
             least = math.log(distribution.min_p) if distribution.min_p else float("-inf")
             rest = weights, thresholds, rounds_done, vocab, parts, inverse, least
@@ -110,10 +110,10 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
 
 @triton.jit
 def _scan(logits, forbidden, peaks, best, length, clock, vocab, BEAMS: tl.constexpr, PART: tl.constexpr):
-    """Of each part the best score that may be written and where it is, the best of all, and the sum of exponentials.
+    """Store the best allowed score of each part and its token, the highest score, and the sum of exponentials.
 
-    What is never written has no score from now on, so that nobody need ask again. Lengths and clocks go on here
-    already, since nobody else looks at them meanwhile.
+    Forbidden tokens are set to -inf in the logits, for the kernels that follow. Lengths and clocks are advanced here
+    already, since no other program reads them meanwhile.
     """
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if (part == 0) & (row % BEAMS == 0):
@@ -139,7 +139,7 @@ def _scan(logits, forbidden, peaks, best, length, clock, vocab, BEAMS: tl.conste
 def _scale_scores(
     logits, peaks, row, part, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr
 ):  # fmt: skip
-    """The scores of a part below the best of the row, over the temperature."""
+    """Return the scores of a part relative to the best of the row, divided by the temperature."""
     number = tl.arange(0, PARTS)
     highest = tl.max(tl.load(peaks + 3 * (row * parts + number), mask=number < parts, other=float("-inf")), 0)
     token = part * PART + tl.arange(0, PART)
@@ -149,9 +149,9 @@ def _scale_scores(
 
 @triton.jit
 def _between(bounds, sums, row, rows, parts, rounds_done, WAYS: tl.constexpr, PARTS: tl.constexpr):
-    """After some rounds: the last threshold that keeps enough, the first that does not, how much is enough.
+    """Return the last threshold that keeps enough, the first that does not, and how much is enough.
 
-    Then the number of that last one.
+    The fourth value is the index of the last threshold that keeps enough.
     """
     low = tl.load(bounds + ((rounds_done - 1) * rows + row) * 3)
     high = tl.load(bounds + ((rounds_done - 1) * rows + row) * 3 + 1)
@@ -159,7 +159,7 @@ def _between(bounds, sums, row, rows, parts, rounds_done, WAYS: tl.constexpr, PA
     way, number = tl.arange(0, WAYS), tl.arange(0, PARTS)
     place = (((rounds_done - 1) * rows + row) * parts + number)[:, None] * WAYS + way[None, :]
     kept_mass = tl.sum(tl.load(sums + place, mask=(number < parts)[:, None], other=0.0), 0)
-    all_kept = tl.sum(tl.where(way == 0, kept_mass, 0.0), 0)  # the lowest threshold's
+    all_kept = tl.sum(tl.where(way == 0, kept_mass, 0.0), 0)  # by the lowest threshold
     enough = tl.where(enough < 0.0, -enough * all_kept, enough)
     tried = low + (high - low) * way.to(tl.float32) / WAYS
     above = tl.min(tl.where(kept_mass < enough, tried, high), 0)
@@ -173,9 +173,10 @@ def _narrow(
     FIRST: tl.constexpr, NEXT: tl.constexpr, ENTRY: tl.constexpr, COUNTED: tl.constexpr, WAYS: tl.constexpr,
     REACH: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """How much of a part each of the next thresholds keeps.
+    """Store how much of a part each of the next thresholds keeps.
 
-    A share is that of what the lowest keeps, and below zero until that is known.
+    The share of top-p refers to what the lowest threshold keeps; until that is known, it is stored as a negative
+    number.
     """
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     low, high, enough = -REACH, 1e-6, 0.0
@@ -201,7 +202,7 @@ def _weigh(
     logits, peaks, bounds, sums, weights, thresholds, rounds_done, vocab, parts, inverse, least,
     SEARCHED: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """How probable what is kept of a part is, up to a factor."""
+    """Store the unnormalised probability of the tokens of a part that are kept."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     threshold = least
     if SEARCHED:
@@ -218,7 +219,7 @@ def _take(
     rounds_done, span, room, vocab, parts, inverse, DRAWN: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr,
     PARTS: tl.constexpr,
 ):  # fmt: skip
-    """One sample of an example: its token and its score, and the record of both."""
+    """Choose the token of one sample of an example, update its score, and record both."""
     example, beam, beams = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     row = example * beams + beam
     number, lane = tl.arange(0, PARTS), tl.arange(0, PART)
@@ -240,7 +241,7 @@ def _take(
         weight = tl.load(weight_pointer, mask=number < parts, other=0.0)
         reached = tl.cumsum(weight, 0)
         place = tl.load(noise + row * room + tl.minimum(tl.load(length + example), room) - 1) * tl.max(reached, 0)
-        last = tl.max(tl.where(weight > 0.0, number, 0), 0)  # rounding may carry a number to the very end
+        last = tl.max(tl.where(weight > 0.0, number, 0), 0)  # rounding may move a number beyond the last token
         part = tl.minimum(tl.sum((reached <= place).to(tl.int32), 0), last)
         before = tl.max(tl.where(number < part, reached, 0.0), 0)
         score = _scale_scores(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)

@@ -1,13 +1,13 @@
-"""Requests of any kind answered side by side: what can run together does, and one that fails harms no other.
+"""The decoding engine: decodes requests of any kind together; one that fails does not affect the others.
 
     engine = Engine(model, eos=2, longest=200)
-    tickets = engine.submit(requests)   they wait until there are rows for them
-    engine.step()                       a round for everybody, or several where the device runs ahead
-    engine.peek(ticket)                 the best so far
-    engine.collect()                    the answers of those that are done, or why they have none
-    engine.cancel(tickets)              their rows are free
+    tickets = engine.submit(requests)   queue requests until there are rows for them
+    engine.step()                       decode one round of all requests, or several where the device runs ahead
+    engine.peek(ticket)                 return the best hypotheses so far
+    engine.collect()                    return the answers of finished requests, or why they have none
+    engine.cancel(tickets)              stop requests and free their rows
 
-An engine belongs to one thread. An answer does not depend on who else is there.
+An engine belongs to one thread. An answer does not depend on the other requests.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from regard.decoding.stepper import Measured, Replayable, Stepper
 from regard.decoding.target_scoring import Answers, MakeWatcher, PairScoring, TargetScoring
 from regard.decoding.teacher_forcing import Teacher
 
-ROWS = 64  # requests of a kind that are decoded at the same time
-TOGETHER = 20  # requests that are read at once, whoever else is being decoded
-DELAY = 5  # rounds that a request waits at most for others to be read with, if there are rows for it
-SIZE = 64  # on a device that replays, the room of a lane is a multiple of it
-IDLE = 4  # lanes without work that are kept where making one takes long
+ROWS = 64  # requests of one kind that are decoded at the same time
+TOGETHER = 20  # requests whose inputs are read in one batch
+DELAY = 5  # rounds that a request with a free row waits at most for others to be read with
+SIZE = 64  # where graphs are replayed, the input length of a lane is a multiple of this
+IDLE = 4  # idle lanes that are kept where creating one is slow
 
 
 class Engine:
-    """A model that takes requests at any time; each is known by the ticket it was given."""
+    """A decoding engine that accepts requests at any time; each is identified by its ticket."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class Engine:
         device: torch.device | None = None,
         watch: MakeWatcher | None = None,
     ) -> None:
-        """Prepare for answers of at most `longest` tokens to sources and prompts of these sizes, or of any.
+        """Prepare for answers of at most `longest` tokens to sources and prompts of at most these sizes, or of any.
 
-        Inputs are brought to the device where the model runs, if it is named or the model knows it. `watch` makes what
-        collects the weights of attentions, all or some, for requests that ask for them.
+        Inputs are moved to the model's device if it is passed or the model knows it. `watch` creates the watcher that
+        collects attention weights, of all attentions or of some, for requests that ask for them.
         """
         self.model, self.eos, self.longest, self.rows = model, -1 if eos is None else eos, longest, rows
         self.source, self.prompt = source, prompt
@@ -72,26 +72,26 @@ class Engine:
         self._thread: int | None = None
 
     def use_teacher(self, teacher: Teacher) -> None:
-        """Score given answers in one pass by what reads them beside their sources, not token by token."""
+        """Score targets with teacher forcing, in one pass over source and target instead of token by token."""
         self._pairs = PairScoring(teacher, self._watch)
 
     @property
     def busy(self) -> bool:
-        """Whether any request is waiting or being answered."""
+        """True if any request is waiting or being answered."""
         return bool(self._single or self._unscored_requests) or any(queue.busy for queue in self._lanes.values())
 
     @property
     def waiting(self) -> int:
-        """Requests for which there were no rows yet."""
+        """The number of requests that wait for rows, or for a pass of the teacher."""
         return len(self._unscored_requests) + sum(len(queue.waiting) for queue in self._lanes.values())
 
     @property
     def _unscored_requests(self) -> dict[int, Request]:
-        """Requests that wait for a pass of the teacher."""
+        """Requests that wait to be scored by the teacher."""
         return {} if self._pairs is None else self._pairs.waiting
 
     def submit(self, requests: Sequence[Request]) -> list[int]:
-        """Take requests in; their tickets. If one does not fit, none is taken."""
+        """Queue requests and return their tickets; if one does not fit, none is queued."""
         self._check_thread()
         for request in requests:
             self._check_size(request)
@@ -110,7 +110,7 @@ class Engine:
         return tickets
 
     def measure(self, request: Request) -> int | None:
-        """Return how many bytes a request takes while it is answered; None if the model does not say."""
+        """Return the bytes of memory that a request takes while it is answered; None if the model cannot tell."""
         if not isinstance(self.model, Measured):
             return None
         how = request.how
@@ -118,7 +118,7 @@ class Engine:
         return self.model.row_bytes(beams=beams, written=request.longest, prompt=request.prompt, read=request.source)
 
     def step(self) -> None:
-        """Read some of those that wait, and go a round on with everybody."""
+        """Start some of the waiting requests and decode one round of all active ones."""
         self._check_thread()
         self._round += 1
         for queue in list(self._lanes.values()):
@@ -132,7 +132,7 @@ class Engine:
         self._drop_idle()
 
     def peek(self, ticket: int) -> Answers:
-        """Return the answers of a request, or the best so far if it is not done; nothing while it waits."""
+        """Return the answers of a request, or its best hypotheses so far; an empty list while it waits."""
         self._check_thread()
         if ticket in self._done:
             return self._done[ticket]
@@ -147,13 +147,13 @@ class Engine:
         raise KeyError(f"no request has ticket {ticket}: it was never given, or its answers were collected")
 
     def collect(self) -> dict[int, Answers]:
-        """Return the answers of requests that are done since the last time, by ticket, or why they have none."""
+        """Return, by ticket, the answers of requests that finished since the last call, or why they have none."""
         self._check_thread()
         answers, self._done = self._done, {}
         return answers
 
     def cancel(self, tickets: Sequence[int]) -> None:
-        """Call requests off, wherever they are; nothing more is heard of them."""
+        """Cancel requests, whatever their state; they return no answers."""
         self._check_thread()
         for queue in self._lanes.values():
             queue.cancel(set(tickets))
@@ -163,7 +163,7 @@ class Engine:
             self._done.pop(ticket, None)
 
     def stack(self, requests: Sequence[Request], step: int = 1, **sizes: Any) -> tuple[Tensor, ...]:
-        """Return the inputs of requests as one batch where the model runs."""
+        """Return the inputs of requests as one batch on the model's device."""
         batch = stack_inputs(requests, step, **sizes)
         return batch if self.device is None else tuple(tensor.to(self.device, non_blocking=True) for tensor in batch)
 
@@ -189,12 +189,12 @@ class Engine:
             raise ValueError("forced phrases cannot be aimed at one token at a time: use a beam search")
 
     def _find_queue(self, request: Request) -> LaneQueue:
-        """The lane for requests like this one, made if there is none."""
+        """Return the lane queue for requests of this kind, created if there is none."""
         fixed, how = isinstance(self.model, Replayable), request.how
         rules: Rules = self._rules.intern(request.rules)
         kind = id(rules) if fixed else (bool(rules) + has_goals(rules))
         sizes: Any = ()
-        if fixed:  # memory is laid out once, for so much
+        if fixed:  # memory is allocated once, for inputs of this size
             declared = self.prompt if self.source is None or not request.source else self.source
             sizes = declared or round_up(max(request.source, request.prompt), SIZE), request.shapes
         if isinstance(how, Beam):
@@ -207,7 +207,7 @@ class Engine:
         return self._lanes[key]
 
     def _read_waiting(self, queue: LaneQueue) -> None:
-        """Seat those that wait, many together: reading them takes about as long as reading one."""
+        """Seat waiting requests in groups: reading many inputs takes about as long as reading one."""
         while queue.waiting and queue.lane.free:
             soon = queue.waiting[0].since + DELAY > self._round
             if queue.lane.busy and soon and len(queue.waiting) < TOGETHER:
@@ -222,7 +222,7 @@ class Engine:
             yield from queue.waiting
 
     def _advance_single(self) -> None:
-        """Go a round on with all that share no lane: given answers that are scored, and searches that are watched."""
+        """Advance the requests that share no lane: targets that are scored and searches that are watched."""
         for ticket, (request, search) in list(self._single.items()):
             try:
                 if search is None:
@@ -230,7 +230,7 @@ class Engine:
                     self._single[ticket] = request, search
                 else:
                     search.advance()
-            except Exception as reason:  # whatever a model refuses is the end of this request alone
+            except Exception as reason:  # an error in the model ends this request only
                 del self._single[ticket]
                 self._done[ticket] = Failure(str(reason))
                 continue
@@ -249,7 +249,7 @@ class Engine:
         return WatchedSearch(self._decoder, request, make_watcher())
 
     def _drop_idle(self) -> None:
-        """Let go of the memory of lanes that have no work; a device keeps a few, since making one takes long."""
+        """Free the memory of idle lanes; a few are kept where graphs are replayed, as creating one is slow."""
         keep = IDLE if isinstance(self.model, Replayable) else 0
         idle = [key for key, queue in self._lanes.items() if not queue.busy]
         for key in idle[: max(0, len(idle) - keep)]:

@@ -1,6 +1,6 @@
-"""Answering as an exchange: a generator yields requests, is sent hypotheses, and returns its answers.
+"""Exchanges: generators that yield requests, are sent hypotheses, and return answers.
 
-One engine serves many such askers, each of which goes on as soon as its own requests are answered.
+One engine serves many exchanges, each of which goes on as soon as its own requests are answered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Exchange = Generator[list[Request], list[list[Hypothesis]], Answer]
 
 
 def run_exchange(engine: Engine | None, exchange: Exchange[Answer]) -> Answer:
-    """Drive one exchange to its end, and return what it answers; without an engine it may ask for nothing."""
+    """Run one exchange to its end and return its answer; without an engine it may not make requests."""
     if engine is None:
         return _run_alone(exchange)
     loop = ExchangeLoop(engine)
@@ -45,7 +45,7 @@ def _run_alone(exchange: Exchange[Answer]) -> Answer:
 
 @dataclass
 class Outcome:
-    """How an exchange ended: with its answer, or with what it raised."""
+    """The outcome of an exchange: its answer, or the exception it raised."""
 
     answer: Any = None
     error: Exception | None = None
@@ -53,7 +53,7 @@ class Outcome:
 
 @dataclass
 class _Open:
-    """An exchange that waits for hypotheses: the tickets of its requests, and those that were answered."""
+    """An exchange that waits for hypotheses, the tickets of its requests, and the hypotheses it has so far."""
 
     exchange: Exchange[Any]
     tickets: list[int]
@@ -61,7 +61,7 @@ class _Open:
 
 
 class ExchangeLoop:
-    """Any number of exchanges over one engine; the thread that owns the engine owns it too."""
+    """A loop that runs any number of exchanges over one engine, on the thread that owns the engine."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -72,18 +72,18 @@ class ExchangeLoop:
 
     @property
     def busy(self) -> bool:
-        """Whether any exchange goes on."""
+        """True if any exchange is open."""
         return bool(self._open)
 
     def open(self, exchange: Exchange[Any]) -> int:
-        """Begin an exchange; its number."""
+        """Start an exchange and return its number."""
         number, self._opened = self._opened, self._opened + 1
         self._open[number] = _Open(exchange, [])
         self._go_on(number, lambda: next(exchange))
         return number
 
     def step(self) -> None:
-        """Let the engine go a round on, and everybody whose requests are all answered."""
+        """Step the engine once, and resume every exchange whose requests are all answered."""
         self.engine.step()
         for ticket, hypotheses in self.engine.collect().items():
             number = self._owners.pop(ticket, None)
@@ -99,12 +99,12 @@ class ExchangeLoop:
                 self._go_on(number, partial(open_exchange.exchange.send, answered))
 
     def collect(self) -> dict[int, Outcome]:
-        """Return how the exchanges ended that ended since the last time, by number."""
+        """Return, by number, the outcomes of exchanges that ended since the last call."""
         outcomes, self._outcomes = self._outcomes, {}
         return outcomes
 
     def cancel(self, number: int) -> None:
-        """Call an exchange off; nothing more is heard of it."""
+        """Cancel an exchange; it has no outcome."""
         open_exchange = self._open.pop(number, None)
         if open_exchange is not None:
             self._call_off(open_exchange)
@@ -112,13 +112,13 @@ class ExchangeLoop:
         self._outcomes.pop(number, None)
 
     def _fail(self, number: int, error: Exception) -> None:
-        """Tell an exchange that a request failed: it may ask for something else, or answer all the same."""
+        """Raise an error in an exchange whose request failed: it may make other requests, or answer all the same."""
         open_exchange = self._open[number]
         self._call_off(open_exchange)
         self._go_on(number, lambda: open_exchange.exchange.throw(error))
 
     def _go_on(self, number: int, resume: Callable[[], list[Request]]) -> None:
-        """Let an exchange go on to what it asks next, and submit that; or keep how it ended."""
+        """Resume an exchange and submit the requests it makes next, or store its outcome if it ends."""
         open_exchange = self._open[number]
         try:
             requests = resume()
@@ -129,7 +129,7 @@ class ExchangeLoop:
         except StopIteration as end:
             del self._open[number]
             self._outcomes[number] = Outcome(end.value)
-        except Exception as reason:  # of whoever asks, or of a request that does not fit: theirs alone
+        except Exception as reason:  # an error in the exchange or in a request ends this exchange only
             del self._open[number]
             self._outcomes[number] = Outcome(error=reason)
 

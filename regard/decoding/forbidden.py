@@ -1,8 +1,8 @@
-"""Words that no answer may contain, whatever pieces they are cut into: a finite automaton over the bytes of text.
+"""Forbidden phrases, however they are split into tokens: a finite automaton over the bytes of text.
 
-A phrase is forbidden as whole words: `occuper` also in "s'occuper", not in "préoccuper"; in small letters, in capitals
-and in any mixture, whichever of them it is given in. A match that ends in a letter
-is complete only when something else than a letter, or the end, follows: then that is what may not be written.
+A phrase is forbidden as whole words (`occuper` also in "s'occuper", not in "préoccuper") and in small letters, capitals
+or any mixture of them, whichever it is given in. A match that ends in a letter is complete only when another character
+than a letter, or the end, follows: then that is what may not be written.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-SIGNS = (0xC2, 0xE2)  # bytes with which characters outside ASCII begin that are mostly no letters: « » … and blanks
+SIGNS = (0xC2, 0xE2)  # first bytes of non-ASCII characters that are mostly no letters: « » … and spaces
 
 
 class _Begun(NamedTuple):
-    """How much of a phrase is written: so many of its characters, and some bytes of the next one."""
+    """A match in progress: how many characters of a phrase are written, and some bytes of the next one."""
 
     phrase: int
     characters: int
@@ -29,7 +29,7 @@ class _Begun(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Where the automaton is: how much of which phrases has been written, and whether a word goes on."""
+    """A state of the automaton: the matches in progress, and whether the text ends inside a word."""
 
     begun: frozenset[_Begun] = frozenset()
     """All characters of a phrase are written where only the end of a word is awaited."""
@@ -38,14 +38,14 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class Forbidden:
-    """None of these phrases occurs in an answer, however it is spelled in tokens."""
+    """The constraint that none of these phrases occurs in an answer, however it is split into tokens."""
 
     spelled: tuple[bytes | None, ...]
     """The bytes of text that each token stands for; None for those that stand for no text."""
     phrases: tuple[str, ...]
 
     def check(self, examples: int, vocab: int) -> None:
-        """Refuse phrases of nothing."""
+        """Check that no phrase is empty."""
         if not all(phrase.strip() for phrase in self.phrases):
             raise ValueError("a forbidden phrase is empty: give at least one character")
         assert len(self.spelled) <= vocab, f"{len(self.spelled)} tokens are spelled, the model knows {vocab}"
@@ -57,7 +57,7 @@ class Forbidden:
         rows: Int[Tensor, "batch"],
         eos: int,
     ) -> None:
-        """Set to -inf, in place, what would complete a phrase."""
+        """Set the scores of tokens that would complete a phrase to -inf, in place."""
         after, banned, unended = self._there(scores.device)
         state = torch.zeros(written.shape[:2], dtype=torch.int64, device=scores.device)
         tail = max(0, written.shape[-1] - self._reach)
@@ -69,17 +69,17 @@ class Forbidden:
 
     @cached_property
     def _bytes(self) -> list[list[list[bytes]]]:
-        """The characters of every phrase, each in all forms in which it may be written."""
+        """The characters of every phrase, each with all its spellings in bytes."""
         plain = dict.fromkeys(phrase.strip() for phrase in self.phrases)
         return [[[form.encode() for form in _forms(letter)] for letter in phrase] for phrase in plain]
 
     @property
     def _reach(self) -> int:
-        """Tokens after which nothing is known of what was before; each is at least a byte."""
+        """The number of latest tokens that the state depends on; each is at least one byte."""
         return max(sum(max(map(len, forms)) for forms in phrase) for phrase in self._bytes) + 2
 
     def _there(self, device: torch.device) -> tuple[Tensor, ...]:
-        """The tables on a device, sent there once: a captured round may not wait for them."""
+        """Return the tables on a device; they are copied there once, since a captured round may not wait for them."""
         if device not in self._sent:
             self._sent[device] = tuple(table.to(device) for table in self._tables)
         return self._sent[device]
@@ -90,7 +90,7 @@ class Forbidden:
 
     @cached_property
     def _tables(self) -> tuple[Int[Tensor, "state token"], Bool[Tensor, "state token"], Bool[Tensor, "state"]]:
-        """Of every state: the next one after each token, whether that token is banned, and whether the end is."""
+        """For every state: the next state after each token, whether that token is banned, and whether the end is."""
         states, after, banned = self._automaton()
         longest = max(len(piece or b"") for piece in self.spelled)
         letters = np.zeros((len(self.spelled), longest), np.int64)
@@ -107,10 +107,10 @@ class Forbidden:
         return torch.from_numpy(state), torch.from_numpy(wrong), torch.tensor(unended)
 
     def _automaton(self) -> tuple[list[_State], Int[np.ndarray, "state byte"], Bool[np.ndarray, "state byte"]]:
-        """All states that can be reached, and what every byte does in each."""
+        """Return all reachable states, the next state after each byte, and whether that byte is banned."""
         states, numbers = [_State()], {_State(): 0}
         after, banned = [], []
-        for state in states:  # which grows meanwhile
+        for state in states:  # the list grows during the loop
             steps = [self._step(state, byte) for byte in range(256)]
             for next_state, _ in steps:
                 if next_state not in numbers:
@@ -121,8 +121,8 @@ class Forbidden:
         return states, np.array(after), np.array(banned)
 
     def _step(self, state: _State, byte: int) -> tuple[_State, bool]:
-        """The state after one more byte, and whether that byte may not be written."""
-        inside = 0x80 <= byte < 0xC0  # of a character that has begun
+        """Return the state after one more byte, and True if that byte is banned."""
+        inside = 0x80 <= byte < 0xC0  # a continuation byte of UTF-8
         word = state.word if inside else _letter(byte)
         begun = {progress for progress in state.begun if not self._is_whole(progress)}
         wrong = not inside and not word and len(begun) < len(state.begun)
@@ -136,7 +136,7 @@ class Forbidden:
         return _State(frozenset(grown), word), wrong
 
     def _grow(self, begun: _Begun, byte: int) -> Iterator[_Begun]:
-        """What has been written of a phrase after one more byte, where that goes on with it."""
+        """Yield the match after one more byte, if the byte continues it."""
         written = begun.part + bytes([byte])
         for form in self._bytes[begun.phrase][begun.characters]:
             if form == written:
@@ -145,16 +145,16 @@ class Forbidden:
                 yield begun._replace(part=written)
 
     def _is_whole(self, begun: _Begun) -> bool:
-        """Whether all characters of a phrase are written."""
+        """True if all characters of the phrase are written."""
         return begun.characters == len(self._bytes[begun.phrase])
 
 
 def _forms(letter: str) -> list[str]:
-    """A character as it may be written: small, as a capital, and for an apostrophe the other one."""
+    """Return the spellings of a character: in lower case, in upper case, and both kinds of an apostrophe."""
     others = "'’" if letter in "'’" else ()
     return list(dict.fromkeys((letter, letter.lower(), letter.upper(), *others)))
 
 
 def _letter(byte: int) -> bool:
-    """Whether a character that begins with this byte is part of a word."""
+    """True if a character that begins with this byte is part of a word."""
     return chr(byte).isalnum() or byte == ord("_") if byte < 0x80 else byte not in SIGNS

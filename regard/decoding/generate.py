@@ -1,4 +1,4 @@
-"""Writing one token after another, the best or a random one, several answers side by side."""
+"""Greedy decoding and sampling: one token after another, several answers side by side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNWRITTEN = Hypothesis([], 0.0, [], False, 0.0)
 
 @dataclass(frozen=True)
 class Drawing:
-    """Tokens chosen one at a time, the best or as a sampler draws them, as a policy of a lane."""
+    """The policy of a lane that takes the best token each time, or draws it as a sampler does."""
 
     beams: int
     eos: int
@@ -35,7 +35,7 @@ class Drawing:
     memory: dict[Any, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what no draw could give."""
+        """Check that there are no goals and at least one sample."""
         if any(isinstance(constraint, Goal) for constraint in self.constraints):
             raise ValueError("forced phrases cannot be aimed at one token at a time: use a beam search")
         if self.beams < 1:
@@ -43,21 +43,21 @@ class Drawing:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """All that the device knows of it."""
+        """The settings that a table on the device depends on."""
         drawn = self.pick.warping if isinstance(self.pick, Distribution) else self.pick
         return "draw", self.beams, self.eos, drawn, list(self.constraints)
 
     @property
     def draws(self) -> bool:
-        """Whether it needs a random number for every token."""
+        """True if every token needs a random number."""
         return self.pick is not None
 
     def first(self, batch: int, device: torch.device) -> Float[Tensor, "batch beam"]:
-        """Every answer begins with nothing."""
+        """Return the initial scores, 0 for every answer."""
         return torch.zeros(batch, self.beams, device=device)
 
     def choose(self, logits: Float[Tensor, "batch beam vocab"], front: Front) -> Chosen:
-        """One token for every answer; scores are those of the model itself."""
+        """Choose one token for every answer; scores are those of the model itself."""
         scores = constrain(logits, self.constraints, front.written, front.rows, self.eos)
         if self.pick is None:
             value, tokens = scores.max(-1)
@@ -72,18 +72,18 @@ class Drawing:
 
     @property
     def free(self) -> bool:
-        """Whether no more is forbidden than some tokens everywhere."""
+        """True if rows share a distribution and only single tokens are forbidden, everywhere."""
         single = all(
             isinstance(constraint, Forbid) and constraint.always is not None for constraint in self.constraints
         )
         return single and not isinstance(self.pick, RowDistributions)
 
     def choices(self, vocab: int) -> int:
-        """One for each answer."""
+        """Return the number of next tokens to record: one for each answer."""
         return self.beams
 
     def choose_in_place(self, logits: Tensor, lines: Any, record: Tensor, clock: Tensor) -> None:
-        """The same in one go by kernels."""
+        """Do the same in place with Triton kernels."""
         from regard.decoding.draws import Seats, Warping, draw
 
         assert not isinstance(self.pick, RowDistributions), "kernels draw all rows from one distribution"
@@ -91,7 +91,7 @@ class Drawing:
         draw(logits, seats, record, clock, None if self.pick is None else Warping(*self.pick.warping))
 
     def _forbidden_mask(self, logits: Tensor) -> Tensor | None:
-        """Which tokens are never written, made once: a replayed round can bring nothing over from the host."""
+        """Return the mask of forbidden tokens, made once: a replayed round cannot copy it from the host."""
         vocab, device = logits.shape[-1], logits.device
         tokens = [
             token
@@ -108,11 +108,11 @@ class Drawing:
         return self.memory[vocab, device]
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> SampleState:
-        """Answers being written."""
+        """Return the host state of the examples."""
         return SampleState(self.beams, limits, eos=self.eos, longest=longest)
 
     def group(self, inputs: Sequence[Any], limit: Sequence[int]) -> Group:
-        """Examples with the random numbers that their own generators give."""
+        """Return the examples as a group, with random numbers from the generators of the sampler, if any."""
         return Group(inputs, limit, self.pick.noise(limit, self.beams) if isinstance(self.pick, Sampler) else None)
 
 
@@ -133,10 +133,10 @@ def generate(
     samples: int = 1,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
-    """`samples` answers to each example, in no order, by the best token each time or as `pick` draws it.
+    """Return `samples` answers to each example, in no order; each token is the best one or drawn by `pick`.
 
-    Their scores are log-probabilities under the model itself, whatever temperature or filter the draw was made with.
-    An answer has at most `limit` tokens, its end included.
+    Their scores are log-probabilities under the model itself, whatever temperature or filter was used for sampling. An
+    answer has at most `limit` tokens, its end token included.
     """
     policy = Drawing(samples, -1 if eos is None else eos, pick, tuple(constraints))
     group = policy.group(inputs, limits(limit, len(inputs[0])))
@@ -146,7 +146,7 @@ def generate(
 
 
 def _generate_in_rows(model: Stepper, group: Group, policy: Drawing) -> list[list[Hypothesis]]:
-    """The same with a row for every sample: kernels look at many rows sooner than at many samples of one."""
+    """Do the same with a row for every sample, which kernels handle faster than many samples of one row."""
     samples = policy.beams
     inputs = [element.repeat_interleave(samples, 0) for element in group.inputs]
     limit = [element for element in group.limit for _ in range(samples)]
@@ -169,9 +169,9 @@ def stream_one(
     pick: Sampler | None = None,
     constraints: Sequence[Constraint] = (),
 ) -> Iterator[Hypothesis]:
-    """What `generate` gives for one example, as far as it is written, after each token.
+    """Yield the answer that `generate` gives to one example, as far as it is written, after each token.
 
-    Where rounds run ahead of the host, several are heard of at once; each is told all the same.
+    Where rounds run ahead of the host, several tokens arrive at once; each is still yielded by itself.
     """
     policy = Drawing(1, -1 if eos is None else eos, pick, tuple(constraints))
     group = policy.group(inputs, [limit])
@@ -189,7 +189,7 @@ def stream_one(
 
 
 class SampleState:
-    """Answers being written, on the host: a row for each example, a column for each sample."""
+    """The host state of samples: a row for each example, a column for each sample."""
 
     def __init__(self, samples: int, limits: Sequence[int], *, eos: int, longest: int | None = None) -> None:
         rows, longest = len(limits), max(limits, default=1) if longest is None else longest
@@ -204,7 +204,7 @@ class SampleState:
         self.admit(np.arange(rows), limits)
 
     def admit(self, rows: Numbers, limits: Sequence[int], beams: Sequence[Beam] = ()) -> None:
-        """Give rows to new examples, for which there is nothing to search."""
+        """Assign rows to new examples; there are no beam settings."""
         assert not beams, "samples are not searched for"
         self.limit[rows], self.length[rows], self.going[rows] = limits, 0, True
         self._open[rows] = True
@@ -212,7 +212,7 @@ class SampleState:
             self._answers[row] = [UNWRITTEN] * self.beams
 
     def record(self, rows: Numbers, ranked: Round) -> None:
-        """Write one more token everywhere, and close what has ended, is full or cannot go on."""
+        """Add one token to every sample, and close samples that have ended, are full or cannot go on."""
         going = self.going[rows]
         if not going.all():
             rows, ranked = rows[going], Round(*(array[going] for array in ranked))
@@ -231,11 +231,11 @@ class SampleState:
         self.going[rows] = self._open[rows].any(1)
 
     def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
-        """All samples of each row."""
+        """Return all samples of each row."""
         return [self._answers[row] for row in rows.tolist()]
 
     def so_far(self, row: int) -> list[Hypothesis]:
-        """Samples as far as they are written; the newest token of an open one is still to be fed."""
+        """Return the samples as far as they are written; the newest token of an open one is still to be fed."""
         size = int(self.length[row])
         return [
             self._stage(row, sample, size) if self._open[row, sample] else self._answers[row][sample]
@@ -243,16 +243,16 @@ class SampleState:
         ]
 
     def stages(self, row: int, since: int) -> list[Hypothesis]:
-        """The first sample as it was after each token since so many; what closed it comes last."""
+        """Return the first sample as it was after each token since `since`; its current state comes last."""
         earlier = [self._stage(row, 0, size) for size in range(since + 1, int(self.length[row]))]
         return [*earlier, self.so_far(row)[0]] if self.length[row] > since else []
 
     def _stage(self, row: int, sample: int, size: int) -> Hypothesis:
-        """A sample when it had so many tokens."""
+        """Return a sample as it was when it had `size` tokens."""
         score = float(self._total[row, sample, size - 1]) if size else 0.0
         return Hypothesis(self._tokens[row, sample, :size].tolist(), score, [sample] * max(size - 1, 0), False, score)
 
 
 def _at(scores: Float[Tensor, "batch beam vocab"], tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam"]:
-    """The scores of these tokens."""
+    """Return the scores of these tokens."""
     return scores.gather(-1, tokens[..., None])[..., 0]

@@ -1,4 +1,4 @@
-"""Work of fixed shape on a GPU, captured once as a CUDA graph and replayed: launching it then costs almost nothing."""
+"""CUDA graphs: work of fixed shapes is captured once and replayed, so that launching it costs almost nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 
 class Graph:
-    """A function of tensors of fixed shapes: called as it is at first, then captured, from then on replayed.
+    """A function of tensors of fixed shapes that is first called normally, then captured, and from then on replayed.
 
-    It must not wait for the device, and what it answers with is overwritten by the next replay. Inputs on the host are
-    read when it is captured only. Off a GPU the function is simply called.
+    It must not wait for the device, and its result is overwritten by the next replay. Inputs on the host are read only
+    when it is captured. On a device other than a GPU the function is simply called.
     """
 
     def __init__(
@@ -28,14 +28,14 @@ class Graph:
         pool: Any = None,
     ) -> None:
         self.work: Callable[..., Any] | None = work
-        self.device, self.warm = device, warm  # so many calls in which libraries set themselves up
+        self.device, self.warm = device, warm  # number of normal calls, in which libraries initialise themselves
         self.stream, self.pool = stream, pool
         self._graph: torch.cuda.CUDAGraph | None = None
         self._inputs: list[Tensor] = []
         self._answer: Any = None
 
     def __call__(self, *inputs: Tensor) -> Any:
-        """What the function answers."""
+        """Return the result of the function."""
         if self.work is not None and (self.warm > 0 or not captures(self.device)):
             self.warm -= 1
             return self.work(*inputs)
@@ -48,22 +48,22 @@ class Graph:
         return self._answer
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph:
-        """Nothing is computed meanwhile; other threads may go on using the device."""
+        """Capture the function without computing anything; other threads may go on using the device."""
         assert self.work is not None
         self._inputs = [tensor.clone() for tensor in inputs]
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
-        aside = None if stream == torch.cuda.default_stream(self.device) else stream  # which cannot be captured itself
+        aside = None if stream == torch.cuda.default_stream(self.device) else stream  # the default cannot be captured
         torch.cuda.synchronize(self.device)
         capture = torch.cuda.graph(graph, self.pool, self.stream or aside, capture_error_mode="thread_local")
         with pause_garbage_collection(), capture:
             self._answer = self.work(*self._inputs)
-        self.work = None  # and all that it held
+        self.work = None  # free the function and all that it holds
         return graph
 
 
 @contextlib.contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: it may destroy an older graph or kernel, which a device forbids in a capture."""
+    """Disable garbage collection inside the block: it may destroy a graph or kernel, which a capture forbids."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -74,5 +74,5 @@ def pause_garbage_collection() -> Iterator[None]:
 
 
 def captures(device: torch.device) -> bool:
-    """Whether work on this device can be captured."""
+    """True if work on this device can be captured."""
     return device.type == "cuda"

@@ -1,6 +1,6 @@
 """One round of a beam search as two Triton kernels: the best of each part of the vocabulary, then the best of those.
 
-Imported only where Triton is installed and a CUDA device is asked; `ranking` has the same in plain PyTorch.
+Imported only where Triton is installed and a CUDA device is used; `ranking` does the same in plain PyTorch.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-CHUNK = 128  # tokens of which only the best is kept at first
-CHUNKS = 16  # that one program looks through
+CHUNK = 128  # tokens per chunk, of which only the best is kept at first
+CHUNKS = 16  # chunks per program
 
 
 def choose(
     logits: Tensor, total: Tensor, tokens: Tensor, parents: Tensor, record: Tensor, clock: Tensor, *, eos: int
 ) -> None:
-    """Rank the next tokens of all beams, write what goes on, and record the ranking where the clock points."""
+    """Rank the next tokens of all beams, write those that go on, and record the ranking where the clock points."""
     batch, beams, vocab = logits.shape
     count = record.shape[-1]
     chunks, parts = triton.cdiv(vocab, CHUNK), triton.cdiv(vocab, CHUNK * CHUNKS)
@@ -40,7 +40,7 @@ def choose(
 
 @triton.jit
 def _scan(logits, peaks, mass, vocab, chunks, CHUNK: tl.constexpr, CHUNKS: tl.constexpr):
-    """The best score of each chunk, and what all of them add to the sum of exponentials."""
+    """Store the best score of each chunk, and what each part adds to the sum of exponentials."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     chunk = part * CHUNKS + tl.arange(0, CHUNKS)
     token = chunk[:, None] * CHUNK + tl.arange(0, CHUNK)[None, :]
@@ -60,7 +60,7 @@ def _choose(
     BEAMS: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr, PEAKS: tl.constexpr,
     PARTS: tl.constexpr, PLACES: tl.constexpr,
 ):  # fmt: skip
-    """One example: what is among the best lies in a chunk whose best is; rank, and put what goes on in its place."""
+    """Rank one example's next tokens, which lie in the chunks with the best peaks, and update its beams in place."""
     example = tl.program_id(0).to(tl.int64)
     beam, part, chunk = tl.arange(0, ROWS), tl.arange(0, PARTS), tl.arange(0, PEAKS)
     row, real = example * BEAMS + beam, beam < BEAMS

@@ -1,4 +1,4 @@
-"""Rows in which examples are decoded together by one policy: they are seated, all advance, and who is done leaves."""
+"""Lanes: rows in which examples are decoded together by one policy; they are seated, advanced, and leave when done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.decoding.tables import Admission, DynamicBatch, Policy, StaticBatch
 
 
 class Group(NamedTuple):
-    """Examples that are read together: the model's inputs, how long each answer may become, and the noise of draws."""
+    """Examples that are read together: the model's inputs, the limit of each answer, and the noise for sampling."""
 
     inputs: Sequence[Any]
     limit: Sequence[int]
@@ -27,7 +27,7 @@ class Group(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why an example has no answers; those beside it are not affected."""
+    """The reason why an example has no answers; other examples are not affected."""
 
     reason: str
 
@@ -36,7 +36,7 @@ NOT_NUMBERS = Failure("scores are not numbers: the model's weights are not finit
 
 
 class Lane:
-    """So many rows in which examples are decoded together; each is known by the ticket it was given."""
+    """A number of rows in which examples are decoded together; each example is identified by its ticket."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class Lane:
         self.next_ticket = first
         """The ticket that the next example will be given."""
         self._owner: dict[int, int] = {}  # row -> ticket
-        self._take_turn = np.zeros(len(book.going), dtype=np.int64)  # how many had the row before
+        self._take_turn = np.zeros(len(book.going), dtype=np.int64)  # counts how often a row was taken or left
         self._launched = np.zeros(len(book.going), dtype=np.int64)
         self._pending: deque[_Record] = deque()
         self._done: dict[int, list[Hypothesis] | Failure] = {}
 
     @classmethod
     def of(cls, model: Stepper, policy: Policy, *, rows: int, longest: int) -> Lane:
-        """A lane with rows of its own, for answers of at most `longest` tokens."""
+        """Create a lane with new rows for answers of at most `longest` tokens."""
         if isinstance(model, Replayable):
             table = StaticBatch(model, policy, rows=rows, longest=longest)
             return cls(table, policy.book([1] * rows, longest), longest=longest)
@@ -67,17 +67,17 @@ class Lane:
 
     @property
     def free(self) -> int:
-        """Rows that nobody has."""
+        """The number of free rows."""
         return len(self.book.going) - len(self._owner)
 
     @property
     def busy(self) -> bool:
-        """Whether anybody is still being decoded."""
+        """True if any example is still being decoded."""
         return bool(self._owner)
 
     @torch.no_grad()
     def seat(self, group: Group) -> list[int]:
-        """Read examples into free rows; their tickets. If they cannot be read, nobody is seated and nothing changes."""
+        """Read examples into free rows and return their tickets; if they cannot be read, nothing changes."""
         if len(group.limit) > self.free:
             raise ValueError(
                 f"{len(group.limit)} examples for {self.free} free rows: seat fewer, or wait until some are done"
@@ -95,7 +95,7 @@ class Lane:
             return []
         example_count = tickets[-1] + 1 if self.examples is None else self.examples
         new = Admission(rows, group.inputs, np.array(tickets), example_count, max(group.limit), group.noise)
-        ranked = self.table.seat(new)  # the model reads them, or refuses
+        ranked = self.table.seat(new)  # raises if the model cannot read them
         self.next_ticket += len(free_rows)
         self._owner |= dict(zip(free_rows, tickets, strict=True))
         self._take_turn[rows] += 1
@@ -106,10 +106,10 @@ class Lane:
 
     @torch.no_grad()
     def advance(self, *, waiting: bool = False, meanwhile: Callable[[], bool] | None = None) -> None:
-        """A round for everybody, or several where the device runs ahead; `waiting` if somebody wants a row soon.
+        """Decode one round of all rows, or several where the device runs ahead; `waiting` is True if examples wait.
 
-        The caller's work is done piece by piece while the device is busy: `meanwhile` does a piece, False if none is
-        left. Where the device does not run ahead, all of it is done.
+        While the device is busy, `meanwhile` is called to do the caller's work piece by piece; it returns False if none
+        is left. Where the device does not run ahead, all of that work is done.
         """
         book, lag = self.book, 0 if waiting else self.table.lag
         if not self.table.lag:
@@ -121,14 +121,14 @@ class Lane:
             self._send(*self.table.run(ahead, book.going))
         while meanwhile is not None and not self.table.lag and meanwhile():
             pass
-        self._hear(lag if steps > 0 else 0, meanwhile)  # one stays behind to overlap with the device
+        self._hear(lag if steps > 0 else 0, meanwhile)  # one record stays pending to overlap with the device
         going = book.going.tolist()
         finished_rows = [row for row in self._owner if not going[row]]
         for row, answers in zip(finished_rows, book.answers(np.array(finished_rows, dtype=np.int64)), strict=True):
             self._done[self._owner.pop(row)] = answers
 
     def leave(self, tickets: Sequence[int]) -> None:
-        """Call examples off; their rows are free, and nothing more is heard of them."""
+        """Remove examples; their rows become free, and they return no answers."""
         for row in [row for row, ticket in self._owner.items() if ticket in set(tickets)]:
             del self._owner[row]
             self.book.going[row] = False
@@ -137,12 +137,12 @@ class Lane:
             self._done.pop(ticket, None)
 
     def take_finished(self) -> dict[int, list[Hypothesis] | Failure]:
-        """The answers of those that are done and were not asked for yet, by ticket, or why there are none."""
+        """Return, by ticket, the answers of examples that finished since the last call, or why they have none."""
         answers, self._done = self._done, {}
         return answers
 
     def read(self, ticket: int) -> list[Hypothesis] | Failure:
-        """What the host knows of an example: its answers, or the best so far of one that is still going."""
+        """Return the answers of an example, or its best hypotheses so far if it is still being decoded."""
         if ticket in self._done:
             return self._done[ticket]
         rows = [row for row, owner in self._owner.items() if owner == ticket]
@@ -154,7 +154,7 @@ class Lane:
         self._pending.append(_Record.of(numbers, rows, self._take_turn[rows]))
 
     def _hear(self, lag: int, meanwhile: Callable[[], bool] | None = None) -> None:
-        """Take in what was ranked, all but the latest few records."""
+        """Record the rankings that have been computed, all but the latest `lag` records."""
         while len(self._pending) > lag:
             while meanwhile is not None and not self._pending[0].has_arrived() and meanwhile():
                 pass
@@ -164,7 +164,7 @@ class Lane:
 
 
 class _Record(NamedTuple):
-    """What some rounds ranked for some rows, on its way to the host, and whose turn it was in each of them."""
+    """The rankings of some rounds on their way to the host, with their rows and the turn of each row."""
 
     numbers: Int[Tensor, "round row kind choice"]
     rows: Numbers
@@ -173,7 +173,7 @@ class _Record(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Int[Tensor, "round row kind choice"], rows: Numbers, turn: Numbers) -> _Record:
-        """Send it."""
+        """Start copying rankings to the host."""
         if not numbers.is_cuda:
             return cls(numbers.clone(), rows, turn, None)
         here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
@@ -183,11 +183,11 @@ class _Record(NamedTuple):
         return cls(here, rows, turn, arrived)
 
     def has_arrived(self) -> bool:
-        """Whether taking it in would not wait."""
+        """True if the copy is complete."""
         return self.arrived is None or self.arrived.query()
 
     def tell(self, book: HostState, turn: Numbers) -> list[int]:
-        """Wait for it, and enter it round by round for those whose turn it still is; the rows without numbers."""
+        """Wait for the copy, record its rounds for rows whose turn is unchanged, and return rows with broken scores."""
         if self.arrived is not None:
             self.arrived.synchronize()
         numbers, rows = self.numbers.numpy()[:, : len(self.rows)], self.rows
@@ -213,7 +213,7 @@ class _Record(NamedTuple):
 
 
 def _find_broken(score: Numbers, stuck: Numbers, going: Numbers) -> Numbers | None:
-    """Which rows that are still going have scores that are not numbers though something may follow; None if none."""
+    """Return a mask of live rows whose scores are not numbers although they could go on; None if there are none."""
     best = score[:, 0]
     if np.isfinite(best).all() and not np.isnan(score).any():
         return None

@@ -1,7 +1,7 @@
-"""Who wrote what, and the best answers so far: what a search keeps on the host, in plain numbers.
+"""The host state of a beam search: tokens, parents and the best answers so far, as NumPy arrays.
 
-It is told what each round ranked, and needs nothing else: texts and paths are read back through the parents once an
-example is done. So a device may run rounds ahead of it.
+It depends on nothing but the rankings of the rounds; texts and paths are read back through the parents once an example
+is done. So a device may run rounds ahead of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Numbers = np.ndarray
 
 @dataclass(frozen=True, kw_only=True)
 class Beam:
-    """How wide to search, what to prefer and when to stop."""
+    """Settings of a beam search: its width, how answers are ranked, and when it stops."""
 
     beams: int = 4
     """Hypotheses kept alive; 1 is greedy."""
@@ -32,7 +32,7 @@ class Beam:
     """Stops after patience x beams endings (Kasai et al. 2022); 0 at the first nbest, inf when no other can win."""
 
     def __post_init__(self) -> None:
-        """Refuse a search that could not answer."""
+        """Check that the settings are in range."""
         if not 1 <= self.nbest <= self.beams:
             raise ValueError(
                 f"the {self.nbest} best of {self.beams} beams: nbest lies between 1 and the number of beams"
@@ -44,41 +44,41 @@ class Beam:
 
     @property
     def enough(self) -> float:
-        """After so many endings no more are waited for."""
+        """The number of finished hypotheses after which the search stops."""
         return max(float(self.nbest), self.patience * self.beams)
 
     def normalize_score(self, score: float, length: int) -> float:
-        """The score that hypotheses are ranked by; the end token counts as one of the length."""
+        """Return the score by which hypotheses are ranked; the end token counts towards the length."""
         return score / max(length, 1) ** self.length_penalty
 
 
 @runtime_checkable
 class HostState(Protocol):
-    """What the host keeps of examples, a row for each: told what each round ranked, it knows who is done."""
+    """The state of examples on the host, a row for each: it records rankings and knows which rows are done."""
 
     beams: int
     limit: Numbers
     going: Numbers
 
     def admit(self, rows: Numbers, limits: Sequence[int], beams: Sequence[Beam] = ()) -> None:
-        """Give rows to new examples; each may have its own way to search, as wide as that of the others."""
+        """Assign rows to new examples; each may have its own search settings, with the same number of beams."""
         ...
 
     def record(self, rows: Numbers, ranked: Round) -> None:
-        """Take in what a round ranked for these rows."""
+        """Record the ranking of one round for these rows."""
         ...
 
     def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
-        """The answers of each row that is done."""
+        """Return the answers of each row that is done."""
         ...
 
     def so_far(self, row: int) -> list[Hypothesis]:
-        """What a row that is still going has written."""
+        """Return what a row that is not done has written."""
         ...
 
 
 class Round(NamedTuple):
-    """What one round ranked, on the host."""
+    """The ranking of one round, on the host."""
 
     score: Numbers
     parent: Numbers
@@ -88,7 +88,7 @@ class Round(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """A hypothesis by where its text ends; what ranks it comes first."""
+    """A hypothesis as the place where its text ends; the fields that rank it come first."""
 
     finished: bool
     progress: int
@@ -110,13 +110,13 @@ class _Answer(NamedTuple):
         finished: bool = False,
         fed: bool = True,
     ) -> _Answer:
-        """An answer of so many tokens, the newest of which was fed or not."""
+        """Return an answer of `size` tokens, the newest of which may not have been fed to the model."""
         worth = beam.normalize_score(score, size + finished)
         return cls(finished, progress, worth, score, place, size, size if fed else size - 1)
 
 
 class BeamState:
-    """The hypotheses and answers of so many examples, a row for each; a row can be given to another when it is done."""
+    """The hypotheses and answers of examples, a row for each; a row can be reused when it is done."""
 
     def __init__(self, beam: Beam, limits: Sequence[int], *, eos: int, longest: int | None = None):
         rows, longest = len(limits), max(limits, default=1) if longest is None else longest
@@ -129,14 +129,14 @@ class BeamState:
         self._progress = np.zeros((rows, beam.beams), dtype=np.int64)
         self._kept: list[list[_Answer]] = [[] for _ in limits]
         self._endings = np.zeros(rows, dtype=np.int64)
-        self._least = np.full(rows, np.nan)  # what the last of the answers is worth, once all are finished
+        self._least = np.full(rows, np.nan)  # normalized score of the last-ranked answer, once all are finished
         self._how = [beam] * rows
         self._nbest, self._enough = np.full(rows, beam.nbest), np.full(rows, beam.enough)
         self._divisors = np.tile(_divide_lengths(beam.length_penalty, longest + 2), (rows, 1))
         self.admit(np.arange(rows), limits)
 
     def admit(self, rows: Numbers, limits: Sequence[int], beams: Sequence[Beam] = ()) -> None:
-        """Give rows to new examples; each may have its own way to search, as wide as that of the others."""
+        """Assign rows to new examples; each may have its own search settings, with the same number of beams."""
         for row, beam in zip(rows.tolist(), beams or [self.beam] * len(rows), strict=True):
             if beam is self._how[row]:
                 continue
@@ -151,7 +151,7 @@ class BeamState:
             self._kept[row] = []
 
     def record(self, rows: Numbers, ranked: Round) -> None:
-        """Take in what a round ranked for these rows; an example collects nothing once it is done."""
+        """Record the ranking of one round for these rows; an example collects nothing once it is done."""
         going = self.going[rows]
         if not going.all():
             rows, ranked = rows[going], Round(*(array[going] for array in ranked))
@@ -178,17 +178,17 @@ class BeamState:
         self.going[rows] = self._could_gain(rows, total.max(1))
 
     def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
-        """The best of each row."""
+        """Return the best answers of each row."""
         written = iter(self._read([(row, answer) for row in rows.tolist() for answer in self._kept[row]]))
         return [[next(written) for _ in self._kept[row]] for row in rows.tolist()]
 
     def so_far(self, row: int) -> list[Hypothesis]:
-        """The live hypotheses of a row, best first; the newest token of each is still to be fed."""
+        """Return the live hypotheses of a row, best first; the newest token of each is still to be fed."""
         live: list[int] = np.flatnonzero(self._total[row] > DEAD).tolist() if self.length[row] else []
         return self._read([(row, self._as_it_is(row, beam, fed=False)) for beam in live])
 
     def _read(self, answers: Sequence[tuple[int, _Answer]]) -> list[Hypothesis]:
-        """Texts and paths, read back through the parents from their last tokens."""
+        """Read texts and paths back through the parents, from their last tokens."""
         owner, size, beam = np.array([(row, answer.size, answer.beam) for row, answer in answers], int).reshape(-1, 3).T
         longest = int(size.max(initial=0))
         texts, paths = np.zeros((2, longest, len(answers)), dtype=np.int64)
@@ -207,7 +207,7 @@ class BeamState:
         ]
 
     def _collect_ended(self, rows: Numbers, ranked: Round) -> None:
-        """Count the endings among the best, and set aside those that are worth more than the answers so far."""
+        """Count the hypotheses that ended among the best, and store those that beat the answers so far."""
         best = slice(self.beam.beams)
         at, place = np.nonzero((ranked.token[:, best] == self.eos) & (ranked.score[:, best] > DEAD))
         owners = rows[at]
@@ -219,13 +219,13 @@ class BeamState:
             self._add(row, _Answer.of(self._how[row], score, beam, int(self.length[row]), finished=True))
 
     def _collect_stuck(self, rows: Numbers, stuck: Numbers) -> None:
-        """What can neither end nor go on is an answer as it is."""
+        """Store hypotheses that can neither end nor go on as answers."""
         for row, beam in np.argwhere(stuck).tolist():
             row = int(rows[row])
             self._add(row, self._as_it_is(row, beam, fed=True))
 
     def _collect_full(self, rows: Numbers, total: Numbers) -> None:
-        """What has no room to go on; of equal progress and length, the best are enough."""
+        """Store hypotheses at the limit as answers; of equal progress and length, the `nbest` best suffice."""
         counts = np.where(self._progress[rows].any(1), self.beams, self._nbest[rows])
         full = (total > DEAD) & (np.arange(self.beams) < counts[:, None])
         for place, beam in np.argwhere(full).tolist():
@@ -233,12 +233,12 @@ class BeamState:
             self._add(row, self._as_it_is(row, beam, fed=False))
 
     def _as_it_is(self, row: int, beam: int, *, fed: bool) -> _Answer:
-        """A live hypothesis as an answer; its newest token may not have been fed."""
+        """Return a live hypothesis as an answer; its newest token may not have been fed."""
         score, size = float(self._total[row, beam]), int(self.length[row])
         return _Answer.of(self._how[row], score, beam, size, progress=int(self._progress[row, beam]), fed=fed)
 
     def _add(self, row: int, answer: _Answer) -> None:
-        """Keep an answer if it is among the best; an unfinished one is a last resort, however probable."""
+        """Keep an answer if it is among the best; unfinished ones rank behind finished ones, however probable."""
         answers = self._kept[row]
         answers.append(answer)
         if len(answers) > 1:
@@ -248,14 +248,14 @@ class BeamState:
             self._least[row] = answers[-1].normalized
 
     def _could_gain(self, rows: Numbers, best: Numbers) -> Numbers:
-        """Whether a live hypothesis, the best of which has this score, may still change the answers."""
+        """True for rows where a live hypothesis may still change the answers; `best` is the highest live score."""
         limit, length, least = self.limit[rows], self.length[rows], self._least[rows]
-        # No token adds to a score and the penalty is monotone: the next length or the last one promises most.
+        # Scores never rise and the penalty is monotone: the highest bound is that of the next length or of the last.
         hope = np.maximum(best / self._divisors[rows, length + 1], best / self._divisors[rows, limit])
         undecided = np.isnan(least) | ((self._endings[rows] < self._enough[rows]) & (hope > least))
         return (best > DEAD) & (length < limit) & undecided
 
 
 def _divide_lengths(penalty: float, sizes: int) -> Numbers:
-    """What a score is divided by, for every length below `sizes`."""
+    """Return the divisor of a score for every length below `sizes`."""
     return np.array([max(size, 1) ** penalty for size in range(sizes)])

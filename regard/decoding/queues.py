@@ -1,4 +1,4 @@
-"""What an engine is made of: lanes with the requests that wait for their rows, and searches that are watched."""
+"""Parts of an engine: lanes with the requests that wait for their rows, and searches whose attention is watched."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from regard.decoding.stepper import Hypothesis, Replayable, Stepper, Watcher
 from regard.decoding.tables import DynamicBatch
 from regard.decoding.target_scoring import Answers
 
-STEP = 16  # on a device that replays, tokens of a batch are a multiple of it
+STEP = 16  # where graphs are replayed, the input length of a batch is a multiple of this
 
 
 class Decoder(NamedTuple):
-    """What all lanes of an engine have in common."""
+    """Settings shared by all lanes of an engine."""
 
     model: Stepper
     eos: int
@@ -38,7 +38,7 @@ class Decoder(NamedTuple):
 def make_policy(
     how: How, eos: int, rules: Sequence[Constraint], distributions: RowDistributions | None = None
 ) -> Searching | Drawing:
-    """Return how tokens are chosen; what is drawn comes from one distribution unless rows have their own."""
+    """Return the decoding policy; samples are drawn from one distribution unless rows have their own."""
     if isinstance(how, Beam):
         return Searching(how, eos, tuple(rules))
     assert isinstance(how, Sampling)
@@ -46,20 +46,20 @@ def make_policy(
 
 
 class SingleSearch(Protocol):
-    """The work on a request that shares no lane with others."""
+    """The search for one request that shares no lane with others."""
 
     answers: Answers | None
     """None as long as it is not done."""
 
     def advance(self) -> None:
-        """Go a round on."""
+        """Advance by one round."""
 
     def peek(self) -> Answers:
-        """Return the best so far."""
+        """Return the best answers so far."""
 
 
 class WatchedSearch:
-    """One request answered by the model as it is, while the weights of its attention are collected."""
+    """The search for one request while the attention weights of the model are collected."""
 
     def __init__(self, decoder: Decoder, request: Request, watcher: Watcher) -> None:
         self.watcher, policy = watcher, make_policy(request.how, decoder.eos, request.rules)
@@ -72,7 +72,7 @@ class WatchedSearch:
             self.lane.seat(Group(decoder.stack([request]), [request.limit], noise, beams))
 
     def advance(self) -> None:
-        """Go a round on."""
+        """Advance by one round."""
         with self.watcher.collect():
             self.lane.advance()
         for answers in self.lane.take_finished().values():
@@ -81,7 +81,7 @@ class WatchedSearch:
             )
 
     def peek(self) -> Answers:
-        """Return the best so far, without weights."""
+        """Return the best answers so far, without attention weights."""
         return self.lane.read(0)
 
     def _with_weights(self, hypothesis: Hypothesis) -> Hypothesis:
@@ -89,7 +89,7 @@ class WatchedSearch:
 
 
 class Waiting(NamedTuple):
-    """A request that has no row yet, and the round in which it came."""
+    """A request that has no row yet, with its ticket and the round in which it was submitted."""
 
     ticket: int
     request: Request
@@ -97,14 +97,14 @@ class Waiting(NamedTuple):
 
 
 class LaneQueue:
-    """A lane, the requests that wait for its rows, and the settings of those that have some."""
+    """A lane, the requests that wait for its rows, and the settings of the requests in its rows."""
 
     def __init__(self, decoder: Decoder, lane: Lane, policy: Searching | Drawing, size: int) -> None:
         self.lane, self.policy, self.size = lane, policy, size
         self._stack = decoder.stack
         self.waiting: deque[Waiting] = deque()
-        self.seats: dict[int, int] = {}  # ticket of the engine -> of the lane
-        self._laid_out = False  # whether memory was laid out by the first that were read
+        self.seats: dict[int, int] = {}  # engine ticket -> lane ticket
+        self._laid_out = False  # True once the first requests were read, which lay out the memory
         self.rules: RowRules | None = next(
             (constraint for constraint in policy.constraints if isinstance(constraint, RowRules)), None
         )
@@ -113,7 +113,7 @@ class LaneQueue:
 
     @classmethod
     def of(cls, decoder: Decoder, request: Request, rules: Rules, size: int) -> LaneQueue:
-        """A lane for requests like this one."""
+        """Create a lane for requests like this one."""
         model, how, fixed = decoder.model, request.how, isinstance(decoder.model, Replayable)
         row_rules: Rules = (RowGoals() if has_goals(rules) else RowRules(),) if rules else ()
         constraints = rules if fixed else row_rules
@@ -126,11 +126,11 @@ class LaneQueue:
 
     @property
     def busy(self) -> bool:
-        """Whether anybody waits or is being answered."""
+        """True if any request is waiting or being answered."""
         return bool(self.waiting) or self.lane.busy
 
     def seat(self, group: Sequence[Waiting], rules: Interner, distributions: Interner) -> dict[int, Answers]:
-        """Read requests; those that cannot be read are failures. Only if reading fails is it done one by one."""
+        """Read requests and return those that failed; if they cannot be read together, each is read alone."""
         number, requests = self.lane.next_ticket, [waiting.request for waiting in group]
         for place, request in enumerate(requests):
             if self.rules is not None:
@@ -141,11 +141,11 @@ class LaneQueue:
         limits = [request.limit for request in requests]
         noise = seeded_noise(self.policy, limits, [request.seed for request in requests])
         beams = [request.how for request in requests if isinstance(request.how, Beam)]
-        try:  # what lies in fixed rows is laid out by the first that are read, and replayed in few shapes
+        try:  # the first requests lay out the memory of fixed rows; few input shapes need few graphs
             step, least = (STEP if self.size else 1), (0 if self._laid_out else self.size)
             inputs = self._stack(requests, step, least=least, most=self.size or None)
             seats = self.lane.seat(Group(inputs, limits, noise, beams))
-        except Exception as reason:  # whatever a model refuses is the end of that request alone
+        except Exception as reason:  # an error in the model ends that request only
             self._forget(range(number, number + len(group)))
             if len(group) == 1:
                 return {group[0].ticket: Failure(str(reason))}
@@ -158,7 +158,7 @@ class LaneQueue:
         return {}
 
     def collect(self) -> dict[int, Answers]:
-        """Return the answers of those that are done."""
+        """Return the answers of requests that are done, by ticket."""
         finished = self.lane.take_finished()
         tickets = {seat: ticket for ticket, seat in self.seats.items() if seat in finished}
         for ticket in tickets.values():
@@ -167,7 +167,7 @@ class LaneQueue:
         return {tickets[seat]: answers for seat, answers in finished.items()}
 
     def cancel(self, tickets: set[int]) -> None:
-        """Free the rows of requests, and forget those that wait."""
+        """Free the rows of these requests, or remove them from the queue."""
         self.waiting = deque(waiting for waiting in self.waiting if waiting.ticket not in tickets)
         seats = [self.seats.pop(ticket) for ticket in tickets if ticket in self.seats]
         self.lane.leave(seats)

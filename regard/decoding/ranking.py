@@ -1,4 +1,4 @@
-"""What may come next, ranked: every next token of every live hypothesis, endings among the others."""
+"""Ranking of all next tokens of all live hypotheses, end tokens included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK = 128
 
 
 class Front(NamedTuple):
-    """The live hypotheses: whose they are, their scores and texts, and a random number for each where one is drawn."""
+    """The live hypotheses: their examples, scores and texts, and a random number for each if tokens are sampled."""
 
     rows: Int[Tensor, "batch"]
     total: Float[Tensor, "batch beam"]
@@ -25,7 +25,7 @@ class Front(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """Next tokens of each example, best first, and the hypotheses that nothing may follow."""
+    """The next tokens of each example, best first, and the hypotheses that cannot go on."""
 
     score: Float[Tensor, "batch choice"]
     parent: Int[Tensor, "batch choice"]
@@ -35,7 +35,7 @@ class Ranked(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What was ranked, and the hypotheses that go on: scores, the beams they come from, and their newest tokens."""
+    """The ranking, and the hypotheses that go on: their scores, parent beams and newest tokens."""
 
     ranked: Ranked
     total: Float[Tensor, "batch beam"]
@@ -46,9 +46,10 @@ class Chosen(NamedTuple):
 def rank(
     logits: Float[Tensor, "batch beam vocab"], front: Front, constraints: Sequence[Constraint] = (), *, eos: int
 ) -> Ranked:
-    """Twice as many next tokens as beams, so that enough go on even if every beam may end.
+    """Rank next tokens, twice as many as beams, so that enough go on even if every beam may end.
 
-    The logits are never copied: within a beam they rank as probabilities do, and only the few best are normalised.
+    Without constraints the logits are not copied: within a beam they rank as probabilities do, and only the few best
+    are normalised.
     """
     beams = logits.shape[1]
     scores = constrain(logits, constraints, front.written, front.rows, eos)
@@ -76,7 +77,7 @@ def rank(
 def advance(
     ranked: Ranked, beams: int, *, eos: int
 ) -> tuple[Float[Tensor, "batch beam"], Int[Tensor, "batch beam"], Int[Tensor, "batch beam"]]:
-    """The best that go on: their scores, the beams that they come from, and their newest tokens."""
+    """Return the best hypotheses that go on: their scores, parent beams and newest tokens."""
     stops = ranked.token == eos
     order = stops.long().sort(dim=1, stable=True).indices[:, :beams]
     score, parent, token = (tensor.gather(1, order) for tensor in (ranked.score, ranked.parent, ranked.token))
@@ -84,7 +85,7 @@ def advance(
 
 
 def _add_goal_tokens(scores: Tensor, value: Tensor, token: Tensor, goal_tokens: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """The tokens that a goal wants, added to those of each beam that are probable anyway."""
+    """Add the tokens that a goal needs to the most probable tokens of each beam."""
     extra = torch.cat(goal_tokens, -1)
     twice = (extra[..., :, None] == extra[..., None, :]).tril(-1).any(-1)
     present = (extra[..., :, None] == token[..., None, :]).any(-1)
@@ -96,13 +97,13 @@ def _add_goal_tokens(scores: Tensor, value: Tensor, token: Tensor, goal_tokens: 
 def top(
     scores: Float[Tensor, "*batch vocab"], count: int
 ) -> tuple[Float[Tensor, "*batch count"], Int[Tensor, "*batch count"]]:
-    """The best of each row, as `topk` gives them; several times faster on a CPU with a large vocabulary."""
+    """Return the best of each row as `topk` does; several times faster on a CPU with a large vocabulary."""
     chunks = scores.shape[-1] // CHUNK
     if scores.is_cuda or chunks < 4 * count:
         values, tokens = scores.topk(count)
         return values, tokens
     split = scores[..., : chunks * CHUNK].unflatten(-1, (chunks, CHUNK))
-    best = split.amax(-1).topk(count).indices  # what is among the best lies in a chunk whose maximum is
+    best = split.amax(-1).topk(count).indices  # the best tokens lie in the chunks with the best maxima
     inside = split.gather(-2, best[..., None].expand(*best.shape, CHUNK)).flatten(-2)
     tokens = (best[..., None] * CHUNK + torch.arange(CHUNK, device=scores.device)).flatten(-2)
     rest = torch.arange(chunks * CHUNK, scores.shape[-1], device=scores.device).expand(*tokens.shape[:-1], -1)
@@ -111,7 +112,7 @@ def top(
 
 
 def share(score: Float[Tensor, "batch choice"], progress: Int[Tensor, "batch choice"]) -> Int[Tensor, "batch choice"]:
-    """An order that serves every level of progress in turn: the best of the furthest level first, then the next level.
+    """Return an order that takes from each level of progress in turn, the best of the furthest level first.
 
     Without it, hypotheses that pay for a required word are crowded out by those that put it off.
     """

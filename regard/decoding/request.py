@@ -1,4 +1,4 @@
-"""What a caller asks a model to write: everything that may differ between two answers belongs to the request."""
+"""Requests: the input of one example and how to decode it; all that may differ between two answers belongs to them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from regard.decoding.sampling import Distribution
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling(Distribution):
-    """Draw each next token at random."""
+    """Settings of sampling: each next token is drawn at random."""
 
     samples: int = 1
     """Answers, each drawn by itself."""
 
     def __post_init__(self) -> None:
-        """Refuse what no draw could give."""
+        """Check that at least one sample is requested."""
         super().__post_init__()
         if self.samples < 1:
             raise ValueError(f"{self.samples} samples: ask for at least 1")
@@ -31,14 +31,14 @@ class Sampling(Distribution):
 
 @dataclass(frozen=True)
 class Score:
-    """Write nothing; say how probable given answers are, token by token."""
+    """Settings of scoring: nothing is generated, the log-probabilities of given targets are returned."""
 
     targets: Sequence[Sequence[int]]
     top: int = 0
     """How many of the likeliest tokens to return for each place of an answer."""
 
     def __post_init__(self) -> None:
-        """Refuse answers without tokens."""
+        """Check that every target has tokens and that `top` is not negative."""
         if not self.targets or not all(self.targets):
             raise ValueError("an answer of no tokens has no score: give at least one token in each target")
         if self.top < 0:
@@ -51,7 +51,7 @@ STANDARD = Beam()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Request:
-    """One example, and how it is to be answered."""
+    """One example and how to decode it."""
 
     inputs: tuple[Tensor, ...]
     """What the model's `start` takes, without the axis of the batch: tokens, how many there are, features."""
@@ -69,7 +69,7 @@ class Request:
     """
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be answered."""
+        """Check that the limit leaves room for a token and that no input is empty."""
         if self.limit < 1:
             raise ValueError(f"limit {self.limit} leaves no room for a single token: give at least 1")
         if not self.inputs or any(tensor.dim() and not len(tensor) for tensor in self.inputs):
@@ -77,35 +77,35 @@ class Request:
 
     @property
     def attention_names(self) -> tuple[str, ...] | None:
-        """The attentions whose weights to return; None for all of them."""
+        """The names of the attentions whose weights are requested; None for all of them."""
         return self.weights if isinstance(self.weights, tuple) else None
 
     @property
     def longest(self) -> int:
-        """The most tokens of an answer: of one that is written, or of those that are given."""
+        """The maximum number of tokens of an answer: the limit, or the longest target when scoring."""
         return max(map(len, self.how.targets)) if isinstance(self.how, Score) else self.limit
 
     @property
     def prompt(self) -> int:
-        """Tokens that the answer begins with: the last input that is a row of tokens."""
+        """The number of prompt tokens: the length of the last input that is a row of tokens."""
         return next((len(tensor) for tensor in reversed(self.inputs) if tensor.dim() == 1), 0)
 
     @property
     def source(self) -> int:
-        """Tokens or regions that the answer is about: all other inputs."""
+        """The number of source tokens or regions: the lengths of all other inputs."""
         rows = [len(tensor) for tensor in self.inputs if tensor.dim()]
         return sum(rows) - self.prompt
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """What requests must share to be read together; a row of tokens may be padded if its length comes after it."""
+        """The shapes that requests must share to be batched; an input that may be padded counts as (0,)."""
         return tuple(
             (0,) if padded else tuple(tensor.shape) for tensor, padded in zip(self.inputs, self.padded, strict=True)
         )
 
     @property
     def padded(self) -> list[bool]:
-        """Which inputs may be padded."""
+        """True for each input that may be padded, because its length follows it as a scalar input."""
         return [
             bool(tensor.dim()) and place + 1 < len(self.inputs) and not self.inputs[place + 1].dim()
             for place, tensor in enumerate(self.inputs)
@@ -117,7 +117,8 @@ def stack_inputs(
 ) -> tuple[Tensor, ...]:
     """Return the inputs of requests of the same shapes as one batch.
 
-    Rows of tokens are padded at their end to a multiple of `step` up to `most` tokens, and to `least` of them.
+    Rows of tokens are padded at their end to a multiple of `step`, but not beyond `most` tokens, and to at least
+    `least`.
     """
     columns = zip(*(request.inputs for request in requests), strict=True)
     return tuple(

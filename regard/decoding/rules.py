@@ -1,4 +1,4 @@
-"""Settings of which every example in a lane has its own, known by its number: rules, and distributions to draw from."""
+"""Settings that each example of a lane has for itself, by its number: rules, and distributions to sample from."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from regard.decoding.sampling import Distribution
 
 Setting = TypeVar("Setting")
 Rules = tuple[Constraint, ...]
-REMEMBERED = 64  # settings that later ones are compared with
+REMEMBERED = 64  # latest settings that new ones are compared with
 
 
 def has_goals(rules: Rules) -> bool:
-    """Whether some rule takes steps to fulfil."""
+    """True if any rule takes several steps to fulfil."""
     return any(isinstance(rule, Goal) for rule in rules)
 
 
 class RowRules:
-    """A rule for a lane that asks the rules of each example."""
+    """The rule of a lane that applies each example's own rules."""
 
     def __init__(self) -> None:
         self.rules: dict[int, Rules] = {}
 
     def check(self, examples: int, vocab: int) -> None:
-        """Refuse rules that do not fit the vocabulary."""
+        """Check that the rules fit the vocabulary."""
         for rules in _distinct(self.rules.values()):
             for rule in rules:
                 rule.check(1, vocab)
 
     def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
-        """Set to -inf, in place, what may not follow."""
+        """Set the scores of tokens that may not follow to -inf, in place."""
         for rules, places in group_rows(self.rules, rows):
             if not rules:
                 continue
@@ -48,10 +48,10 @@ class RowRules:
 
 
 class RowGoals(RowRules):
-    """The same where some rules take steps to fulfil."""
+    """The rule of a lane in which some examples have goals, which take several steps to fulfil."""
 
     def progress(self, written: Tensor, tokens: Tensor, rows: Tensor) -> Tensor:
-        """How far along each answer would be with one more token."""
+        """Return the progress of each answer with one more token."""
         totals = torch.zeros_like(tokens)
         for goal, places in self._goals(rows):
             text = written[places]
@@ -59,7 +59,7 @@ class RowGoals(RowRules):
         return totals
 
     def next_tokens(self, written: Tensor, rows: Tensor) -> Tensor:
-        """Tokens that would bring an answer further, negative where there is none."""
+        """Return tokens that would advance an answer, negative where there is none."""
         parts = [torch.full((*written.shape[:2], 0), ABSENT)]
         for goal, places in self._goals(rows):
             text = written[places]
@@ -76,13 +76,13 @@ class RowGoals(RowRules):
 
 
 class RowDistributions:
-    """What a lane draws from: the distribution that each example wants."""
+    """The distributions that the examples of a lane are sampled from, one for each."""
 
     def __init__(self) -> None:
         self.distributions: dict[int, Distribution] = {}
 
     def warp(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """The logits of the distributions to draw from."""
+        """Return the logits of the distributions to sample from."""
         warped: Tensor | None = None
         for distribution, places in group_rows(self.distributions, rows):
             if places is None:
@@ -109,13 +109,13 @@ def group_rows(settings: Mapping[int, Setting], rows: Tensor) -> Iterator[tuple[
 
 
 class Interner:
-    """Settings that are equal are one object, however many of the latest requests bring them."""
+    """A store that replaces equal settings of the latest requests by one object."""
 
     def __init__(self) -> None:
         self._known: deque[Any] = deque(maxlen=REMEMBERED)
 
     def intern(self, setting: Setting) -> Setting:
-        """Return an equal setting that was met before, or this one."""
+        """Return an equal setting seen before, or this one."""
         for remembered in self._known:
             if type(remembered) is type(setting) and remembered == setting:
                 return remembered  # type: ignore[no-any-return]
@@ -124,7 +124,7 @@ class Interner:
 
 
 def _alone(text: Tensor) -> Tensor:
-    """The number of each of these examples in a rule that is for one."""
+    """Return the example number in a rule for one example, which is 0, for each row."""
     return torch.zeros(len(text), dtype=torch.int64, device=text.device)
 
 

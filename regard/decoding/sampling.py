@@ -1,4 +1,4 @@
-"""Choosing the next token at random: pure functions on logits, where -inf means removed.
+"""Sampling of the next token: pure functions on logits, where -inf means removed.
 
 They are applied in the order temperature, top-k, top-p, min-p; whatever the settings, the best token survives.
 """
@@ -17,7 +17,7 @@ Logits = Float[Tensor, "*batch vocab"]
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """What tokens are drawn from; without settings, the model's own distribution."""
+    """The distribution that tokens are drawn from; without settings, the model's own."""
 
     temperature: float = 1.0
     """Above 1 flattens the distribution, below 1 sharpens it."""
@@ -29,7 +29,7 @@ class Distribution:
     """Only tokens at least this probable, relative to the best one."""
 
     def __post_init__(self) -> None:
-        """Refuse what no distribution could follow."""
+        """Check that the settings are in range."""
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature {self.temperature} is not above 0: decode greedily to take the best token")
         if self.top_k is not None and self.top_k < 1:
@@ -41,11 +41,11 @@ class Distribution:
 
     @property
     def warping(self) -> tuple[float, int | None, float | None, float | None]:
-        """What the distribution depends on."""
+        """The settings that define the distribution."""
         return self.temperature, self.top_k, self.top_p, self.min_p
 
     def warp(self, logits: Logits, rows: Int[Tensor, "batch"] | None = None) -> Logits:
-        """The logits of the distribution to draw from, which is the same for all rows."""
+        """Return the logits of the distribution to sample from, which is the same for all rows."""
         logits = logits if self.temperature == 1 else temperature(logits, self.temperature)
         logits = logits if self.top_k is None else top_k(logits, self.top_k)
         logits = logits if self.top_p is None else top_p(logits, self.top_p)
@@ -54,13 +54,13 @@ class Distribution:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler(Distribution):
-    """Draws tokens at random; without settings, from the model's own distribution."""
+    """A distribution with the random generators to draw from it; without settings, the model's own."""
 
     generator: torch.Generator | Sequence[torch.Generator]
     """One for a batch; or one for each example, whose answers then do not depend on the batch it is in."""
 
     def noise(self, room: Sequence[int], samples: int) -> Float[Tensor, "batch beam longest"]:
-        """Uniform numbers for examples with so much room, those of an example from its own stream."""
+        """Return uniform random numbers for examples of these limits, each example's from its own stream."""
         generators = self.generator
         if isinstance(generators, torch.Generator):
             seeds = torch.randint(2**63 - 1, (len(room),), generator=generators, device=generators.device)
@@ -71,7 +71,7 @@ class Sampler(Distribution):
 def noise(
     generators: Sequence[torch.Generator], room: Sequence[int], samples: int
 ) -> Float[Tensor, "batch beam longest"]:
-    """Uniform numbers for every token of every sample, those of an example from its own generator."""
+    """Return uniform random numbers for every token of every sample, each example's from its own generator."""
     if len(generators) != len(room):
         raise ValueError(f"{len(generators)} generators for {len(room)} examples: give one each, or one for all")
     numbers = torch.zeros(len(room), samples, max(room, default=0))
@@ -81,22 +81,22 @@ def noise(
 
 
 def temperature(logits: Logits, value: float) -> Logits:
-    """Divided by the temperature; the best is put at 0 first, so that nothing overflows however cold it is."""
+    """Divide by the temperature; the maximum is shifted to 0 first, so that no low temperature overflows."""
     return (logits - logits.amax(-1, keepdim=True)) / max(value, torch.finfo(logits.dtype).tiny)
 
 
 def top_k(logits: Logits, count: int) -> Logits:
-    """Only the `count` best tokens, and whatever equals the last of them."""
+    """Keep only the `count` best tokens, and all that equal the last of them."""
     least = logits.topk(min(count, logits.shape[-1])).values[..., -1:]
     return logits.masked_fill(logits < least, float("-inf"))
 
 
 def top_p(logits: Logits, mass: float) -> Logits:
-    """Only the fewest best tokens whose probabilities reach `mass` (Holtzman et al. 2020)."""
+    """Keep only the fewest best tokens whose probabilities reach `mass` (Holtzman et al. 2020)."""
     if mass >= 1:
         return logits
     probabilities, vocab = logits.softmax(-1), logits.shape[-1]
-    count = vocab if logits.is_cuda else min(64, vocab)  # asking whether it suffices would wait for the device
+    count = vocab if logits.is_cuda else min(64, vocab)  # checking whether fewer suffice would wait for the device
     best, tokens = probabilities.sort(descending=True) if count == vocab else probabilities.topk(count)
     while count < vocab and bool((best.sum(-1) < mass).any()):  # sorting a whole vocabulary costs more than the model
         count = min(8 * count, vocab)
@@ -108,20 +108,20 @@ def top_p(logits: Logits, mass: float) -> Logits:
 
 
 def min_p(logits: Logits, share: float) -> Logits:
-    """Only tokens at least `share` times as probable as the best one (Nguyen et al. 2024)."""
+    """Keep only tokens at least `share` times as probable as the best one (Nguyen et al. 2024)."""
     probabilities = logits.softmax(-1)
     return logits.masked_fill(probabilities < share * probabilities.amax(-1, keepdim=True), float("-inf"))
 
 
 def sample(logits: Float[Tensor, "*batch vocab"], generator: torch.Generator | None = None) -> Int[Tensor, "*batch"]:
-    """One token drawn from the distribution of these logits."""
+    """Draw one token from the distribution of these logits."""
     return draw(logits, torch.rand(logits.shape[:-1], generator=generator, device=logits.device))
 
 
 def draw(logits: Float[Tensor, "*batch vocab"], noise: Float[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
-    """The token that a uniform number falls on when the probabilities are laid end to end on [0, 1)."""
+    """Return the token that a uniform number falls on when the probabilities are laid end to end on [0, 1)."""
     reached = logits.float().softmax(-1).cumsum(-1)
     total = reached[..., -1]
-    # Rounding may carry a number to the very end, where nothing follows: the last probable token takes it.
+    # Rounding may move a number beyond the last token: then the last probable token is taken.
     place = torch.minimum(noise.to(total) * total, torch.nextafter(total, torch.zeros_like(total)))
     return torch.searchsorted(reached, place[..., None], right=True).squeeze(-1).clamp(max=logits.shape[-1] - 1)

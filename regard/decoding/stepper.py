@@ -1,4 +1,4 @@
-"""What decoding knows of a model: how to start it, how to step it, and how its state moves."""
+"""Protocols between decoding and models: start a model, step it, and reorder its state."""
 
 from __future__ import annotations
 
@@ -14,85 +14,85 @@ from torch import Tensor
 
 @runtime_checkable
 class State(Protocol):
-    """What a model remembers between steps; its memory belongs to its newest descendant."""
+    """The state of a model between steps; its memory belongs to the newest state derived from it."""
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> State:
-        """Beam k of an example continues what its beam `parents[k]` was."""
+        """Let beam k of each example continue its beam `parents[k]`."""
         ...
 
     def keep(self, rows: Int[Tensor, "kept"]) -> State:
-        """Only these examples go on."""
+        """Keep only these examples."""
         ...
 
     def join(self, other: Any) -> State:
-        """The examples of another state appended, each at its own position."""
+        """Append the examples of another state, each at its own position."""
         ...
 
 
 @runtime_checkable
 class Stepper(Protocol):
-    """A model that writes one token at a time; the beams of an example are an axis beside the batch."""
+    """A model that generates one token at a time; the beams of an example are an axis beside the batch."""
 
     def start(self, *inputs: Any, beams: int, limit: int) -> tuple[Float[Tensor, "batch beam vocab"], Any]:
-        """Read the inputs; answer with the scores of the first token and a state with room for `limit` tokens."""
+        """Read the inputs; return the logits of the first token and a state with room for `limit` tokens."""
         ...
 
     def step(self, tokens: Int[Tensor, "batch beam"], state: Any) -> tuple[Float[Tensor, "batch beam vocab"], Any]:
-        """Feed one token to every beam; answer with the scores of the next one."""
+        """Feed one token to every beam; return the logits of the next one and the new state."""
         ...
 
 
 @runtime_checkable
 class Fixed(State, Protocol):
-    """A state whose tensors stay where they are: stepping and reordering write into them, and answer with the same."""
+    """A state whose tensors stay in place: stepping and reordering write into them and return the same state."""
 
     def blank(self, rows: int, limit: int) -> Fixed:
-        """A state like this one with so many rows that nobody has taken, and room for `limit` tokens."""
+        """Return a state like this one with `rows` free rows and room for `limit` tokens."""
         ...
 
     def put(self, rows: Int[Tensor, "taken"], other: Any) -> None:
-        """The examples of another state take these rows."""
+        """Write the examples of another state into these rows."""
         ...
 
 
 @runtime_checkable
 class Replayable(Stepper, Protocol):
-    """A model with fixed states: its rounds can run ahead of the host, and a GPU can replay them."""
+    """A model with fixed states: its rounds can run ahead of the host, and a GPU can replay them as graphs."""
 
     tables: list[Any]
     """Rows and graphs of earlier searches: whoever owns the model owns them, and they die with it."""
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """The device on which the model runs."""
         ...
 
 
 @runtime_checkable
 class Measured(Stepper, Protocol):
-    """A model that says beforehand how much memory an example takes."""
+    """A model that can tell beforehand how much memory an example takes."""
 
     def row_bytes(self, *, beams: int, written: int, prompt: int = 0, read: int = 0) -> int:
-        """Return the memory of an answer of `written` tokens that goes on from a prompt and is about what was read."""
+        """Return the bytes of memory of an answer of `written` tokens after a prompt and `read` source tokens."""
         ...
 
 
 class Watcher(Protocol):
-    """Collects the weights of attention of one search, step by step."""
+    """Collects the attention weights of one search, step by step."""
 
     model: Any
     """The model that shows them."""
 
     def collect(self) -> AbstractContextManager[None]:
-        """Collect what runs inside the block."""
+        """Collect the weights of all that runs inside the `with` block."""
         ...
 
     def weights(self, hypothesis: Any) -> Mapping[str, Tensor]:
-        """Return the weights along the path of an answer, by the names of attentions."""
+        """Return the weights along the path of an answer, by the name of the attention."""
         ...
 
     def split_examples(self) -> Mapping[str, Sequence[Tensor]]:
-        """Return the weights of one pass over several examples, by the names of attentions."""
+        """Return the weights of one pass over several examples, by the name of the attention."""
         ...
 
 
@@ -119,7 +119,7 @@ class Hypothesis:
 
 
 def limits(limit: int | Sequence[int], examples: int) -> list[int]:
-    """The most tokens each example may be given, the end token included."""
+    """Return the maximum number of tokens of each example, the end token included."""
     per_example = [limit] * examples if isinstance(limit, int) else list(limit)
     if len(per_example) != examples:
         raise ValueError(f"{len(per_example)} limits for {examples} examples: give one each, or one number for all")
@@ -129,5 +129,5 @@ def limits(limit: int | Sequence[int], examples: int) -> list[int]:
 
 
 def most(limit: int | Sequence[int]) -> int:
-    """The room that the longest answer may need."""
+    """Return the largest limit."""
     return limit if isinstance(limit, int) else max(limit, default=1)

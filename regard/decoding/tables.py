@@ -1,7 +1,7 @@
-"""Rows of beams on the device: examples take them, all are stepped together, and what each round chose is recorded.
+"""Rows of beams on the device: examples take rows, all rows are stepped together, and each ranking is recorded.
 
-A table grows and shrinks with any model's state, or, where the state is written in place, has so many rows that
-examples take from one another; its rounds then run ahead of the host, and a GPU replays them.
+A DynamicBatch grows and shrinks with the state of any model. A StaticBatch has a fixed number of rows, which examples
+reuse, and its state is written in place; its rounds run ahead of the host, and a GPU replays them.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.stepper import Replayable, Stepper
 from regard.decoding.threads import limit_threads, multiplications_per_row
 
-SPAN = 8  # rounds between two looks of the host
-MAX_TABLES = 6  # tables that a model keeps for searches of the same kind
-TABLES = Lock()  # whoever changes which tables a model keeps
-STARTS = 32  # shapes of new examples for which a table keeps a graph
+SPAN = 8  # rounds that run before the host reads their results
+MAX_TABLES = 6  # tables that a model keeps for later searches
+TABLES = Lock()  # held while the tables that a model keeps are changed
+STARTS = 32  # input shapes for which a table keeps a graph
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """How tokens are chosen: on the device what comes next, on the host what became of it."""
+    """How tokens are chosen on the device and recorded on the host."""
 
     @property
     def eos(self) -> int:
@@ -45,57 +45,57 @@ class Policy(Protocol):
 
     @property
     def constraints(self) -> Sequence[Constraint]:
-        """What answers must obey."""
+        """The constraints on answers."""
         ...
 
     @property
     def beams(self) -> int:
-        """Hypotheses of an example side by side."""
+        """The number of hypotheses of each example."""
         ...
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What two policies must share for one table to serve both."""
+        """The settings that two policies must share to use the same table."""
         ...
 
     @property
     def draws(self) -> bool:
-        """Whether it needs a random number for every token."""
+        """True if every token needs a random number."""
         ...
 
     @property
     def reorders(self) -> bool:
-        """Whether a beam may go on from another one."""
+        """True if a beam may continue another one."""
         ...
 
     def first(self, batch: int, device: torch.device) -> Float[Tensor, "batch beam"]:
-        """The scores that empty hypotheses begin with."""
+        """Return the initial scores of empty hypotheses."""
         ...
 
     def choose(self, logits: Float[Tensor, "batch beam vocab"], front: Front) -> Chosen:
-        """What may come next, and what goes on."""
+        """Rank the next tokens and choose the hypotheses that go on."""
         ...
 
     def choices(self, vocab: int) -> int:
-        """How many next tokens of an example are recorded in a round."""
+        """Return the number of next tokens of an example that are recorded in a round."""
         ...
 
     @property
     def free(self) -> bool:
-        """Whether what may come next does not depend on what is written, so that kernels can choose."""
+        """True if the next tokens do not depend on what is written, so that kernels can choose them."""
         ...
 
     def choose_in_place(self, logits: Tensor, lines: Lines, record: Tensor, clock: Tensor) -> None:
-        """The same by kernels: lines are changed and a ranking is recorded."""
+        """Do the same with kernels, which change the lines and record the ranking."""
         ...
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> HostState:
-        """What the host keeps of so many examples."""
+        """Return the host state of examples with these limits."""
         ...
 
 
 class Lines(NamedTuple):
-    """The live hypotheses of some examples; texts and random numbers have no places where nobody needs them."""
+    """The live hypotheses of some examples; texts and random numbers are empty where they are not needed."""
 
     example: Int[Tensor, "batch"]
     length: Int[Tensor, "batch"]
@@ -107,7 +107,7 @@ class Lines(NamedTuple):
 
     @classmethod
     def blank(cls, example: Int[Tensor, "batch"], policy: Policy, *, text: int, noise: Tensor | None) -> Lines:
-        """Nothing written yet; `text` places for what will be."""
+        """Return empty hypotheses with room for `text` tokens."""
         batch, beams, device = len(example), policy.beams, example.device
         nothing = torch.zeros(batch, beams, dtype=torch.int64, device=device)
         written = torch.full((batch, beams, text), ABSENT, device=device)
@@ -119,7 +119,7 @@ class Lines(NamedTuple):
     def choose(
         self, logits: Float[Tensor, "batch beam vocab"], policy: Policy, *, growing: bool
     ) -> tuple[Ranked, Lines]:
-        """What was ranked, and the hypotheses a token longer; texts grow, or the newest token pushes the oldest out."""
+        """Return the ranking and the hypotheses one token longer; texts grow, or lose their oldest token."""
         noise = None
         if self.noise.shape[2]:
             at = self.length.clamp(max=self.noise.shape[2] - 1)[:, None, None].expand(-1, self.noise.shape[1], 1)
@@ -133,11 +133,11 @@ class Lines(NamedTuple):
         return chosen.ranked, after
 
     def keep(self, rows: Int[Tensor, "kept"]) -> Lines:
-        """Only these examples."""
+        """Keep only these examples."""
         return Lines(*(tensor[rows] for tensor in self))
 
     def join(self, other: Lines) -> Lines:
-        """Those of both; the newest token of a text stands last, the first random number first."""
+        """Append the examples of others; texts are aligned right, random numbers left."""
         text, room = (max(self[at].shape[2], other[at].shape[2]) for at in (5, 6))
         written = [F.pad(lines.written, (text - lines.written.shape[2], 0), value=ABSENT) for lines in (self, other)]
         noise = [F.pad(lines.noise, (0, room - lines.noise.shape[2])) for lines in (self, other)]
@@ -146,7 +146,7 @@ class Lines(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """Examples that take rows together: the model's inputs, their numbers out of `examples`, the room, the noise."""
+    """Examples that take rows together: the model's inputs, their numbers out of `examples`, limit and noise."""
 
     rows: Numbers
     inputs: Sequence[Any]
@@ -157,7 +157,7 @@ class Admission(NamedTuple):
 
 
 class DynamicBatch:
-    """Rows of any model: states are joined when examples come and kept when others go; the host looks every round."""
+    """Rows of any model: states are joined and reduced as examples come and go; the host reads every round."""
 
     span, lag = 1, 0
 
@@ -168,7 +168,7 @@ class DynamicBatch:
         self.rows: Numbers = np.zeros(0, dtype=np.int64)
 
     def seat(self, new: Admission) -> Int[Tensor, "1 row 5 choice"]:
-        """Read the inputs of new examples; what the first round ranked for them."""
+        """Read the inputs of new examples and return the ranking of their first round."""
         self.leave(new.rows)
         logits, state = self.model.start(*new.inputs, beams=self.policy.beams, limit=new.limit)
         check(self.policy, new.examples, logits.shape[-1])
@@ -183,7 +183,7 @@ class DynamicBatch:
         return encode_ranking(ranked)
 
     def run(self, steps: int, going: Numbers) -> tuple[Int[Tensor, "1 row 5 choice"], Numbers]:
-        """One round of the rows that are still going."""
+        """Run one round of the rows that are still going."""
         assert self.lines is not None
         assert steps == 1
         lines, alive = self.lines, going[self.rows]
@@ -199,7 +199,7 @@ class DynamicBatch:
             return encode_ranking(ranked), self.rows
 
     def leave(self, rows: Numbers) -> None:
-        """Forget these rows, before others take them."""
+        """Drop these rows, before others take them."""
         stay = ~np.isin(self.rows, rows)
         if stay.all() or self.lines is None:
             return
@@ -213,7 +213,7 @@ class DynamicBatch:
 
 
 class StaticBatch:
-    """So many rows of a model whose state is written in place; rounds run ahead of the host."""
+    """A fixed number of rows of a model whose state is written in place; rounds run ahead of the host."""
 
     span, lag = SPAN, 1
 
@@ -223,11 +223,11 @@ class StaticBatch:
         self.widths: tuple[int, ...] = ()
         self.lock = Lock()
         self.vocab, self._examples = 0, 0
-        self._model = ref(model)  # which owns this table: they die together
+        self._model = ref(model)  # a weak reference, since the model owns this table
         self._state: Any = None
         self._step = Graph(_weak_method(self._round), self.device, warm=2)
         self._starts: OrderedDict[Any, Graph] = OrderedDict()
-        # They run one after the other and what they answer is copied at once, so one pool of memory serves them all.
+        # The graphs run one after another and their results are copied at once, so they share one memory pool.
         self._pool = torch.cuda.graph_pool_handle() if captures(self.device) else None
         example = torch.zeros(rows, dtype=torch.int64, device=self.device)
         drawn = torch.zeros(rows, policy.beams, longest, device=self.device) if policy.draws else None
@@ -237,18 +237,18 @@ class StaticBatch:
 
     @property
     def model(self) -> Replayable:
-        """Whose rows these are."""
+        """The model to which the rows belong."""
         model = self._model()
         assert model is not None, "a table outlived its model"
         return model
 
     def seat(self, new: Admission) -> Int[Tensor, "1 row kind choice"]:
-        """Read the inputs of new examples into these rows; what the first round ranked for them."""
+        """Read the inputs of new examples into these rows and return the ranking of their first round."""
         if self.vocab:
             check(self.policy, new.examples, self.vocab)
         rows, example, inputs, noise = new.rows, new.example, list(new.inputs), new.noise
         padding = round_row_count(len(rows)) - len(rows)
-        if padding:  # the first example again, into the same row
+        if padding:  # repeat the first example, into the same row
             again = torch.arange(-padding, len(rows)).clamp(min=0).roll(-padding)
             inputs = [tensor[again.to(tensor.device)] for tensor in inputs]
             rows, example = rows[again.numpy()], example[again.numpy()]
@@ -267,23 +267,23 @@ class StaticBatch:
         return self._starts[shapes](numbers, noise, *inputs)
 
     def serves(self, policy: Policy, widths: Sequence[int]) -> bool:
-        """Whether a search with this policy, over inputs of these widths, can use the table."""
+        """True if a search with this policy, over inputs of these widths, can use the table."""
         wide = len(widths) == len(self.widths) and all(a <= b for a, b in zip(widths, self.widths, strict=True))
         return wide and self.policy.key == policy.key
 
     def replaces(self, other: StaticBatch) -> bool:
-        """Whether whatever the other table serves can use this one."""
+        """True if all searches that the other table serves can use this one."""
         return self.rows == other.rows and self.longest >= other.longest and self.serves(other.policy, other.widths)
 
     def run(self, steps: int, going: Numbers) -> tuple[Int[Tensor, "round row kind choice"], Numbers]:
-        """Some rounds of all rows; what each of them ranked."""
+        """Run some rounds of all rows and return the ranking of each."""
         self._clock.zero_()
         for _ in range(steps):
             self._step()
         return self._record[:steps], np.arange(self.rows)
 
     def _first(self, numbers: Tensor, noise: Tensor, *inputs: Tensor) -> Tensor:
-        """The first round of new examples, which take their rows after it."""
+        """Run the first round of new examples, and then write them into their rows."""
         logits, state = self.model.start(*inputs, beams=self.policy.beams, limit=1)
         if self._state is None:
             check(self.policy, self._examples, logits.shape[-1])
@@ -299,7 +299,7 @@ class StaticBatch:
         return record
 
     def _round(self) -> None:
-        """Feed what was chosen last, and choose again."""
+        """Feed the newest tokens and choose the next ones."""
         lines = self._lines
         state = self._state.reorder(lines.parents) if self.policy.reorders else self._state
         logits, _ = self.model.step(lines.tokens, state)
@@ -311,7 +311,7 @@ class StaticBatch:
     def _choose(
         self, logits: Tensor, lines: Lines, clock: Tensor, record: Tensor | None
     ) -> tuple[Int[Tensor, "round row kind choice"], Lines]:
-        """Choose, in one go where a kernel can, and record it where the clock of each row points."""
+        """Choose tokens, with a kernel where possible, and record the ranking where the clock of each row points."""
         if self.policy.free and kernels_run(logits):
             if record is None:
                 shape = 1, len(clock), 3, self.policy.choices(logits.shape[-1])
@@ -328,7 +328,7 @@ class StaticBatch:
 
 
 def borrow_table(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]) -> StaticBatch:
-    """A table of an earlier search with the same policy and enough room, or a new one; the model keeps the latest."""
+    """Return an earlier table with the same policy and enough room, or a new one; the model keeps the latest."""
     rows = round_row_count(rows)
     with TABLES:
         for table in sorted(model.tables, key=lambda table: table.longest):
@@ -348,7 +348,7 @@ def borrow_table(model: Replayable, policy: Policy, *, rows: int, longest: int, 
 def exclusive_table(
     model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]
 ) -> Iterator[StaticBatch]:
-    """A borrowed table that no other search can find meanwhile: whoever holds it may pause for as long as they like."""
+    """Yield a borrowed table that no other search can use meanwhile, however long the caller pauses."""
     table = borrow_table(model, policy, rows=rows, longest=longest, widths=widths)
     with table.lock:
         with TABLES:
@@ -361,30 +361,30 @@ def exclusive_table(
 
 
 def _put_back(model: Replayable, table: StaticBatch) -> None:
-    """Let other searches find a table, the latest of which the model keeps."""
+    """Make a table available to other searches; the model keeps only the latest tables."""
     model.tables[:] = [*(other for other in model.tables if other is not table), table][-MAX_TABLES:]
 
 
 def round_row_count(rows: int) -> int:
-    """Few different numbers of rows, none much larger than asked."""
+    """Round the number of rows up, so that few different numbers occur and none is much larger."""
     return 1 << (rows - 1).bit_length() if rows <= 64 else -(-rows // 64) * 64
 
 
 def check(policy: Policy, examples: int, vocab: int) -> None:
-    """Refuse rules that do not fit, before anything is decoded."""
+    """Check, before anything is decoded, that the constraints fit."""
     for constraint in policy.constraints:
         constraint.check(examples, vocab)
 
 
 def encode_ranking(ranked: Ranked) -> Int[Tensor, "1 row 5 choice"]:
-    """What was ranked as one tensor of whole numbers, to be brought over at once."""
+    """Return the ranking as one integer tensor, to be copied to the host at once."""
     stuck = F.pad(ranked.stuck.int(), (0, ranked.score.shape[1] - ranked.stuck.shape[1]))
     score = ranked.score.float().contiguous().view(torch.int32)
     return torch.stack([score, ranked.parent.int(), ranked.token.int(), ranked.progress.int(), stuck], 1)[None]
 
 
 def _weak_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that does not keep its owner alive."""
+    """Return a function that calls a method without keeping its owner alive."""
     weak = WeakMethod(method)
 
     def call(*inputs: Any) -> Any:

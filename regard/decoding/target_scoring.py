@@ -1,4 +1,4 @@
-"""Given answers scored for an engine: many pairs in one pass where a model reads both sides, else token by token."""
+"""Scoring of given targets for an engine: many pairs in one pass by teacher forcing, or token by token."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MakeWatcher = Callable[[tuple[str, ...] | None], Watcher]
 
 @dataclass(frozen=True)
 class _Pair:
-    """The source of a request, what the decoder is fed, and the tokens of an answer that are scored."""
+    """The source of a request, the tokens the decoder is fed, and the target tokens that are scored."""
 
     source: list[int]
     fed: list[int]
@@ -30,14 +30,14 @@ class _Pair:
 
 
 class PairScoring:
-    """Requests to score answers that wait for a model that reads sources and answers side by side."""
+    """The queue of scoring requests for a model that reads sources and targets side by side."""
 
     def __init__(self, teacher: Teacher, make_watcher: MakeWatcher | None) -> None:
         self.teacher, self._make_watcher = teacher, make_watcher
         self.waiting: dict[int, Request] = {}
 
     def advance(self) -> dict[int, Answers]:
-        """Score the answers of the requests that wait longest, as many as one packed row holds."""
+        """Score the requests that have waited longest, as many as fit one packed row."""
         group: dict[int, Request] = {}
         size = 0
         for ticket, request in self.waiting.items():
@@ -66,10 +66,10 @@ class PairScoring:
         return None
 
     def _score(self, group: Mapping[int, Request]) -> dict[int, Answers]:
-        """Score requests together; one by one if that fails, so that only those that cannot be read are failures."""
+        """Score requests together, or one by one if that fails, so that only those that cannot be read fail."""
         try:
             return dict(zip(group, self._score_together(list(group.values())), strict=True))
-        except Exception as reason:  # whatever a model refuses is the end of that request alone
+        except Exception as reason:  # an error in the model ends that request only
             if len(group) == 1:
                 return dict.fromkeys(group, Failure(str(reason)))
             return {ticket: self._score({ticket: request})[ticket] for ticket, request in group.items()}
@@ -89,7 +89,7 @@ class PairScoring:
     def _read(
         self, pairs: Sequence[_Pair], tops: Sequence[int], batch: Sequence[int], request: Request
     ) -> list[Hypothesis]:
-        """Return the answers of one packed row, all of which ask for the weights that this request asks for."""
+        """Return the answers of one packed row, whose requests ask for the same attention weights as this one."""
         rows = [pairs[number] for number in batch]
         watcher = None
         if request.weights:
@@ -110,7 +110,7 @@ class PairScoring:
 
 
 class TargetScoring:
-    """Given answers of one request, scored a token at a time by any model."""
+    """Scoring of the targets of one request by any model, one token at a time."""
 
     def __init__(
         self, model: Any, inputs: Sequence[Tensor], how: Score, make_watcher: Callable[[], Watcher] | None = None
@@ -130,7 +130,7 @@ class TargetScoring:
         self._finish()
 
     def peek(self) -> Answers:
-        """Return nothing: scores are those of whole answers."""
+        """Return an empty list: only whole targets have scores."""
         return []
 
     def _collect(self) -> Any:
@@ -149,7 +149,7 @@ class TargetScoring:
 
 
 def check_numbers(answers: Sequence[Hypothesis | None]) -> Answers:
-    """Return the answers of a request, or that it failed where their scores are not numbers."""
+    """Return the answers of a request, or a failure if their scores are not numbers."""
     scored = [answer for answer in answers if answer is not None]
     return NOT_NUMBERS if any(isnan(answer.score) for answer in scored) else scored
 
@@ -160,7 +160,7 @@ def _how(request: Request) -> Score:
 
 
 def _split_pairs(request: Request) -> list[_Pair]:
-    """Return the source of a request with each of its answers."""
+    """Return the pairs of a request's source and each of its targets."""
     source, length, prompt = request.inputs
     read, begin = source[: int(length)].tolist(), prompt.tolist()
     return [_Pair(read, [*begin, *target[:-1]], target) for target in _how(request).targets]

@@ -1,4 +1,4 @@
-"""Teacher forcing: a model reads a given answer in one pass and says how probable it finds it, token by token."""
+"""Teacher forcing: a model reads a given target in one pass and returns the log-probability of each of its tokens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.decoding.batching import by_length
 
-ROOM, LARGE_ROOM = 2048, 131072  # tokens read and written side by side, on a CPU and elsewhere
+ROOM, LARGE_ROOM = 2048, 131072  # tokens of a packed row, on a CPU and elsewhere
 WHOLE = 1 << 24  # logits held at once
 
 
 class TargetScores(NamedTuple):
-    """The log-probability of each token of an answer, and the likeliest tokens in its place with theirs."""
+    """The log-probability of each target token, and the likeliest tokens in its place with theirs."""
 
     tokens: Float[Tensor, "token"]
     choices: list[list[tuple[int, float]]]
@@ -29,30 +29,30 @@ class TargetScores(NamedTuple):
 
 @dataclass(frozen=True)
 class Teacher:
-    """A model that reads a source and writes a target, with the tokens its answers begin and end with."""
+    """A model that reads a source and a target, with the tokens that its answers begin and end with."""
 
     model: Any
     begin: int
     end: int
 
     def fitting(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[int]:
-        """Numbers of pairs that are no longer than the model reads at once."""
+        """Return the indices of pairs that fit the model's context."""
         room = self.model.config.context
         pairs = enumerate(zip(read, written, strict=True))
         return [number for number, (source, target) in pairs if max(len(source), len(target) + 1) <= room]
 
     def batches(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[list[int]]:
-        """Numbers of pairs that are read together."""
+        """Return the indices of pairs in batches within the token budget."""
         sizes = [max(len(source), len(target) + 1) for source, target in zip(read, written, strict=True)]
         return by_length(sizes, budget=self.budget)
 
     @property
     def budget(self) -> int:
-        """The most tokens of a packed row."""
+        """The maximum number of tokens of a packed row."""
         return ROOM if device_of(self.model).type == "cpu" else LARGE_ROOM
 
     def forward(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> Float[Tensor, "written width"]:
-        """One pass over a packed row of pairs."""
+        """Return the features of the targets after one pass over a packed row of pairs."""
         return self.read_pairs(read, [[self.begin, *target] for target in written])
 
     @torch.no_grad()
@@ -67,20 +67,20 @@ class Teacher:
     def features(
         self, read: Sequence[list[int]], written: Sequence[list[int]]
     ) -> Iterator[tuple[int, Float[Tensor, "written width"]]]:
-        """(number, what the last layer says at each token of an answer and at its end) for every pair, in any order."""
+        """Yield (index, hidden states that predict each target token and the end) for every pair, in any order."""
         for batch in self.batches(read, written):
             features = self.forward([read[i] for i in batch], [written[i] for i in batch])
             yield from zip(batch, features.split([len(written[i]) + 1 for i in batch]), strict=True)
 
     @torch.no_grad()
     def distribution(self, features: Float[Tensor, "token width"]) -> Float[Tensor, "token vocab"]:
-        """Log-probabilities of every next token."""
+        """Return the log-probabilities of every next token."""
         return self.model.logits(features).float().log_softmax(-1)
 
     def scores(
         self, read: Sequence[list[int]], written: Sequence[list[int]]
     ) -> Iterator[tuple[int, Float[Tensor, "written"]]]:
-        """(number, log-probability of each written token and of the end) for every pair of token ids, in any order."""
+        """Yield (index, log-probability of each target token and of the end) for every pair, in any order."""
         for number, features in self.features(read, written):
             yield number, self.score_labels(features, [*written[number], self.end]).tokens
 
@@ -97,7 +97,7 @@ class Teacher:
 
 
 def rank_choices(distribution: Float[Tensor, "token vocab"], top: int) -> list[list[tuple[int, float]]]:
-    """Return the `top` likeliest tokens of each place with their log-probabilities; nothing where that is 0."""
+    """Return the `top` likeliest tokens of each place with their log-probabilities; none if `top` is 0."""
     if not top:
         return []
     scores, tokens = distribution.topk(min(top, distribution.shape[-1]))
@@ -105,12 +105,12 @@ def rank_choices(distribution: Float[Tensor, "token vocab"], top: int) -> list[l
 
 
 class TargetScorer:
-    """Given continuations of beginnings, read a token at a time by any model; a beginning is read once (KV cache)."""
+    """Scores continuations of prompts with any model, a token at a time; a prompt is read once (KV cache)."""
 
     def __init__(
         self, model: Any, inputs: Sequence[Tensor], written: Sequence[Sequence[Sequence[int]]], *, top: int = 0
     ) -> None:
-        """Read the beginnings, and know the scores of the first tokens, and the `top` likeliest in their places."""
+        """Read the prompts and score the first tokens, also the `top` likeliest ones in their places."""
         beams, longest = max(map(len, written)), max(len(ids) for some in written for ids in some)
         tokens = torch.zeros(len(written), beams, longest, dtype=torch.int64)
         for row, some in enumerate(written):
@@ -127,7 +127,7 @@ class TargetScorer:
 
     @property
     def done(self) -> bool:
-        """Whether all tokens have their scores."""
+        """True if all tokens have their scores."""
         return len(self._columns) == self._tokens.shape[2]
 
     @torch.no_grad()
@@ -137,7 +137,7 @@ class TargetScorer:
         self._take(logits)
 
     def scores(self) -> list[list[list[float]]]:
-        """The log-probability of each token of every continuation."""
+        """Return the log-probability of each token of every continuation."""
         log_probabilities = torch.stack(self._columns, -1).tolist()
         return [
             [log_probabilities[n][m][: len(ids)] for m, ids in enumerate(some)] for n, some in enumerate(self.written)
@@ -157,7 +157,7 @@ class TargetScorer:
 
 
 def check_tokens(written: Sequence[Sequence[Sequence[int]]], vocab: int) -> None:
-    """Refuse tokens that a model does not have, before a kernel looks them up."""
+    """Raise ValueError if a token is not in the vocabulary, before a kernel looks it up."""
     unknown = [token for continuations in written for ids in continuations for token in ids if not 0 <= token < vocab]
     if unknown:
         raise ValueError(f"token {unknown[0]} is not in the vocabulary of {vocab}")
@@ -166,7 +166,7 @@ def check_tokens(written: Sequence[Sequence[Sequence[int]]], vocab: int) -> None
 def score_continuations(
     model: Any, inputs: Sequence[Tensor], written: Sequence[Sequence[Sequence[int]]]
 ) -> list[list[list[float]]]:
-    """Log-probabilities of the tokens of several continuations of each beginning."""
+    """Return the log-probabilities of the tokens of several continuations of each prompt."""
     scorer = TargetScorer(model, inputs, written)
     while not scorer.done:
         scorer.advance()

@@ -1,4 +1,4 @@
-"""Threads of a CPU: how many a decoding step is worth, and batches computed side by side."""
+"""CPU threads: how many to use for a decoding step, and batches computed in parallel."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import torch
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-LITTLE = 1 << 25  # products in a step up to which threads would wait for one another longer than they work
+LITTLE = 1 << 25  # multiplications in a step up to which threads would wait for one another longer than they work
 
 
 def multiplications_per_row(model: Any) -> int | None:
-    """About how many numbers a step multiplies for one row: the model's weights; None unless they are on a CPU."""
+    """Return about how many multiplications a step takes per row (the model's weights); None if not on a CPU."""
     weights = list(model.parameters()) if hasattr(model, "parameters") else []
     return sum(weight.numel() for weight in weights) if weights and weights[0].device.type == "cpu" else None
 
 
 @contextmanager
 def limit_threads(work: int | None) -> Iterator[None]:
-    """One thread for so few products, all of them for more: a small step would be a hundred short waits."""
+    """Use one thread inside the block if there is little work, since threads would mostly wait for one another."""
     threads = torch.get_num_threads()
     if work is None or work > LITTLE or threads == 1:
         yield
@@ -35,9 +35,10 @@ def limit_threads(work: int | None) -> Iterator[None]:
 
 
 def map_in_threads(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-    """Yield what a function makes of each item, in order; as many at a time as torch has threads, with one each.
+    """Yield the result of a function for each item, in order, running as many items at once as torch has threads.
 
-    Threads that share the products of one item wait for one another, and where other processes run, most of the time.
+    Each item uses one thread: threads that share the work of one item wait for one another, and most of the time where
+    other processes run.
     """
     threads = torch.get_num_threads()
     if threads == 1:

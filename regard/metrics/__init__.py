@@ -1,1 +1,1 @@
-"""Pure functions of answers and references."""
+"""Metrics: pure functions of answers and references."""

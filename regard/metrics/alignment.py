@@ -1,7 +1,7 @@
-"""Who translates whom: links between words against links drawn by hand, and what chance and the diagonal would score.
+"""Word alignment: the error rate of links against hand-aligned sentences, with chance and diagonal baselines.
 
 A link (3, 4) says that source word 3 and target word 4 translate each other. Hand alignments have sure links, written
-`3-4`, and possible ones, `3p4`, which cost nothing and gain nothing (Och and Ney 2003).
+`3-4`, and possible ones, `3p4`, which are not errors and do not count towards recall (Och and Ney 2003).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHIPPED = Path(__file__).parent.parent / "samples" / "alignments" / "tatoeba-eng
 
 @dataclass(frozen=True)
 class Counts:
-    """What the scores are made of; the counts of many sentences add up to those of a corpus."""
+    """The counts behind the scores; those of sentences add up to those of a corpus."""
 
     links: int | float = 0
     sure: int | float = 0
@@ -38,12 +38,12 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """`|A and P| / |A|`: how many links are not wrong."""
+        """`|A and P| / |A|`: the share of links that are sure or possible."""
         return self.found_possible / self.links if self.links else 0.0
 
     @property
     def recall(self) -> float:
-        """`|A and S| / |S|`: how many sure links were found."""
+        """`|A and S| / |S|`: the share of sure links that were found."""
         return self.found_sure / self.sure if self.sure else 1.0
 
     @property
@@ -55,7 +55,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A word and its noun, as links: who they are in the source and in the target."""
+    """A word and its noun, as links between source and target."""
 
     word: Link
     noun: Link
@@ -63,7 +63,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Gold:
-    """One pair of sentences aligned by hand."""
+    """A hand-aligned pair of sentences."""
 
     source_text: str
     target_text: str
@@ -79,7 +79,7 @@ class Gold:
     """Articles that are words of their own on both sides, with the noun they announce."""
 
     def swap_languages(self) -> Gold:
-        """The same pair in the other direction."""
+        """Return the same pair in the other direction."""
         return replace(
             self,
             source_text=self.target_text,
@@ -94,7 +94,7 @@ class Gold:
 
 
 def parse_links(text: str) -> tuple[Links, Links]:
-    """The sure links of `0-0 1p2`, and those at least possible."""
+    """Return the sure links of a text such as `0-0 1p2`, and all links."""
     sure, possible = set(), set()
     for token in text.split():
         match = WRITTEN.fullmatch(token)
@@ -110,48 +110,48 @@ def parse_links(text: str) -> tuple[Links, Links]:
 
 
 def count_links(links: Iterable[Link], sure: Links, possible: Links) -> Counts:
-    """The counts of one sentence; sure links count as possible, whether repeated there or not."""
+    """Return the counts of one sentence; sure links count as possible, whether repeated there or not."""
     predicted = frozenset(links)
     return Counts(len(predicted), len(sure), len(predicted & sure), len(predicted & (possible | sure)))
 
 
 def aer(links: Iterable[Link], sure: Links, possible: Links) -> float:
-    """The alignment error rate of one sentence."""
+    """Return the alignment error rate of one sentence."""
     return count_links(links, sure, possible).aer
 
 
 def precision(links: Iterable[Link], sure: Links, possible: Links) -> float:
-    """How many links are at least possible."""
+    """Return the share of links that are sure or possible."""
     return count_links(links, sure, possible).precision
 
 
 def recall(links: Iterable[Link], sure: Links, possible: Links) -> float:
-    """How many of the sure links are there."""
+    """Return the share of sure links that are there."""
     return count_links(links, sure, possible).recall
 
 
 def corpus(counts: Iterable[Counts]) -> Counts:
-    """The counts of many sentences together, so that long ones weigh more."""
+    """Return the summed counts of many sentences, so that long ones weigh more."""
     return sum(counts, Counts())
 
 
 def diagonal(sources: int, targets: int) -> Links:
-    """Each target word linked with the source word at the same height: what needs no looking at all."""
+    """Return links of each target word to the source word at the same relative position: a baseline without a model."""
     return frozenset(
         (min(sources - 1, (2 * target + 1) * sources // (2 * targets)), target) for target in range(targets)
     )
 
 
 def uniform_baseline(gold: Gold) -> Counts:
-    """What one random link per target word scores on average; exact, since the scores are linear in what is found."""
+    """Return the expected counts of one random link per target word; exact, since the scores are linear in them."""
     sources = len(gold.source)
     return Counts(len(gold.target), len(gold.sure), len(gold.sure) / sources, len(gold.possible) / sources)
 
 
 def permutation_baseline(links: Iterable[Link], gold: Gold) -> Counts:
-    """What these links score on average when dealt to other target words: same source words, no knowledge of whom.
+    """Return the expected counts of these links when their target words are permuted at random.
 
-    Exact as well: a source word linked a times, with s sure partners among n target words, finds a * s / n of them.
+    Exact as well: a source word linked a times, with s sure partners among n target words, hits a * s / n of them.
     """
     predicted = list(links)
     partners = len(gold.target)
@@ -163,10 +163,10 @@ def permutation_baseline(links: Iterable[Link], gold: Gold) -> Counts:
 
 
 def read(path: Path = SHIPPED) -> list[Gold]:
-    """Hand alignments from a file of tab-separated columns, by default the English-French ones that come with Regard.
+    """Return hand alignments from a file of tab-separated columns, by default Regard's English-French ones.
 
-    Source text, target text, links, attribution, words of the source, words of the target, and pairs of source words:
-    adjectives that change sides with their nouns, articles with theirs.
+    The columns are source text, target text, links, attribution, words of the source, words of the target, and pairs of
+    source words: adjectives that change sides with their nouns, articles with theirs.
     """
     lines = path.read_text(encoding="utf-8").splitlines()
     return [_parse_line(line.split("\t"), f"{path.name}:{number}") for number, line in enumerate(lines, start=1)]
@@ -205,7 +205,7 @@ def _parse_line(columns: Sequence[str], location: str) -> Gold:
 
 
 def _find_phrase(text: str, sure: Links, location: str) -> Phrase:
-    """Two source words and those of their sure partners that stand nearest each other."""
+    """Return two source words with those of their sure partners that are nearest each other."""
     match = WRITTEN.fullmatch(text)
     word, noun = (int(match[1]), int(match[3])) if match else (-1, -1)
     pairs = [

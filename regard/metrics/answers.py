@@ -1,7 +1,7 @@
-"""Answers found in a text, held against those that people gave: exact match and F1 over words, as SQuAD counts them.
+"""Extractive answers against references: exact match and F1 over words, computed as in SQuAD.
 
-Case, punctuation and the articles a, an, the do not count (Rajpurkar et al. 2016). No answer is an answer like any
-other, written as an empty text (Rajpurkar et al. 2018).
+Case, punctuation and the articles a, an, the do not count (Rajpurkar et al. 2016). An empty text stands for "no answer"
+and is scored like any other (Rajpurkar et al. 2018).
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalise(answer: str) -> str:
-    """An answer without what does not count."""
+    """Return an answer without case, punctuation and articles."""
     return " ".join(ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split())
 
 
 def exact_match(answer: str, references: Sequence[str]) -> float:
-    """1 if the answer is one of the right ones, else 0; without any right one, the right answer is none."""
+    """Return 1 if the answer equals a reference, else 0; without references, the right answer is the empty one."""
     return _best_score(answer, references, lambda first, second: float(first == second))
 
 
 def token_f1(answer: str, references: Sequence[str]) -> float:
-    """F1 over the words that the answer shares with that right one with which it shares most."""
+    """Return the F1 over words with the reference for which it is highest."""
     return _best_score(answer, references, _f1)
 
 
 def _best_score(answer: str, references: Sequence[str], score: Callable[[str, str], float]) -> float:
     accepted = [
         text for reference in references if (text := normalise(reference)) or not reference
-    ]  # an answer of articles alone tells none
+    ]  # an answer of articles alone is dropped
     return max(score(normalise(answer), text) for text in accepted or [""])
 
 

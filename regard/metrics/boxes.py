@@ -1,4 +1,4 @@
-"""How well one box covers another; a box is left, top, right, bottom."""
+"""Overlap of bounding boxes; a box is left, top, right, bottom."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from torch import Tensor
 
 
 def iou(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch"]:
-    """Intersection over union: 1 for equal boxes, 0 for boxes apart; a box turned inside out covers nothing."""
+    """Return intersection over union: 1 for equal boxes, 0 for disjoint ones; an inverted box has no area."""
     intersection, union, _ = _overlap_areas(box, other)
     return intersection / union.clamp(min=torch.finfo(box.dtype).tiny)
 
 
 def giou_loss(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch"]:
-    """A loss from 0 to 2 that grows also for boxes apart: 1 less the generalised overlap (Rezatofighi et al. 2019).
+    """Return 1 minus the generalised IoU: from 0 to 2, and growing for disjoint boxes too (Rezatofighi et al. 2019).
 
-    The generalised overlap is intersection over union less the empty share of the rectangle around both.
+    The generalised IoU is the IoU minus the empty share of the smallest rectangle around both.
     """
     intersection, union, enclosing = _overlap_areas(box, other)
     smallest = torch.finfo(box.dtype).tiny
@@ -24,7 +24,7 @@ def giou_loss(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) 
 
 
 def _overlap_areas(box: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What both cover, what either covers, and the rectangle around the two."""
+    """Return the areas of the intersection, the union, and the smallest rectangle around both."""
 
     def area(start: Tensor, end: Tensor) -> Tensor:
         return (end - start).clamp(min=0).prod(-1)

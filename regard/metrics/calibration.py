@@ -1,7 +1,7 @@
-"""Whether probabilities mean what they say: expected calibration error, and the temperature that lowers it.
+"""Calibration of probabilities: expected calibration error, and temperature scaling to reduce it.
 
-Of answers given with 80 % probability, 80 % should be right. Dividing all logits by one number, the temperature,
-changes no answer and mends most of what is wrong (Guo et al. 2017).
+Of answers with a probability of 80 %, 80 % should be right. Dividing all logits by one number, the temperature, changes
+no answer and removes most of the error (Guo et al. 2017).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ model a point, and helps every model whose logits are a fifth too small or half 
 
 
 def probabilities(logits: Float[np.ndarray, "text label"], temperature: float = 1.0) -> Float[np.ndarray, "text label"]:
-    """The softmax of logits divided by a temperature."""
+    """Return the softmax of the logits divided by a temperature."""
     cooled = logits.astype(np.float64) / temperature
     powers = np.exp(cooled - cooled.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
 
 
 def calibration_error(chances: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "text"]) -> float:
-    """How far confidence and accuracy lie apart, in the mean over bins of like confidence, each by its share."""
+    """Return the mean distance of confidence and accuracy over bins of confidence, weighted by their shares."""
     confidence, right = chances.max(-1), chances.argmax(-1) == truth
     bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
     sums = [np.bincount(bins, weights=values, minlength=BINS) for values in (confidence, right.astype(np.float64))]
@@ -39,15 +39,15 @@ def calibration_error(chances: Float[np.ndarray, "text label"], truth: Int[np.nd
 def negative_log_likelihood(
     logits: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "text"], temperature: float
 ) -> float:
-    """The mean of -log p(label)."""
+    """Return the mean of -log p(label)."""
     chances = probabilities(logits, temperature)[np.arange(len(truth)), truth]
     return float(-np.log(np.maximum(chances, 1e-300)).mean())
 
 
 def fit_temperature(logits: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "text"]) -> float:
-    """The temperature under which these labels surprise least; 1 where examples are few, or all right, or all wrong.
+    """Return the temperature that minimises the negative log-likelihood; 1 if examples are few, all right or all wrong.
 
-    The surprise is convex in one over the temperature, so its slope tells on which side of the best one lies.
+    The negative log-likelihood is convex in one over the temperature, so its slope tells on which side the minimum is.
     """
     right = int((logits.argmax(-1) == truth).sum())
     if len(truth) < FEWEST or not 0 < right < len(truth):
@@ -63,13 +63,13 @@ def fit_temperature(logits: Float[np.ndarray, "text label"], truth: Int[np.ndarr
 
 
 def explain_missing_temperature(count: int, unit: str) -> list[str]:
-    """Return one line if so many held-out examples are too few to fit a temperature, none otherwise."""
+    """Return one line if held-out examples are too few to fit a temperature, else none."""
     if count >= FEWEST:
         return []
     return [f"{count:,} held-out {unit} are too few to fit a temperature ({FEWEST}): probabilities stay as trained"]
 
 
 def describe_error(before: float, after: float, temperature: float) -> str:
-    """Say how far probabilities lie from shares of right answers, as trained and at a temperature other than 1."""
+    """Describe the calibration error as trained, and at a temperature other than 1."""
     trained = f"{before:.2%} as trained"
     return trained if temperature == 1.0 else f"{trained}, {after:.2%} at temperature {temperature:.3g}"

@@ -1,6 +1,6 @@
-"""How well captions agree with those that people wrote: BLEU-1 to BLEU-4 by sacreBLEU, and CIDEr-D.
+"""Agreement of captions with human references: BLEU-1 to BLEU-4 by sacreBLEU, and CIDEr-D.
 
-Captions are compared as the field does it: in lower case, without punctuation, word by word.
+Captions are compared as usual in the field: in lower case, without punctuation, word by word.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxtyping import Float
 from regard.metrics.significance import Statistics, mean_statistics, statistics
 
 ORDERS = 4
-LENGTH_SIGMA = 6.0  # of the penalty on other lengths, in words
+LENGTH_SIGMA = 6.0  # of the length penalty, in words
 PUNCTUATION = frozenset("'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ; ( ) [ ] { } \" / *".lower().split())
 NOTE = "captions in lower case without punctuation; CIDEr-D weighs words by the references of this test set"
 
@@ -26,12 +26,12 @@ Vector = Mapping[Gram, float]
 
 
 def words(text: str) -> list[str]:
-    """The words of a caption as they are compared: sacreBLEU's 13a, in lower case, without punctuation."""
+    """Return the words of a caption for comparison: sacreBLEU's 13a, in lower case, without punctuation."""
     return [word for word in _tokenizer()(text.lower()).split() if word not in PUNCTUATION]
 
 
 def score_captions(answers: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Statistics]:
-    """Every score of captions, from which intervals and paired tests follow; each has several references."""
+    """Return all caption metrics as statistics for intervals and paired tests; each caption has several references."""
     answer_texts = [" ".join(words(answer)) for answer in answers]
     reference_texts = [[" ".join(words(reference)) for reference in alternatives] for alternatives in references]
     counts = statistics("bleu", answer_texts, reference_texts, tokenize="none")
@@ -42,10 +42,10 @@ def score_captions(answers: Sequence[str], references: Sequence[Sequence[str]]) 
 
 
 def cider(answers: Sequence[str], references: Sequence[Sequence[str]]) -> Float[np.ndarray, "caption"]:
-    """CIDEr-D of each caption, 0 to 10; words are what lies between spaces (Vedantam et al. 2015).
+    """Return the CIDEr-D of each caption, 0 to 10; words are separated by spaces (Vedantam et al. 2015).
 
-    The cosine of counts of 1- to 4-grams, each weighed by how few pictures have it in their references, clipped so
-    that saying a word twice does not pay, less for another length, and averaged over references and orders.
+    It is the cosine of counts of 1- to 4-grams, weighted by how few images have them in their references, clipped so
+    that repeating a word does not pay, reduced for a different length, and averaged over references and orders.
     """
     reference_grams = [[_grams(reference) for reference in alternatives] for alternatives in references]
     document_counts: Counter[Gram] = Counter(
@@ -70,7 +70,7 @@ def _tokenizer() -> Callable[[str], str]:
 
 
 class _TfIdfVector:
-    """The n-grams of a caption with their weights, and the norm of each order."""
+    """The n-grams of a caption with their TF-IDF weights, and the norm of each order."""
 
     def __init__(self, counts: Counter[Gram], idf: Vector, unseen: float) -> None:
         self.weights = {gram: count * idf.get(gram, unseen) for gram, count in counts.items()}
@@ -81,7 +81,7 @@ class _TfIdfVector:
         self.norms = [math.sqrt(square) for square in squares]
 
     def likeness(self, other: _TfIdfVector) -> float:
-        """To a reference, averaged over the orders."""
+        """Return the similarity to a reference, averaged over the orders."""
         products = [0.0] * ORDERS
         for gram, weight in self.weights.items():
             reference_weight = other.weights.get(gram, 0.0)
@@ -92,7 +92,7 @@ class _TfIdfVector:
 
 
 def _grams(text: str) -> Counter[Gram]:
-    """How often each run of one to four words occurs."""
+    """Count the n-grams of one to four words."""
     tokens = text.split()
     return Counter(
         tuple(tokens[start : start + n]) for n in range(1, ORDERS + 1) for start in range(len(tokens) - n + 1)

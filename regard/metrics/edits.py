@@ -1,7 +1,7 @@
-"""Errors counted in edits: how many answers are wrong, and how many of their units, where several may be right.
+"""Edit distance: error rates of whole answers and of their units, with several references allowed.
 
-An edit is a unit put in the place of another, one too many, or one missing (Levenshtein 1966). Of several accepted
-references the nearest counts, as is the custom for pronunciations (Bisani and Ney 2008, Yao and Zweig 2015).
+An edit replaces, deletes or inserts a unit (Levenshtein 1966). Of several references the nearest counts, as is usual
+for pronunciations (Bisani and Ney 2008, Yao and Zweig 2015).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Edits(NamedTuple):
-    """The fewest edits that make a reference of an answer; of equally few, those with fewest replaced units."""
+    """The fewest edits that turn an answer into a reference; of equally few, those with the fewest replacements."""
 
     total: int = 0
     replaced: int = 0
@@ -24,7 +24,7 @@ class Edits(NamedTuple):
 
 @dataclass(frozen=True)
 class Errors:
-    """The errors of many answers."""
+    """The summed errors of many answers."""
 
     answers: int
     wrong: int
@@ -35,17 +35,17 @@ class Errors:
 
     @property
     def answer_rate(self) -> float:
-        """Wrong answers in 100; of words, the word error rate."""
+        """Wrong answers in percent; for words, the word error rate."""
         return 100 * self.wrong / self.answers
 
     @property
     def unit_rate(self) -> float:
-        """Edits for each 100 units of the references; of sounds, the phoneme error rate. It may pass 100."""
+        """Edits in percent of the reference units; for sounds, the phoneme error rate. It may exceed 100."""
         return 100 * self.edits.total / self.units if self.units else 0.0 if not self.edits.total else float("inf")
 
 
 def edits(answer: Sequence[Hashable], reference: Sequence[Hashable]) -> Edits:
-    """The fewest edits between two sequences, by kind."""
+    """Return the fewest edits between two sequences, by kind."""
     row = [Edits(column, 0, 0, column) for column in range(len(reference) + 1)]
     for number, answer_unit in enumerate(answer, start=1):
         corner, row[0] = row[0], Edits(number, 0, number, 0)
@@ -61,7 +61,7 @@ def edits(answer: Sequence[Hashable], reference: Sequence[Hashable]) -> Edits:
 
 
 def nearest_reference(answer: Sequence[Hashable], references: Sequence[Sequence[Hashable]]) -> tuple[Edits, int]:
-    """The edits to the nearest of several references, and how many units that one has; the first of equally near."""
+    """Return the edits to the nearest reference and its number of units; the first of equally near ones."""
     if not references:
         raise ValueError("an answer without a reference cannot be judged: give it at least one")
     return min(
@@ -71,7 +71,7 @@ def nearest_reference(answer: Sequence[Hashable], references: Sequence[Sequence[
 
 
 def errors(answers: Sequence[str], references: Sequence[Sequence[str]]) -> Errors:
-    """The errors of answers of which each has one or more references; units stand between blanks."""
+    """Return the errors of answers with one or more references each; units are separated by whitespace."""
     if len(answers) != len(references):
         raise ValueError(f"{len(answers)} answers but references for {len(references)}: there must be as many")
     if not answers:

@@ -1,4 +1,4 @@
-"""Entities in tagged sentences, and how well they are found: precision, recall and F1 over whole entities.
+"""Named entities in tagged sentences: precision, recall and F1 over whole entities.
 
 An entity is right if its first word, its last word and its type are, as in the CoNLL shared tasks (`conlleval`, Tjong
 Kim Sang and Buchholz 2000): tags are B-TYPE, I-TYPE and O; an I- tag after another type, or after O, begins an entity.
@@ -20,7 +20,7 @@ TAG = re.compile(r"O|[BI]-(.+)")
 
 
 class Entity(NamedTuple):
-    """Words from the first to the one before `end` that are of a type."""
+    """An entity of a type: the words from `first` to `end`, exclusive."""
 
     type: str
     first: int
@@ -28,7 +28,7 @@ class Entity(NamedTuple):
 
 
 def are_entities(tags: Sequence[str]) -> bool:
-    """Whether tags are those of entities: B-, I- and O, and one at least begins with B-."""
+    """True if all tags are B-, I- or O and at least one begins with B-."""
     return any(tag.startswith("B-") for tag in tags) and all(TAG.fullmatch(tag) for tag in tags)
 
 
@@ -38,7 +38,7 @@ def is_orphan_tag(previous: str | None, tag: str) -> bool:
 
 
 def extract_entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities of a sentence."""
+    """Return the entities of a sentence."""
     spans = list[Entity]()
     first: int | None = None
     previous: str | None = None
@@ -54,7 +54,7 @@ def extract_entities(tags: Sequence[str]) -> list[Entity]:
 
 @dataclass(frozen=True)
 class EntityCounts:
-    """Entities of a type: how many there are, how many were said, and how many of these were right."""
+    """Counts of the entities of a type: in the truth, predicted, and predicted correctly."""
 
     type: str
     right: int
@@ -63,22 +63,22 @@ class EntityCounts:
 
     @property
     def precision(self) -> float:
-        """Share of those said that are right."""
+        """The share of predicted entities that are right."""
         return self.right / max(self.said, 1)
 
     @property
     def recall(self) -> float:
-        """Share of those there that were said."""
+        """The share of true entities that were predicted."""
         return self.right / max(self.there, 1)
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of both."""
+        """The harmonic mean of precision and recall."""
         return 2 * self.right / max(self.said + self.there, 1)
 
 
 def compare(truth: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> tuple[Statistics, list[EntityCounts]]:
-    """Counts of every sentence, from which F1 and its interval follow, and each type by itself."""
+    """Return the counts of every sentence, from which F1 and its interval follow, and the counts of each type."""
     counts, types = list[tuple[int, int, int]](), [Counter[str](), Counter[str](), Counter[str]()]
     for true_tags, answer_tags in zip(truth, answers, strict=True):
         true_entities, answer_entities = set(extract_entities(true_tags)), set(extract_entities(answer_tags))

@@ -1,10 +1,11 @@
-"""Do captions say man and woman as people did? Words that are wrong, guessed or said more often, by activity.
+"""Gender bias of captions: how often man and woman are wrong, guessed or amplified, by activity.
 
-A picture shows a man, or a woman, where references say so and none says the other. A caption that says the other there
-is wrong; one that says either where no reference does is a guess (Hendricks et al. 2018). A captioner amplifies where
-an activity that goes with one of the two in the references goes with it still more often in the captions: by the share
-of the commoner one among captions, less that among references (Zhao et al. 2017). An activity is a word in -ing that
-a third of the references have: two of five. The words are English; pronouns are none of them, since dogs have them too.
+An image shows a man, or a woman, if references say so and none says the other. A caption that says the other is wrong;
+one that says either where no reference does is a guess (Hendricks et al. 2018). A captioner amplifies a bias if an
+activity that goes with one gender in the references goes with it still more often in the captions: the share of the
+commoner gender among captions, minus that among references (Zhao et al. 2017). An activity is a word in -ing that a
+third of the references have: two of five. The words are English; pronouns are not counted, since they are also used for
+dogs.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ WOMEN = (
     "bride businesswoman policewoman sportswoman cowgirl cowgirls"
 )
 WORDS = {"man": frozenset(MEN.split()), "woman": frozenset(WOMEN.split())}
-THINGS = (  # in -ing, and nothing that somebody does
+THINGS = (  # words in -ing that are no activities
     "according anything awning being bring building ceiling clothing duckling during earring evening everything "
     "including king lightning lining morning nothing offspring painting paneling railing ring sibling sing sling "
     "something spring stocking string surrounding swing thing topping wearing wedding wing"
 )
 ENDING = "ing"
-MIN_PICTURES = 20  # pictures of an activity for which it has a line
+MIN_PICTURES = 20  # images an activity needs for a row of its own
 SHOWN = 12
 ALL = "all"
 NOTE = (
@@ -48,7 +49,7 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Activity:
-    """What captions say about the pictures of one activity, or about all."""
+    """The statistics of captions of the images of one activity, or of all."""
 
     name: str
     pictures: int
@@ -67,7 +68,7 @@ class Activity:
     """By how much larger its share is in their captions; None where these say neither."""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the statistics as plain data for JSON."""
         report: dict[str, Any] = {"pictures": self.pictures, "captions": self.captions}
         report |= {"common": self.common, "references": self.references}
         for name in ("wrong", "guessed", "amplified"):
@@ -80,7 +81,7 @@ class Activity:
 
 
 def mentioned_genders(text: str) -> set[str]:
-    """Which of man and woman a text speaks of."""
+    """Return which of man and woman a text mentions."""
     tokens = set(words(text))
     return {gender for gender, vocabulary in WORDS.items() if tokens & vocabulary}
 
@@ -88,7 +89,7 @@ def mentioned_genders(text: str) -> set[str]:
 def measure_activities(
     answers: Sequence[str], references: Sequence[Sequence[str]], *, least: int = MIN_PICTURES
 ) -> list[Activity]:
-    """All pictures, then the commonest activities that enough of them show; nothing if no reference says either."""
+    """Return the statistics of all images, then of frequent activities; empty if no reference says either gender."""
     if len(answers) != len(references):
         raise ValueError(f"{len(answers)} captions but references for {len(references)}: there must be as many")
     reference_genders, answer_genders = (
@@ -121,13 +122,13 @@ def measure_activities(
 
 
 def activities(references: Sequence[str]) -> set[str]:
-    """What somebody does by at least a third of these references: words in -ing."""
+    """Return the activities in at least a third of these references: words in -ing."""
     counts = Counter(word for text in references for word in set(words(text)) if _is_activity(word))
     return {word for word, count in counts.items() if 3 * count >= len(references)}
 
 
 def table(summaries: Sequence[Activity]) -> Table:
-    """A line for all pictures and for every activity."""
+    """Return a table with a row for all images and one for every activity."""
     head = ("activity", "captions", "wrong, %", "guessed, %", "commoner", "in references, %", "amplified, points")
     rows = []
     for activity in summaries:
@@ -139,7 +140,7 @@ def table(summaries: Sequence[Activity]) -> Table:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What references and captions say of each picture."""
+    """The genders in the references and in the caption of each image."""
 
     shown: np.ndarray
     """man or woman; an empty text where references say neither or both."""
@@ -152,7 +153,7 @@ class _Rows:
 
 
 def _summarise_activity(name: str, rows: _Rows, mask: Bool[np.ndarray, "picture"]) -> Activity:
-    """What is counted of the pictures of an activity."""
+    """Return the statistics of the images of an activity."""
     says, gendered = mask & rows.says, mask & (rows.shown != "")
     pictures, men = int(gendered.sum()), int((gendered & (rows.shown == "man")).sum())
     common: Gender = None if 2 * men == pictures else "man" if 2 * men > pictures else "woman"
@@ -167,7 +168,7 @@ def _share(flags: Bool[np.ndarray, "caption"]) -> Statistics | None:
 
 
 def _amplification(rows: _Rows, gendered: Bool[np.ndarray, "picture"], common: str) -> Statistics | None:
-    """The share of the commoner one in the captions less that in the references, resampled over the pictures."""
+    """Return the share of the commoner gender in captions minus that in references, resampled over images."""
     scored = gendered & (rows.said != "")
     if not scored.any():
         return None

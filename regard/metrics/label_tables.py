@@ -1,4 +1,4 @@
-"""Labels told right and wrong, as tables: each by itself, and what is taken for what."""
+"""Tables of classification results: scores by label, and the most frequent confusions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SHOWN = 12  # labels and mistakes listed
 
 
 def tables(labels: Labels, judged: str) -> list[Table]:
-    """The most frequent labels, each by itself, and the commonest mistakes."""
+    """Return tables of the most frequent labels and the most frequent mistakes."""
     ranked = sorted(labels.labels, key=lambda label: -label.count)[:SHOWN]
     rows = [
         (
@@ -29,7 +29,7 @@ def tables(labels: Labels, judged: str) -> list[Table]:
 
 
 def scores_by_label(labels: Labels) -> dict[str, dict[str, float | int]]:
-    """The same of all labels, as JSON."""
+    """Return the scores of all labels as plain data for JSON."""
     return {
         label.name: {"count": label.count, "precision": label.precision, "recall": label.recall, "f1": label.f1}
         for label in labels.labels

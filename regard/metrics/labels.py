@@ -1,4 +1,4 @@
-"""How well labels are told: accuracy, precision, recall, F1, and which label is taken for which."""
+"""Classification metrics: accuracy, precision, recall, F1, and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 @dataclass(frozen=True)
 class Label:
-    """How well one label is told."""
+    """The scores of one label."""
 
     name: str
     count: int
@@ -23,25 +23,25 @@ class Label:
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of both."""
+        """The harmonic mean of precision and recall."""
         return 2 * self.precision * self.recall / total if (total := self.precision + self.recall) else 0.0
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Answers held against the truth; `confusion[i, j]` counts how often label i was taken for label j."""
+    """The confusion matrix of answers: `confusion[i, j]` counts how often label i was answered as label j."""
 
     names: Sequence[str]
     confusion: Int[np.ndarray, "truth answer"]
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers."""
+        """The share of right answers."""
         return float(np.trace(self.confusion) / max(self.confusion.sum(), 1))
 
     @property
     def f1(self) -> float:
-        """The mean of all labels' F1, each counting the same; labels neither met nor said are left out."""
+        """The macro F1: the unweighted mean over labels that occur in the truth or in the answers."""
         occurring = (self.confusion.sum(0) + self.confusion.sum(1)) > 0
         return float(
             np.mean([label.f1 for label, occurs in zip(self.labels, occurring, strict=True) if occurs] or [0.0])
@@ -49,7 +49,7 @@ class Labels:
 
     @property
     def labels(self) -> list[Label]:
-        """Each label by itself."""
+        """The scores of each label."""
         right = np.diag(self.confusion)
         predicted, true = self.confusion.sum(0), self.confusion.sum(1)
         columns = zip(
@@ -59,14 +59,14 @@ class Labels:
 
     @property
     def mistakes(self) -> list[tuple[str, str, int]]:
-        """(truth, answer, how often) of all that was taken for something else, the most frequent first."""
+        """(truth, answer, count) of all confusions, the most frequent first."""
         wrong = self.confusion - np.diag(np.diag(self.confusion))
         pairs = [(self.names[i], self.names[j], int(wrong[i, j])) for i, j in np.argwhere(wrong).tolist()]
         return sorted(pairs, key=lambda pair: (-pair[2], pair[0], pair[1]))
 
 
 def judge(truth: Int[np.ndarray, "answer"], answers: Int[np.ndarray, "answer"], names: Sequence[str]) -> Labels:
-    """Count which label was taken for which."""
+    """Count how often each label was answered as each other."""
     size = len(names)
     counts = np.bincount(truth.astype(np.int64) * size + answers, minlength=size * size)
     return Labels(names, counts.reshape(size, size))

@@ -1,4 +1,4 @@
-"""How probable a model finds the truth: cross-entropy and perplexity, as sums over the tokens that count."""
+"""Cross-entropy and perplexity, as sums over the tokens that are scored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 IGNORE = -100  # the label of a position that is not scored
-ALIGNED = 64  # tokens of a vocabulary by which matrix units take their fastest way
+ALIGNED = 64  # vocabulary sizes at whose multiples matrix products are fastest
 
 
 def cross_entropy(
@@ -22,10 +22,10 @@ def cross_entropy(
     smoothing: float = 0.0,
     weights: Float[Tensor, "vocab"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The sum, over labels that are not ignored, of -log p(label), each times the weight of its label if there are any.
+    """Return the sum over labels that are not ignored of -log p(label), times the weights of the labels, if any.
 
-    With smoothing e, a label is the distribution (1 - e) on itself and e spread evenly over the vocabulary
-    (Szegedy et al. 2016).
+    With smoothing e, a label is the distribution (1 - e) on itself and e spread evenly over the vocabulary (Szegedy et
+    al. 2016).
     """
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     return F.cross_entropy(logits, labels, weights, ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum")
@@ -40,10 +40,10 @@ def linear_cross_entropy(
     bias: Float[Tensor, "vocab"] | None = None,
     chunk: int | None = None,
 ) -> Float[Tensor, ""]:
-    """`cross_entropy` of the logits `features @ weight.T + bias`, held for only `chunk` tokens at a time if given.
+    """Return `cross_entropy` of the logits `features @ weight.T + bias`, computed for `chunk` tokens at a time, if set.
 
-    With chunks the gradient is computed on the way, while the logits are there: nothing of their size is kept and
-    nothing is computed twice, but there is no second derivative.
+    With chunks the gradient is computed in the forward pass, while the logits exist: nothing of their size is stored
+    and nothing is computed twice, but there is no second derivative.
     """
     if chunk is None or len(labels) <= chunk:
         return cross_entropy(F.linear(features, weight, bias), labels, smoothing=smoothing)
@@ -67,9 +67,9 @@ def rdrop(
     strength: float,
     chunk: int,
 ) -> Float[Tensor, ""]:
-    """The mean of `linear_cross_entropy` over two passes with different dropout, and how much their predictions differ.
+    """Return the mean `linear_cross_entropy` of two passes with different dropout, plus a penalty on their difference.
 
-    The difference is the mean of both Kullback-Leibler divergences, times half the strength (R-Drop, Wu et al. 2021).
+    The penalty is the mean of both Kullback-Leibler divergences, times half the strength (R-Drop, Wu et al. 2021).
     """
     if len(labels) <= chunk:
         return _rdrop_loss(*features, labels, (weight, bias), smoothing, strength)
@@ -99,12 +99,12 @@ def _rdrop_loss(
 
 
 def count(labels: Int[Tensor, "..."]) -> Int[Tensor, ""]:
-    """How many labels are scored."""
+    """Return the number of labels that are scored."""
     return (labels != IGNORE).sum()
 
 
 def perplexity(total: float, tokens: int) -> float:
-    """exp(total / tokens), from the summed cross-entropy of so many tokens."""
+    """Return exp(total / tokens), where `total` is the summed cross-entropy of the tokens."""
     if tokens < 1:
         raise ValueError(f"perplexity of {tokens} tokens: at least one must be scored")
     try:
@@ -114,13 +114,13 @@ def perplexity(total: float, tokens: int) -> float:
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
-    """The loss and its gradient, a few tokens at a time."""
+    """The loss and its gradient, computed a chunk of tokens at a time."""
 
     @staticmethod
     def forward(
         ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, chunk: int
     ) -> Tensor:
-        """Keep the gradient instead of the logits."""
+        """Compute the loss, and save the gradient instead of the logits."""
         device_type = features.device.type
         dtype = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else features.dtype
         inputs, matrix, addend = features.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
@@ -148,13 +148,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """What was computed on the way, as much of it as is asked for."""
+        """Return the gradients computed in the forward pass, scaled by the outer gradient."""
         gradients = [gradient * outer[0].to(gradient.dtype) for gradient in ctx.saved_tensors]
         return (*gradients, *[None] * (6 - len(gradients)))
 
 
 def _pad_vocabulary(matrix: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The same with tokens that never come, up to a number of them by which matrix units are fast."""
+    """Pad the vocabulary with impossible tokens to a multiple of ALIGNED, at which matrix products are fast."""
     missing = -len(matrix) % ALIGNED
     if not missing:
         return matrix, bias
@@ -165,13 +165,13 @@ def _pad_vocabulary(matrix: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor
 def cross_entropy_with_gradient(
     logits: Float[Tensor, "token vocab"], labels: Int[Tensor, "token"], smoothing: float
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "token vocab"]]:
-    """`cross_entropy` and its gradient by the logits, which is softmax minus truth, in the type of the logits."""
+    """Return `cross_entropy` and its gradient by the logits, softmax minus target, in the dtype of the logits."""
     wide = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     scored = labels != IGNORE
     truth = labels.where(scored, 0)[:, None]
     log_partition = wide.logsumexp(-1, keepdim=True)
     label_logits = wide.gather(1, truth)
-    if smoothing:  # else a token that never comes would make it infinite
+    if smoothing:  # otherwise padded tokens may have logits of -inf
         label_logits = (1 - smoothing) * label_logits + smoothing * wide.mean(-1, keepdim=True)
     loss = (log_partition - label_logits)[:, 0].where(scored, 0.0).sum()
     vocabulary = torch.arange(wide.shape[1], device=wide.device)

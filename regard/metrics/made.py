@@ -1,16 +1,16 @@
-"""How good made pictures are, from features of them and of real ones: their distance, variety, nearest neighbours."""
+"""Quality of generated images from features of them and of real ones: distance, variety, nearest neighbours."""
 
 from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int
 
-CHUNK = 64  # made pictures compared with all others at a time
-SHARED_COMPONENT = 0.01  # what every vector shares, in shades: pictures of a single shade are alike, not unlike
+CHUNK = 64  # generated images compared with all others at a time
+SHARED_COMPONENT = 0.01  # a component all vectors share, in shades: images of a single shade then count as alike
 
 
 def frechet_distance(first: Float[np.ndarray, "some features"], second: Float[np.ndarray, "others features"]) -> float:
-    """`|m - n|^2 + tr(A + B - 2 (A B)^(1/2))` of means and covariances: the distance of two normal distributions."""
+    """Return `|m - n|^2 + tr(A + B - 2 (A B)^(1/2))` of means and covariances, as between normal distributions."""
     (m, a), (n, b) = (_moments(features) for features in (first, second))
     values, vectors = np.linalg.eigh(a)
     root = (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
@@ -19,9 +19,9 @@ def frechet_distance(first: Float[np.ndarray, "some features"], second: Float[np
 
 
 def variety(features: Float[np.ndarray, "pictures features"], labels: Int[np.ndarray, "pictures"]) -> float:
-    """How unlike pictures of one class are: 1 less the mean cosine of two of them, each less its own mean shade.
+    """Return how different images of one class are: 1 minus the mean cosine of two of them, each minus its mean shade.
 
-    It is 0 where all pictures of each class are the same, whatever their contrast. A class needs two pictures.
+    It is 0 if all images of each class are the same, whatever their contrast. A class needs two images.
     """
     unit_features = np.asarray(features, np.float64)
     unit_features = np.column_stack(
@@ -43,7 +43,7 @@ def variety(features: Float[np.ndarray, "pictures features"], labels: Int[np.nda
 def nearest_neighbours(
     queries: Float[np.ndarray, "some features"], candidates: Float[np.ndarray, "others features"]
 ) -> tuple[Int[np.ndarray, "some"], Float[np.ndarray, "some"]]:
-    """Which of the others is nearest to each, and how far: the root of the mean square difference of a feature."""
+    """Return the index of each query's nearest candidate and its distance, the root mean square difference."""
     squares, indices, distances = np.square(candidates).sum(1), [], []
     for first in range(0, len(queries), CHUNK):
         block = queries[first : first + CHUNK]
@@ -55,7 +55,7 @@ def nearest_neighbours(
 
 
 def _moments(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance in double precision."""
+    """Return mean and covariance in double precision."""
     if len(features) < 2:
         raise ValueError(f"a distance between distributions needs two pictures on each side, not {len(features)}")
     doubles = np.asarray(features, np.float64)

@@ -1,4 +1,4 @@
-"""Does a map lie where the thing is? A map is shares of 1 over the cells of a picture, a box shares of its sides."""
+"""Localisation by attention maps: a map is shares of 1 over the cells of an image, a box is shares of its sides."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Boxes = Float[Tensor, "picture 4"]
 
 
 def pointing_game(maps: Maps, boxes: Boxes) -> Float[Tensor, "picture"]:
-    """1 where the centre of the highest cell lies in the box; of several highest, the share of those that do."""
+    """Return 1 if the centre of the highest cell is in the box; with several highest, the share of those that are."""
     highest = maps == maps.amax((1, 2), keepdim=True)
     return (highest & _cells_inside(maps, boxes)).sum((1, 2)) / highest.sum((1, 2))
 
 
 def mass_inside(maps: Maps, boxes: Boxes) -> Float[Tensor, "picture"]:
-    """Which share of a map lies in the box; cells on its border count by the part that does."""
+    """Return the share of a map inside the box; cells on its border count by the part that is inside."""
     across, down = (_coverage(maps.shape[axis], boxes[:, low], boxes[:, low + 2]) for axis, low in ((2, 0), (1, 1)))
     return (maps * down[:, :, None] * across[:, None, :]).sum((1, 2))
 
 
 def bounding_boxes(maps: Maps, level: float = 0.5) -> Boxes:
-    """Return the box around the largest patch of cells that have at least `level` of the highest."""
+    """Return the box around the largest connected patch of cells with at least `level` of the maximum."""
     boxes = []
     for mask in (maps >= level * maps.amax((1, 2), keepdim=True)).cpu():
         rows, columns = largest_patch(mask).nonzero().unbind(1)
@@ -37,9 +37,9 @@ def bounding_boxes(maps: Maps, level: float = 0.5) -> Boxes:
 
 
 def best_iou(maps: Maps, boxes: Boxes) -> Float[Tensor, "picture"]:
-    """IoU of the map's box and the true one, at the level that is best for the other half of the pictures.
+    """Return the IoU of the map's box and the true one, at the level that is best for the other half of the images.
 
-    What suits one method is too high for another, so that one level for all would judge the level (Choe et al. 2020).
+    The best level differs between methods, so one level for all would judge the level (Choe et al. 2020).
     """
     ious = torch.stack([iou(bounding_boxes(maps, level), boxes) for level in LEVELS])
     even = torch.arange(len(maps), device=maps.device) % 2 == 0
@@ -48,7 +48,7 @@ def best_iou(maps: Maps, boxes: Boxes) -> Float[Tensor, "picture"]:
 
 
 def largest_patch(cells: Bool[Tensor, "rows columns"]) -> Bool[Tensor, "rows columns"]:
-    """The largest of the patches that hang together by their sides; of equal ones the first."""
+    """Return the largest patch of cells connected by their sides; of equal ones the first."""
     remaining, best = {(row, column) for row, column in cells.nonzero().tolist()}, set[tuple[int, int]]()
     for start in sorted(remaining):
         if start not in remaining:
@@ -70,12 +70,12 @@ def largest_patch(cells: Bool[Tensor, "rows columns"]) -> Bool[Tensor, "rows col
 
 
 def area_under_curve(curve: Float[Tensor, "step picture"]) -> Float[Tensor, "picture"]:
-    """The area under a curve over equal steps from 0 to 1."""
+    """Return the area under a curve over equal steps from 0 to 1."""
     return torch.trapezoid(curve, dx=1 / (len(curve) - 1), dim=0)
 
 
 def _cells_inside(maps: Maps, boxes: Boxes) -> Bool[Tensor, "picture rows columns"]:
-    """Cells whose centre lies in the box."""
+    """Return True for cells whose centre is in the box."""
     _, height, width = maps.shape
     down, across = ((torch.arange(size, device=maps.device) + 0.5) / size for size in (height, width))
     x_min, y_min, x_max, y_max = boxes[:, :, None].unbind(1)
@@ -84,7 +84,7 @@ def _cells_inside(maps: Maps, boxes: Boxes) -> Bool[Tensor, "picture rows column
 
 
 def _coverage(cells: int, low: Tensor, high: Tensor) -> Float[Tensor, "picture cell"]:
-    """Which part of each cell along a side lies between two places."""
+    """Return the share of each cell along a side that is between two positions."""
     starts = torch.arange(cells, device=low.device) / cells
     return ((torch.minimum(high[:, None], starts + 1 / cells) - torch.maximum(low[:, None], starts)) * cells).clamp(
         min=0

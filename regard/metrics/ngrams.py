@@ -1,7 +1,7 @@
-"""A language model that counts: what a network that predicts the next token should beat.
+"""An n-gram language model: the baseline that a network predicting the next token should beat.
 
-Interpolated Kneser-Ney with three discounts an order (Chen and Goodman 1998): the longest n-grams by how often they
-occur, shorter ones by how many different tokens stand before them, each with a discount that is given to shorter ones.
+Interpolated Kneser-Ney with three discounts per order (Chen and Goodman 1998): the longest n-grams are counted by
+occurrences, shorter ones by the number of different tokens before them, and the discounts back off to shorter ones.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int, Integer
 
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplying by it loses nothing
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication is invertible
 SHIFT = np.uint64(29)
 DEFAULT_DISCOUNTS = (0.5, 1.0, 1.5)  # discounts where too few n-grams occur to compute them
-MIN_DISCOUNT = 0.1  # of a discount: what never occurred is not impossible
+MIN_DISCOUNT = 0.1  # unseen n-grams must not be impossible
 
 
 @dataclass(frozen=True)
 class _Order:
-    """The n-grams of one length; keys are in order, so that one is found by bisection."""
+    """The n-grams of one length; keys are sorted, for lookup by bisection."""
 
     grams: Integer[np.ndarray, "gram"]
     counts: Float[np.ndarray, "gram"]
@@ -31,7 +31,7 @@ class _Order:
 
 
 class NGrams:
-    """Counts of the n-grams of some documents; document n is `tokens[starts[n]:starts[n + 1]]`."""
+    """The n-gram counts of documents; document n is `tokens[starts[n]:starts[n + 1]]`."""
 
     def __init__(
         self, tokens: Integer[np.ndarray, "token"], starts: Int[np.ndarray, "bound"], vocab: int, order: int = 5
@@ -54,7 +54,7 @@ class NGrams:
     def _windows(
         self, tokens: Integer[np.ndarray, "token"], starts: Int[np.ndarray, "bound"]
     ) -> Int[np.ndarray, "token order"]:
-        """Every token with those before it; before a document stands a token that no other is."""
+        """Return every token with those before it; documents are preceded by a token outside the vocabulary."""
         before = self.order - 1
         positions = np.arange(len(tokens)) + before * (np.searchsorted(starts, np.arange(len(tokens)), side="right"))
         stream = np.full(len(tokens) + before * (len(starts) - 1), self.vocab, dtype=np.int64)
@@ -64,7 +64,7 @@ class NGrams:
     def probabilities(
         self, tokens: Integer[np.ndarray, "token"], starts: Int[np.ndarray, "bound"]
     ) -> Float[np.ndarray, "token"]:
-        """Of each token after those before it in its document."""
+        """Return the probability of each token given those before it in its document."""
         grams, contexts = _hash_windows(self._windows(tokens, starts))
         estimates = np.full(len(tokens), 1 / self.vocab)
         for length, order in enumerate(self.orders, 1):
@@ -77,14 +77,14 @@ class NGrams:
         return estimates
 
     def nats(self, tokens: Integer[np.ndarray, "token"], starts: Int[np.ndarray, "bound"]) -> float:
-        """How improbable documents are: the sum of the negative logarithms."""
+        """Return the negative log-likelihood of documents."""
         return float(-np.log(self.probabilities(tokens, starts)).sum())
 
 
 def _hash_windows(
     windows: Int[np.ndarray, "token order"],
 ) -> tuple[list[Integer[np.ndarray, "token"]], list[Integer[np.ndarray, "token"]]]:
-    """Keys of the last tokens of every window, by how many; and of as many before the last one."""
+    """Return keys of the last n tokens of every window, by n; and of the n tokens before the last one."""
     words = windows.astype(np.uint64)
     contexts = [np.full(len(words), 1, dtype=np.uint64)]
     for offset in range(2, words.shape[1] + 1):
@@ -93,7 +93,7 @@ def _hash_windows(
 
 
 def _mix_keys(key: Integer[np.ndarray, "token"], word: Integer[np.ndarray, "token"]) -> Integer[np.ndarray, "token"]:
-    """One key of two numbers; among millions two are the same with a chance of one in a hundred thousand."""
+    """Combine two numbers into one key; among millions, the chance of a collision is one in a hundred thousand."""
     mixed = (key ^ (word + MULTIPLIER)) * MULTIPLIER
     return (mixed ^ (mixed >> SHIFT)) * MULTIPLIER
 
@@ -101,7 +101,7 @@ def _mix_keys(key: Integer[np.ndarray, "token"], word: Integer[np.ndarray, "toke
 def _discount_counts(
     keys: Integer[np.ndarray, "gram"], counts: Int[np.ndarray, "gram"], contexts: Integer[np.ndarray, "gram"]
 ) -> _Order:
-    """The discounts follow from how many n-grams occur once, twice, three and four times."""
+    """Discount the counts, by the numbers of n-grams that occur once, twice, three and four times."""
     once, twice, thrice, four = (int((counts == number).sum()) for number in (1, 2, 3, 4))
     discounts = np.array([0.0, *DEFAULT_DISCOUNTS])
     if min(once, twice, thrice):
@@ -119,6 +119,6 @@ def _discount_counts(
 def _find_keys(
     keys: Integer[np.ndarray, "key"], queries: Integer[np.ndarray, "token"]
 ) -> tuple[Int[np.ndarray, "token"], np.ndarray]:
-    """Where each is among the keys, and whether it is there at all."""
+    """Return the index of each query among the keys, and whether it is one of them."""
     index = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
     return index, keys[index] == queries

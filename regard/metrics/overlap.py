@@ -1,4 +1,4 @@
-"""How much an answer shares with its references: BLEU, chrF and TER by sacreBLEU, with a reproducible signature."""
+"""BLEU, chrF and TER by sacreBLEU, with a reproducible signature."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ References = Sequence[str] | Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Score:
-    """A score between 0 and 100 (TER: from 0 up, less is better), and how it was computed."""
+    """A score from 0 to 100 (TER: from 0 up, lower is better), with its signature."""
 
     value: float
     signature: str
     text: str
 
     def __str__(self) -> str:
-        """In the words of sacreBLEU."""
+        """Return the text of sacreBLEU."""
         return self.text
 
 
 def bleu(answers: Sequence[str], references: References, *, lowercase: bool = False, tokenize: str = "13a") -> Score:
-    """BLEU of a whole corpus (Papineni et al. 2002)."""
+    """Return the BLEU of a whole corpus (Papineni et al. 2002)."""
     return _corpus_score(_bleu(lowercase, tokenize), answers, references)
 
 
 def chrf(answers: Sequence[str], references: References, *, lowercase: bool = False, words: int = 0) -> Score:
-    """chrF of a whole corpus (Popovic 2015); `words=2` is chrF++."""
+    """Return the chrF of a whole corpus (Popovic 2015); `words=2` is chrF++."""
     return _corpus_score(_chrf(lowercase, words), answers, references)
 
 
 def ter(answers: Sequence[str], references: References, *, lowercase: bool = True) -> Score:
-    """Translation edit rate of a whole corpus (Snover et al. 2006)."""
+    """Return the translation edit rate of a whole corpus (Snover et al. 2006)."""
     return _corpus_score(_ter(lowercase), answers, references)
 
 
@@ -71,7 +71,7 @@ def _corpus_score(metric: Any, answers: Sequence[str], references: References) -
 
 
 def _split_references(answers: Sequence[str], references: References) -> list[list[str]]:
-    """A list of references for each answer."""
+    """Return a list of references for each answer."""
     if isinstance(answers, str) or isinstance(references, str):
         raise ValueError("one text given where a list is scored: put it in a list")
     if len(answers) != len(references):

@@ -1,4 +1,4 @@
-"""How well the right text is found among many: recall among the first answers, and the mean reciprocal rank."""
+"""Retrieval of the right text among many: recall at 1 and at 10, and the mean reciprocal rank."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def ranks(
     candidates: Float[np.ndarray, "pair width"],
     alike: UInt64[np.ndarray, "pair 2"],
 ) -> Int[np.ndarray, "pair"]:
-    """The place, from 1, of the best right candidate of each query by the product of their vectors.
+    """Return the rank, from 1, of each query's best right candidate by the product of their vectors.
 
-    The one in the same row is right, and so are those of rows that share a text with it: `alike` has a number for the
-    text of either side, the same for texts that are the same. A wrong candidate as near as the right one comes first.
+    The candidate in the same row is right, and so are those of rows that share a text with it: `alike` has a number for
+    the text of either side, the same for equal texts. A wrong candidate as near as the right one ranks before it.
     """
     positions = np.empty(len(queries), np.int64)
     for start in range(0, len(queries), BLOCK):
@@ -29,7 +29,7 @@ def ranks(
 
 
 def retrieval(positions: Int[np.ndarray, "pair"]) -> dict[str, float]:
-    """Share of queries whose right text comes first, or among the first ten, and the mean of one over its place."""
+    """Return the share of queries whose right text is first, or among the first ten, and the mean reciprocal rank."""
     return {
         "recall_1": float((positions <= 1).mean()),
         "recall_10": float((positions <= 10).mean()),

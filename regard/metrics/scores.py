@@ -1,5 +1,4 @@
-"""How good a model is on a test set, whatever it learnt: scores with intervals, tables, the worst answers; and which
-of several is better."""
+"""Scores of a model on a test set, for every task: metrics with intervals, tables, worst answers, and comparisons."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ HEAD = ("metric", "system", "score, 95 %", "change", "p, bootstrap", "p, randomi
 
 
 class Judged(NamedTuple):
-    """One example of a test set: what was given, what is right, what was answered, and what that is worth."""
+    """One example of a test set: the input, the reference, the answer, and the score of the answer."""
 
     number: int
     given: str
@@ -36,7 +35,7 @@ class Table:
 
 @dataclass(frozen=True, repr=False)
 class Scores:
-    """The answers of one system to a test set, and what they are worth."""
+    """The answers of one system to a test set, and their scores."""
 
     name: str
     task: str
@@ -62,12 +61,12 @@ class Scores:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Every score by name."""
+        """All scores by name."""
         return {name: counts.score for name, counts in self.statistics.items()}
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
-        """Where 95 % of resampled scores lie."""
+        """The intervals that contain 95 % of resampled scores, by metric."""
         return {name: interval(counts) for name, counts in self.statistics.items() if len(counts) > 1}
 
     def __repr__(self) -> str:
@@ -77,7 +76,7 @@ class Scores:
         return max((len(counts) for counts in self.statistics.values()), default=len(self.examples))
 
     def worst(self, count: int = 5) -> list[Judged]:
-        """The answers that are worth least, the worst first; none that is right."""
+        """Return the wrong answers with the worst scores, the worst first."""
         sign = -1 if self.lower_is_better else 1
         wrong = [
             judged
@@ -87,7 +86,7 @@ class Scores:
         return sorted(wrong, key=lambda example: (sign * example.score, example.number))[:count]
 
     def lines(self) -> list[tuple[str, str]]:
-        """A two-column table: what is measured, and the measure."""
+        """Return the rows of a two-column table: what is measured, and its value."""
         rows = [("system", self.name), (f"{self.unit}s", f"{len(self):,}")]
         for name, score in self.metrics.items():
             spread = f" ± {self.intervals[name].half:.2g}" if name in self.intervals else ""
@@ -95,7 +94,7 @@ class Scores:
         return [*rows, *self.measures.items()]
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
-        """As JSON."""
+        """Return the scores as plain data for JSON."""
         spans = {name: {"low": entry.low, "high": entry.high} for name, entry in self.intervals.items()}
         scores = {name: {"score": score, **spans.get(name, {})} for name, score in self.metrics.items()}
         summary = {"name": self.name, "task": self.task, f"{self.unit}s": len(self), "metrics": scores, **self.details}
@@ -104,7 +103,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two or more systems on one test set; the first is what the others are compared with."""
+    """Two or more systems on one test set; the first is the baseline of the others."""
 
     systems: Sequence[Scores]
     bootstrap: Mapping[str, Sequence[Verdict]]
@@ -112,7 +111,7 @@ class Comparison:
     randomisation: Mapping[str, Sequence[Verdict]]
 
     def lines(self) -> list[tuple[str, ...]]:
-        """A table under its head: each system by each metric, and the probability of the difference by chance."""
+        """Return the rows of a table: each system by each metric, with the p-values of its difference."""
         rows: list[tuple[str, ...]] = [HEAD]
         for metric in self.bootstrap:
             for verdict, randomised in zip(self.bootstrap[metric], self.randomisation[metric], strict=True):
@@ -125,7 +124,7 @@ class Comparison:
         return rows
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
-        """As JSON."""
+        """Return the comparison as plain data for JSON."""
         tests = (("bootstrap", self.bootstrap), ("randomisation", self.randomisation))
         verdicts = [
             {"test": name, **asdict(verdict), "metric": metric}
@@ -137,7 +136,7 @@ class Comparison:
 
 
 def compare(systems: Sequence[Scores], *, samples: int = 1000, trials: int = 10_000, seed: int = SEED) -> Comparison:
-    """Each system against the first, by every metric that all have, with two paired tests."""
+    """Compare each system with the first, by every metric that all have, with two paired tests."""
     if len(systems) < 2:
         raise ValueError(f"{len(systems)} systems to compare: give at least two")
     first = systems[0]
@@ -165,7 +164,7 @@ def compare(systems: Sequence[Scores], *, samples: int = 1000, trials: int = 10_
 
 
 def number_duplicates(names: Sequence[str]) -> list[str]:
-    """Names with a number where one comes again, so that none is lost."""
+    """Append a number to names that occur before, so that all are different."""
     counts: dict[str, int] = {}
     unique_names = []
     for name in names:

@@ -1,9 +1,8 @@
-"""Is one system really better than another? Paired tests on BLEU, chrF and TER, from counts made once per sentence.
+"""Significance of differences between systems: paired tests on metrics computed from counts per sentence.
 
-A corpus score is a function of counts summed over sentences, so a thousand resampled corpora cost one product of
-matrices. With the same seed the resamples are those of sacreBLEU's own paired tests, and so are the p-values, but for
-ties: here a difference that chance reaches exactly counts as reached by chance, so that a system compared with itself
-has p = 1.
+A corpus score is a function of counts summed over sentences, so a thousand resampled corpora cost one matrix product.
+With the same seed the resamples, and so the p-values, are those of sacreBLEU's paired tests, except for ties: here a
+difference that chance reaches exactly counts as reached by chance, so that a system compared with itself has p = 1.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ Scores = Float[np.ndarray, "corpus"]
 
 SEED = 12345  # sacreBLEU's
 SAMPLES: dict[str, int] = {"bootstrap": 1000, "randomisation": 10_000}
-ROWS = 256  # resamples made at once; a multiple of 32, at which numpy's stream of random bits can be cut
+ROWS = 256  # resamples per block; a multiple of 32, at which numpy's stream of random bits can be split
 TIE = 1e-9  # scores that differ by less are equal: they were summed in another order
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What one metric counts in every sentence of one system's answers."""
+    """The counts of one metric for every sentence of one system's answers."""
 
     metric: str
     counts: Float[np.ndarray, "sentence count"]
@@ -48,21 +47,21 @@ class Statistics:
 
     @property
     def sentences(self) -> Float[np.ndarray, "sentence"]:
-        """The score of each sentence by itself; only chrF and TER are made for that."""
+        """The score of each sentence; only chrF and TER are designed for single sentences."""
         return self.of(self.counts)
 
     def of(self, sums: Float[np.ndarray, "corpus count"]) -> Float[np.ndarray, "corpus"]:
-        """The score of each corpus, from its summed counts."""
+        """Return the score of each corpus from its summed counts."""
         return SCORES[self.metric](sums)
 
     def some(self, sentences: Sequence[int]) -> Statistics:
-        """The same of these sentences alone."""
+        """Return the statistics of these sentences only."""
         return replace(self, counts=self.counts[np.asarray(sentences, dtype=np.int64)])
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Where 95 % of the resampled scores lie, and their mean."""
+    """The interval that contains 95 % of the resampled scores, and their mean."""
 
     mean: float
     low: float
@@ -70,13 +69,13 @@ class Interval:
 
     @property
     def half(self) -> float:
-        """Half its width: the number after the ± sign."""
+        """Half the width: the number after the ± sign."""
         return (self.high - self.low) / 2
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One system by one metric, and how probable its distance from the baseline is by chance."""
+    """The score of one system by one metric, and the p-value of its difference from the baseline."""
 
     system: str
     metric: str
@@ -91,7 +90,7 @@ class Verdict:
 
 
 def statistics(metric: str, answers: Sequence[str], references: References, *, tokenize: str = "13a") -> Statistics:
-    """The counts of `bleu`, `chrf` or `ter` for every answer; `tokenize` is BLEU's."""
+    """Return the counts of `bleu`, `chrf` or `ter` for every answer; `tokenize` is BLEU's."""
     scorer = _scorer(metric, tokenize)
     streams = _streams(answers, references)
     counts = np.array(scorer._extract_corpus_statistics(list(answers), streams), dtype=np.float64)
@@ -99,32 +98,33 @@ def statistics(metric: str, answers: Sequence[str], references: References, *, t
 
 
 def mean_statistics(values: ArrayLike, weights: ArrayLike | None = None, *, lower: bool = False) -> Statistics:
-    """A metric that is a mean over examples, such as the share of right ones; `weights` say how much each counts."""
+    """Return a metric that is a mean over examples, such as accuracy; `weights` are those of the examples."""
     column = np.asarray(values, dtype=np.float64)
     weight_column = np.ones(len(column)) if weights is None else np.asarray(weights, dtype=np.float64)
     return Statistics("mean", np.column_stack([column, weight_column]), lower=lower)
 
 
 def corpus(statistics: Statistics) -> Score:
-    """The corpus score in sacreBLEU's words, from counts already made."""
-    scorer = _scorer(statistics.metric, "13a")  # the counts are made: tokenising no longer matters
+    """Return sacreBLEU's corpus score from the counts."""
+    scorer = _scorer(statistics.metric, "13a")  # the texts are already counted, so the tokenizer does not matter
     result = scorer._compute_score_from_stats(statistics.counts.sum(0).tolist())
     return Score(result.score, statistics.signature, str(result))
 
 
 def interval(statistics: Statistics, *, samples: int = SAMPLES["bootstrap"], seed: int = SEED) -> Interval:
-    """The 95 % confidence interval of a score, by bootstrap resampling of sentences."""
+    """Return the 95 % confidence interval of a score, by bootstrap resampling of sentences."""
     return _interval(_bootstrap([statistics], samples, seed)[0])
 
 
 def paired_test(
     systems: Mapping[str, Statistics], *, test: str = "bootstrap", samples: int | None = None, seed: int = SEED
 ) -> list[Verdict]:
-    """Each system against the first one, on the same resampled sentences.
+    """Compare each system with the first one, on the same resampled sentences.
 
-    `bootstrap` draws corpora with replacement and asks how often the difference, shifted to mean zero, is as large as
-    the one observed (Koehn 2004). `randomisation` swaps answers between the two systems at random, as it may if there
-    is no difference between them, and asks how often that gives as large a difference (Riezler and Maxwell 2005).
+    `bootstrap` draws corpora with replacement and counts how often the difference, shifted to mean zero, is as large as
+    the one observed (Koehn 2004). `randomisation` swaps answers between the two systems at random, as is allowed if
+    there is no difference between them, and counts how often that gives as large a difference (Riezler and Maxwell
+    2005).
     """
     _check_systems(systems, test)
     names, all_counts = list(systems), list(systems.values())
@@ -155,7 +155,7 @@ def paired_test(
 
 
 def _bootstrap(systems: Sequence[Statistics], samples: int | None, seed: int) -> list[Float[np.ndarray, "sample"]]:
-    """Scores of corpora drawn with replacement, the same sentences for every system."""
+    """Return the scores of corpora drawn with replacement, with the same sentences for every system."""
     size = len(systems[0])
     all_counts = np.concatenate([system.counts for system in systems], axis=1)
     widths = np.cumsum([system.counts.shape[1] for system in systems])[:-1]
@@ -170,7 +170,7 @@ def _bootstrap(systems: Sequence[Statistics], samples: int | None, seed: int) ->
 
 
 def _swap_differences(first: Statistics, second: Statistics, trials: int, seed: int) -> Float[np.ndarray, "trial"]:
-    """Differences between two systems after each answer has changed sides, or not, by the toss of a coin."""
+    """Return the differences between two systems after each pair of answers is swapped with probability 1/2."""
     generator = np.random.default_rng(seed)
     both = first.counts.sum(0) + second.counts.sum(0)
     differences = []
@@ -182,7 +182,7 @@ def _swap_differences(first: Statistics, second: Statistics, trials: int, seed: 
 
 
 def _blocks(samples: int) -> Iterator[int]:
-    """How many resamples to make at a time."""
+    """Yield the number of resamples in each block."""
     yield from (min(ROWS, samples - start) for start in range(0, samples, ROWS))
 
 
@@ -193,7 +193,7 @@ def _interval(scores: Float[np.ndarray, "sample"]) -> Interval:
 
 
 def _bleu(sums: Sums, orders: int = 4, *, brief: bool = True) -> Scores:
-    """exp of the mean log precision of 1- to 4-grams, zeros smoothed exponentially, times the brevity penalty."""
+    """Return exp of the mean log precision of 1- to 4-grams, exponentially smoothed, times the brevity penalty."""
     answer_length, reference_length = sums[..., 0], sums[..., 1]
     right, total = sums[..., 2 : 2 + orders], sums[..., 6 : 6 + orders]
     empty = (right == 0) & (total > 0)
@@ -208,7 +208,7 @@ def _bleu(sums: Sums, orders: int = 4, *, brief: bool = True) -> Scores:
 
 
 def _chrf(sums: Sums) -> Scores:
-    """F2 of the mean precision and the mean recall over the n-gram orders that both sides have."""
+    """Return F2 of the mean precision and the mean recall over the n-gram orders that both sides have."""
     answer_grams, reference_grams, shared = (sums[..., part::3] for part in range(3))
     used = (answer_grams > 0) & (reference_grams > 0)
     orders = np.maximum(used.sum(-1), 1)
@@ -219,28 +219,28 @@ def _chrf(sums: Sums) -> Scores:
 
 
 def _ter(sums: Sums) -> Scores:
-    """Edits per word of the reference."""
+    """Return the edits per word of the reference."""
     edits, reference_words = sums[..., 0], sums[..., 1]
     return 100 * np.where(reference_words > 0, edits / np.where(reference_words > 0, reference_words, 1), edits > 0)
 
 
 def _mean(sums: Sums) -> Scores:
-    """What was counted, for one unit of weight."""
+    """Return the weighted mean."""
     return sums[..., 0] / np.maximum(sums[..., 1], 1e-12)
 
 
 def _difference(sums: Sums) -> Scores:
-    """One share less another."""
+    """Return the difference of two shares."""
     return _mean(sums[..., :2]) - _mean(sums[..., 2:])
 
 
 def _f1(sums: Sums) -> Scores:
-    """In percent, of what was right, what was said and what was there."""
+    """Return F1 in percent, from the numbers of right, predicted and true items."""
     return 100 * 2 * sums[..., 0] / np.maximum(sums[..., 1] + sums[..., 2], 1e-12)
 
 
 def _correlation(sums: Sums) -> Scores:
-    """Pearson's, from the number of examples and the sums of x, y, their squares and their products."""
+    """Return Pearson's correlation, from the number of examples and the sums of x, y, their squares and products."""
     count = np.maximum(sums[..., 0], 1.0)
     x, y, squares, others, products = (sums[..., place] / count for place in range(1, 6))
     spread = np.sqrt(np.maximum(squares - x * x, 0) * np.maximum(others - y * y, 0))
@@ -248,7 +248,7 @@ def _correlation(sums: Sums) -> Scores:
 
 
 def _matthews(sums: Sums) -> Scores:
-    """Matthews' correlation, from how often each label was taken for each (Gorodkin 2004)."""
+    """Return Matthews' correlation from the confusion matrix (Gorodkin 2004)."""
     labels = round(sums.shape[-1] ** 0.5)
     confusion = sums.reshape(*sums.shape[:-1], labels, labels)
     true, predicted, total = confusion.sum(-1), confusion.sum(-2), confusion.sum((-1, -2))
@@ -270,11 +270,11 @@ SCORES: dict[str, Callable[[Sums], Scores]] = {
     "matthews": _matthews,
 }
 TEXT_METRICS = ("bleu", "chrf", "ter")  # of written answers
-LOWER_IS_BETTER = {"ter"}  # metrics of which less is better
+LOWER_IS_BETTER = {"ter"}  # metrics where lower is better
 
 
 def _scorer(metric: str, tokenize: str) -> Any:
-    """sacreBLEU's own metric with its defaults."""
+    """Return sacreBLEU's metric with its defaults."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
@@ -289,7 +289,7 @@ def _scorer(metric: str, tokenize: str) -> Any:
 
 
 def _streams(answers: Sequence[str], references: References) -> list[list[str | None]]:
-    """The first references of all answers, then the second ones, as sacreBLEU wants them."""
+    """Return the first references of all answers, then the second ones, as sacreBLEU expects them."""
     if isinstance(answers, str) or isinstance(references, str):
         raise ValueError("one text given where a list is scored: put it in a list")
     if len(answers) != len(references):

@@ -1,4 +1,4 @@
-"""How good word vectors are: neighbours by cosine, agreement with people, analogies solved."""
+"""Evaluation of word vectors: neighbours by cosine, rank correlation with human judgements, and analogies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHUNK_SCORES = 1 << 24  # scores held at once
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Every vector at length 1, so that a product of two is their cosine; zeros stay zeros."""
+    """Normalise every vector to length 1, so that the product of two is their cosine; zeros stay zeros."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.maximum(lengths, np.finfo(np.float32).tiny)).astype(np.float32)
 
@@ -18,7 +18,7 @@ def unit(vectors: Vectors) -> Vectors:
 def nearest_words(
     units: Vectors, query: Float[np.ndarray, "width"], *, count: int, without: list[int]
 ) -> list[tuple[int, float]]:
-    """The words whose vectors point most nearly as the query does, with their cosines, best first."""
+    """Return the words whose vectors are most similar to the query, with their cosines, best first."""
     scores = units @ (query / max(float(np.linalg.norm(query)), np.finfo(np.float32).tiny))
     scores[without] = -np.inf
     count = min(count, len(scores) - len(set(without)))
@@ -28,7 +28,7 @@ def nearest_words(
 
 
 def solve_analogies(units: Vectors, questions: Int[np.ndarray, "question 3"]) -> Int[np.ndarray, "question"]:
-    """For every question "a is to b as c is to what?" the word nearest to b - a + c, itself none of the three."""
+    """Return for every question "a is to b as c is to what?" the word nearest to b - a + c, other than the three."""
     answers = np.empty(len(questions), np.int64)
     size = max(1, CHUNK_SCORES // len(units))
     for start in range(0, len(questions), size):
@@ -41,7 +41,7 @@ def solve_analogies(units: Vectors, questions: Int[np.ndarray, "question 3"]) ->
 
 
 def spearman(first: Float[np.ndarray, "value"], second: Float[np.ndarray, "value"]) -> float:
-    """Rank correlation: Pearson's of the ranks, equal values sharing theirs; nan where one side does not vary."""
+    """Return the rank correlation, equal values sharing their mean rank; NaN if one side is constant."""
     first_ranks, second_ranks = _ranks(first), _ranks(second)
     first_ranks, second_ranks = first_ranks - first_ranks.mean(), second_ranks - second_ranks.mean()
     norm = float(np.sqrt((first_ranks @ first_ranks) * (second_ranks @ second_ranks)))

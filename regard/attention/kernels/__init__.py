@@ -1,1 +1,1 @@
-"""Attention as Triton kernels: a row in training, a step in decoding."""
+"""Attention as Triton kernels: packed rows in training, and decoding steps."""

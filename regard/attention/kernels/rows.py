@@ -1,8 +1,8 @@
-"""Attention inside the sequences of packed rows as one operator with its gradient: `tiles` has the Triton kernels.
+"""Attention inside the sequences of packed rows as one operator with its gradient; `tiles` has the Triton kernels.
 
 Kernels made for long sequences give each one a tile of its own, most of which is empty when a sequence has thirty
 tokens; here neighbouring sequences share tiles. A bias is a table (heads, distance), whose middle column is the
-distance 0 and whose gradient is a sum by distance; or a slope for each head, which scores lose by distance.
+distance 0 and whose gradient is a sum by distance; or a slope for each head, which is subtracted times the distance.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from regard.attention.kernels import tiles
 from regard.attention.masks import Row
 
 DEPTHS = (16, 32, 64, 128)
-LONG = 256  # tokens from which on a sequence has tiles to itself
+LONG = 256  # tokens from which a sequence has tiles of its own
 
 
 class Tiles(NamedTuple):
-    """Tokens that a program holds, those it takes in at a time, and how it runs."""
+    """The tokens that a program holds, those it loads at a time, its warps and its pipeline stages."""
 
     resident_tokens: int
     loaded_tokens: int
@@ -31,9 +31,9 @@ class Tiles(NamedTuple):
     stages: int = 3
 
 
-SQUARE = Tiles(64, 64)  # where a table learns: the diagonals of a square are added up
-SHARED = {"forward": Tiles(64, 32, stages=2), "query": Tiles(64, 32), "key": Tiles(64, 32, stages=2)}  # by short ones
-OWN = {"forward": Tiles(64, 32), "query": Tiles(64, 32), "key": Tiles(64, 32, stages=2)}  # of long ones
+SQUARE = Tiles(64, 64)  # where a bias table has a gradient: the diagonals of a square are summed
+SHARED = {"forward": Tiles(64, 32, stages=2), "query": Tiles(64, 32), "key": Tiles(64, 32, stages=2)}  # short sequences
+OWN = {"forward": Tiles(64, 32), "query": Tiles(64, 32), "key": Tiles(64, 32, stages=2)}  # long sequences
 
 
 @torch.library.custom_op("regard::rows", mutates_args=())
@@ -114,10 +114,10 @@ def attend_rows(
     scale: float | None = None,
     bias: Float[Tensor, "heads distance"] | Float[Tensor, "heads"] | None = None,
 ) -> Float[Tensor, "heads query depth"]:
-    """Each query's mean of the values of its own sequence; `rows` are those of queries and keys.
+    """Return for each query the weighted mean of the values of its own sequence; `rows` are those of queries and keys.
 
-    Causal attention and a bias need queries and keys to be the same tokens. A bias by head alone is a slope, which does
-    not learn. The longest sequence decides on the tiles and on nothing else.
+    Causal attention and a bias need queries and keys to be the same tokens. A bias (heads) is a slope, which has no
+    gradient. The longest sequence decides on the tiles and on nothing else.
     """
     assert bias is None or bias.ndim == 2 or not bias.requires_grad, "slopes do not learn"
     vectors = [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (query, key, value)]
@@ -129,17 +129,17 @@ def attend_rows(
 
 
 def _in_base_2(bias: Tensor | None) -> Tensor | None:
-    """What is added to scores whose exponential is a power of 2."""
+    """Return the bias for scores in base 2."""
     return None if bias is None else bias * math.log2(math.e)
 
 
 def _reach(bias: Tensor | None) -> int:
-    """The first distance that a table does not know."""
+    """Return the first distance that a table does not have."""
     return 0 if bias is None or bias.ndim == 1 else (bias.shape[1] + 1) // 2
 
 
 def _empty_like(like: Tensor) -> Tensor:
-    """Room for (heads, token, depth), laid out token by token as the next product wants it."""
+    """Return an empty (heads, token, depth) tensor, laid out token by token as the next product needs it."""
     heads, tokens, depth = like.shape
     return like.new_empty(tokens, heads, depth).transpose(0, 1)
 
@@ -158,9 +158,9 @@ def _sizes(query: Tensor, key: Tensor, value: Tensor, scale: float) -> tuple[int
 def _compile_options(
     kernel: str, query: Tensor, key: Tensor, bias: Tensor | None, causal: bool, longest: int, *, learning: bool = False
 ) -> dict[str, Any]:
-    """What a kernel is compiled for."""
+    """Return the constants a kernel is compiled for."""
     chosen = SQUARE if learning else (OWN if longest >= LONG else SHARED)[kernel]
-    # one accumulates rows as deep as the heads
+    # the accumulator has the depth of a head
     warps = 8 if chosen.resident_tokens > 64 and query.shape[2] > 64 else chosen.warps
     return {
         "SHARED": query.shape[0] // key.shape[0],

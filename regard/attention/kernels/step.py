@@ -1,6 +1,6 @@
-"""One decoding step's attention as one Triton kernel: the beams of an example look at a cache that does not move.
+"""Attention of one decoding step as one Triton kernel: the beams of an example attend to a cache that does not move.
 
-Imported only where Triton is installed and a CUDA device is asked; `attend` has the same in plain PyTorch.
+Imported only where Triton is installed and a CUDA device is used; `attend` does the same in plain PyTorch.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from torch import Tensor
 
 from regard.attention.masks import Stepping
 
-BEAMS = 31  # at most, since a number's bits say which beams see a key
-MANY = 256  # programs that keep the device busy; fewer get more threads each
+BEAMS = 31  # maximum, since the bits of an integer say which beams see a key
+MANY = 256  # programs that keep the device busy; with fewer, each gets more threads
 
 
 class Scoring(NamedTuple):
-    """What scores are multiplied by, what is added to them, and by which rates queries and keys turn on their way.
+    """The scale of scores, their bias, and the rates at which queries and keys are rotated.
 
-    A bias (heads, distance) is added by how far back a key stands; one by heads alone is what they lose by distance.
+    A bias (heads, distance) is added by how far back a key is; a bias (heads) is subtracted, times that distance.
     """
 
     scale: float
@@ -39,7 +39,7 @@ def attend_past(
     sight: Tensor,
     scoring: Scoring,
 ) -> Tensor:
-    """Write the newest key and value of every beam into the cache, and look at the past of each."""
+    """Write the newest key and value of every beam into the cache, and attend to the past of each."""
     out, (keys, values), (scale, bias, rates) = _empty_output(query), cache, scoring
     batch, groups = len(query), key.shape[1]
     linear = bias is not None and bias.ndim == 1
@@ -55,7 +55,7 @@ def attend_past(
 
 
 def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tensor, scale: float) -> Tensor:
-    """Every beam of an example looks at the same keys, as many as the example has."""
+    """Attend from every beam of an example to the same keys, as many as the example has."""
     out = _empty_output(query)
     batch, groups = len(query), keys.shape[1]
     _look[(batch, groups)](
@@ -70,14 +70,14 @@ def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tenso
 
 
 def reorder(slots: Tensor, token_counts: Tensor, parents: Tensor) -> None:
-    """Beam k continues beam `parents[k]`, in place; the slots to come stay each beam's own."""
+    """Let beam k continue beam `parents[k]`, in place; slots to come stay each beam's own."""
     batch, beams, limit = slots.shape
     sizes = {"BEAMS": triton.next_power_of_2(beams), "LIMIT": triton.next_power_of_2(limit)}
     _reorder[(batch,)](slots, token_counts, parents, beams, limit, num_warps=1, **sizes)
 
 
 def sight(where: Stepping) -> Tensor:
-    """For every place in the cache after the prompt a number whose bits say which beams have it in their past."""
+    """Return for each place in the cache after the prompt an integer whose bits are the beams that see it."""
     batch, beams, limit = where.slots.shape
     assert beams <= BEAMS
     visibility = torch.empty(batch, limit * beams, dtype=torch.int32, device=where.slots.device)
@@ -87,13 +87,13 @@ def sight(where: Stepping) -> Tensor:
 
 
 def _empty_output(query: Tensor) -> Tensor:
-    """Room for what is found, laid out as the next projection reads it."""
+    """Return an empty output, laid out as the next projection reads it."""
     batch, heads, beams, depth = query.shape
     return torch.empty(batch, beams, heads, depth, dtype=query.dtype, device=query.device)
 
 
 def _sizes(query: Tensor, groups: int, places: int) -> dict[str, int]:
-    """What a kernel is compiled for; a matrix product has at least 16 rows and 16 terms in each sum."""
+    """Return the constants a kernel is compiled for; a matrix product needs at least 16 rows and 16 terms."""
     batch, heads, beams, depth = query.shape
     rows = max(16, triton.next_power_of_2(beams * heads // groups))
     few = batch * groups < MANY
@@ -103,13 +103,13 @@ def _sizes(query: Tensor, groups: int, places: int) -> dict[str, int]:
 
 
 def _keys(places: int) -> int:
-    """How many are looked at in one go where there are threads for it: each go waits for the one before."""
+    """Return the number of keys per block where there are threads for it: each block waits for the one before."""
     return 128 if places > 256 else 64 if places > 32 else 32
 
 
 @triton.jit
 def _rotate(vectors, base, place, real, depth, newest, rates, DEPTH: tl.constexpr):
-    """Vectors turned by where they stand; the fellow of a feature is half the depth away."""
+    """Rotate vectors by their positions; the partner of a feature is half the depth away."""
     angle = newest.to(tl.float32) * tl.load(rates + depth % (DEPTH // 2))
     partner = tl.load(base + place[:, None] + ((depth + DEPTH // 2) % DEPTH)[None, :], real, 0.0)
     sine = tl.where(depth < DEPTH // 2, -tl.sin(angle), tl.sin(angle))
@@ -119,7 +119,7 @@ def _rotate(vectors, base, place, real, depth, newest, rates, DEPTH: tl.constexp
 
 @triton.jit
 def _add_bias(score, bias, back, visible, LINEAR: tl.constexpr):
-    """Scores with what is added to them by how far back keys stand: a table, or what is lost with each token."""
+    """Add the bias by how far back keys are: from a table, or linear in the distance."""
     if LINEAR:
         return score - bias[:, None] * back.to(tl.float32)[None, :]
     return score + tl.load(bias[:, None] + back[None, :], mask=visible, other=0.0)
@@ -127,7 +127,7 @@ def _add_bias(score, bias, back, visible, LINEAR: tl.constexpr):
 
 @triton.jit
 def _in_past(sight, place, beam, before, begun, room, BEAMS: tl.constexpr):
-    """Whether a key is one of the prompt, or in the past of the beam."""
+    """True for keys of the prompt and of the beam's past."""
     visible = ((place >= room) | (place < begun))[None, :]
     if BEAMS > 1:
         bits = tl.load(sight + (place - room), mask=(place >= room) & (place < before), other=-1)
@@ -137,7 +137,7 @@ def _in_past(sight, place, beam, before, begun, room, BEAMS: tl.constexpr):
 
 @triton.jit
 def _softmax_step(score, visible, content, highest, total, mixed):
-    """The running softmax over one more block of keys."""
+    """Update the running softmax with one more block of keys."""
     score = tl.where(visible, score, -1e30)
     higher = tl.maximum(highest, tl.max(score, 1))
     share = tl.where(visible, tl.exp(score - higher[:, None]), 0.0)
@@ -155,7 +155,7 @@ def _look(
     GROWING: tl.constexpr, LINEAR: tl.constexpr, BEAMS: tl.constexpr, SHARE: tl.constexpr, DEPTH: tl.constexpr,
     ROWS: tl.constexpr, WIDE: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
-    """One example, one group of keys: all queries that look at it, key block by key block."""
+    """Attend with all queries of one example and one group of keys, block by block."""
     example, group = tl.program_id(0).to(tl.int64), tl.program_id(1)
     row, depth = tl.arange(0, ROWS), tl.arange(0, WIDE)
     beam, head = row // SHARE, group * SHARE + row % SHARE
@@ -210,7 +210,7 @@ def _look(
 
 @triton.jit
 def _reorder(slots, token_counts, parents, beams, limit, BEAMS: tl.constexpr, LIMIT: tl.constexpr):
-    """One example's index, read whole before any of it is written."""
+    """Reorder the index of one example, which is read whole before it is written."""
     example = tl.program_id(0).to(tl.int64)
     beam, step = tl.arange(0, BEAMS), tl.arange(0, LIMIT)
     parent = tl.load(parents + example * beams + beam, mask=beam < beams, other=0)
@@ -224,7 +224,7 @@ def _reorder(slots, token_counts, parents, beams, limit, BEAMS: tl.constexpr, LI
 
 @triton.jit
 def _sight(slots, visibility, limit, BEAMS: tl.constexpr, WIDE: tl.constexpr, LIMIT: tl.constexpr):
-    """One example: the bits of each slot of each step."""
+    """Compute for one example the bits of each slot of each step."""
     example = tl.program_id(0).to(tl.int64)
     slot, step = tl.arange(0, WIDE), tl.arange(0, LIMIT)
     bits = tl.zeros((LIMIT, WIDE), tl.int32)

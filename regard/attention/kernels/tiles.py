@@ -1,8 +1,8 @@
-"""The programs of attention inside packed rows: one tile of queries, or of keys, with all that it looks at.
+"""Triton kernels of attention inside packed rows: one tile of queries, or of keys, with all that it attends to.
 
-A tile is any neighbouring tokens, whatever sequences they belong to, and what it looks at are those of its first to its
-last sequence; the mask keeps sequences apart. Where sequences are long, most tiles lie wholly inside one and in sight:
-with `SPLIT` they are taken without a mask. Scores are in base 2, as the GPU computes.
+A tile is any neighbouring tokens, whatever sequences they belong to, and it attends to the tokens of its first to its
+last sequence; the mask keeps sequences apart. Where sequences are long, most tiles are wholly inside one and visible:
+with `SPLIT` they are processed without a mask. Scores are in base 2, as the GPU computes.
 """
 
 import triton
@@ -11,7 +11,7 @@ import triton.language as tl
 
 @triton.jit
 def _bounds(segment, offsets, start, size, HELD: tl.constexpr):
-    """Where the sequences of the tile at `start` begin and end on the other side, and whether it is only one."""
+    """Return where the sequences of the tile at `start` begin and end on the other side, and True if it is only one."""
     first = tl.load(segment + start)
     last = tl.load(segment + tl.minimum(start + HELD, size) - 1)
     return tl.load(offsets + first), tl.load(offsets + last + 1), first == last
@@ -19,16 +19,16 @@ def _bounds(segment, offsets, start, size, HELD: tl.constexpr):
 
 @triton.jit
 def _tile(base, rows, size, stride, DEPTH: tl.constexpr):
-    """The vectors of these rows, zeros beyond the end."""
+    """Load the vectors of these rows, zeros beyond the end."""
     columns = tl.arange(0, DEPTH)
     return tl.load(base + rows[:, None] * stride + columns[None, :], mask=rows[:, None] < size, other=0.0)
 
 
 @triton.jit
 def _add_bias(scores, bias, head, reach, rows, columns, visible, LINEAR: tl.constexpr):
-    """Scores in base 2, with what is added by distance; rows and columns are broadcast against one another.
+    """Add the bias by distance to scores in base 2; rows and columns are broadcast against one another.
 
-    `visible` is None where all of them see one another; places beyond the end must then be brought inside.
+    `visible` is None if all pairs are visible; places beyond the end must then be clamped.
     """
     if bias is not None:
         if LINEAR:
@@ -42,7 +42,7 @@ def _add_bias(scores, bias, head, reach, rows, columns, visible, LINEAR: tl.cons
 
 @triton.jit
 def _sum_diagonals(change, TILE: tl.constexpr):
-    """The sums of a square along its diagonals: those 0 to TILE - 1 above the main one, and -TILE to -1 below it."""
+    """Return the sums of a square along its diagonals: 0 to TILE - 1 above the main one, and -TILE to -1 below it."""
     row, column = tl.arange(0, TILE)[:, None], tl.arange(0, TILE)[None, :]
     turned = tl.gather(change, (row + column) % TILE, 1)  # each diagonal becomes a column, of two parts
     above = row + column < TILE
@@ -51,7 +51,7 @@ def _sum_diagonals(change, TILE: tl.constexpr):
 
 @triton.jit
 def _in_sight(seg_m, seg_n, rows, columns, CAUSAL: tl.constexpr):
-    """Who shares a sequence and, where the future is hidden, is not in it."""
+    """True for pairs in one sequence, without the future if attention is causal."""
     visible = seg_m == seg_n
     if CAUSAL:
         visible = visible & (rows >= columns)
@@ -64,7 +64,7 @@ def _softmax_step(
     key_token, value_token, MASKED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr, DEPTH: tl.constexpr,
     TAKEN: tl.constexpr,
 ):  # fmt: skip
-    """The running softmax after one more tile of keys (Milakov and Gimelshein 2018)."""
+    """Update the running softmax with one more tile of keys (Milakov and Gimelshein 2018)."""
     columns = at + tl.arange(0, TAKEN)
     keyed = _tile(key, columns, high, key_token, DEPTH)
     valued = _tile(value, columns, high, value_token, DEPTH)
@@ -91,7 +91,7 @@ def forward(
     SHARED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr, DEPTH: tl.constexpr, SPLIT: tl.constexpr,
     HELD: tl.constexpr, TAKEN: tl.constexpr,
 ):  # fmt: skip
-    """One tile of queries of one head."""
+    """Attend with one tile of queries of one head."""
     start, head = tl.program_id(0) * HELD, tl.program_id(1)
     rows = start + tl.arange(0, HELD)
     places = tl.minimum(rows, queries - 1)
@@ -103,7 +103,7 @@ def forward(
     most = tl.full([HELD], float("-inf"), tl.float32)
     total = tl.zeros([HELD], tl.float32)
     mixed = tl.zeros([HELD, DEPTH], tl.float32)
-    whole = low  # where what all queries see ends
+    whole = low  # end of the keys that all queries see
     if SPLIT:
         whole += tl.where(alone, ((tl.minimum(start, high) if CAUSAL else high) - low) // TAKEN * TAKEN, 0)
         for at in range(low, whole, TAKEN):
@@ -123,7 +123,7 @@ def forward(
     columns = tl.arange(0, DEPTH)
     place = out + head * out_head + rows[:, None] * out_token + columns[None, :]
     tl.store(place, (mixed / total[:, None]).to(out.dtype.element_ty), mask=rows[:, None] < queries)
-    # Infinite where nothing was seen: every share computed from it again is then zero.
+    # Infinite where nothing is visible: every weight recomputed from it is then zero.
     tl.store(lse + head * queries + rows, tl.where(blind, float("inf"), most + tl.log2(total)), mask=rows < queries)
 
 
@@ -133,7 +133,7 @@ def _query_gradient_step(
     scale, key_token, value_token, MASKED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr,
     DEPTH: tl.constexpr, TAKEN: tl.constexpr,
 ):  # fmt: skip
-    """What one more tile of keys adds to the slope of the queries, and the slope of the scores."""
+    """Return the gradient of the queries with one more tile of keys added, and that tile's gradient of the scores."""
     columns = at + tl.arange(0, TAKEN)
     keyed = _tile(key, columns, high, key_token, DEPTH)
     valued = _tile(value, columns, high, value_token, DEPTH)
@@ -157,7 +157,7 @@ def backward_query(
     SHARED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr, DEPTH: tl.constexpr, SPLIT: tl.constexpr,
     HELD: tl.constexpr, TAKEN: tl.constexpr,
 ):  # fmt: skip
-    """What a tile of queries should have been, and for each query the part of its slope that all its keys share."""
+    """Compute the gradient of a tile of queries, and delta, the term that all score gradients of a query share."""
     start, head = tl.program_id(0) * HELD, tl.program_id(1)
     rows = start + tl.arange(0, HELD)
     places = tl.minimum(rows, queries - 1)
@@ -173,9 +173,9 @@ def backward_query(
     value += (head // SHARED) * value_head
     dq = tl.zeros([HELD, DEPTH], tl.float32)
     lane, carried = tl.arange(0, TAKEN), tl.zeros([TAKEN], tl.float32)
-    if of_bias is not None:  # a row of sums for each tile and head, added up outside: every run gives the same
+    if of_bias is not None:  # a row of sums for each tile and head, added up outside, so that runs are reproducible
         of_bias += (tl.program_id(0) * tl.num_programs(1) + head) * (2 * reach - 1) + reach - 1
-    clear = low  # where what all queries see ends
+    clear = low  # end of the keys that all queries see
     if SPLIT:
         clear += tl.where(alone, ((tl.minimum(start, high) if CAUSAL else high) - low) // TAKEN * TAKEN, 0)
         for at in range(low, clear, TAKEN):
@@ -199,13 +199,13 @@ def backward_query(
         tl.store(of_bias + distance, carried, mask=(distance < reach) & (distance > -reach))
     columns = tl.arange(0, DEPTH)
     place = of_query + head * out_head + rows[:, None] * out_token + columns[None, :]
-    # Scores are in base 2: the scale holds log2(e), which the slope must not.
+    # Scores are in base 2: the scale holds log2(e), which the gradient must not.
     tl.store(place, (dq * scale * 0.6931471805599453).to(of_query.dtype.element_ty), mask=rows[:, None] < queries)
 
 
 @triton.jit
 def _spread(of_bias, change, carried, distance, reach, TILE: tl.constexpr):
-    """Write the sums of the distances that no further tile shares; those that the next one shares are carried on."""
+    """Store the sums of distances that no further tile shares, and return those that the next one adds to."""
     above, below = _sum_diagonals(change, TILE)
     tl.store(of_bias + distance, carried + below, mask=(distance < reach) & (distance > -reach))
     return above
@@ -217,7 +217,7 @@ def _key_gradient_step(
     query_segment, head, reach, scale, query_token, out_token, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
     LINEAR: tl.constexpr, DEPTH: tl.constexpr, TAKEN: tl.constexpr,
 ):  # fmt: skip
-    """What one more tile of queries adds to the slopes of keys and values; queries beyond the end add nothing."""
+    """Return the gradients of keys and values after one more tile of queries; those beyond the end add nothing."""
     rows = at + tl.arange(0, TAKEN)
     vectors = _tile(query, rows, high, query_token, DEPTH)
     pull = _tile(slope, rows, high, out_token, DEPTH)
@@ -245,7 +245,7 @@ def backward_key(
     to_head, to_token, SHARED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr, DEPTH: tl.constexpr,
     SPLIT: tl.constexpr, HELD: tl.constexpr, TAKEN: tl.constexpr,
 ):  # fmt: skip
-    """What a tile of keys and values should have been: the sum over the queries of all heads that share them."""
+    """Compute the gradients of a tile of keys and values: sums over the queries of all heads that share them."""
     start, group = tl.program_id(0) * HELD, tl.program_id(1)
     columns = start + tl.arange(0, HELD)
     places = tl.minimum(columns, keys - 1)
@@ -255,7 +255,7 @@ def backward_key(
     low, high, alone = _bounds(key_segment, query_offsets, start, keys, HELD)
     if CAUSAL:
         low = tl.maximum(low, start)
-    clear = high  # from where on all queries see all keys
+    clear = high  # start of the queries that see all keys
     if SPLIT:
         clear = tl.where(alone, tl.minimum(low + HELD, high) if CAUSAL else low, high)
     dk = tl.zeros([HELD, DEPTH], tl.float32)
