@@ -267,9 +267,9 @@ def prepare(
 ) -> Prepared:
     """Prepare training and validation pairs of these corpora, tokenised once and cached by content.
 
-    Tokenizers are trained on the training texts unless those of a model are given; if so, `tokenizer_config` is ignored
-    and the language of corpora without a tag is guessed among those of the model. A target starts after the begin token, if
-    the tokenizer has one, or after pad.
+    Tokenizers are trained on the training texts unless those of a model are given; if so, `tokenizer_config` is ignored,
+    and the language of corpora without a tag is guessed among those of the model. A target starts after the begin
+    token, if the tokenizer has one, or after pad.
     """
     config, notes = (config, ()) if tokenizers is None else _with_tags(config, tokenizers[0])
     sources = Sources.find(config.train, config.valid or (), config.rules)
