@@ -267,7 +267,7 @@ def prepare(
 ) -> Prepared:
     """Prepare training and validation pairs of these corpora, tokenised once and cached by content.
 
-    Tokenizers are trained on the training texts unless those of a model are given; if so, `tokenizer_config` is ignored,
+    Tokenizers are trained on the training texts unless those of a model are given; then `tokenizer_config` is ignored,
     and the language of corpora without a tag is guessed among those of the model. A target starts after the begin
     token, if the tokenizer has one, or after pad.
     """
