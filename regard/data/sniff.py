@@ -1,4 +1,4 @@
-"""Sniff at a file: read its first lines and guess their columns, heading and kind, as `csv.Sniffer` does."""
+"""File previews: guess columns, heading and kind from the first lines, as `csv.Sniffer` does."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from regard.data.table_records import heading_delimiter, replace_decimal_commas,
 from regard.data.tables import TABLE_SUFFIXES
 
 PREVIEW_LINES = 1000
-MARKUP_LINES = 10  # first lines, in which markup shows
+MARKUP_LINES = 10  # first lines that are searched for markup
 MAX_LABEL_WORDS = 3
-MIN_NUMERIC_SHARE = 0.9  # of the cells of a column of numbers, in which some may be mistyped
-MIN_TABLE_NUMBERS = 3  # columns of numbers beside texts that make a file as likely a table as labelled texts
+MIN_NUMERIC_SHARE = 0.9  # share of the cells of a numeric column, some of which may be mistyped
+MIN_TABLE_NUMBERS = 3  # numeric columns beside texts from which on a file may be a table rather than labelled texts
 
 
 def array_names(name: str) -> set[str]:
@@ -35,18 +35,18 @@ def array_names(name: str) -> set[str]:
 
 @dataclass(frozen=True)
 class Column:
-    """Some cells of a column, one below the other."""
+    """The cells of a column in the preview."""
 
     cells: tuple[str, ...]
 
     @cached_property
     def words(self) -> float:
-        """Mean number of words in a cell."""
+        """Return the mean number of words per cell."""
         return sum(len(cell.split()) for cell in self.cells) / max(1, len(self.cells))
 
     @cached_property
     def distinct(self) -> int:
-        """Number of different cells."""
+        """Return the number of distinct cells."""
         return len(set(self.cells))
 
     @property
@@ -62,7 +62,7 @@ class Column:
 
     @property
     def is_row_number(self) -> bool:
-        """True if it holds different whole numbers, as a column of ids does."""
+        """True if it holds distinct whole numbers, as a column of ids does."""
         return (
             self.is_numeric
             and self.distinct == len(self.cells)
@@ -71,7 +71,7 @@ class Column:
 
     @property
     def is_categorical(self) -> bool:
-        """True if it holds a few short texts again and again, as labels do; doubtful without `has_enough_cells`."""
+        """True if it repeats a few short texts, as labels do; unreliable without `has_enough_cells`."""
         few = max(2.0, 1.5 * math.sqrt(len(self.cells)))
         return self.distinct <= few and max((len(cell.split()) for cell in self.cells), default=0) <= MAX_LABEL_WORDS
 
@@ -114,12 +114,12 @@ class FilePreview:
 
     @property
     def suffix(self) -> str:
-        """The ending of its name, without .gz."""
+        """Return the ending of its name, without .gz."""
         return suffix(self.name)
 
     @property
     def is_json(self) -> bool:
-        """True if it is named like JSON lines."""
+        """True if its name is that of JSON lines."""
         return self.suffix in JSON_SUFFIXES
 
     @property
@@ -129,24 +129,24 @@ class FilePreview:
 
     @cached_property
     def is_binary(self) -> bool:
-        """True if it is not text: it holds NUL bytes, or most lines are not UTF-8."""
+        """True if it is not text: it has NUL bytes, or most lines are not UTF-8."""
         broken_lines = sum("\ufffd" in line for line in self.lines)
         return any("\0" in line for line in self.lines) or broken_lines > len(self.lines) / 2
 
     @cached_property
     def records(self) -> list[Mapping[str, Any]]:
-        """Its JSON objects."""
+        """Return its JSON objects."""
         return [record for line in self.lines if (record := _parse_record(line)) is not None] if self.is_json else []
 
     @cached_property
     def blank_line_count(self) -> int:
-        """Number of empty lines between others."""
+        """Return the number of empty lines between others."""
         text = "\n".join(line.strip() for line in self.lines).strip("\n")
         return text.split("\n").count("")
 
     @cached_property
     def rows(self) -> list[list[str]]:
-        """Its cells, line by line; none unless nearly all lines have the same number of columns, at least two."""
+        """Return its cells by line; empty unless nearly all lines have the same number of columns, at least two."""
         if self.is_json or not self.lines:
             return []
         text = [line.encode() for line in self.lines]
@@ -161,7 +161,7 @@ class FilePreview:
 
     @cached_property
     def heading(self) -> list[str] | None:
-        """The names of the columns, if the first line differs from those below it."""
+        """Return the names of the columns, if the first line differs from those below it."""
         if len(self.rows) < 2:
             return None
         first, rest = self.rows[0], _columns(self.rows[1:])
@@ -174,12 +174,12 @@ class FilePreview:
 
     @cached_property
     def columns(self) -> list[Column]:
-        """Its columns without the heading."""
+        """Return its columns without the heading."""
         return _columns(self.rows[1:] if self.heading else self.rows)
 
     @cached_property
     def mixes_texts_and_numbers(self) -> bool:
-        """True if short texts stand beside several columns of numbers, as in a list of people."""
+        """True if short texts are next to several numeric columns, as in a list of people."""
         numbers = [column for column in self.columns if column.is_mostly_numeric and not column.is_row_number]
         prose = [column for column in self.columns if column.words > 2 * MAX_LABEL_WORDS]
         return self.heading is not None and len(numbers) >= MIN_TABLE_NUMBERS and not prose
@@ -196,7 +196,7 @@ def _text_settings(preview: FilePreview) -> dict[str, Any] | None:
 
 
 def sniff_text_file(name: str, *, declared: bool) -> dict[str, Any] | None:
-    """Return the data settings to read a file as text; None if it is not text and was not `declared` to be."""
+    """Return the data settings to read a file as text; None if it is not text and was not `declared` as such."""
     if (marks := describe_marks(name)) is not None:
         if declared:
             raise ValueError(marks)

@@ -1,4 +1,4 @@
-"""Learning to fill gaps: a BERT guesses masked tokens and, where asked to, whether one text follows another."""
+"""Masked language modelling: a BERT predicts masked tokens and, optionally, whether one text follows another."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MaskedRecipe(TextRecipe):
 
 
 class MaskedLM(Pretraining):
-    """The task of guessing what was masked."""
+    """The task of masked language modelling."""
 
     Recipe = MaskedRecipe
     usage: ClassVar[str] = 'regard fill {folder} "TEXT WITH A [MASK]"'
@@ -55,17 +55,17 @@ class MaskedLM(Pretraining):
     needs: ClassVar[Sequence[str]] = ("begin", "separator", "mask")
 
     def make_training_rows(self) -> MaskedRows:
-        """Pieces of documents with gaps."""
+        """Return the rows of pieces of documents with masked tokens."""
         return self._rows(self.prepared.train, self.recipe.training.seed, fixed=self.fixed)
 
     @classmethod
     def special(cls, recipe: MaskedRecipe) -> Sequence[str]:
-        """The mask, and what stands between two texts."""
+        """Return the mask and the separator between two texts."""
         return SPECIAL
 
     @classmethod
     def required_sizes(cls, recipe: MaskedRecipe) -> dict[str, Any]:
-        """Places for a window; segments where two texts are read, heads where the next sentence is guessed."""
+        """Return the context, and the segments and heads for two texts and the next sentence prediction."""
         next_sentence = recipe.objective.next_sentence
         segments = 2 if next_sentence or recipe.data.pairs else 0
         return {
@@ -77,7 +77,7 @@ class MaskedLM(Pretraining):
 
     @classmethod
     def fill_sizes(cls, recipe: MaskedRecipe, prepared: Prepared) -> Any:
-        """As for every task; a model without the heads that are to be trained is refused."""
+        """Return the recipe with the vocabulary size; a model without the heads to train is refused."""
         model = recipe.model
         if not model.masked:
             raise ValueError("the model has no head that guesses masked tokens: start from one that has, or from none")
@@ -94,11 +94,11 @@ class MaskedLM(Pretraining):
 
     @classmethod
     def use(cls, shape: BERTConfig) -> tuple[str, str]:
-        """A model without the head that guesses tokens gives vectors of texts."""
+        """Return the usage; a model without the masked language modelling head computes text embeddings."""
         return (cls.usage, cls.code) if shape.masked else ('regard embed {folder} "TEXT"', 'look("A text")')
 
     def step(self, batch: MaskedBatch, part: str) -> Step:
-        """The surprise at every masked token, and at whether the second text follows the first."""
+        """Return the summed cross-entropy of masked tokens, and of the next sentence prediction if it is trained."""
         batch = batch.to(device_of(self.model))
         features = self.model(batch.tokens, layout=batch.row, segments=batch.kinds(self.model))
         masked_features = self.model.transform(features.index_select(0, batch.places))
@@ -111,17 +111,17 @@ class MaskedLM(Pretraining):
             following_loss = F.cross_entropy(following_logits, batch.following, ignore_index=IGNORE, reduction="sum")
             loss = loss + following_loss * (
                 masked_count / labelled.sum().clamp(min=1)
-            )  # both losses are means of the same weight
+            )  # both losses are means with the same weight
         return Step(loss=loss, weight=masked_count, counts={"tokens": batch.row.filled})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Gaps in the held-out texts, the same every time, and a few of them to look at."""
+        """Evaluate on masked tokens of the held-out texts, the same every time, with samples."""
         rows = self._rows(self.prepared.valid, 0)
         guesses = guess_masked_tokens(self.model, rows, self.prepared.tokenizer, spread=spread)
         return Evaluation(guesses.metrics, self._sample_guesses(rows, guesses))
 
     def filler(self) -> Filler:
-        """The model as it is now, ready to use."""
+        """Return a filler with the current model."""
         return Filler(self.model, self.prepared.tokenizer)
 
     def _rows(self, corpus: Corpus, seed: int, *, fixed: bool = False) -> MaskedRows:
@@ -130,7 +130,7 @@ class MaskedLM(Pretraining):
         return MaskedRows(corpus, tokenizer, data.context, data.batch_size, seed, how=how, pairs=pairs, fixed=fixed)
 
     def _sample_guesses(self, rows: MaskedRows, guesses: Guesses) -> list[dict[str, Any]]:
-        """A few gaps with what stood there and what was guessed."""
+        """Return samples of masked tokens with the right token and the prediction."""
         tokenizer, batch = self.prepared.tokenizer, rows.batch(0)
         samples = list[dict[str, Any]]()
         for position, label, predicted in list(
