@@ -13,10 +13,53 @@ if TYPE_CHECKING:
     from regard.lab.agreement.judging import Point
     from regard.lab.by_hand import Lesson
     from regard.lab.complexity import Layer, Timing
+    from regard.lab.demonstration import Chart, Demonstration, LabelledMatrix, Measurement
     from regard.lab.positions import Properties
     from regard.lab.tokenizers import Cut
 
 LOSSES_SHOWN = 9  # losses shown of a training by hand
+
+
+def demonstration_tables(demonstration: Demonstration) -> list[FittedTable]:
+    """Return the tables of all that a demonstration shows; the last one has its numbers and their controls."""
+    notes = "\n".join(demonstration.notes) or None
+    return [
+        *map(_matrix_table, demonstration.tables or demonstration.matrices),
+        *(_chart_table(chart) for chart in demonstration.charts if chart.tabulated),
+        measurement_table(demonstration.measurements, note=notes),
+    ]
+
+
+def measurement_table(measurements: Sequence[Measurement], *, note: str | None = None) -> FittedTable:
+    """Return a table of numbers that show an effect, each above its control."""
+    rows: list[tuple[str, str, str]] = []
+    for measurement in measurements:
+        rows.append((measurement.quantity, measurement.setting, format_number(measurement.value)))
+        rows.append(("control", measurement.control_setting, format_number(measurement.control)))
+    return FittedTable(("number", "where", "value"), rows, None, note)
+
+
+def _matrix_table(matrix: LabelledMatrix) -> FittedTable:
+    rows = [
+        (name, *(f"{value:.{matrix.digits}f}" for value in numbers))
+        for name, numbers in zip(matrix.rows, matrix.values, strict=True)
+    ]
+    return FittedTable(("", *matrix.columns), rows, matrix.title)
+
+
+def _chart_table(chart: Chart) -> FittedTable:
+    rows = [
+        (format_number(x), *(format_number(curve[place]) for curve in chart.curves.values()))
+        for place, x in enumerate(chart.x)
+    ]
+    return FittedTable((chart.x_label, *chart.curves), rows, f"{chart.title}: {chart.y_label}")
+
+
+def format_number(number: float) -> str:
+    """Format a number to three digits: plainly where it is of a common size, else with an exponent."""
+    if number == int(number) and abs(number) < 1e6:
+        return f"{int(number):,}"
+    return f"{number:.3f}" if 1e-2 <= abs(number) < 1e4 else f"{number:.1e}"
 
 
 def property_table(properties: Sequence[Properties]) -> FittedTable:
