@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-
+Number = int | float
 Scale = Literal["linear", "log", "symlog"]
 
 
@@ -17,7 +17,7 @@ class LabelledMatrix:
     title: str
     rows: Sequence[str]
     columns: Sequence[str]
-    values: Sequence[Sequence[float]]
+    values: Sequence[Sequence[Number]]
     digits: int = 2
     """Digits shown after the decimal point."""
 
@@ -29,10 +29,12 @@ class Chart:
     title: str
     x_label: str
     y_label: str
-    x: Sequence[float]
-    curves: Mapping[str, Sequence[float]]
+    x: Sequence[Number]
+    curves: Mapping[str, Sequence[Number]]
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
+    digits: int | None = None
+    """Digits shown after the decimal point; as many as are significant when not given."""
     tabulated: bool = True
     """Whether it is printed as a table too."""
 
@@ -43,9 +45,9 @@ class Measurement:
 
     quantity: str
     setting: str
-    value: float
+    value: Number
     control_setting: str
-    control: float
+    control: Number
 
 
 @dataclass(frozen=True)

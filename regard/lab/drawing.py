@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from regard.interpret.draw.curves import looks, tidy
@@ -23,7 +24,7 @@ def draw_demonstration(demonstration: Demonstration) -> Figure:
     from matplotlib.figure import Figure
 
     panels: list[LabelledMatrix | Chart] = [*demonstration.matrices, *demonstration.charts]
-    across = min(len(panels), MAX_PER_LINE if len(panels) != 6 else 3)
+    across = math.ceil(len(panels) / math.ceil(len(panels) / MAX_PER_LINE))
     lines = [panels[start : start + across] for start in range(0, len(panels), across)]
     width = max(sum(_panel_size(panel)[0] for panel in line) for line in lines)
     heights = [max(_panel_size(panel)[1] for panel in line) for line in lines]
@@ -31,8 +32,12 @@ def draw_demonstration(demonstration: Demonstration) -> Figure:
     rows = figure.subfigures(len(lines), 1, squeeze=False, height_ratios=heights)[:, 0]
     for line, subfigure in zip(lines, rows, strict=True):
         ratios = [_panel_size(panel)[0] for panel in line]
-        places = subfigure.subplots(1, len(line), squeeze=False, width_ratios=ratios)[0]
-        for panel, axes in zip(line, places, strict=True):
+        if (blank := width - sum(ratios)) > CELL_WIDTH:
+            ratios.append(blank)  # so that the panels of a shorter line are no wider than the others
+        places = subfigure.subplots(1, len(ratios), squeeze=False, width_ratios=ratios)[0]
+        for axes in places[len(line) :]:
+            axes.set_axis_off()
+        for panel, axes in zip(line, places, strict=False):
             if isinstance(panel, LabelledMatrix):
                 plot_matrix(axes, panel)
             else:
@@ -58,7 +63,7 @@ def plot_matrix(axes: Axes, matrix: LabelledMatrix) -> None:
             label.set_horizontalalignment("right")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_title(matrix.title, fontsize=10, parse_math=False)
+    axes.set_title(matrix.title, fontsize=9, parse_math=False)
     if len(flat) <= NUMBERED_CELLS:
         for row, numbers in enumerate(values):
             for column, value in enumerate(numbers):

@@ -4,6 +4,7 @@ from regard.cli.grammar import group
 from regard.cli.lab import language, layers, recurrence
 
 lab = group("Experiments of the courses, no model of yours needed.")
+lab.command()(layers.attention)
 lab.command()(layers.positions)
 lab.command()(recurrence.gradients)
 lab.command()(layers.complexity)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,12 @@ from regard.cli.lab.options import RandomSeed
 from regard.cli.lab.results import print_file_written, print_results
 from regard.cli.text_io import PICTURE_FORMATS, check_writable
 from regard.config.words import quantity
+
+if TYPE_CHECKING:
+    from regard.lab.agreement.judging import Point
+
+MAX_DISTANCE = 200  # words that a sentence can sensibly have
+MIN_VOCABULARY = 300  # tokens of a vocabulary that has all bytes
 
 
 def agreement(

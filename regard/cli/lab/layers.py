@@ -7,8 +7,48 @@ from typing import Annotated
 import typer
 
 from regard.cli.grammar import Device, Json, Picture
-from regard.cli.lab.results import print_file_written, print_results
+from regard.cli.lab.options import RandomSeed
+from regard.cli.lab.results import present, print_file_written, print_results
 from regard.cli.text_io import PICTURE_FORMATS, check_writable
+
+
+def attention(
+    example: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[EXAMPLE]",
+            help="thinking-machines, big-dog, dictionary, root, permutation, masks, heads or columns.",
+        ),
+    ] = None,
+    queries: Annotated[
+        str | None, typer.Option(metavar="VECTORS", help="Vectors of your own; the keys when not given.")
+    ] = None,
+    keys: Annotated[
+        str | None, typer.Option(metavar="VECTORS", help='Vectors of your own, such as "1 0; 0 1".')
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option(metavar="VECTORS", help="One for each key; the keys when not given.")
+    ] = None,
+    words: Annotated[
+        str, typer.Option(metavar="WORDS", help="Words of your own, between spaces: permutation, masks, vectors.")
+    ] = "",
+    seed: RandomSeed = 0,
+    output: Picture = None,
+    as_json: Json = False,
+) -> None:
+    """Attention step by step: worked numbers, masks, shuffled words, or vectors of your own."""
+    from regard.lab.attention.examples import EXAMPLES, attend_to_typed_vectors, run_example
+
+    check_writable(output, PICTURE_FORMATS)
+    if queries is None and keys is None and values is None:
+        name = example or next(iter(EXAMPLES))
+        present(run_example(name, words=words.split(), seed=seed), output, as_json=as_json)
+        if example is None and not as_json:
+            print(f"more examples: {', '.join(list(EXAMPLES)[1:])}; your own vectors: --keys")
+        return
+    if example is not None:
+        raise ValueError(f"{example} has vectors of its own: leave it out, or --queries, --keys and --values")
+    present(attend_to_typed_vectors(queries, keys, values, words.split()), output, as_json=as_json)
 
 
 def positions(

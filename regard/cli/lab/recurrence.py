@@ -11,6 +11,8 @@ from regard.cli.lab.options import RandomSeed
 from regard.cli.lab.results import print_file_written, print_results
 from regard.cli.text_io import PICTURE_FORMATS, check_writable, print_note
 
+SLOW_OPERATIONS = 2**22  # steps times the square of the width: a minute on one core of a laptop
+
 
 def gradients(
     length: Annotated[int, typer.Option(min=2, max=1000, help="Steps that the layers read; 1,000 take a minute.")] = 64,

@@ -40,17 +40,23 @@ def measurement_table(measurements: Sequence[Measurement], *, note: str | None =
 
 
 def _matrix_table(matrix: LabelledMatrix) -> FittedTable:
+    digits = [
+        0 if all(value == int(value) for value in column) else matrix.digits
+        for column in zip(*matrix.values, strict=True)
+    ]
     rows = [
-        (name, *(f"{value:.{matrix.digits}f}" for value in numbers))
+        (name, *(f"{value:.{places}f}" for value, places in zip(numbers, digits, strict=True)))
         for name, numbers in zip(matrix.rows, matrix.values, strict=True)
     ]
     return FittedTable(("", *matrix.columns), rows, matrix.title)
 
 
 def _chart_table(chart: Chart) -> FittedTable:
+    def write(number: float) -> str:
+        return format_number(number) if chart.digits is None else f"{number:.{chart.digits}f}"
+
     rows = [
-        (format_number(x), *(format_number(curve[place]) for curve in chart.curves.values()))
-        for place, x in enumerate(chart.x)
+        (format_number(x), *(write(curve[place]) for curve in chart.curves.values())) for place, x in enumerate(chart.x)
     ]
     return FittedTable((chart.x_label, *chart.curves), rows, f"{chart.title}: {chart.y_label}")
 

@@ -18,7 +18,7 @@ KEYS: Mapping[str, tuple[float, float, float]] = {  # directions: small, like a 
     "wolf": (0.2, 1.0, 0.4),
     "horse": (0.0, 0.1, 1.0),
 }
-SHARPNESS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
+SHARPNESS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
 ASKED = "wolf"
 
 
@@ -42,8 +42,16 @@ def soften_dictionary(word: str = ASKED) -> Demonstration:
     plain = WEIGHTS_OF_ANIMALS[word]
     answers = {"answer": [answer for _, answer in results], f"dictionary[{word!r}]": [plain] * len(results)}
     charts = [
-        Chart("Weight of each key", "sharpness", "weight", SHARPNESS, curves, x_scale="symlog"),
-        Chart(f"Answer to {word!r}, in kilograms", "sharpness", "kilograms", SHARPNESS, answers, x_scale="symlog"),
+        Chart("Weight of each key", "sharpness", "weight", SHARPNESS, curves, x_scale="symlog", digits=3),
+        Chart(
+            f"Answer to {word!r}, in kilograms",
+            "sharpness",
+            "kilograms",
+            SHARPNESS,
+            answers,
+            x_scale="symlog",
+            digits=3,
+        ),
     ]
     measurement = Measurement(
         f"distance of the answer from dictionary[{word!r}]",

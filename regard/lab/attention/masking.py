@@ -17,6 +17,7 @@ from regard.lab.demonstration import Demonstration, LabelledMatrix, Measurement
 WORDS = ("I", "am", "trying", "to", "understand")
 PADDING = "·"
 WINDOW = 1
+SCALE = 0.5  # of vectors, so that words look at others than themselves
 
 
 def compare_masks(words: Sequence[str] = WORDS, *, seed: int = 0) -> Demonstration:
@@ -28,7 +29,7 @@ def compare_masks(words: Sequence[str] = WORDS, *, seed: int = 0) -> Demonstrati
         f"window of {WINDOW}": window(WINDOW),
         f"causal window of {WINDOW}": causal() & window(WINDOW),
     }
-    vectors = embed_words([*words, PADDING, PADDING], seed=seed)
+    vectors = SCALE * embed_words([*words, PADDING, PADDING], seed=seed)
     grid = padded(Grid(torch.tensor([length]), length + 2))
     matrices = [
         LabelledMatrix(name, words, words, masked_weights(vectors[:length], mask).tolist())

@@ -8,10 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.attend import weigh
 from regard.attention.multihead import MultiHead
 from regard.attention.positions import sinusoidal_table
-from regard.attention.scores import scaled_dot
 from regard.lab.demonstration import Demonstration, LabelledMatrix, Measurement
 
 WORDS = ("dog", "bites", "man")
@@ -42,7 +40,7 @@ def reverse_words(words: Sequence[str] = WORDS, *, seed: int = 0) -> Demonstrati
         changes.append([float(change.abs().max()) for change in (self_change, fixed_change)])
         for order, read in ((list(range(len(words))), x), (backwards, y)):
             names = [words[place] for place in order]
-            matrices.append(LabelledMatrix(name, names, names, mean_weights(attention, read).tolist()))
+            matrices.append(LabelledMatrix(name, names, names, collect_weights(attention, read).mean(0).tolist()))
     table = LabelledMatrix(
         f"Largest change of an output when {' '.join(words)} becomes {' '.join(words[::-1])}",
         ["self-attention, word by word", "fixed query"],
@@ -57,10 +55,10 @@ def reverse_words(words: Sequence[str] = WORDS, *, seed: int = 0) -> Demonstrati
     return Demonstration("Words in reverse order", measurements, matrices=matrices, tables=[table])
 
 
-def mean_weights(attention: MultiHead, x: Float[Tensor, "1 word width"]) -> Float[Tensor, "word word"]:
-    """Return the attention weights of words among themselves, the mean of all heads."""
-    query, key = (
-        projection(x)[0].unflatten(-1, (attention.heads, -1)).transpose(0, 1)
-        for projection in (attention.query, attention.key)
-    )
-    return weigh(scaled_dot(query, key)).mean(0)
+def collect_weights(layer: MultiHead, x: Float[Tensor, "1 word width"]) -> Float[Tensor, "heads word word"]:
+    """Return the attention weights of every head."""
+    collected: list[Tensor] = []
+    hook = layer.weights.register_forward_hook(lambda module, inputs, weights: collected.append(weights[0]))
+    layer(x)
+    hook.remove()
+    return collected[0]

@@ -12,7 +12,7 @@ from regard.lab.demonstration import Chart, Demonstration, LabelledMatrix, Measu
 
 DEPTHS = (4, 16, 64, 256, 1024)
 KEYS = 16
-QUERIES = 512  # over which means are taken
+QUERIES = 256  # over which means are taken
 
 
 def softmax_gradient(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch"]:

@@ -14,7 +14,6 @@ from regard.attention.attend import AttentionSpec, attend, weigh
 from regard.attention.scores import dot, scaled_dot
 from regard.lab.demonstration import Demonstration, LabelledMatrix, Measurement
 
-MAX_VECTORS, MAX_FEATURES = 12, 64  # of vectors that a reader types: what a picture can show
 EXAMPLE_DEPTH = 64  # of the queries and keys of "Thinking Machines", whose root is 8
 
 
@@ -135,7 +134,9 @@ def attend_to_vectors(
     steps = compute_steps(query, key, value)
     even = compute_steps(query, key.mean(0, keepdim=True).expand_as(key), value)
     key_names = list(words) or [f"k{number}" for number in range(1, len(key) + 1)]
-    query_names = key_names if words and len(query) == len(key) else [f"q{number}" for number in range(1, len(query) + 1)]
+    query_names = (
+        key_names if words and len(query) == len(key) else [f"q{number}" for number in range(1, len(query) + 1)]
+    )
     features = [str(number) for number in range(1, value.shape[1] + 1)]
     matrices = [
         LabelledMatrix("Scores: queries times keys", query_names, key_names, steps.scores.tolist()),
@@ -147,3 +148,7 @@ def attend_to_vectors(
         "largest weight", "these keys", float(steps.weights.max()), "all keys alike", float(even.weights.max())
     )
     return Demonstration("Attention step by step", [measurement], matrices=matrices)
+
+
+def _number_names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(1, count + 1)]
