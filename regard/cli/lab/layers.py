@@ -72,6 +72,25 @@ def positions(
         print_file_written(output, f"the {scheme} encoding, position by feature", as_json)
 
 
+def norms(
+    matrix: Annotated[
+        str | None,
+        typer.Option(metavar="ROWS", help='Features by examples of your own, such as "1 3 4; 2 2 2".'),
+    ] = None,
+    output: Picture = None,
+    as_json: Json = False,
+) -> None:
+    """Batch norm and layer norm of one matrix, step by step."""
+    from regard.lab.norms import MATRIX, compare_norms
+    from regard.lab.typed_vectors import parse_vectors
+
+    check_writable(output, PICTURE_FORMATS)
+    rows = MATRIX if matrix is None else parse_vectors("--matrix", matrix)
+    if len(rows) < 2 or len(rows[0]) < 2:
+        raise ValueError(f"--matrix {matrix!r}: give at least two features of two examples")
+    present(compare_norms(rows), output, as_json=as_json)
+
+
 def complexity(
     length: Annotated[int, typer.Option(min=1, help="Positions in the table.")] = 512,
     width: Annotated[int, typer.Option(min=1, help="Features of a position.")] = 64,

@@ -26,7 +26,7 @@ def gradients(
 
     from regard.cli.lab.tables import gradient_table
     from regard.interpret.draw import curves, plots
-    from regard.lab import gradients as reach
+    from regard.lab.gradients import reach
 
     check_writable(output, PICTURE_FORMATS)
     if width % reach.HEADS:

@@ -13,6 +13,7 @@ from regard.lab.attention.permutation import WORDS, reverse_words
 from regard.lab.attention.scaling import compare_depths
 from regard.lab.attention.worked import attend_to_vectors, big_dog, columns_and_rows, thinking_machines
 from regard.lab.demonstration import Demonstration
+from regard.lab.typed_vectors import parse_vectors
 
 EXAMPLES: Mapping[str, str] = {
     "thinking-machines": "scores 112 and 96 become weights .88 and .12",
@@ -25,7 +26,6 @@ EXAMPLES: Mapping[str, str] = {
     "columns": "tokens as columns instead of rows",
 }
 MAX_WORDS, MAX_WORD_LENGTH = 12, 20  # that a picture has room for
-MAX_NUMBER = 1_000  # of a vector: scores of larger ones would not be told apart from a lookup
 
 
 def run_example(name: str, *, words: Sequence[str] = (), seed: int = 0) -> Demonstration:
@@ -74,31 +74,3 @@ def attend_to_typed_vectors(
         raise ValueError(f"--words: {len(words)} words for {len(key)} keys: give one for each key")
     check_words(words)
     return attend_to_vectors(query, key, value, words=words)
-
-
-def parse_vectors(option: str, text: str) -> list[list[float]]:
-    """Parse vectors between semicolons, their numbers between blanks or commas."""
-    parts = [part.replace(",", " ").split() for part in text.split(";")]
-    try:
-        vectors = [[float(number) for number in part] for part in parts]
-    except ValueError as error:
-        wrong = next(number for part in parts for number in part if not _is_number(number))
-        raise ValueError(f'{option} {text!r}: {wrong} is no number: write vectors as "1 0; 0.5 -2"') from error
-    flat = [number for vector in vectors for number in vector]
-    if len({len(vector) for vector in vectors}) > 1 or not flat:
-        raise ValueError(f"{option} {text!r}: give every vector as many numbers, at least one")
-    if not all(abs(number) <= MAX_NUMBER for number in flat):
-        raise ValueError(f"{option} {text!r}: give numbers from {-MAX_NUMBER:,} to {MAX_NUMBER:,}")
-    if len(vectors) > MAX_WORDS or len(vectors[0]) > MAX_WORDS:
-        raise ValueError(
-            f"{option}: {len(vectors)} vectors of {len(vectors[0])} numbers: give at most {MAX_WORDS} of each"
-        )
-    return vectors
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
