@@ -18,8 +18,8 @@ class LabelledMatrix:
     rows: Sequence[str]
     columns: Sequence[str]
     values: Sequence[Sequence[Number]]
-    digits: int = 2
-    """Digits shown after the decimal point."""
+    digits: int | None = 2
+    """Digits shown after the decimal point; as many as are significant when None."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 CELL_WIDTH, CELL_HEIGHT = 0.62, 0.42  # inches of a cell of a matrix
 LABEL_WIDTH = 1.2  # inches for the names of rows
 CHART_WIDTH, CHART_HEIGHT = 4.8, 3.6
+MAX_MARKED = 24  # points of a curve that are marked
 MAX_PER_LINE = 4  # panels side by side
 NUMBERED_CELLS = 160  # cells of a matrix that has its numbers written in
 
@@ -68,14 +69,15 @@ def plot_matrix(axes: Axes, matrix: LabelledMatrix) -> None:
         for row, numbers in enumerate(values):
             for column, value in enumerate(numbers):
                 dark = abs(value) > 0.6 * bound
-                text = f"{value:.{matrix.digits}f}"
+                text = f"{value:.{2 if matrix.digits is None else matrix.digits}f}"
                 axes.text(column, row, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
 
 
 def plot_chart(axes: Axes, chart: Chart) -> None:
     """Plot the curves of a chart."""
     for name, style in looks(list(chart.curves)).items():
-        axes.plot(chart.x, chart.curves[name], **style, linewidth=1.6, markersize=4)
+        points = {"marker": ""} if len(chart.x) > MAX_MARKED else {}
+        axes.plot(chart.x, chart.curves[name], **(style | points), linewidth=1.6, markersize=4)
     axes.set_xscale(chart.x_scale)
     axes.set_yscale(chart.y_scale)
     axes.set_xlabel(chart.x_label)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.cli.text_io import print_note
+
 if TYPE_CHECKING:
     from regard.cli.tables import FittedTable
     from regard.lab.demonstration import Demonstration
@@ -43,3 +45,10 @@ def present(demonstration: Demonstration, output: Path | None, *, as_json: bool)
     if output is not None:
         plots.save(draw_demonstration(demonstration), output)
         print_file_written(output, demonstration.title, as_json)
+
+
+def announce_training(train: bool, seconds: int) -> bool:
+    """Say how long a training takes if one is asked for, and return whether it is."""
+    if train:
+        print_note(f"training takes about {seconds} seconds of one idle core")
+    return train

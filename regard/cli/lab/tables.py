@@ -45,20 +45,22 @@ def _matrix_table(matrix: LabelledMatrix) -> FittedTable:
         for column in zip(*matrix.values, strict=True)
     ]
     rows = [
-        (name, *(f"{value:.{places}f}" for value, places in zip(numbers, digits, strict=True)))
+        (name, *(_write_number(value, places) for value, places in zip(numbers, digits, strict=True)))
         for name, numbers in zip(matrix.rows, matrix.values, strict=True)
     ]
     return FittedTable(("", *matrix.columns), rows, matrix.title)
 
 
 def _chart_table(chart: Chart) -> FittedTable:
-    def write(number: float) -> str:
-        return format_number(number) if chart.digits is None else f"{number:.{chart.digits}f}"
-
     rows = [
-        (format_number(x), *(write(curve[place]) for curve in chart.curves.values())) for place, x in enumerate(chart.x)
+        (format_number(x), *(_write_number(curve[place], chart.digits) for curve in chart.curves.values()))
+        for place, x in enumerate(chart.x)
     ]
     return FittedTable((chart.x_label, *chart.curves), rows, f"{chart.title}: {chart.y_label}")
+
+
+def _write_number(number: float, digits: int | None) -> str:
+    return format_number(number) if digits is None else f"{number:,.{digits}f}"
 
 
 def format_number(number: float) -> str:
