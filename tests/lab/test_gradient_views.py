@@ -68,7 +68,7 @@ def test_training_can_be_repeated_and_its_results_kept(tmp_path):
     np.testing.assert_allclose(kept.trained, result.trained, rtol=0.01)
 
 
-@pytest.mark.parametrize("view", ["scale", "trained"])
+@pytest.mark.parametrize("view", ["trained", "unrolled"])
 def test_a_view_prints_its_control_and_draws(view, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     length = [] if view == "trained" else ["--length", "6"]

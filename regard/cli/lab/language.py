@@ -38,8 +38,10 @@ def agreement(
     as_json: Json = False,
 ) -> None:
     """How often taggers misjudge a French participle, by distance from its subject."""
+    from dataclasses import asdict
+
     from regard import recipe
-    from regard.cli.lab.tables import error_table
+    from regard.cli.lab.tables import error_table, measurement_table
     from regard.interpret.draw import curves, plots
     from regard.lab.agreement import judging
 
@@ -55,7 +57,10 @@ def agreement(
         title: _select_points(points_by_model, attractors) for attractors, title in judging.CONDITIONS.items()
     }
     tables = [error_table(title, points) for title, points in points_by_title.items()]
-    print_results({"sentences": count, "seed": seed, "models": plain_points}, tables, as_json=as_json)
+    measurements = [judging.compare_extremes(name, points) for name, points in points_by_model.items()]
+    tables.append(measurement_table(measurements))
+    record = {"sentences": count, "seed": seed, "models": plain_points, "measurements": list(map(asdict, measurements))}
+    print_results(record, tables, as_json=as_json)
     if output is not None:
         panels = {title: _error_ranges(points) for title, points in points_by_title.items()}
         plots.save(curves.by_words_between(panels, longest=longest), output)
@@ -78,7 +83,9 @@ def tokenizers(
     as_json: Json = False,
 ) -> None:
     """Characters, words and subwords compared: vocabulary, length of the text, what is unknown."""
-    from regard.cli.lab.tables import unit_tables
+    from dataclasses import asdict
+
+    from regard.cli.lab.tables import measurement_table, unit_tables
     from regard.interpret.draw import curves, plots
     from regard.lab import tokenizers
 
@@ -88,9 +95,11 @@ def tokenizers(
         (lines, tokenizers.read(str(held_out), column=column)) if held_out is not None else tokenizers.hold_out(lines)
     )
     comparison = tokenizers.compare(train, evaluation_lines, sizes=_parse_vocabulary_sizes(sizes), words=words.split())
+    measurement = tokenizers.compare_with_shuffled(comparison, train, evaluation_lines)
     title = f"{len(train):,} lines to make units from, {len(evaluation_lines):,} to measure them on"
     record = {"lines": len(train), "held": len(evaluation_lines), "units": [units.plain() for units in comparison]}
-    print_results(record, unit_tables(comparison, title), as_json=as_json)
+    tables = [*unit_tables(comparison, title), measurement_table([measurement])]
+    print_results(record | {"measurements": [asdict(measurement)]}, tables, as_json=as_json)
     if output is not None:
         plots.save(curves.by_vocabulary(comparison), output)
         print_file_written(output, "vocabulary against length", as_json)

@@ -59,14 +59,16 @@ def positions(
     as_json: Json = False,
 ) -> None:
     """Positional encodings and their properties."""
-    from regard.cli.lab.tables import property_table
+    from regard.cli.lab.tables import measurement_table, property_table
     from regard.lab import positions
 
     if (output is None) != (scheme is None):
         raise ValueError("name a scheme and a file to draw it: regard lab positions sinusoidal -o positions.png")
     check_writable(output, PICTURE_FORMATS)
     properties = positions.properties()
-    print_results([encoding._asdict() for encoding in properties], [property_table(properties)], as_json=as_json)
+    measurement = positions.measure_distinct(scheme or "sinusoidal")
+    tables = [property_table(properties), measurement_table([measurement])]
+    print_results([encoding._asdict() for encoding in properties], tables, as_json=as_json)
     if output is not None and scheme is not None:
         positions.draw(scheme, output)
         print_file_written(output, f"the {scheme} encoding, position by feature", as_json)
@@ -103,15 +105,16 @@ def complexity(
     """What attention costs beside recurrent, convolutional and windowed layers."""
     from dataclasses import asdict
 
-    from regard.cli.lab.tables import complexity_table, timing_table
+    from regard.cli.lab.tables import complexity_table, measurement_table, timing_table
     from regard.lab import complexity
     from regard.training.device import choose
 
     check_writable(output, PICTURE_FORMATS)
     chosen_device = str(choose(device))
     layers = complexity.table(length, width, window=window)
-    tables = [complexity_table(layers)]
-    record = {"layers": [asdict(layer) for layer in layers]}
+    measurement = complexity.measure_growth(length, width, window=window)
+    tables = [complexity_table(layers), measurement_table([measurement])]
+    record: dict[str, Any] = {"layers": [asdict(layer) for layer in layers], "measurements": [asdict(measurement)]}
     if measure or output is not None:
         timings = complexity.measure(width=width, window=window, device=chosen_device)
         tables.append(timing_table(timings))

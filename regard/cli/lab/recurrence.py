@@ -101,15 +101,22 @@ def by_hand(
     steps: Annotated[int, typer.Option(min=1, max=100_000, help="Steps of gradient descent.")] = 400,
     rate: Annotated[float, typer.Option(min=0, help="Learning rate.")] = 1.0,
     seed: RandomSeed = 0,
+    output: Picture = None,
     as_json: Json = False,
 ) -> None:
     """Back-propagation through time written out in numpy, held against autograd."""
     from dataclasses import asdict
 
     from regard.cli.lab.tables import lesson_tables
+    from regard.interpret.draw import plots
     from regard.lab import by_hand
+    from regard.lab.drawing import draw_demonstration
 
+    check_writable(output, PICTURE_FORMATS)
     lesson = by_hand.learn(text, width=width, steps=steps, rate=rate, seed=seed)
     print_results(asdict(lesson), lesson_tables(lesson), as_json=as_json)
     if not as_json:
         print(f"it writes: {lesson.written}")
+    if output is not None:
+        plots.save(draw_demonstration(by_hand.show_losses(lesson)), output)
+        print_file_written(output, "the loss against steps of gradient descent", as_json)

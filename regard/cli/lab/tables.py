@@ -127,7 +127,7 @@ def timing_table(timings: Sequence[Timing]) -> FittedTable:
     if noisy:
         worst = max(timing.noise for timing in noisy)
         note = f"Rounds differ by up to {worst:.0%}, which hides how times grow: try again when the machine is idle."
-    return FittedTable(names, rows, "Milliseconds on this machine", note)
+    return FittedTable(names, rows, "Milliseconds of processor time on this machine", note)
 
 
 def _format_count(number: int) -> str:
@@ -162,6 +162,8 @@ def unit_tables(comparison: Sequence[Cut], title: str) -> list[FittedTable]:
 
 def lesson_tables(lesson: Lesson) -> list[FittedTable]:
     """Return a table of how derivatives by hand differ from those of autograd, and one of the losses."""
+    from regard.lab.by_hand import measure_agreement
+
     last_step = len(lesson.losses) - 1
     shown_steps = sorted({round(index * last_step / (LOSSES_SHOWN - 1)) for index in range(LOSSES_SHOWN)})
     differences = [(name, f"{value:.1e}") for name, value in lesson.differences.items()]
@@ -169,4 +171,5 @@ def lesson_tables(lesson: Lesson) -> list[FittedTable]:
     return [
         FittedTable(("weight", "relative difference"), differences, "Derivatives by hand and by autograd"),
         FittedTable(("step", *map(str, shown_steps)), [losses]),
+        measurement_table([measure_agreement(lesson)]),
     ]

@@ -109,8 +109,8 @@ def plot_network(axes: Axes, gradients: list[float], window: int | None) -> None
 
 def _plot_arrow(
     axes: Axes,
-    start: tuple[float, float],
-    end: tuple[float, float],
+    start: tuple[int | float, float],
+    end: tuple[int | float, float],
     colour: str,
     *,
     offset: float = 0.0,
