@@ -286,7 +286,7 @@ def _multi_head_vectors(module: MultiHead, x: Tensor, memory: Any, mask: Mask, p
     keys, values = (_drop_batch_axis(part, 3).repeat_interleave(repeats, dim=0) for part in (keys, values))
     form = _form(module.score, query, keys)
     raw = {"raw": module.score(query, keys)} if form.kind == "given" else {}
-    output = module.output.weight.detach().T.unflatten(0, (module.heads, -1))
+    output = module.output_by_head().detach()
     visible = _visible(mask, query, keys)
     return _inside_fields(form, query, keys, values, visible, **raw) | {"bias": bias, "output": output}
 

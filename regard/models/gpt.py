@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from regard.attention.cache import DecoderState, LayerCache
 from regard.attention.masks import Grid, Mask, Row, Stepping, causal, mask_between, padded, stepping
-from regard.attention.multihead import Heads
+from regard.attention.multihead import Heads, Merge
 from regard.attention.plane import LearnedPlane
 from regard.attention.positions import Positions, Rotary, scheme
 from regard.config.ranges import (
@@ -63,7 +63,10 @@ def _llama(width: int, heads: int, hidden: int, depth: int, **settings: Any) -> 
 
 
 # settings that plain encoder blocks do not have
-PECULIAR = ("groups", "normalisation", "eps", "rotary_base", "gated", "attention_bias", "mlp_bias", "embedding_norm")
+PECULIAR = (
+    *("groups", "merge", "normalisation", "eps", "rotary_base", "gated"),
+    *("attention_bias", "mlp_bias", "embedding_norm"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +83,8 @@ class GPTConfig(ModelConfig):
     """Attention heads; must divide the width."""
     groups: Small | None = None
     """Groups of keys and values shared by heads; as many as heads when not given."""
+    merge: Merge = "concat"
+    """How heads become one vector: side by side before the output projection (concat), or added up (add)."""
     hidden: Width = 3072
     """Features inside the feed-forward part."""
     depth: Small = 12
@@ -158,7 +163,8 @@ class GPTConfig(ModelConfig):
         """Return the number of parameters."""
         width, hidden, rms = self.width, self.hidden, self.normalisation == "rms"
         shared = width // self.heads * (self.groups or self.heads)
-        attention = 2 * width * (width + shared) + self.attention_bias * 2 * (width + shared)
+        output = width if self.merge == "concat" else width // self.heads
+        attention = width * (width + 2 * shared + output) + self.attention_bias * 2 * (width + shared)
         outwards = (2 if self.gated else 1) * hidden
         mlp = width * (outwards + hidden) + self.mlp_bias * (outwards + width)
         norm = width * (1 if rms else 2)
@@ -192,7 +198,7 @@ class GPTConfig(ModelConfig):
         """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
-            heads=Heads(self.heads, groups=self.groups),
+            heads=Heads(self.heads, groups=self.groups, merge=self.merge),
             hidden=self.hidden,
             pre=self.norm == "pre",
             activation=self.activation,

@@ -9,6 +9,7 @@ from typing import Any
 
 from regard.lab.agreement import sentences as agreement
 from regard.lab.agreement.sentences import RIGHT, WRONG, Sentence
+from regard.lab.demonstration import Measurement
 from regard.tasks.text_labels.tagger import Tagger
 
 DISTANCES = (1, 2, 4, 8, 12, 16, 24, 32, 48)
@@ -39,6 +40,14 @@ class Point:
         """As JSON."""
         summary = {"distance": self.distance, "attractors": self.attractors, "sentences": self.count}
         return {**summary, "error": self.error, "errors": self.errors}
+
+
+def compare_extremes(name: str, points: Sequence[Point]) -> Measurement:
+    """Compare errors at the longest distance with nouns in between with those at the shortest without any."""
+    hard = max(points, key=lambda point: (point.attractors, point.distance))
+    easy = min(points, key=lambda point: (point.attractors, point.distance))
+    settings = [f"{point.distance} words, {CONDITIONS[point.attractors]}" for point in (hard, easy)]
+    return Measurement(f"errors in 100: {name}", settings[0], hard.error, settings[1], easy.error)
 
 
 def measure(
