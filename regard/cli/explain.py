@@ -13,7 +13,7 @@ from regard.cli.anatomy import show_anatomy
 from regard.cli.answers import is_table_name, read_typed_texts
 from regard.cli.classify import check_reads_nodes
 from regard.cli.grammar import Device, split_model
-from regard.cli.head_measures import measure_heads, page_extras
+from regard.cli.head_measures import measure_heads, measure_pronouns, page_extras
 from regard.cli.text_io import PICTURE_FORMATS, check_writable, guess_language
 from regard.cli.trace_views import PAGE_ENDINGS, View, check_attention, format_links, show, show_generated
 
@@ -34,6 +34,7 @@ def explain(
     anatomy: option.Anatomy = False,
     node: option.Node = None,
     seed: option.Seed = None,
+    pronouns: option.Pronouns = False,
     to: option.To = None,
     alignments: option.Alignments = False,
     gold: option.Gold = None,
@@ -53,6 +54,9 @@ def explain(
         raise ValueError("--about is for one picture: leave it out with --anatomy")
     if anatomy:
         show_anatomy(model, request.inputs, output, device=device, as_json=as_json)
+    elif pronouns:
+        _check_alone(request, translation)
+        measure_pronouns(recipe.load(model, device=device), to, output, as_json=as_json)
     elif seed is not None:
         check_writable(output, FORMATS)
         show_generated(recipe.load(model, device=device), request.inputs, seed, view, output=output)
@@ -125,6 +129,15 @@ def _check_requests(request: ExplainRequest, translation: TranslationRequest, le
     if len(inputs) != 1 and not has_several:
         remedy = "" if inputs else "; of a graph name a --node, for a generator of pictures --seed alone will do"
         raise ValueError(f"give one input to explain, not {len(inputs)}{remedy}")
+
+
+def _check_alone(request: ExplainRequest, translation: TranslationRequest) -> None:
+    """Refuse inputs and other measures beside --pronouns, which has its own sentences."""
+    flags = [flag for flag in translation.flags if flag != "--to"]
+    if request.inputs or request.file or flags:
+        others = flags[0] if flags else "an input"
+        raise ValueError(f"--pronouns reads sentences of its own: leave {others} out")
+    check_writable(request.output, FORMATS)
 
 
 def _explain_translator(trained: Any, request: ExplainRequest, translation: TranslationRequest, view: View) -> None:

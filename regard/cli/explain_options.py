@@ -89,6 +89,10 @@ Measures = Annotated[
         rich_help_panel=FOR_TRANSLATORS,
     ),
 ]
+Pronouns = Annotated[
+    bool,
+    typer.Option("--pronouns", help="Which heads look from a pronoun to its noun, with controls.", rich_help_panel=SHOWN),
+]
 Interventions = Annotated[
     bool,
     typer.Option(
