@@ -192,7 +192,7 @@ class Desk:
             return [*words, "--count", "40"]
         if words[:3] == ["data", "make", "digits"]:
             return [*words, "--count", "400"]
-        if words[:2] == ["lab", "agreement"]:
+        if words[:2] == ["lab", "agreement"] and words[2:] and not words[2].startswith("-"):
             return [*words, "--count", "5", "--distances", "1,4"]
         if words[:1] == ["evaluate"] and any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, "-s", "count=4"]

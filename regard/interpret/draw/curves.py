@@ -135,6 +135,33 @@ def by_words_between(
     return figure
 
 
+def by_clauses(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, float, float]]]]) -> Figure:
+    """Two rows of panels: errors in 100 against relative clauses in between, as (clauses, mean, least, most)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.2, 7.0), layout="constrained")
+    grid = figure.subplots(2, -(-len(panels) // 2), sharex=True, sharey=True, squeeze=False)
+    styles = looks([name for systems in panels.values() for name in systems])
+    for axes, (title, systems) in zip(grid.flat, panels.items(), strict=True):
+        for name, points in systems.items():
+            clauses, means, least, most = zip(*points, strict=True)
+            axes.plot(clauses, means, **styles[name], linewidth=1.6, markersize=5)
+            axes.fill_between(clauses, least, most, color=styles[name]["color"], alpha=0.15, linewidth=0)
+        axes.axhline(50, color="#999999", linewidth=0.8)
+        axes.text(0, 52, "guessing: 50", fontsize=8, color="#555555")
+        axes.axvline(2, color="#999999", linewidth=0.8, linestyle=":")
+        axes.text(2, 97, " most met in training", fontsize=8, color="#555555", va="top")
+        axes.set(ylim=(-2, 100), xticks=range(5))
+        axes.set_title(title, fontsize=10)
+        tidy(axes)
+    for axes in grid[-1]:
+        axes.set_xlabel("relative clauses between subject and participle")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("errors in 100")
+    grid[0, 0].legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.93), fontsize=8)
+    return figure
+
+
 def by_vocabulary(cuts: Sequence[Cut]) -> Figure:
     """Left the tokens of a line against the size of the vocabulary, right the share of them that is unknown."""
     from matplotlib.figure import Figure

@@ -139,7 +139,7 @@ def pronoun_table(looks: Sequence[PronounLook]) -> Table:
         chosen, scores = score_chosen_head(looks, clue), score_heads(looks, clue)
         if chosen is None:
             continue
-        main += range(len(rows), len(rows) + 1 + SHOWN)
+        main += range(len(rows), len(rows) + 1 + min(SHOWN, len(scores)))
         rows += [_row(score) for score in (chosen, *scores)]
         findings.append(
             f"Pronouns, by {clue}: the best head, chosen on half of the twins, gives {chosen.noun:.0%} to the right "

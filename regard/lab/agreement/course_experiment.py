@@ -36,6 +36,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 LESSONS = {"short and long sentences": 0, "long sentences only": 1}  # fewest clauses of a sentence to learn from
 SEEDS = (0, 1)
 RESULTS = "course_results.json"
+SECONDS = 40  # that a training takes on an idle core
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,17 @@ def read_results() -> list[NetworkResult]:
     ]
 
 
+def count_trainings(seeds: Sequence[int] = SEEDS) -> int:
+    """How many networks are trained for the results."""
+    return len(LESSONS) * len(NETWORKS) * len(seeds)
+
+
 def repeat_experiment(
     *, sizes: Sizes | None = None, seeds: Sequence[int] = SEEDS, report: Callable[[str], None] = print
 ) -> Iterator[NetworkResult]:
     """Train and test every network anew, which says how far it is by `report`."""
     sizes = sizes or Sizes()
-    total, number = len(LESSONS) * len(NETWORKS) * len(seeds), 0
+    total, number = count_trainings(seeds), 0
     with TemporaryDirectory(prefix="agreement-") as folder:
         for lesson, fewest in LESSONS.items():
             for network, model in NETWORKS.items():

@@ -1,0 +1,85 @@
+"""`regard lab agreement` without a model: the sentences of the courses, learnt by four networks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.tables import FittedTable
+from regard.cli.text_io import PICTURE_FORMATS, check_writable, print_note
+
+if TYPE_CHECKING:
+    from regard.lab.agreement.course_experiment import NetworkResult
+
+
+def load_results(*, train: bool) -> list[NetworkResult]:
+    """Return the results in the package, or those of training all networks anew."""
+    from regard.lab.agreement import course_experiment
+
+    if not train:
+        print_note("results of a training in the package; --train repeats it")
+        return course_experiment.read_results()
+    print_note(f"{course_experiment.count_trainings()} trainings of about {course_experiment.SECONDS} s on one idle core")
+    return list(course_experiment.repeat_experiment(report=print_note))
+
+
+def course_tables(results: Sequence[NetworkResult]) -> list[FittedTable]:
+    """Return a table of errors for each way to learn, and one of what is said of the sentences of the courses."""
+    from regard.lab.agreement.relative_clauses import COURSE_SENTENCES
+
+    tables = []
+    lessons = list(dict.fromkeys(result.lesson for result in results))
+    for lesson in lessons:
+        networks = [result for result in results if result.lesson == lesson]
+        rows = [
+            (
+                points[0].clauses,
+                ("other" if points[0].attractor else "same") if points[0].clauses else "-",
+                *(f"{point.error:.1f}" for point in points),
+            )
+            for points in zip(*(result.points for result in networks), strict=True)
+        ]
+        head = ("clauses", "last noun", *(result.network for result in networks))
+        tables.append(FittedTable(head, rows, f"Errors in 100, learnt from {lesson}"))
+    rows = [
+        (
+            f"{sentence.beginning} {sentence.wrong}",
+            *(f"{result.rejected[number]} and {result.accepted[number]}" for result in results if result.lesson == lesson),
+        )
+        for lesson in lessons[:1]
+        for number, sentence in enumerate(COURSE_SENTENCES)
+    ]
+    seeds = len(results[0].points[0].mistakes)
+    note = f"Of {seeds} networks, how many find réélu wrong, and how many find réélue right in its place."
+    names = [result.network for result in results if result.lesson == lessons[0]]
+    title = f"The sentences of the courses, learnt from {lessons[0]}"
+    return [*tables, FittedTable(("sentence", *names), rows, title, note)]
+
+
+def plain_results(results: Sequence[NetworkResult]) -> dict[str, Any]:
+    """Return the results as JSON has them."""
+    return {"networks": [asdict(result) for result in results]}
+
+
+def draw_results(results: Sequence[NetworkResult], output: Path, *, as_json: bool) -> None:
+    """Draw the errors against the number of clauses."""
+    from regard.interpret.draw import curves, plots
+
+    panels: dict[str, dict[str, list[tuple[int, float, float, float]]]] = {}
+    for attractor, condition in ((False, "last noun of the same gender"), (True, "last noun of the other gender")):
+        for result in results:
+            points = [point for point in result.points if point.attractor == attractor]
+            ranges = [(point.clauses, point.error, min(point.errors), max(point.errors)) for point in points]
+            panels.setdefault(f"{result.lesson},\n{condition}", {})[result.network] = ranges
+    plots.save(curves.by_clauses(panels), output)
+    print(f"{output}: errors against clauses", file=sys.stderr if as_json else sys.stdout)
+
+
+def check_no_settings(changed: Sequence[str], output: Path | None) -> None:
+    """Refuse options that only taggers of one's own have a use for."""
+    check_writable(output, PICTURE_FORMATS)
+    if changed:
+        raise ValueError(f"{changed[0]} is for taggers of your own: name a MODEL, or leave it out")
