@@ -47,7 +47,7 @@ MATCHED = [
 ]  # for vectors of texts
 LONG = (["demo"], ["bench"], ["explain", "--measures", "--to", "fr"])  # they take seconds, which other tests spend
 BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read documents
-WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
+WRITING = ("c-lstm", "latex", "masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
 LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
 LABELLING += ("entailment", "alike", "reviews", "endings", "questions")

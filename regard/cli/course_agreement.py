@@ -22,14 +22,13 @@ def load_results(*, train: bool) -> list[NetworkResult]:
     if not train:
         print_note("results of a training in the package; --train repeats it")
         return course_experiment.read_results()
-    print_note(f"{course_experiment.count_trainings()} trainings of about {course_experiment.SECONDS} s on one idle core")
+    count, seconds = course_experiment.count_trainings(), course_experiment.SECONDS
+    print_note(f"{count} trainings of about {seconds} s each on one idle core, about {round(count * seconds / 60)} min")
     return list(course_experiment.repeat_experiment(report=print_note))
 
 
 def course_tables(results: Sequence[NetworkResult]) -> list[FittedTable]:
     """Return a table of errors for each way to learn, and one of what is said of the sentences of the courses."""
-    from regard.lab.agreement.relative_clauses import COURSE_SENTENCES
-
     tables = []
     lessons = list(dict.fromkeys(result.lesson for result in results))
     for lesson in lessons:
@@ -44,19 +43,24 @@ def course_tables(results: Sequence[NetworkResult]) -> list[FittedTable]:
         ]
         head = ("clauses", "last noun", *(result.network for result in networks))
         tables.append(FittedTable(head, rows, f"Errors in 100, learnt from {lesson}"))
+    return [*tables, *(_verdict_table([result for result in results if result.lesson == name]) for name in lessons)]
+
+
+def _verdict_table(networks: Sequence[NetworkResult]) -> FittedTable:
+    """Return a table of what is said of the sentences of the courses after one way to learn."""
+    from regard.lab.agreement.relative_clauses import COURSE_SENTENCES
+
     rows = [
         (
             f"{sentence.beginning} {sentence.wrong}",
-            *(f"{result.rejected[number]} and {result.accepted[number]}" for result in results if result.lesson == lesson),
+            *(f"{result.rejected[number]}, {result.accepted[number]}" for result in networks),
         )
-        for lesson in lessons[:1]
         for number, sentence in enumerate(COURSE_SENTENCES)
     ]
-    seeds = len(results[0].points[0].mistakes)
-    note = f"Of {seeds} networks, how many find réélu wrong, and how many find réélue right in its place."
-    names = [result.network for result in results if result.lesson == lessons[0]]
-    title = f"The sentences of the courses, learnt from {lessons[0]}"
-    return [*tables, FittedTable(("sentence", *names), rows, title, note)]
+    seeds = len(networks[0].points[0].mistakes)
+    note = f"How many of {seeds} networks find réélu wrong, and how many find réélue right in its place."
+    head = ("sentence", *(result.network for result in networks))
+    return FittedTable(head, rows, f"The sentences of the courses, learnt from {networks[0].lesson}", note)
 
 
 def plain_results(results: Sequence[NetworkResult]) -> dict[str, Any]:

@@ -148,8 +148,8 @@ def pronoun_table(looks: Sequence[PronounLook]) -> Table:
         )
     columns = "by", "head", "right", "wrong", "even", "right more", "of"
     note = (
-        "Weight on the right and the wrong noun, beside an even look, and where the right one gets more. Either noun is "
-        "the right one in one of two twins, at the same distance. The heads that are named were chosen on all sentences."
+        "Weight on the right and the wrong noun, beside an even look, and where the right one gets more. Either noun "
+        "is the right one in one of two twins, at the same distance. Heads that are named were chosen on all sentences."
     )
     return Table("From a pronoun to its noun", columns, tuple(rows), note, "\n".join(findings), tuple(main))
 

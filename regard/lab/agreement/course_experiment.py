@@ -29,8 +29,13 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "GRU": {"name": "rnn-encoder", "cell": "gru", "bidirectional": False, "width": 68, "embedding": 48, "depth": 1},
     "LSTM": {"name": "rnn-encoder", "cell": "lstm", "bidirectional": False, "width": 56, "embedding": 48, "depth": 1},
     "self-attention": {
-        **{"name": "transformer-encoder", "causal": True, "width": 40, "embedding": 40},
-        **{"heads": 4, "hidden": 64, "depth": 2},
+        "name": "transformer-encoder",
+        "causal": True,
+        "width": 40,
+        "embedding": 40,
+        "heads": 4,
+        "hidden": 64,
+        "depth": 2,
     },
 }
 LESSONS = {"short and long sentences": 0, "long sentences only": 1}  # fewest clauses of a sentence to learn from
@@ -139,8 +144,13 @@ def training_settings(model: dict[str, Any], files: dict[str, str], *, steps: in
         "model": {**model, "dropout": 0.0},
         "optim": {"learning_rate": 0.003, "warmup": min(50, steps), "schedule": "cosine"},
         "training": {
-            **{"steps": steps, "eval_every": max(1, steps // 5), "save_every": max(1, steps // 5)},
-            **{"seed": seed, "device": "cpu", "threads": 1, "tensorboard": False},
+            "steps": steps,
+            "eval_every": max(1, steps // 5),
+            "save_every": max(1, steps // 5),
+            "seed": seed,
+            "device": "cpu",
+            "threads": 1,
+            "tensorboard": False,
         },
     }
 

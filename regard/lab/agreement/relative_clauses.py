@@ -68,9 +68,7 @@ COURSE_SENTENCES = (
 )
 
 
-def sentence(
-    seed: int, number: int, *, clauses: int, attractor: bool | None = None, testing: bool = False
-) -> Sentence:
+def sentence(seed: int, number: int, *, clauses: int, attractor: bool | None = None, testing: bool = False) -> Sentence:
     """Return the sentence of this number, whose participle is right or wrong by chance.
 
     The last noun before the verb has the gender of the subject, the other one (`attractor`), or, by None, any; all
@@ -109,7 +107,7 @@ def sentences(seed: int, count: int, *, fewest: int = 0) -> Iterator[Sentence]:
 
 
 def _clause(chance: Random, object_gender: Gender) -> tuple[list[str], list[Gender]]:
-    """Words of a clause such as *dont les réformes des dernières années ont transformé le gouvernement*, and genders."""
+    """Words of *dont les réformes des dernières années ont transformé le gouvernement*, and genders of its nouns."""
     cause_gender = chance.choice(GENDERS)
     words = ["dont", "les", chance.choice(CAUSES[cause_gender])]
     genders = [cause_gender]

@@ -259,7 +259,8 @@ class _Writer:
         right = self.chance.random() < 0.5
         if not right:
             self.wrong.append(len(self.words))
-        return participle(self.chance.choice(PARTICIPLES), self.nearest if right else other_gender(self.nearest), self.last)
+        gender = self.nearest if right else other_gender(self.nearest)
+        return participle(self.chance.choice(PARTICIPLES), gender, self.last)
 
     def _of(self) -> list[str]:
         """Two words, for `de` melts with `le` and `les`: du village, des villes."""

@@ -1,4 +1,4 @@
-"""Pronouns and their nouns: a head that knows them is found, one that looks at a place or at nouns of any kind is not."""
+"""Pronouns and their nouns: a head that knows them is found, one that looks at a place or at any noun is not."""
 
 import json
 from collections.abc import Callable
