@@ -28,39 +28,34 @@ def load_results(*, train: bool) -> list[NetworkResult]:
 
 
 def course_tables(results: Sequence[NetworkResult]) -> list[FittedTable]:
-    """Return a table of errors for each way to learn, and one of what is said of the sentences of the courses."""
-    tables = []
-    lessons = list(dict.fromkeys(result.lesson for result in results))
-    for lesson in lessons:
-        networks = [result for result in results if result.lesson == lesson]
-        rows = [
-            (
-                points[0].clauses,
-                ("other" if points[0].attractor else "same") if points[0].clauses else "-",
-                *(f"{point.error:.1f}" for point in points),
-            )
-            for points in zip(*(result.points for result in networks), strict=True)
-        ]
-        head = ("clauses", "last noun", *(result.network for result in networks))
-        tables.append(FittedTable(head, rows, f"Errors in 100, learnt from {lesson}"))
-    return [*tables, *(_verdict_table([result for result in results if result.lesson == name]) for name in lessons)]
-
-
-def _verdict_table(networks: Sequence[NetworkResult]) -> FittedTable:
-    """Return a table of what is said of the sentences of the courses after one way to learn."""
+    """Return a table of errors, and one of what is said of the sentences of the courses."""
     from regard.lab.agreement.relative_clauses import COURSE_SENTENCES
 
-    rows = [
+    networks = [result.network for result in results]
+    errors = [
+        (
+            points[0].clauses,
+            ("other" if points[0].attractor else "same") if points[0].clauses else "-",
+            *(f"{point.error:.1f}" for point in points),
+        )
+        for points in zip(*(result.points for result in results), strict=True)
+    ]
+    error_note = (
+        "Clauses between subject and participle, and the gender of the noun before the verb; guessing makes 50."
+    )
+    verdicts = [
         (
             f"{sentence.beginning} {sentence.wrong}",
-            *(f"{result.rejected[number]}, {result.accepted[number]}" for result in networks),
+            *(f"{result.rejected[number]}, {result.accepted[number]}" for result in results),
         )
         for number, sentence in enumerate(COURSE_SENTENCES)
     ]
-    seeds = len(networks[0].points[0].mistakes)
-    note = f"How many of {seeds} networks find réélu wrong, and how many find réélue right in its place."
-    head = ("sentence", *(result.network for result in networks))
-    return FittedTable(head, rows, f"The sentences of the courses, learnt from {networks[0].lesson}", note)
+    seeds = len(results[0].points[0].mistakes)
+    verdict_note = f"How many of {seeds} networks find réélu wrong, and how many find réélue right in its place."
+    return [
+        FittedTable(("clauses", "last noun", *networks), errors, f"Errors in 100, means of {seeds} seeds", error_note),
+        FittedTable(("sentence", *networks), verdicts, "The sentences of the courses", verdict_note),
+    ]
 
 
 def plain_results(results: Sequence[NetworkResult]) -> dict[str, Any]:
@@ -77,7 +72,7 @@ def draw_results(results: Sequence[NetworkResult], output: Path, *, as_json: boo
         for result in results:
             points = [point for point in result.points if point.attractor == attractor]
             ranges = [(point.clauses, point.error, min(point.errors), max(point.errors)) for point in points]
-            panels.setdefault(f"{result.lesson},\n{condition}", {})[result.network] = ranges
+            panels.setdefault(condition, {})[result.network] = ranges
     plots.save(curves.by_clauses(panels), output)
     print(f"{output}: errors against clauses", file=sys.stderr if as_json else sys.stdout)
 

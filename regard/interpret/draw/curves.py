@@ -136,13 +136,13 @@ def by_words_between(
 
 
 def by_clauses(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, float, float]]]]) -> Figure:
-    """Two rows of panels: errors in 100 against relative clauses in between, as (clauses, mean, least, most)."""
+    """One panel for each condition: errors in 100 against clauses in between, as (clauses, mean, least, most)."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.2, 7.0), layout="constrained")
-    grid = figure.subplots(2, -(-len(panels) // 2), sharex=True, sharey=True, squeeze=False)
+    figure = Figure(figsize=(4.6 * len(panels), 4.0), layout="constrained")
+    grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     styles = looks([name for systems in panels.values() for name in systems])
-    for axes, (title, systems) in zip(grid.flat, panels.items(), strict=True):
+    for axes, (title, systems) in zip(grid, panels.items(), strict=True):
         for name, points in systems.items():
             clauses, means, least, most = zip(*points, strict=True)
             axes.plot(clauses, means, **styles[name], linewidth=1.6, markersize=5)
@@ -153,12 +153,10 @@ def by_clauses(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, floa
         axes.text(2, 97, " most met in training", fontsize=8, color="#555555", va="top")
         axes.set(ylim=(-2, 100), xticks=range(5))
         axes.set_title(title, fontsize=10)
-        tidy(axes)
-    for axes in grid[-1]:
         axes.set_xlabel("relative clauses between subject and participle")
-    for axes in grid[:, 0]:
-        axes.set_ylabel("errors in 100")
-    grid[0, 0].legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.93), fontsize=8)
+        tidy(axes)
+    grid[0].set_ylabel("errors in 100")
+    grid[0].legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.93), fontsize=8)
     return figure
 
 

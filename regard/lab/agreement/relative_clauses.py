@@ -98,11 +98,10 @@ def sentence(seed: int, number: int, *, clauses: int, attractor: bool | None = N
     return Sentence(tuple(words), place, () if right else (place,), place - start, attractors)
 
 
-def sentences(seed: int, count: int, *, fewest: int = 0) -> Iterator[Sentence]:
-    """Sentences to learn from, with at least so many clauses; nouns in between have any gender."""
-    numbers = CLAUSES_LEARNT[fewest:]
+def sentences(seed: int, count: int) -> Iterator[Sentence]:
+    """Sentences to learn from; nouns in between have any gender."""
     for number in range(count):
-        [clauses] = Random(f"dont/{seed}/{number}").choices(numbers, CLAUSE_WEIGHTS[fewest:])
+        [clauses] = Random(f"dont/{seed}/{number}").choices(CLAUSES_LEARNT, CLAUSE_WEIGHTS)
         yield sentence(seed, number, clauses=clauses)
 
 
