@@ -1,6 +1,6 @@
 """Train what the experiments of `regard lab` rest on, and keep the results beside their code.
 
-    python scripts/make_lab_results.py gradients
+python scripts/make_lab_results.py gradients
 """
 
 import sys

@@ -18,26 +18,40 @@ if TYPE_CHECKING:
     from regard.lab.agreement.judging import Point
 
 MAX_DISTANCE = 200  # words that a sentence can sensibly have
+DISTANCES = "1,2,4,8,12,16,24,32,48"  # words between subject and participle
 MIN_VOCABULARY = 300  # tokens of a vocabulary that has all bytes
 
 
 def agreement(
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL...", help="Taggers trained on what data make agreement writes.")
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="Taggers trained on what data make agreement writes; none: four networks, and the courses' sentences.",
+        ),
+    ] = None,
     labels: Labels = None,
     distances: Annotated[
         str, typer.Option(metavar="NUMBERS", help="Words between subject and participle.")
-    ] = "1,2,4,8,12,16,24,32,48",
+    ] = DISTANCES,
     count: Annotated[int, typer.Option(min=1, help="Sentences at each distance.")] = 500,
     seed: RandomSeed = 0,
     plain: Annotated[bool, typer.Option("--plain", help="Without participles beside the nouns in between.")] = False,
     longest: Annotated[int, typer.Option(min=1, help="Longest distance met in training, drawn as a line.")] = 16,
+    train: Annotated[
+        bool, typer.Option("--train", help="Without a MODEL: train the four networks anew, in some minutes.")
+    ] = False,
     output: Picture = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """How often taggers misjudge a French participle, by distance from its subject."""
+    if not models:
+        given = {"--labels": labels, "--plain": plain, "--seed": seed, "--device": device != "auto"}
+        given |= {"--distances": distances != DISTANCES, "--count": count != 500, "--longest": longest != 16}
+        return _show_course_agreement([flag for flag, value in given.items() if value], train, output, as_json)
+    if train:
+        raise ValueError("--train repeats the experiment of the courses: leave the models out")
     from dataclasses import asdict
 
     from regard import recipe
@@ -65,6 +79,18 @@ def agreement(
         panels = {title: _error_ranges(points) for title, points in points_by_title.items()}
         plots.save(curves.by_words_between(panels, longest=longest), output)
         print_file_written(output, "errors against distance", as_json)
+
+
+def _show_course_agreement(changed: list[str], train: bool, output: Path | None, as_json: bool) -> None:
+    """Show how four networks learn the agreement of the courses."""
+    from regard.cli.lab import course_agreement
+
+    course_agreement.check_no_settings(changed, output)
+    results = course_agreement.load_results(train=train)
+    tables = course_agreement.course_tables(results)
+    print_results(course_agreement.plain_results(results), tables, as_json=as_json)
+    if output is not None:
+        course_agreement.draw_results(results, output, as_json=as_json)
 
 
 def tokenizers(

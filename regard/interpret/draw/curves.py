@@ -135,6 +135,31 @@ def by_words_between(
     return figure
 
 
+def by_clauses(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, float, float]]]]) -> Figure:
+    """One panel for each condition: errors in 100 against clauses in between, as (clauses, mean, least, most)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6 * len(panels), 4.0), layout="constrained")
+    grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    styles = looks([name for systems in panels.values() for name in systems])
+    for axes, (title, systems) in zip(grid, panels.items(), strict=True):
+        for name, points in systems.items():
+            clauses, means, least, most = zip(*points, strict=True)
+            axes.plot(clauses, means, **styles[name], linewidth=1.6, markersize=5)
+            axes.fill_between(clauses, least, most, color=styles[name]["color"], alpha=0.15, linewidth=0)
+        axes.axhline(50, color="#999999", linewidth=0.8)
+        axes.text(0, 52, "guessing: 50", fontsize=8, color="#555555")
+        axes.axvline(2, color="#999999", linewidth=0.8, linestyle=":")
+        axes.text(2, 97, " most met in training", fontsize=8, color="#555555", va="top")
+        axes.set(ylim=(-2, 100), xticks=range(5))
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("relative clauses between subject and participle")
+        tidy(axes)
+    grid[0].set_ylabel("errors in 100")
+    grid[0].legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.93), fontsize=8)
+    return figure
+
+
 def by_vocabulary(cuts: Sequence[Cut]) -> Figure:
     """Plot tokens per line (left) and the share of unknown tokens (right) against vocabulary size."""
     from matplotlib.figure import Figure

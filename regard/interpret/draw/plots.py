@@ -59,7 +59,7 @@ def alignment(
     axes.xaxis.set_label_position("top")
     axes.set_ylabel(SIDES.get(sides[0], sides[0]))
     figure.colorbar(shown, ax=axes, shrink=0.8, label="attention weight")
-    _entitle(figure, title)
+    set_title(figure, title)
     return figure
 
 
@@ -88,19 +88,19 @@ def plot_on_picture(trace: Trace, *, name: str | None = None, head: int | None =
     regions = [(number, item.box) for number, item in enumerate(trace.items[side]) if item.box is not None]
     for row, number in enumerate(queries):
         grid[row][0].imshow(shades.squeeze(), cmap="gray", vmin=0, vmax=1)
-        grid[row][0].set_ylabel("\n".join(textwrap.wrap(_visible(items[number].text), SIDEWAYS, max_lines=3)))
+        grid[row][0].set_ylabel("\n".join(textwrap.wrap(visible_text(items[number].text), SIDEWAYS, max_lines=3)))
         for axes, attention in zip(grid[row][1:], looks, strict=True):
             weights = attention.values.float()
             values = (weights.mean(0) if head is None else weights[head])[number]
-            axes.imshow((shades * _light_mask(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
+            axes.imshow((shades * light_mask(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
             axes.set_title(attention.name if row == 0 else "", fontsize=9)
             most = max(float(values[place]) for place, _ in regions)
             axes.set_xlabel(f"highest {most:.1%}", fontsize=8)
         grid[row][0].set_xlabel(f"all alike: {1 / len(regions):.1%}", fontsize=8)
     for axes in grid.flat:
-        _outline_crops(axes, trace.facts.get("crops", ()), picture.shape)
+        outline_crops(axes, trace.facts.get("crops", ()), picture.shape)
         axes.set(xticks=[], yticks=[])
-    _entitle(figure, title)
+    set_title(figure, title)
     return figure
 
 
@@ -121,9 +121,9 @@ def captions(traces: Mapping[str, Trace]) -> Figure:
     for line, (name, picture, weights, regions, words) in zip(grid, rows, strict=True):
         shades = picture.float().numpy() / 255
         for axes, (text, number) in zip(line, words, strict=False):
-            light = _light_mask(weights[number], regions, picture.shape)
+            light = light_mask(weights[number], regions, picture.shape)
             axes.imshow((shades * light).squeeze(), cmap="gray", vmin=0, vmax=1)
-            axes.set_title(_visible(text), fontsize=10)
+            axes.set_title(visible_text(text), fontsize=10)
         for axes in line[len(words) :]:
             axes.set_axis_off()
         line[0].set_ylabel(name, fontsize=10)
@@ -153,10 +153,10 @@ def maps(
             axes.imshow(image.numpy().squeeze(), cmap="gray", vmin=0, vmax=1)
             axes.set(xticks=[], yticks=[])
             axes.set_title(title if row == 0 else "", fontsize=9)
-        line[0].set_ylabel(_visible(names[row]), fontsize=9)
+        line[0].set_ylabel(visible_text(names[row]), fontsize=9)
         for x1, y1, x2, y2 in boxes[row : row + 1]:
             corners = [[(x1, y1), (x2, y1), (x2, y2), (x1, y2)]]
-            _outline_crops(line[0], corners, (*picture.shape[1:], 1))
+            outline_crops(line[0], corners, (*picture.shape[1:], 1))
     return figure
 
 
@@ -183,19 +183,19 @@ def places(trace: Trace, *, title: str = "") -> Figure:
         looked = values.unflatten(0, (rows, -1)).numpy()
         height, width = looked.shape
         grid[0][column].imshow(picture.numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
-        _outline_crops(grid[0][column], corners, picture.shape)
+        outline_crops(grid[0][column], corners, picture.shape)
         grid[1][column].imshow(looked, cmap="cividis", vmin=0)
-        _outline_crops(grid[1][column], corners, (height, width, 1))
-        grid[0][column].set_title(_visible(item.text), fontsize=9)
+        outline_crops(grid[1][column], corners, (height, width, 1))
+        grid[0][column].set_title(visible_text(item.text), fontsize=9)
         caption = f"highest {float(values.max()):.1%} (all alike: {1 / len(values):.1%})"
         grid[1][column].set_xlabel(caption, fontsize=8)
     for axes in whole.flat:
         axes.set(xticks=[], yticks=[])
-    _entitle(figure, title or attention.name)
+    set_title(figure, title or attention.name)
     return figure
 
 
-def _outline_crops(axes: Any, crops: Sequence[Sequence[Sequence[float]]], shape: Sequence[int]) -> None:
+def outline_crops(axes: Any, crops: Sequence[Sequence[Sequence[float]]], shape: Sequence[int]) -> None:
     """Outline the crops that a model extracts, with a dot at the top left corner of each."""
     height, width, _ = shape
     axes.autoscale(enable=False)  # a crop may reach beyond the image
@@ -225,7 +225,7 @@ def crops(
     for column in range(count):
         shades = pictures[column].permute(1, 2, 0)
         grid[0][column].imshow(shades.numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
-        _outline_crops(grid[0][column], corners[column].tolist(), shades.shape)
+        outline_crops(grid[0][column], corners[column].tolist(), shades.shape)
         grid[0][column].set_title(titles[column] if titles else "", fontsize=9)
         for row in range(several):
             crop = cut[column, row] - cut[column, row].min()  # the darkest normalised value becomes black
@@ -276,7 +276,7 @@ def anatomy(vit_anatomy: Anatomy, *, title: str = "") -> Figure:
     )
     distance_axes.legend(loc="lower right", frameon=False)
     distance_axes.set_title("attention distance, each head a dot")
-    _entitle(figure, title)
+    set_title(figure, title)
     return figure
 
 
@@ -302,7 +302,7 @@ def _tile_pictures(tiles: Any, *, across: int) -> Any:
     return whole.squeeze(-1) if channels == 1 else whole
 
 
-def _light_mask(
+def light_mask(
     values: Tensor, regions: Sequence[tuple[int, tuple[float, float, float, float]]], shape: Sequence[int]
 ) -> Any:
     """Return the brightness of each pixel: full in the highest region, dim where the weight is zero."""
@@ -327,7 +327,7 @@ def positions(table: Float[Tensor, "place width"], *, title: str = "") -> Figure
     axes.set_xlabel("feature")
     axes.set_ylabel("place")
     figure.colorbar(shown, ax=axes, label="value")
-    _entitle(figure, title)
+    set_title(figure, title)
     return figure
 
 
@@ -340,7 +340,7 @@ def save(figure: Figure, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _entitle(figure: Figure, title: str) -> None:
+def set_title(figure: Figure, title: str) -> None:
     """Wrap the title to the width of the figure; dollar signs are not formulas."""
     room = max(20, int(figure.get_figwidth() / WIDE))
     lines = [line for text in title.split("\n") for line in textwrap.wrap(text, room) or [""]]
@@ -353,9 +353,9 @@ def _thin_labels(texts: Sequence[str], inches: float) -> tuple[list[int], list[s
     steps = (1, 2, 5, 10, 20, 50, 100, 200, 500)
     step = next((step for step in steps if step * inches >= CLOSEST), steps[-1])
     places = list(range(0, len(texts), step))
-    return places, [_visible(texts[place]) for place in places]
+    return places, [visible_text(texts[place]) for place in places]
 
 
-def _visible(text: str) -> str:
+def visible_text(text: str) -> str:
     """Return a token as a label: with visible spaces and escaped dollar signs."""
     return text.replace("$", r"\$").strip() or "␣"

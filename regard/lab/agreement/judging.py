@@ -72,13 +72,13 @@ def measure(
                 continue
             how = partial(agreement.sentence, seed, distance=distance, described=described, testing=True)
             test_sentences = [how(number, attractors=attractors) for number in range(count)]
-            mistakes = tuple(_mistakes(tagger, test_sentences) for tagger in taggers)
+            mistakes = tuple(count_mistakes(tagger, test_sentences) for tagger in taggers)
             points.append(Point(distance, attractors, count, mistakes))
     return points
 
 
-def _mistakes(tagger: Tagger, test_sentences: Sequence[Sentence]) -> int:
-    """Participles that were told wrongly."""
+def count_mistakes(tagger: Tagger, test_sentences: Sequence[Sentence]) -> int:
+    """Count the participles that a tagger takes for right where they are wrong, or the other way round."""
     tags = tagger.tag([list(sentence.words) for sentence in test_sentences])
     return sum(
         predicted.tags[sentence.place] != sentence.tags[sentence.place]
