@@ -100,6 +100,7 @@ class BERTConfig(ModelConfig):
         "bert-medium": _bert(512, 8),
         "bert-base": _bert(768, 12),
         "bert-large": _bert(1024, 24),
+        "biobert": {**_bert(768, 12), "vocab": 28996},
         "distilbert-base": {**_bert(768, 6), "segments": 0, "pooler": False, "next_sentence": False},
         "roberta-base": {**_bert(768, 12), **ROBERTA},
         "roberta-large": {**_bert(1024, 24), **ROBERTA},
