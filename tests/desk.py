@@ -64,6 +64,7 @@ def lay(desk: Path) -> None:
     _write(desk / "data/en-fr/tatoeba/valid.tsv.gz", ["\t".join(pair) for pair in pairs[:8]])
     for name in SHIPPED:
         shutil.copy(ROOT / name, desk / name)
+    shutil.copytree(ROOT / "regard/samples/prompts", desk / "regard/samples/prompts")
     _write(desk / ALIGNED, ["\t".join(pair) for pair in pairs[:4]])
     shutil.copytree(ROOT / "recipes", desk / "recipes")
 

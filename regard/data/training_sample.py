@@ -80,6 +80,13 @@ class TrainingSample:
         except (TypeError, KeyError, ValueError):
             return None
 
+    @classmethod
+    def merge(cls, samples: Sequence[TrainingSample]) -> TrainingSample | None:
+        """Return the sample of all examples that samples of one unit were taken of; None if there are none."""
+        if not samples:
+            return None
+        return cls(samples[0].unit, np.unique(np.concatenate([sample.keys for sample in samples]))[:KEPT])
+
     def plain(self) -> dict[str, str]:
         """Return the sample as JSON."""
         return {"unit": self.unit, "digests": base64.b64encode(self.keys.astype("<u8").tobytes()).decode()}

@@ -138,7 +138,7 @@ def body_of(shape: Any) -> Any:
 def strip_heads(shape: Any) -> Any:
     """Return the config of a language model without its heads."""
     if isinstance(shape, BERTConfig):
-        return replace(shape, pooler=False, masked=False, next_sentence=False)
+        return replace(shape, pooler=False, masked=False, next_sentence=False, span_boundary=False)
     return replace(shape, tied=True)
 
 

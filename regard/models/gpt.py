@@ -54,6 +54,12 @@ def _gpt(width: int, heads: int, depth: int, *, vocab: int = 50257, context: int
     return {"vocab": vocab, "width": width, "heads": heads, "hidden": 4 * width, "depth": depth, "context": context}
 
 
+def _bloom(width: int, heads: int, depth: int) -> dict[str, Any]:
+    """BLOOM by size."""
+    sizes = _gpt(width, heads, depth, vocab=250880, context=2048)
+    return {**sizes, "positions": "alibi", "embedding_norm": True, "dropout": 0.0}
+
+
 def _llama(width: int, heads: int, hidden: int, depth: int, **settings: Any) -> dict[str, Any]:
     """Return the settings of a Llama of this size."""
     fixed = {"vocab": 32000, "normalisation": "rms", "positions": "rotary", "activation": "silu", "gated": True}
@@ -138,12 +144,12 @@ class GPTConfig(ModelConfig):
         "megatron-2.5b": _gpt(1920, 20, 54, vocab=51200),
         "megatron-4.2b": _gpt(2304, 24, 64, vocab=51200),
         "megatron-8.3b": _gpt(3072, 32, 72, vocab=51200),
-        "bloom-560m": {
-            **_gpt(1024, 16, 24, vocab=250880, context=2048),
-            "positions": "alibi",
-            "embedding_norm": True,
-            "dropout": 0.0,
-        },
+        "bloom-560m": _bloom(1024, 16, 24),
+        "bloom-1b1": _bloom(1536, 16, 24),
+        "bloom-1b7": _bloom(2048, 16, 24),
+        "bloom-3b": _bloom(2560, 32, 30),
+        "bloom-7b1": _bloom(4096, 32, 30),
+        "bloom-176b": _bloom(14336, 112, 70),
         "stories15m": _llama(288, 6, 768, 6, context=256, tied=True),
         "stories42m": _llama(512, 8, 1376, 8, context=1024, tied=True),
         "stories110m": _llama(768, 12, 2048, 12, context=1024, tied=True),

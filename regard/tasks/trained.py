@@ -143,6 +143,11 @@ class Face:
         """True if models that learnt another task can be used like this, by the settings of one."""
         return False
 
+    @classmethod
+    def combine(cls, models: Sequence[Any]) -> Any:
+        """Return an ensemble of such models, which decodes with all of them."""
+        raise ValueError(f"{models[0].name} is {cls.kind}, and only translators decode together: load one model")
+
     @property
     def runner(self) -> Runner:
         """What computes its outputs: PyTorch, unless another engine was assigned."""

@@ -215,7 +215,7 @@ class Tokenizer:
         `spans` are the spans of the words of each text, if they are already known.
         """
         normal = [self.how.normal(text, written=written) for text in texts]
-        if self.closed:
+        if self.closed and not self.between:
             return [(ids, list(range(len(ids)))) for ids in self.encode_normal(normal)]
         coded = self._engine.encode_batch(normal, add_special_tokens=False)
         known_spans = [None] * len(texts) if spans is None else spans

@@ -28,6 +28,8 @@ class TokenizerConfig(TextConfig):
 
     kind: Literal["characters", "words", "bpe", "unigram"] = "bpe"
     """What a token is: a piece of a word (bpe, unigram), a word or a character; unseen ones fall back to bytes."""
+    spell: bool = True
+    """Whether unseen words are spelled in bytes; false, for words (whatever is between blanks), makes them <unk>."""
     vocab: Annotated[int, Range(300, 1_000_000)] | None = None
     """Number of tokens, 256 bytes and the special ones included; null derives it from the amount of text."""
     joint: bool = True
@@ -42,6 +44,8 @@ class TokenizerConfig(TextConfig):
     def __post_init__(self) -> None:
         if self.target is not None and self.joint:
             raise ValueError(f"target {self.target} needs a tokenizer of its own: set joint: false")
+        if not self.spell and {self.kind, self.target or self.kind} != {"words"}:
+            raise ValueError("spell: false is for words: set kind: words, for the target too")
 
 
 def train(

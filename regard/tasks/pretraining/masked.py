@@ -12,6 +12,7 @@ from regard.attention.hardware import device_of
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.metrics.likelihood import IGNORE, count
 from regard.models.bert import BERTConfig
+from regard.models.parts.span_boundary import find_boundaries
 from regard.tasks.pretraining.corpus import Corpus, Prepared
 from regard.tasks.pretraining.documents import PairedConfig
 from regard.tasks.pretraining.filler import Filler, Guesses, guess_masked_tokens
@@ -73,6 +74,7 @@ class MaskedLM(Pretraining):
             "segments": segments,
             "pooler": next_sentence,
             "next_sentence": next_sentence,
+            "span_boundary": recipe.objective.span_boundary,
         }
 
     @classmethod
@@ -90,6 +92,10 @@ class MaskedLM(Pretraining):
                 "objective.next_sentence needs a model with next_sentence, pooler and two segments: set these, or "
                 "objective.next_sentence=false"
             )
+        if recipe.objective.span_boundary and not model.span_boundary:
+            raise ValueError(
+                "objective.span_boundary needs a model with its head: set model.span_boundary, or leave it out"
+            )
         return super().fill_sizes(recipe, prepared)
 
     @classmethod
@@ -98,11 +104,15 @@ class MaskedLM(Pretraining):
         return (cls.usage, cls.code) if shape.masked else ('regard embed {folder} "TEXT"', 'look("A text")')
 
     def step(self, batch: MaskedBatch, part: str) -> Step:
-        """Return the summed cross-entropy of masked tokens, and of the next sentence prediction if it is trained."""
+        """Return the summed cross-entropy of masked tokens by both heads, and of the next sentence prediction, if trained."""
         batch = batch.to(device_of(self.model))
         features = self.model(batch.tokens, layout=batch.row, segments=batch.kinds(self.model))
         masked_features = self.model.transform(features.index_select(0, batch.places))
         loss, masked_count = sum_cross_entropy(self.model, masked_features, batch.labels), count(batch.labels)
+        if self.recipe.objective.span_boundary:
+            boundaries = find_boundaries(batch.places, masked=batch.labels != IGNORE, tokens=len(batch.tokens))
+            span_features = self.model.predict_spans(features, boundaries)
+            loss = loss + sum_cross_entropy(self.model, span_features, batch.labels)
         if batch.following is not None:
             following_logits = self.model.following(self.model.pool_features(features, batch.row)).float()[
                 : len(batch.following)

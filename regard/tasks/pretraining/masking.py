@@ -42,8 +42,14 @@ class MaskingConfig:
     """Share of the tokens that are hidden."""
     unit: Literal["tokens", "words", "spans"] = "tokens"
     """What is hidden together: single tokens, whole words, or spans of 1 to 10 words, 3.8 in the mean."""
+    span_boundary: bool = False
+    """Whether tokens of a masked span are also predicted from the two beside it alone (SpanBERT); needs unit: spans."""
     next_sentence: bool = False
     """Whether a sequence is two texts, of which the second follows the first half the time; RoBERTa goes without."""
+
+    def __post_init__(self) -> None:
+        if self.span_boundary and self.unit != "spans":
+            raise ValueError("span_boundary is learnt of spans: set unit: spans")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,7 +43,15 @@ def decode_answers(
     tokenizer: Tokenizer, group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False
 ) -> Iterator[Answer]:
     """Decode the best hypothesis of each group, with the others as alternatives; duplicate texts are merged."""
-    texts = iter(tokenizer.decode_many([hypothesis.tokens for hypotheses in group for hypothesis in hypotheses]))
+    texts = tokenizer.decode_many([hypothesis.tokens for hypotheses in group for hypothesis in hypotheses])
+    return rank_answers(texts, group, drawn=drawn)
+
+
+def rank_answers(
+    decoded: Iterable[str], group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False
+) -> Iterator[Answer]:
+    """As `decode_answers`, from texts that are decoded already, those of all hypotheses in order."""
+    texts = iter(decoded)
     for hypotheses in group:
         answers = [
             Answer(next(texts), hypothesis.score, unfinished=int(not hypothesis.finished)) for hypothesis in hypotheses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -17,7 +17,8 @@ from regard.data.line_report import HELD, LineReport, describe_reasons
 from regard.data.packing import buckets
 from regard.data.readers import Corpus, pairs
 from regard.data.shards import Writer
-from regard.data.tokenizers import Tokenizer, TokenizerConfig, train
+from regard.data.tokenizers import Tokenizer, TokenizerConfig, default_vocab_size, train, units
+from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.translation.encoding import Batch, Encoder, Tokens
 
 BATCH = 4096  # pairs tokenised at a time
@@ -137,15 +138,28 @@ def tokenizers(
     sample_share = config.sample / corpus_survey.pairs
     total = sum(corpus_survey.characters)
     if config.joint:
-        joint = train(
+        joint = _train_tokenizer(
             _iterate_texts(corpora, corpus_survey, sample_share, (0, 1), config), config, characters=total, tags=tags
         )
         return joint, joint
     source, target = (_iterate_texts(corpora, corpus_survey, sample_share, (side,), config) for side in (0, 1))
     return (
-        train(source, config, characters=corpus_survey.characters[0], tags=tags),
-        train(target, replace(config, kind=config.target or config.kind), characters=corpus_survey.characters[1]),
+        _train_tokenizer(source, config, characters=corpus_survey.characters[0], tags=tags),
+        _train_tokenizer(
+            target, replace(config, kind=config.target or config.kind), characters=corpus_survey.characters[1]
+        ),
     )
+
+
+def _train_tokenizer(
+    texts: Iterable[str], config: TokenizerConfig, *, characters: int, tags: Iterable[str] = ()
+) -> Tokenizer:
+    """Train a tokenizer of these texts: of pieces, or of a closed list of words."""
+    if config.spell:
+        return train(texts, config, characters=characters, tags=tags)
+    vocab, tag_names = default_vocab_size("words", characters), [f"<2{tag}>" for tag in sorted(tags)]
+    closed = UnitsConfig(kind="words", vocab=config.vocab or vocab, min_frequency=config.min_frequency)
+    return units.train(texts, closed, characters=characters, special=tag_names).with_text_config(config)
 
 
 def _iterate_texts(

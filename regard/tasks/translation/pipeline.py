@@ -17,6 +17,7 @@ from regard.tasks.translation.copying import Restoration, copies, keep_entities
 from regard.tasks.translation.model_calls import Hypothesis, SearchCall, Steps
 from regard.tasks.translation.phrases import holds_phrase
 from regard.tasks.translation.text_side import TextSide
+from regard.tasks.translation.unknown_words import UnknownWords
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
@@ -48,6 +49,7 @@ class Pipeline:
         self.seeds = [seeds[number] for number in self.pending]
         """What each of them is drawn from."""
         self._restoration = Restoration(translator, self.truecased, to, decoding) if copies(decoding) else None
+        self._unknown = UnknownWords(translator, self.model_inputs) if decoding.replace_unknown else None
         self._answers: dict[int, Answer] = {}
 
     @property
@@ -57,6 +59,9 @@ class Pipeline:
 
     def add_hypotheses(self, numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
         """Add hypotheses for the model inputs with these numbers."""
+        if self._unknown is not None:
+            self._unknown.add_hypotheses(numbers, hypotheses)
+            return
         answers = decode_answers(self.translator.target, hypotheses, drawn=self.decoding.sample)
         self.add_answers(dict(zip(numbers, answers, strict=True)))
 
@@ -69,6 +74,8 @@ class Pipeline:
 
     def finish(self) -> Steps[list[Answer]]:
         """Return the translations, once all answers have been added."""
+        if self._unknown is not None:
+            self.add_answers((yield from self._unknown.replace(self.to, drawn=self.decoding.sample)))
         finished = yield from self._finish_sentences()
         answered = dict(zip(self.pending, finished, strict=True))
         sentences = [

@@ -21,6 +21,7 @@ from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Extra, Face, Workload, describe_model, load_model
 from regard.tasks.translation.answers import Answer, describe_unfinished
 from regard.tasks.translation.documents import document
+from regard.tasks.translation.ensemble import combine_translators
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, TargetOptions, TranslationOptions
 from regard.tasks.translation.sentence_translator import SentenceTranslator
@@ -50,6 +51,13 @@ class Translator(SentenceTranslator, Face):
         translator.reads = tuple(reads)
         translator.trained_direction = checkpoint.config.get("languages")
         return translator
+
+    @classmethod
+    def combine(cls, models: Sequence[Any]) -> Translator:
+        """Return an ensemble of translators, which decodes with all of them."""
+        if strange := [model for model in models if type(model) is not cls]:
+            raise ValueError(f"{strange[0].name} is {strange[0].kind}, {models[0].name} is {cls.kind}: load one kind")
+        return combine_translators(models)
 
     @overload
     def translate(self, texts: str, *, to: str | None = None, **settings: Any) -> str: ...
