@@ -38,6 +38,7 @@ from regard.cli import (
     probe,
     prompt,
     runs,
+    serve,
     train,
     translate,
     words,
@@ -80,6 +81,7 @@ PANELS: dict[str, dict[str, Any]] = {
     "Words": {"words": words.words},
     "Learn": {"lab": lab.lab},
     "Run": {"demo": demo.demo},
+    "Serve": {"serve": serve.serve},
 }
 """Every command and family of commands, by its panel in the help."""
 

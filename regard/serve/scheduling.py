@@ -26,6 +26,10 @@ class ModelQueue(Protocol):
     running: dict[int, Call]
     waiting: deque[Call]
 
+    @property
+    def rows(self) -> int:
+        """Requests that it holds."""
+
     def advance(self) -> None:
         """Go on a little with everybody, and tell those who are done."""
 
