@@ -79,7 +79,7 @@ class Completion:
 
     def describe(self, answers: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """Return the choices and the usage of all calls."""
-        choices = []
+        choices: list[dict[str, Any]] = []
         for (inputs, _), [answer] in zip(self.calls, answers, strict=True):
             text = self.continuation(inputs[0], answer.text)
             content = {"message": {"role": "assistant", "content": text}} if self.is_chat else {"text": text}

@@ -152,8 +152,8 @@ def _detect(text: str) -> dict[str, Any]:
 
 def _read_texts(parameters: dict[str, Any], limits: Limits) -> tuple[list[str], bool]:
     value = parameters.get("q")
-    texts = value if isinstance(value, list) else [value]
-    if not texts or not all(isinstance(text, str) for text in texts):
+    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    if not texts or (isinstance(value, list) and len(texts) < len(value)):
         raise Refusal(400, "Invalid request: missing q parameter, a text or a list of texts")
     if len(texts) > limits.inputs:
         raise Refusal(400, f"{len(texts)} texts, at most {limits.inputs} in a request: send several")

@@ -38,7 +38,7 @@ router = APIRouter(prefix="/v1")
 
 
 def _object(required: list[str], known: frozenset[str], **properties: Any) -> dict[str, Any]:
-    described = {**dict.fromkeys(sorted(known), {}), **properties}
+    described = {**{name: {} for name in sorted(known)}, **properties}
     schema = {"type": "object", "required": required, "properties": described, "additionalProperties": False}
     return describe_request([schema])
 

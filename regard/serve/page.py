@@ -1,4 +1,4 @@
-"""The plain page at `/`, in English and French, and the list of routes at `/docs`: nothing is fetched from elsewhere."""
+"""The plain page at `/`, in English and French, and the list of routes at `/docs`; nothing comes from elsewhere."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PICTURE_SIDE = 1024  # pixels of the short side of a picture that a model is han
 PICTURE_KIND = "picture"
 RATIO = 10  # tokens of an answer for each that is read, at most
 DATA_URL = "data:"
-ENCODED_PICTURE: Mapping[str, Any] = {
+PICTURE_SCHEMA: Mapping[str, Any] = {
     "type": "string",
     "contentEncoding": "base64",
     "description": "PNG, JPEG or WebP.",
@@ -108,7 +108,7 @@ def read_options(trained: Trained, value: Any, limits: Limits) -> dict[str, Any]
 def request_schema(trained: Trained) -> dict[str, Any]:
     """Return the JSON schema of a request to a model."""
     described = describe_inputs(trained)
-    one = dict(ENCODED_PICTURE) if reads_pictures(trained) else described["schema"]
+    one = dict(PICTURE_SCHEMA) if reads_pictures(trained) else described["schema"]
     several = {"type": "array", "items": one, "minItems": 1}
     properties = {
         "model": {"type": "string", "description": "One of the models that /v1/models lists."},

@@ -54,7 +54,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 def parse_form(body: bytes | str) -> dict[str, Any]:
     """Return the fields of a form or a query; one that is named several times is a list."""
     try:
-        text = body if isinstance(body, str) else body.decode("ascii")
+        text = body if isinstance(body, str) else body.decode("utf-8")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except ValueError:
         raise Refusal(

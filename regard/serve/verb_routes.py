@@ -84,15 +84,11 @@ def describe_request(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
+_OBJECT = {"application/json": {"schema": {"type": "object"}}}
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The answers.", "content": {"application/json": {"schema": {"type": "object"}}}},
-    "4XX": {"description": "The request was refused.", "content": {"application/json": {"schema": {"type": "object"}}}},
-    503: {
-        "description": "It does not fit the memory.",
-        "content": {"application/json": {"schema": {"type": "object"}}},
-    },
-    504: {
-        "description": "There was no answer in time.",
-        "content": {"application/json": {"schema": {"type": "object"}}},
-    },
+    200: {"description": "The answers.", "content": {"application/json": {"schema": {}}}},
+    "4XX": {"description": "The request was refused.", "content": _OBJECT},
+    503: {"description": "It does not fit the memory.", "content": _OBJECT},
+    504: {"description": "There was no answer in time.", "content": _OBJECT},
 }
+"""What every route may answer, for the schema."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from itertools import pairwise
 
 import pytest
 import torch
@@ -58,7 +59,7 @@ def test_a_stream_only_grows_and_ends_with_the_answer(box):
     pieces = asyncio.run(listen())
     texts = [text for text, _ in pieces]
     assert len(texts) > 4
-    assert all(later.startswith(earlier) for earlier, later in zip(texts, texts[1:], strict=False))
+    assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
     assert [answer for _, answer in pieces[:-1]] == [None] * (len(pieces) - 1)
     assert pieces[-1][1].text == texts[-1] == box["stories"].answer(["Once upon a time"], **options)[0].text
     assert "." not in texts[-1]
