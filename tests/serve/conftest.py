@@ -1,26 +1,35 @@
-"""What tests of the server share: two of the models in the box, and small real ones that fail when they are told to."""
+"""What tests of the server share: the models in the box, and small real ones that fail when they are told to."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 import torch
 
 import regard
+from regard import models
+from regard.models.vit import ViTConfig
+from regard.serve.access import Keys
+from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
+from regard.serve.server import Address, Server, make_server
 from regard.serve.worker import Worker
+from regard.tasks.images.classifier import ImageClassifier
 from regard.tasks.trained import DirectAnswers, NoOptions
 
 
 @pytest.fixture(scope="session")
 def box() -> dict[str, Any]:
-    """The translator and the writer of stories that come with Regard."""
-    return {name: regard.load(name, device="cpu") for name in ("en-fr", "stories")}
+    """The models that come with Regard."""
+    return {name: regard.load(name, device="cpu") for name in ("en-fr", "stories", "encoder")}
 
 
 @dataclass(frozen=True)
@@ -77,3 +86,77 @@ def working(models: dict[str, Any], **limits: Any) -> Iterator[Worker]:
     finally:
         worker.stop()
         assert not worker.alive
+
+
+@dataclass
+class Running:
+    """A server that runs in a thread of this process, on a port of its own."""
+
+    url: str
+    server: Server
+    lines: list[str]
+    """What it logged."""
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def client(self, **headers: str) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=30, headers=headers, trust_env=False)
+
+    def gauge(self, name: str) -> float:
+        """Return a gauge of the metrics, without asking the server over HTTP."""
+        return {"open": self.server.state.worker.open_calls, **self.server.state.worker.count_rows()}[name]
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        """Wait until something is so; one who waits in vain fails."""
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end, "waited in vain"
+            time.sleep(0.005)
+
+
+@contextmanager
+def serving(
+    models: dict[str, Any], *, keys: Sequence[str] = (), names: tuple[str, ...] = (), **limits: Any
+) -> Iterator[Running]:
+    """A server on a free port; it is ready, and stopped at the end."""
+    lines: list[str] = []
+    catalogue = Catalogue([ServedModel(name, name, trained) for name, trained in models.items()])
+    address = Address(port=0, names=names)
+    server = make_server(catalogue, Limits(**limits), address, keys=Keys(keys), log=lines.append)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
+    thread.start()
+    end = time.monotonic() + 60
+    while not server.state.is_warm:
+        assert thread.is_alive(), lines
+        assert time.monotonic() < end, lines
+        time.sleep(0.005)
+    try:
+        yield Running(server.url, server, lines)
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        assert not thread.is_alive()
+        assert not server.state.worker.alive
+
+
+@pytest.fixture(scope="session")
+def shop(box: dict[str, Any]) -> Iterator[Running]:
+    """A server with models that come with Regard."""
+    with serving(box) as running:
+        yield running
+
+
+@pytest.fixture
+def desk(counter: Counter) -> Iterator[Running]:
+    """A server with a model that answers at once, and a picture classifier whose weights are random."""
+    with serving({"counter": counter, "eye": make_eye()}, body_bytes=4096, receive_seconds=0.4, send_seconds=0.4) as desk:
+        yield desk
+
+
+def make_eye() -> ImageClassifier:
+    """A classifier of pictures that has learnt nothing."""
+    torch.manual_seed(0)
+    model = models.build(ViTConfig(size=16, patch=4, width=16, heads=2, hidden=16, depth=1, classes=2))
+    return ImageClassifier(model.eval(), ["red", "blue"], {"mean": [0.5] * 3, "std": [0.5] * 3}, "eye")
