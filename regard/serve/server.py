@@ -63,6 +63,7 @@ class Server(uvicorn.Server):
             log_level="critical",
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             backlog=BACKLOG,
             limit_concurrency=state.limits.connections,
             timeout_keep_alive=KEEP_ALIVE,

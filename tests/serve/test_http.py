@@ -138,7 +138,9 @@ def test_embeddings_come_as_numbers_and_as_base64(client, box):
 
 
 def test_every_verb_has_a_route_with_the_options_of_its_models(client, box, shop):
-    answer = client.post("/v1/translate", json={"inputs": ["Good morning."], "options": {"to": "fr", "beams": 2}}).json()
+    answer = client.post(
+        "/v1/translate", json={"inputs": ["Good morning."], "options": {"to": "fr", "beams": 2}}
+    ).json()
     [alone] = box["en-fr"].answer(["Good morning."], to="fr", beams=2)
     assert answer == {"model": "en-fr", "answers": [alone.plain()]}
     schema = client.get("/openapi.json").json()
