@@ -28,6 +28,9 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="A name of the host that requests may be sent to; again for more."),
     ] = None,
+    jobs: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Take jobs of many inputs, and keep them in this folder.")
+    ] = None,
     settings: Settings = None,
     device: Device = "auto",
     check: Annotated[bool, typer.Option("--check", help="Say what would be served, and stop.")] = False,
@@ -57,7 +60,7 @@ def serve(
         print(f"{model.name}: {model.verb}, {model.trained.kind} of {model.trained.runner.weights.number:,} parameters")
     if check:
         return
-    server = make_server(catalogue, bounds, address, keys=keys)
+    server = make_server(catalogue, bounds, address, keys=keys, jobs_folder=jobs)
     try:
         server.run()
     except SystemExit:  # uvicorn's word for a port that is taken

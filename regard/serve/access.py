@@ -41,14 +41,14 @@ class Keys:
         self._digests = [_digest(key) for key in keys]
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         """Whether a key is asked for."""
         return bool(self._digests)
 
     def accepts(self, key: str) -> bool:
         """Compare a key with all that are known, in the same time whether or not it is one of them."""
         digest = _digest(key)
-        comparisons = [hmac.compare_digest(digest, known) for known in self._digests]
+        comparisons = [hmac.compare_digest(digest, accepted) for accepted in self._digests]
         return any(comparisons)
 
 

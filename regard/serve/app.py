@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from regard import __version__
-from regard.serve import libretranslate, openai_routes
+from regard.serve import job_routes, libretranslate, openai_routes
 from regard.serve.access import LOCAL_NAMES, RateLimit
 from regard.serve.gate import Gate
 from regard.serve.http import json_response, state_of
@@ -61,7 +61,7 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
         redirect_slashes=False,
     )
     app.state.server = state
-    for part in (router, page_router(), libretranslate.router, openai_routes.router):
+    for part in (router, page_router(), libretranslate.router, openai_routes.router, job_routes.router):
         app.include_router(part)
     app.include_router(verb_router(state.catalogue, state.limits))
     app.add_exception_handler(HTTPException, answer_error)

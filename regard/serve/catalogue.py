@@ -9,6 +9,7 @@ from typing import Any
 
 from regard import recipe, shipped
 from regard.config.words import suggest_name
+from regard.serve.payload import is_served
 from regard.serve.refusal import Refusal
 from regard.tasks import USES
 from regard.tasks.trained import Trained
@@ -57,7 +58,7 @@ class Catalogue:
         return iter(self.models)
 
     @property
-    def trained(self) -> Mapping[str, Trained]:
+    def trained_models(self) -> Mapping[str, Trained]:
         """The loaded models by their keys."""
         return {model.key: model.trained for model in self.models}
 
@@ -105,7 +106,10 @@ def load_models(folders: Sequence[str | Path], *, device: str) -> Catalogue:
 
 def _load(folder: str | Path, device: str) -> ServedModel:
     name = public_name(Path(folder))
-    return ServedModel(name, name, recipe.load(folder, device=device))
+    trained = recipe.load(folder, device=device)
+    if not is_served(trained):
+        raise ValueError(f"{folder} is {trained.kind}, which reads files: use it with regard {trained.verb}")
+    return ServedModel(name, name, trained)
 
 
 def _load_shipped(name: str, entry: shipped.ShippedModel, device: str) -> Iterator[ServedModel]:

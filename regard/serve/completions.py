@@ -149,9 +149,9 @@ def target_names(model: ServedModel) -> list[str]:
     return [f"{model.name}:{target}" for target in model.targets]
 
 
-def check_openai_members(payload: dict[str, Any], known: frozenset[str]) -> None:
+def check_openai_members(payload: dict[str, Any], allowed: frozenset[str]) -> None:
     """Refuse what is unknown, and what is known and asks for something that there is not."""
-    if unknown := sorted(payload.keys() - known):
+    if unknown := sorted(payload.keys() - allowed):
         raise Refusal(422, f"unknown member {unknown[0][:40]!r}", "unknown_member")
     for name, neutral in NEUTRAL.items():
         if payload.get(name, neutral) not in (neutral, None):

@@ -23,6 +23,7 @@ OPEN_PATHS = frozenset({"/", "/page.js", "/livez", "/readyz"})
 KEY_IN_BODY = frozenset({"/translate", "/detect", "/languages", "/frontend/settings", "/health"})
 """Routes of LibreTranslate, whose clients send their key as `api_key` in a query or a body."""
 UNKNOWN = "unknown"
+NAMED_PREFIXES = ("/v1/jobs/", "/v1/models/")  # of routes that end with a name
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -73,11 +74,11 @@ class Gate:
         key = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("x-api-key", "")
         if path in KEY_IN_BODY and not key:
             key = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("api_key", "")
-        scope["has_key"] = not self.keys.required or (bool(key) and self.keys.accepts(key))
+        scope["has_key"] = not self.keys.is_required or (bool(key) and self.keys.accepts(key))
         if not scope["has_key"] and (path not in KEY_IN_BODY or key):
             raise missing_key()
         client = scope.get("client") or ("", 0)
-        if wait := self.rate.admit(key if self.keys.required else client[0]):
+        if wait := self.rate.admit(key if self.keys.is_required else client[0]):
             raise Refusal(
                 429, f"too many requests in a minute: try again in {wait} s", "rate_limit", {"retry-after": str(wait)}
             )
@@ -85,7 +86,7 @@ class Gate:
     def _record(self, scope: Scope, passage: _Passage) -> None:
         """Count the request and log it, without anything that was sent."""
         seconds = time.monotonic() - passage.began
-        route = passage.path if passage.path in self.routes else UNKNOWN
+        route = name_route(passage.path, self.routes)
         status = passage.status or 499
         self.metrics.count(route, status, seconds)
         method = scope["method"] if scope["method"] in ("GET", "POST", "DELETE", "HEAD") else "other"
@@ -119,6 +120,16 @@ class _Passage:
             headers.append((b"www-authenticate", b"Bearer"))
         await self.send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
+
+
+def name_route(path: str, routes: Collection[str]) -> str:
+    """Return the name by which a path is counted: itself, the route that it is one of, or unknown."""
+    if path in routes:
+        return path
+    for prefix in NAMED_PREFIXES:
+        if path.startswith(prefix):
+            return f"{prefix}..."
+    return UNKNOWN
 
 
 def read_headers(scope: Scope) -> Mapping[str, str]:

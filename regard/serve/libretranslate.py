@@ -98,8 +98,8 @@ async def show_settings(request: Request) -> Response:
     }
     return json_response(
         {
-            "apiKeys": state.keys.required,
-            "keyRequired": state.keys.required,
+            "apiKeys": state.keys.is_required,
+            "keyRequired": state.keys.is_required,
             "charLimit": state.limits.characters,
             "frontendTimeout": 500,
             "language": chosen,
@@ -137,8 +137,8 @@ def _pick_model(state: ServerState, source: str | None, target: str) -> ServedMo
             return model
         if not pairs and len(models) == 1:
             return model  # it knows one direction, and nobody said which
-    known = {code for model in models for pair in _directions(model) for code in pair}
-    unknown = next((code for code in (source, target) if code is not None and code not in known), None)
+    known_codes = {code for model in models for pair in _directions(model) for code in pair}
+    unknown = next((code for code in (source, target) if code is not None and code not in known_codes), None)
     wish = f"{unknown[:16]} is not supported" if unknown else f"no model translates from {source} to {target}"
     raise Refusal(400, f"{wish}: see /languages")
 
@@ -190,7 +190,7 @@ def _read_glossary(value: Any, limits: Limits) -> Terms:
     return Terms.of([(source, target) for source, target in value.items() if source.strip()])
 
 
-def _check_members(parameters: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    if unknown := sorted(parameters.keys() - known):
-        raise Refusal(400, f"unknown parameter {unknown[0][:40]!r}: there is {', '.join(sorted(known))}")
+def _check_members(parameters: dict[str, Any], allowed: frozenset[str]) -> dict[str, Any]:
+    if unknown := sorted(parameters.keys() - allowed):
+        raise Refusal(400, f"unknown parameter {unknown[0][:40]!r}: there is {', '.join(sorted(allowed))}")
     return parameters

@@ -48,8 +48,8 @@ class Metrics:
             samples["regard_requests_total"].append(f'{{route="{route}",status="{status}"}} {count}')
         for name, value in gauges.items():
             samples[name].append(f" {value:g}")
-        for model, held in rows.items():
-            samples["regard_rows"].append(f'{{model="{_escape(model)}"}} {held}')
+        for model, count in rows.items():
+            samples["regard_rows"].append(f'{{model="{_escape(model)}"}} {count}')
         lines = []
         for name, (kind, help) in HELP.items():
             lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]

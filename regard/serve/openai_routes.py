@@ -37,8 +37,8 @@ TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
 router = APIRouter(prefix="/v1")
 
 
-def _object(required: list[str], known: frozenset[str], **properties: Any) -> dict[str, Any]:
-    described = {**{name: {} for name in sorted(known)}, **properties}
+def _object(required: list[str], allowed: frozenset[str], **properties: Any) -> dict[str, Any]:
+    described = {**{name: {} for name in sorted(allowed)}, **properties}
     schema = {"type": "object", "required": required, "properties": described, "additionalProperties": False}
     return describe_request([schema])
 

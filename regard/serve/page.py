@@ -63,8 +63,8 @@ async def show_page(request: Request) -> Response:
     language = request.query_params.get("lang") or preferred_language(request.headers.get("accept-language", ""))
     language = language if language in STRINGS else "en"
     state = state_of(request)
-    models = [] if state.keys.required else describe_models(request)
-    facts = {**STRINGS[language], "lang": language, "keyHidden": "" if state.keys.required else "hidden"}
+    models = [] if state.keys.is_required else describe_models(request)
+    facts = {**STRINGS[language], "lang": language, "keyHidden": "" if state.keys.is_required else "hidden"}
     page = (ASSETS / "page.html").read_text(encoding="utf-8")
     for name, text in facts.items():
         page = page.replace(f"{{{{{name}}}}}", html.escape(text))

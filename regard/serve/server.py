@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -17,6 +18,7 @@ import uvicorn
 from regard.serve.access import LOCAL_NAMES, Keys, is_loopback
 from regard.serve.app import make_app
 from regard.serve.catalogue import Catalogue
+from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.protocol import DeadlineProtocol
 from regard.serve.state import ServerState
@@ -37,7 +39,7 @@ class Address:
 
     def check(self, keys: Keys) -> None:
         """Refuse to listen to others without a key."""
-        if not is_loopback(self.host) and not keys.required:
+        if not is_loopback(self.host) and not keys.is_required:
             raise ValueError(f"{self.host} can be reached from elsewhere: give keys with --key-file, or bind 127.0.0.1")
 
     @property
@@ -70,7 +72,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=int(state.limits.deadline + GRACE),
         )
         super().__init__(config)
-        self._warming: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
 
     @property
     def url(self) -> str:
@@ -81,14 +83,19 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         """Listen, and warm up beside."""
         await super().startup(sockets)
-        self._warming = asyncio.create_task(self._warm_up())
+        self._beside = [asyncio.create_task(self._warm_up())]
+        if self.state.jobs is not None:
+            self._beside.append(asyncio.create_task(self.state.jobs.run(self.log)))
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Finish what runs, then end the worker."""
         await super().shutdown(sockets)
-        if self._warming is not None:
-            self._warming.cancel()
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
         await asyncio.to_thread(self.state.worker.stop)
+        if self.state.jobs is not None:
+            self.state.jobs.close()
 
     def drain(self) -> None:
         """Say that no more requests are welcome, and stop a little later."""
@@ -137,11 +144,13 @@ def make_server(
     address: Address,
     *,
     keys: Keys | None = None,
+    jobs_folder: Path | None = None,
     log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
 ) -> Server:
     """Return a server whose worker runs already."""
     keys = keys or Keys()
     address.check(keys)
-    worker = Worker(catalogue.trained, limits)
+    worker = Worker(catalogue.trained_models, limits)
+    jobs = None if jobs_folder is None else Jobs(jobs_folder, worker, catalogue, limits)
     worker.start()
-    return Server(ServerState(worker, catalogue, limits, keys), address, log)
+    return Server(ServerState(worker, catalogue, limits, keys, jobs=jobs), address, log)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from regard.serve.access import Keys
 from regard.serve.catalogue import Catalogue
+from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
 from regard.serve.worker import Worker
@@ -20,6 +21,8 @@ class ServerState:
     limits: Limits
     keys: Keys = field(default_factory=Keys)
     metrics: Metrics = field(default_factory=Metrics)
+    jobs: Jobs | None = None
+    """Long work, where a folder for it was named."""
     is_warm: bool = False
     is_draining: bool = False
 

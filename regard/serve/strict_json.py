@@ -21,11 +21,11 @@ BRACKET = re.compile(rb"[\[{\]}]")
 def parse_json(body: bytes) -> Any:
     """Return the value of a JSON text, or refuse it without quoting it."""
     if body.startswith(BYTE_ORDER_MARK):
-        raise _malformed("it begins with a byte order mark")
+        raise malformed_error("it begins with a byte order mark")
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise _malformed("it is not UTF-8") from None
+        raise malformed_error("it is not UTF-8") from None
     _check_depth(body)
     try:
         value = json.loads(
@@ -36,9 +36,9 @@ def parse_json(body: bytes) -> Any:
             object_pairs_hook=_unique_object,
         )
     except json.JSONDecodeError as error:
-        raise _malformed(f"{error.msg.lower()} at line {error.lineno}, column {error.colno}") from None
+        raise malformed_error(f"{error.msg.lower()} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise _malformed("it is nested too deeply") from None
+        raise malformed_error("it is nested too deeply") from None
     check_texts(value)
     return value
 
@@ -74,11 +74,11 @@ def check_texts(value: Any) -> None:
     """Refuse texts that cannot be said again: with NUL, or half of a character."""
     if isinstance(value, str):
         if "\0" in value:
-            raise _malformed("a text holds the character NUL")
+            raise malformed_error("a text holds the character NUL")
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise _malformed("a text holds half of a character, a lone surrogate") from None
+            raise malformed_error("a text holds half of a character, a lone surrogate") from None
     elif isinstance(value, dict):
         for name, member in value.items():
             check_texts(name)
@@ -94,32 +94,32 @@ def _check_depth(body: bytes) -> None:
     for bracket in BRACKET.findall(STRING.sub(b"", body)):
         depth += 1 if bracket in b"[{" else -1
         if depth > MAX_DEPTH:
-            raise _malformed(f"it is nested more than {MAX_DEPTH} levels deep")
+            raise malformed_error(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
 def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise _malformed("an object names a member twice")
+        raise malformed_error("an object names a member twice")
     return members
 
 
 def _parse_integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise _malformed(f"a number has more than {MAX_DIGITS} digits")
+        raise malformed_error(f"a number has more than {MAX_DIGITS} digits")
     return int(digits)
 
 
 def _parse_float(digits: str) -> float:
     number = float(digits) if len(digits) <= MAX_DIGITS else math.inf
     if not math.isfinite(number):
-        raise _malformed("a number is too large or has too many digits")
+        raise malformed_error("a number is too large or has too many digits")
     return number
 
 
 def _refuse_constant(name: str) -> None:
-    raise _malformed("NaN and Infinity are no JSON")
+    raise malformed_error("NaN and Infinity are no JSON")
 
 
-def _malformed(reason: str) -> Refusal:
+def malformed_error(reason: str) -> Refusal:
     return Refusal(400, f"the body cannot be read as JSON: {reason}", "malformed_body")

@@ -71,10 +71,10 @@ async def prepare_inputs(model: ServedModel, payload: dict[str, Any], limits: Li
         return await asyncio.to_thread(read_inputs, model.trained, payload["inputs"], limits)
 
 
-def check_members(payload: dict[str, Any], known: frozenset[str]) -> None:
+def check_members(payload: dict[str, Any], allowed: frozenset[str]) -> None:
     """Refuse members that would be ignored."""
-    if unknown := sorted(payload.keys() - known):
-        message = f"unknown member {unknown[0][:40]!r}: there is {', '.join(sorted(known))}"
+    if unknown := sorted(payload.keys() - allowed):
+        message = f"unknown member {unknown[0][:40]!r}: there is {', '.join(sorted(allowed))}"
         raise Refusal(422, message, "unknown_member")
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -120,13 +121,13 @@ class Running:
 
 @contextmanager
 def serving(
-    models: dict[str, Any], *, keys: Sequence[str] = (), names: tuple[str, ...] = (), **limits: Any
+    models: dict[str, Any], *, keys: Sequence[str] = (), jobs: Path | None = None, **limits: Any
 ) -> Iterator[Running]:
     """A server on a free port; it is ready, and stopped at the end."""
     lines: list[str] = []
     catalogue = Catalogue([ServedModel(name, name, trained) for name, trained in models.items()])
-    address = Address(port=0, names=names)
-    server = make_server(catalogue, Limits(**limits), address, keys=Keys(keys), log=lines.append)
+    address = Address(port=0)
+    server = make_server(catalogue, Limits(**limits), address, keys=Keys(keys), jobs_folder=jobs, log=lines.append)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
     end = time.monotonic() + 60

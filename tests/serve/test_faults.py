@@ -150,7 +150,7 @@ def test_silent_and_dripping_clients_are_let_go_and_others_answered(desk, begin,
 def test_a_client_that_does_not_read_is_let_go(shop):
     """S3: what it left unread is not kept for it."""
     head = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n"
-    with serving({"encoder": shop.server.state.catalogue.trained["encoder"]}, send_seconds=0.3) as slow:
+    with serving({"encoder": shop.server.state.catalogue.trained_models["encoder"]}, send_seconds=0.3) as slow:
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             connection.connect(("127.0.0.1", slow.port))
@@ -212,7 +212,7 @@ def test_a_poisoned_item_fails_by_itself_and_no_error_tells_of_the_machine(desk_
 
 def test_what_does_not_fit_the_memory_is_refused_and_the_server_lives(desk):
     """S9."""
-    counter = desk.server.state.catalogue.trained["counter"]
+    counter = desk.server.state.catalogue.trained_models["counter"]
     with desk.client() as client:
         counter.most = 0
         answer = client.post("/v1/measure", json={"inputs": ["a", "b"]})
@@ -363,7 +363,7 @@ def test_labels_stay_few_whatever_is_asked_for(desk_for_all):
 
 
 def test_a_late_answer_is_given_up(shop):
-    stories = {"stories": shop.server.state.catalogue.trained["stories"]}
+    stories = {"stories": shop.server.state.catalogue.trained_models["stories"]}
     with serving(stories, deadline=0.2) as late, late.client() as client:
         answer = client.post("/v1/completions", json={"prompt": "Once", "max_tokens": 1000})
         assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")

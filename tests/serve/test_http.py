@@ -159,7 +159,7 @@ def test_pictures_come_as_base64_or_as_they_are(desk):
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     encoded = base64.b64encode(buffer.getvalue()).decode()
-    expected = desk.server.state.catalogue.trained["eye"].classify(np.asarray(image))[0].plain()
+    expected = desk.server.state.catalogue.trained_models["eye"].classify(np.asarray(image))[0].plain()
     with desk.client() as client:
         for inputs in (encoded, [encoded], f"data:image/png;base64,{encoded}"):
             [answer] = client.post("/v1/classify", json={"inputs": inputs}).json()["answers"]
