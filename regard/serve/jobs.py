@@ -67,7 +67,7 @@ class Jobs:
     def __init__(self, folder: Path, worker: Worker, catalogue: Catalogue, limits: Limits) -> None:
         self.folder, self.worker, self.catalogue, self.limits = folder, worker, catalogue, limits
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(folder / LOCK)
+        self._lock = FileLock(folder / LOCK, thread_local=False)  # released by the thread of the server
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
