@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from regard import checkpoint
 from regard.cli import run
 
 pytestmark = pytest.mark.unchecked
 ROOT = Path(__file__).parent.parent.parent
+SMALL = ROOT / "tests" / "checkpoints" / "format-1"
 
 
 def start(*words: str) -> tuple[subprocess.Popen, str, list[str]]:
@@ -34,9 +34,9 @@ def start(*words: str) -> tuple[subprocess.Popen, str, list[str]]:
     raise AssertionError("".join(lines))
 
 
-def test_a_signal_lets_what_runs_finish(trained):
+def test_a_signal_lets_what_runs_finish():
     """S15: running work is finished, exit status 0, nothing left behind."""
-    process, url, lines = start(str(trained), "-s", "drain_seconds=0")
+    process, url, lines = start(str(SMALL), "-s", "drain_seconds=0")
     answers = []
     asked = {"inputs": ["Le roi dort. " * 40], "options": {"beams": 8, "split": False}}
 
@@ -46,7 +46,9 @@ def test_a_signal_lets_what_runs_finish(trained):
     try:
         client = threading.Thread(target=ask)
         client.start()
-        while 'regard_rows{model="run"} 1' not in httpx.get(f"{url}/metrics", trust_env=False).text and not answers:
+        while (
+            'regard_rows{model="format-1"} 1' not in httpx.get(f"{url}/metrics", trust_env=False).text and not answers
+        ):
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         client.join(60)
@@ -58,11 +60,11 @@ def test_a_signal_lets_what_runs_finish(trained):
         process.wait()
 
 
-def test_what_would_be_served_is_said_and_what_cannot_be_is_refused(trained, tmp_path, capsys):
+def test_what_would_be_served_is_said_and_what_cannot_be_is_refused(tmp_path, capsys):
     """S11: a checkpoint that holds more than it says, or is damaged, is refused with its reason."""
-    assert run(["serve", "--check", str(trained), "--device", "cpu"]) == 0
-    assert re.match(r"run: translate, a translator of [\d,]+ parameters\n", capsys.readouterr().out)
-    best = checkpoint.read(trained / "best").directory
+    assert run(["serve", "--check", str(SMALL), "--device", "cpu"]) == 0
+    assert re.match(r"format-1: translate, a translator of [\d,]+ parameters\n", capsys.readouterr().out)
+    best = SMALL
     broken = tmp_path / "broken"
     broken.mkdir()
     for path in best.iterdir():
@@ -73,10 +75,10 @@ def test_what_would_be_served_is_said_and_what_cannot_be_is_refused(trained, tmp
     for words, reason in (
         ([str(broken)], "model.safetensors"),
         ([str(tmp_path / "nowhere")], "no model at"),
-        ([str(trained), str(trained)], "two models are called run"),
-        ([str(trained), "--host", "0.0.0.0"], "can be reached from elsewhere"),
-        ([str(trained), "-s", "quue=3"], "did you mean queue"),
-        ([str(trained), "--key-file", str(tmp_path / "none.txt")], "none.txt: no such file"),
+        ([str(SMALL), str(SMALL)], "two models are called format-1"),
+        ([str(SMALL), "--host", "0.0.0.0"], "can be reached from elsewhere"),
+        ([str(SMALL), "-s", "quue=3"], "did you mean queue"),
+        ([str(SMALL), "--key-file", str(tmp_path / "none.txt")], "none.txt: no such file"),
     ):
         assert run(["serve", "--check", "--device", "cpu", *words]) == 1
         error = capsys.readouterr().err
