@@ -127,6 +127,12 @@ def regards(line: str) -> list[str] | None:
     return words[1:]
 
 
+def serves_forever(line: str) -> bool:
+    """True for a line that starts a server: tests/serve do."""
+    words = regards(line) or [""]
+    return words[0] == "mcp" or (words[0] == "serve" and not {"--check", "--limits"} & set(words))
+
+
 @dataclass
 class Desk:
     """A folder in which a reader follows a document; trainings are cut short."""
@@ -146,7 +152,7 @@ class Desk:
                 exec(compile(code, block.place, "exec"), self.names)  # what a reader would type
                 continue
             for line in block.lines:
-                if regards(line) not in LONG:
+                if regards(line) not in LONG and not serves_forever(line):
                     self.type(line, block.place)
 
     def type(self, line: str, place: str) -> None:

@@ -7,6 +7,7 @@ by its header. A progressive JPEG cannot be read so, since its decoder first hol
 
 from __future__ import annotations
 
+import io
 import stat
 import struct
 import warnings
@@ -14,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
@@ -159,18 +160,31 @@ def decode_array(
     return _channels_first(np.asarray(_fit_square(plain, size, fit, resample or "bicubic", margin)), channels)
 
 
+def decode_bytes(data: bytes, *, most: int) -> UInt8[np.ndarray, "height width *colours"]:
+    """The shades or colours of a picture that is not in a file, its short side no longer than so many pixels."""
+    from PIL import Image
+
+    with silence_pillow(), _open_picture(data) as picture:
+        grey = _grey(picture)
+        picture.draft(None, _draft_size(picture, 2 * most))
+        if picture.width * picture.height > MOST:
+            raise Unusable(HUGE)
+        plain = _to_upright(picture, grey=grey)
+        if (side := min(plain.size)) > most:
+            width, height = (max(1, round(length * most / side)) for length in plain.size)
+            plain = plain.resize((width, height), Image.Resampling.BICUBIC)
+        return np.array(plain)
+
+
 @contextmanager
-def _open_picture(path: Path) -> Iterator[Image.Image]:
-    """Open a picture file that is small enough; every failure is raised as Unusable."""
+def _open_picture(source: Path | bytes) -> Iterator[Image.Image]:
+    """Open a picture, from a file or bytes, that is small enough; every failure is raised as Unusable."""
     from PIL import Image, UnidentifiedImageError
 
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise Unusable("no file but a pipe, a device or a folder: give a picture")
-        if not status.st_size:
-            raise Unusable("empty file: save the picture again")
-        with Image.open(path, formats=FORMATS) as picture:
+        _check_source(source)
+        opened: Any = io.BytesIO(source) if isinstance(source, bytes) else source
+        with Image.open(opened, formats=FORMATS) as picture:
             if picture.width * picture.height > (LARGEST_JPEG if _shrinkable(picture) else MOST):
                 raise Unusable(HUGE)
             if min(picture.size) < LEAST:
@@ -186,6 +200,19 @@ def _open_picture(path: Path) -> Iterator[Image.Image]:
         raise Unusable("reading is not allowed: change its permissions") from None
     except DAMAGE:
         raise Unusable("truncated or damaged: fetch or save it again") from None
+
+
+def _check_source(source: Path | bytes) -> None:
+    """Stop at what holds no picture, before it is opened."""
+    if isinstance(source, bytes):
+        size = len(source)
+    else:
+        status = source.stat()
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            raise Unusable("no file but a pipe, a device or a folder: give a picture")
+    if not size:
+        raise Unusable("empty file: save the picture again")
 
 
 def _to_upright(picture: Image.Image, *, grey: bool) -> Image.Image:
