@@ -104,7 +104,7 @@ class MaskedLM(Pretraining):
         return (cls.usage, cls.code) if shape.masked else ('regard embed {folder} "TEXT"', 'look("A text")')
 
     def step(self, batch: MaskedBatch, part: str) -> Step:
-        """Return the summed cross-entropy of masked tokens, by both heads, and of next sentence prediction if trained."""
+        """Return the cross-entropy of masked tokens, by both heads, and of next sentence prediction if trained."""
         batch = batch.to(device_of(self.model))
         features = self.model(batch.tokens, layout=batch.row, segments=batch.kinds(self.model))
         masked_features = self.model.transform(features.index_select(0, batch.places))
