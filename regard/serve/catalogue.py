@@ -127,4 +127,5 @@ def public_name(folder: Path) -> str:
     parts = folder.absolute().parts
     if parts[-1] == "best" and len(parts) > 2:
         return parts[-2]
-    return f"{parts[-3]}-{parts[-1]}" if len(parts) > 3 and parts[-2] == "checkpoints" else parts[-1]
+    is_step = len(parts) > 3 and parts[-2] == "checkpoints" and parts[-1].startswith("step-")
+    return f"{parts[-3]}-{parts[-1]}" if is_step else parts[-1]

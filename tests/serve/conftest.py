@@ -30,7 +30,8 @@ from regard.tasks.trained import DirectAnswers, NoOptions
 @pytest.fixture(scope="session")
 def box() -> dict[str, Any]:
     """The models that come with Regard."""
-    return {name: regard.load(name, device="cpu") for name in ("en-fr", "stories", "encoder")}
+    models = {name: regard.load(name, device="cpu") for name in ("en-fr", "stories", "encoder")}
+    return models | {"encoder fill": regard.load("encoder", device="cpu", task="masked-lm")}
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def serving(
 ) -> Iterator[Running]:
     """A server on a free port; it is ready, and stopped at the end."""
     lines: list[str] = []
-    catalogue = Catalogue([ServedModel(name, name, trained) for name, trained in models.items()])
+    catalogue = Catalogue([ServedModel(key.split()[0], key, trained) for key, trained in models.items()])
     address = Address(port=0)
     server = make_server(catalogue, Limits(**limits), address, keys=Keys(keys), jobs_folder=jobs, log=lines.append)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)

@@ -15,6 +15,7 @@ NAMES = [
     *("max_tokens", "temperature", "seed", "encoding_format", "alternatives", "glossary", "format", "verb", "role"),
 ]
 TEXTS = st.text(max_size=8) | st.sampled_from(["counter", "eye", "en", "fr", "auto", "html", "../x", "", "aGVsbG8="])
+KINDS = ["application/json", "application/x-www-form-urlencoded", "image/png", "text/css"]
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),

@@ -149,7 +149,7 @@ def test_every_verb_has_a_route_with_the_options_of_its_models(client, box, shop
     assert schema["paths"]["/v1/write"]["post"]["summary"].startswith("Write: a language model")
     refused = client.post("/v1/classify", json={"inputs": "x"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "not_found")
-    assert "translate, write, embed" in refused.json()["error"]["message"]
+    assert "translate, write, embed, fill" in refused.json()["error"]["message"]
     wrong = client.post("/v1/translate", json={"model": "stories", "inputs": "x"})
     assert (wrong.status_code, wrong.json()["error"]["message"]) == (404, "stories cannot translate; these can: en-fr")
 
