@@ -146,7 +146,7 @@ def test_lr_alone_is_the_learning_rate(said_later, tmp_path):
 
 
 def test_lr_alone_is_refused_where_there_are_two_learning_rates():
-    with pytest.raises(ValueError, match="^unknown setting lr"):
+    with pytest.raises(ValueError, match=r"^unknown setting lr"):
         recipe.resolve({"task": "gan", "data": {"train": "a.npz"}, "lr": 0.1})
 
 
