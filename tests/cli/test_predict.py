@@ -142,7 +142,7 @@ def test_predict_answers_with_classes_too(folder, capsys):
         (["predict", "{0}/pendulum", "-i", "{0}/empty.csv"], "empty.csv is empty"),
         (["predict", "{0}/pendulum", "-i", "{0}/header.csv"], "header.csv holds no rows"),
         (["predict", "{0}/pendulum", "-i", "{0}/text.csv"], "text.csv:3: 'long' in column length is no number"),
-        (["predict", "{0}/pendulum", "-i", "{0}/few.csv"], "few.csv has no column gravity"),
+        (["predict", "{0}/pendulum", "-i", "{0}/few.csv"], "few.csv has no column 'gravity'"),
         (["predict", "{0}/pendulum", "-i", "{0}/large.csv"], "large.csv:2: 1e308 in column length is beyond 1e+30"),
         (["predict", "{0}/pendulum", "-i", "{0}/long.csv"], "long.csv:2: a line of more than 1,048,576 bytes"),
     ],

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import config
-from regard.data.column_names import TEXTS, can_be_heading, find_name, find_names, find_pair
+from regard.data.column_content import is_number
+from regard.data.column_names import TEXTS
+from regard.data.columns import can_be_heading, choose_pair, find_name, find_names
 from regard.data.encodings import find_file
 from regard.data.labelled_columns import LabelledColumns
-from regard.data.sniff import is_number
 from regard.data.tables import TableFormat, detect_format, is_json, read_sample
 from regard.tasks.text_encoders.checkpoint_columns import read_column_names
 from regard.tasks.text_encoders.examples import ExampleFile
@@ -116,7 +117,7 @@ class TrainedLayout:
         columns = (*text_columns, label_column)
         if columns == trained and (named_texts or not (texts or heading)):
             return _with_columns(file, sample, columns, heading=heading), []
-        description = LabelledColumns(sample.form, sample.first if heading else (), columns).roles
+        description = LabelledColumns(sample.form, sample.first if heading else (), columns, len(sample.first)).roles
         difference = (
             "has no heading" if columns == trained and not heading else "is laid out otherwise than what was trained on"
         )
@@ -161,7 +162,7 @@ class TrainedLayout:
         trained_columns = trained[:-1] if trained is not None else ()
         if not heading:
             return trained_columns
-        pair = find_pair(sample.first) if len(trained_columns) == 2 else None
+        pair = choose_pair(sample.first) if len(trained_columns) == 2 else None
         text_place = find_name(sample.first, TEXTS) if len(trained_columns) < 2 else None
         usual_columns = tuple(place + 1 for place in (pair or (text_place,)) if place is not None)
         if read_column_names(self.data)[0] or max(trained_columns, default=0) > len(sample.first):

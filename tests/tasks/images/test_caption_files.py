@@ -84,8 +84,8 @@ def test_a_caption_without_file_and_a_file_without_caption_are_told_in_a_line(ph
     ("text", "message"),
     [
         ("path,caption\n", "has no captions: give the path of a picture and a caption in each row"),
-        ("path,label\nred/00.png,red\n", "has no column with captions, only path, label: name it"),
-        ("words,caption\nhello,red\n", "has no column with the paths of pictures, only words, caption: name it"),
+        ("path,label\nred/00.png,red\n", r"cannot tell which column holds the caption \(path, label\): name it"),
+        ("words,caption\nhello,red\n", r"cannot tell which column holds the picture \(words, caption\): name it"),
     ],
 )
 def test_a_file_that_is_none_is_refused(photos, tmp_path, text, message):

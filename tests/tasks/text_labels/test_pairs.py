@@ -262,7 +262,9 @@ def test_a_table_of_pairs_is_read_by_the_names_of_training(tmp_path):
         "zweite",
     ]
     path.write_text("a;b\nc;d\n", encoding="utf-8")
-    with pytest.warns(UserWarning, match="no columns named x and y as in training: columns 1 and 2 are read"):
+    with pytest.warns(
+        UserWarning, match="no columns named x and y as in training: first text is column 1, second text is column 2"
+    ):
         assert read_pairs(path, ["x", "y"]) == [("a", "b"), ("c", "d")]
 
 
