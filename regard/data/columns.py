@@ -124,8 +124,7 @@ def choose_columns(sample: ColumnSample, roles: Sequence[Role]) -> ColumnChoice:
         choice.take(role, find_name(sample.names, role.usual, [*choice.places.values(), *unsuitable]), "usual")
     open_roles = _open_roles(roles, choice)
     if not all(_is_in_position(role, choice) for role in open_roles):
-        for role in reversed(open_roles):  # a text is what is no label, and stands before it
-            choice.take(role, _find_content(role, choice), "content")
+        choice = _choose_by_content(open_roles, choice)
     for role in _open_roles(roles, choice):
         if role.position is not None:
             free = (place for place in range(len(roles)) if place not in choice.places.values())
@@ -252,6 +251,15 @@ def _is_in_position(role: Role, choice: ColumnChoice) -> bool:
     return role.content is None or role.content.is_possible(columns[place])
 
 
+def _choose_by_content(roles: Sequence[Role], choice: ColumnChoice) -> ColumnChoice:
+    """Choose columns by what they hold; where that leaves a role with a usual position open, positions count alone."""
+    by_content = ColumnChoice(choice.sample, dict(choice.places), dict(choice.reasons))
+    for role in reversed(roles):  # a text is what is no label, and stands before it
+        by_content.take(role, _find_content(role, by_content), "content")
+    is_complete = all(role.name in by_content.places or role.position is None for role in roles)
+    return by_content if is_complete else choice
+
+
 def _find_content(role: Role, choice: ColumnChoice) -> int | None:
     """Return the place of the column that is likeliest to hold what a role wants; None where none does."""
     if role.content is None:
@@ -261,8 +269,8 @@ def _find_content(role: Role, choice: ColumnChoice) -> int | None:
     fitting = [place for place in places if role.content.fits(columns[place])]
     if not fitting and role.position is not None:  # somewhere it must be
         fitting = [place for place in places if role.content.is_possible(columns[place])]
-    preference = role.content.preference
-    return max(fitting, key=lambda place: preference(columns[place])) if fitting else None
+    preference, position = role.content.preference, role.position
+    return max(fitting, key=lambda place: (preference(columns[place]), place + 1 == position), default=None)
 
 
 def _unsuitable_places(role: Role, sample: ColumnSample) -> list[int]:

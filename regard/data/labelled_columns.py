@@ -29,7 +29,6 @@ from regard.data.readers import Refusal, lines, parse_json_line, value_at
 from regard.data.table_records import DELIMITERS
 from regard.data.tables import TableFormat, detect_format, read_sample
 
-TEXT_SETTING, LABEL_SETTING = "name it, as text: COLUMN", "name it, as label: COLUMN"
 SAMPLE = 2000  # records from which columns are recognised
 
 
@@ -61,16 +60,20 @@ class LabelledColumns(NamedTuple):
         if usual and not self.heading and self.columns == (1, 2) and self.width <= 2:
             return ""
         words = f"{self.roles}, between {DELIMITERS.get(self.form.delimiter, self.form.delimiter)}"
-        return f"{words}, the first line is a heading" if self.heading else words
+        return f"{words}{', the first line is a heading' if self.heading else ''}{self.left_out}"
 
     @property
     def roles(self) -> str:
-        """Which columns are text and label and which are left out, in words."""
+        """Which columns are text and label, in words."""
         names = [name_column(self.heading, column - 1) for column in self.columns]
         texts = f"text is {names[0]}" if len(names) == 2 else f"texts are {names[0]} and {names[1]}"
+        return f"{texts}, label is {names[-1]}"
+
+    @property
+    def left_out(self) -> str:
+        """Which columns are neither, as the end of a sentence."""
         others = (place for place in range(self.width) if place + 1 not in self.columns)
-        left_out = [name for place in others if (name := name_column(self.heading, place))]
-        return f"{texts}, label is {names[-1]}{describe_left_out(left_out)}"
+        return describe_left_out([name for place in others if (name := name_column(self.heading, place))])
 
 
 def find_labelled_columns(path: str, request: ColumnRequest) -> LabelledColumns:
@@ -99,45 +102,18 @@ def choose_labelled_columns(
 
     Without a `guess`, roles that neither names nor cells tell stay open.
     """
-    pair = pair_roles(sample.names) if not texts else []
+    settings: dict[str, Any] = {"required": False, "setting": "name it, as text: COLUMN and label: COLUMN"}
+    label_role = Role(name="label", column=label, usual=usual_labels, content=CLASS, **settings)
     if len(texts) == 2:
-        pair = [
-            Role(name=name, column=column, setting=TEXT_SETTING) for name, column in zip(PAIR_ROLES, texts, strict=True)
-        ]
-    roles = [
-        *pair,
-        Role(name="label", column=label, usual=usual_labels, content=CLASS, required=False, setting=LABEL_SETTING),
-    ]
-    choice = choose_columns(sample, roles)
-    if pair and "label" in choice.places:
-        return choice
-    if len(texts) == 2:
-        return choose_columns(sample, [*pair, replace(roles[-1], position=3)])
-    first, second = (1, 2) if guess else (None, None)
-    text = texts[0] if texts else None
-    return choose_columns(
-        sample,
-        [
-            Role(
-                name="text",
-                column=text,
-                usual=TEXTS,
-                content=TEXT,
-                position=first,
-                required=False,
-                setting=TEXT_SETTING,
-            ),
-            Role(
-                name="label",
-                column=label,
-                usual=LABELS,
-                content=CLASS,
-                position=second,
-                required=False,
-                setting=LABEL_SETTING,
-            ),
-        ],
-    )
+        pair = [Role(name=name, column=text, **settings) for name, text in zip(PAIR_ROLES, texts, strict=True)]
+        return choose_columns(sample, [*pair, replace(label_role, position=3)])
+    if not texts and (pair := pair_roles(sample.names)):
+        choice = choose_columns(sample, [*pair, label_role])
+        if label_role.name in choice.places:
+            return choice
+    text, (first, second) = next(iter(texts), None), (1, 2) if guess else (None, None)
+    text_role = Role(name="text", column=text, usual=TEXTS, content=TEXT, position=first, **settings)
+    return choose_columns(sample, [text_role, replace(label_role, usual=LABELS, position=second)])
 
 
 def find_labelled_fields(path: str, fields: tuple[str, ...], usual_labels: Sequence[str] = ()) -> tuple[str, ...]:

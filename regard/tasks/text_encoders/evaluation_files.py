@@ -117,11 +117,13 @@ class TrainedLayout:
         columns = (*text_columns, label_column)
         if columns == trained and (named_texts or not (texts or heading)):
             return _with_columns(file, sample, columns, heading=heading), []
-        description = LabelledColumns(sample.form, sample.first if heading else (), columns, len(sample.first)).roles
+        layout = LabelledColumns(sample.form, sample.first if heading else (), columns, len(sample.first))
         difference = (
             "has no heading" if columns == trained and not heading else "is laid out otherwise than what was trained on"
         )
-        return _with_columns(file, sample, columns, heading=heading), [f"{file.path} {difference}: {description}"]
+        return _with_columns(file, sample, columns, heading=heading), [
+            f"{file.path} {difference}: {layout.roles}{layout.left_out}"
+        ]
 
     def _keep_trained_columns(
         self, file: LabelledFile, sample: TableSample, trained: tuple[int, ...] | None

@@ -105,7 +105,7 @@ EDGES = "a,b\nn0,n1\n"
         (
             EDGES,
             "id,labels,a\nn0,red,1\n",
-            "has no column 'label', did you mean labels? rename one, or say which it is",
+            "has no column 'label', did you mean labels? rename one, or say which",
         ),
         (
             EDGES,

@@ -119,7 +119,7 @@ def test_a_table_without_labels_or_paths_says_what_it_has(photos: Path) -> None:
     table = photos / "a.csv"
     table.write_text("path,kind\nred/00.png,red\n")
     with pytest.raises(
-        ValueError, match=r"cannot tell which column holds the label \(path, kind\): name it, data.train.label=COLUMN"
+        ValueError, match=r"which column holds the label \(path, kind\): name it, data.train.label=COLUMN"
     ):
         prepare(config(table))
     table.write_text("kind,size\nred,3\n")

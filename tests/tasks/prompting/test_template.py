@@ -111,13 +111,13 @@ def test_labelled_files_are_read_by_their_columns(name, tmp_path):
             "a.csv",
             "a,label\nx,positive\n",
             {},
-            r"which column holds the text \(a, label\): name it, as columns.x=COLUMN",
+            r"holds the text \(a, label\): name it, as columns.x=COLUMN",
         ),
         (
             "a.csv",
             "a,label\nx,positive\n",
             {"columns": {"x": "b"}},
-            "no column 'b'; there are a, label: name it, as columns.x=COLUMN",
+            "no column 'b'; there are a, label: name it",
         ),
         ("a.jsonl", '{"text": "a"}\n', {}, r"which column holds the label \(text\): name it, as columns.label=COLUMN"),
         ("a.jsonl", '{"text": "a", "label": "positive"}\n[]\n', {}, "a.jsonl:2: no JSON object"),
@@ -133,4 +133,5 @@ def test_a_bad_file_is_named_with_its_line(name, text, changes, said, tmp_path):
 def test_texts_with_other_labels_are_left_out_and_counted_where_that_is_asked_for(tmp_path):
     (tmp_path / "a.tsv").write_text("fine\tpositive\nwell\tneutral\nno\tnegative\n")
     found, notes = read_file(str(tmp_path / "a.tsv"), build({**GOOD, "others": "leave"}))
-    assert ([one.texts.x for one in found], left) == (["fine", "no"], 1)
+    assert [one.texts.x for one in found] == ["fine", "no"]
+    assert notes == [f"{tmp_path / 'a.tsv'}: 1 text left out: no answer for its label"]

@@ -120,7 +120,9 @@ def test_columns_are_named_numbered_or_found(tmp_path, chosen):
     found = read(file)
     assert pairs(found) == [((text,), (label,)) for text, label in FILMS]
     assert pairs(read(LabelledFile(path=path, **file.shared_settings()))) == pairs(found)
-    with pytest.raises(ValueError, match=r"no column 'star', did you mean stars\? name it, as label: COLUMN"):
+    with pytest.raises(
+        ValueError, match=r"no column 'star', did you mean stars\? name it, as text: COLUMN and label: COLUMN"
+    ):
         read(LabelledFile(path=path, text="words", label="star"))
 
 
