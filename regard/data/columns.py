@@ -7,6 +7,7 @@ are part of the answer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -65,13 +66,15 @@ class ColumnSample:
 
     @cached_property
     def columns(self) -> list[Column]:
-        """The cells of the columns, as far down and as wide as all rows are."""
-        return [Column(tuple(cell.strip() for cell in cells)) for cells in zip(*self.rows, strict=False)]
+        """The cells of the columns; a row that is too short has none in the last ones."""
+        return [
+            Column(tuple(row[place].strip() for row in self.rows if len(row) > place)) for place in range(self.width)
+        ]
 
-    @property
+    @cached_property
     def width(self) -> int:
-        """Number of columns."""
-        return max(len(self.names), max(map(len, self.rows), default=0))
+        """Number of columns that have names, or that most rows have."""
+        return len(self.names) or max(Counter(map(len, self.rows)).most_common(1), default=(0, 0))[0]
 
 
 @dataclass(frozen=True)
@@ -104,10 +107,10 @@ class ColumnChoice:
         others = (place for place in range(self.sample.width) if place not in self.places.values())
         return [name for place in others if (name := name_column(self.sample.names, place))]
 
-    def describe(self) -> str:
+    def describe(self, layout: str = "") -> str:
         """Say which column plays which role and what is left out, such as `text is review; id is left out`."""
         roles = ", ".join(f"{role} is {self.column_name(role)}" for role in self.places)
-        return f"{roles}{describe_left_out(self.left_out)}"
+        return f"{roles}{layout}{describe_left_out(self.left_out)}"
 
 
 def choose_columns(sample: ColumnSample, roles: Sequence[Role]) -> ColumnChoice:
@@ -225,10 +228,10 @@ def describe_left_out(names: Sequence[str]) -> str:
 
 def suggest_column(sample: ColumnSample) -> str:
     """Return the column of the longest texts as it might be asked for: by its name if that is one, else by number."""
-    columns = sample.columns or [Column((name,)) for name in sample.names]
-    if not columns:
+    if not sample.width:
         return "NAME"
-    lengths = [sum(map(len, column.cells)) for column in columns]
+    lengths = [sum(map(len, column.cells)) for column in sample.columns]
+    lengths = lengths if any(lengths) else list(map(len, sample.names))
     place = next(place for place, length in enumerate(lengths) if length >= max(lengths) / 2)
     name = sample.names[place] if place < len(sample.names) else ""
     return name if name.isidentifier() and can_be_heading(sample.names) else str(place + 1)

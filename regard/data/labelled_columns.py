@@ -20,9 +20,7 @@ from regard.data.columns import (
     can_be_heading,
     choose_columns,
     choose_pair,
-    describe_left_out,
     find_name,
-    name_column,
     pair_roles,
 )
 from regard.data.readers import Refusal, lines, parse_json_line, value_at
@@ -46,34 +44,26 @@ class LabelledColumns(NamedTuple):
     """Where text and label stand in every record of a table."""
 
     form: TableFormat
-    heading: tuple[str, ...]
-    """The names in the first line; none if it is a text like the others."""
-    columns: tuple[int, ...]
-    """Numbers of text, or both texts of a pair, and label, counted from 1."""
-    width: int = 0
-    """Number of columns, as far as it is known."""
+    choice: ColumnChoice
+    """The columns of text, or both texts of a pair, and label; without names if the first line is a text."""
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """The names in the first line; none if it is a text like the others."""
+        return self.choice.sample.names
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The numbers of the columns, counted from 1."""
+        return tuple(place + 1 for place in self.choice.places.values())
 
     @property
     def note(self) -> str:
         """What there is to say of it; nothing of the plainest kind."""
-        usual = self.form.delimiter in "\t,"
-        if usual and not self.heading and self.columns == (1, 2) and self.width <= 2:
+        if self.form.delimiter in "\t," and not self.heading and self.columns == (1, 2) and not self.choice.left_out:
             return ""
-        words = f"{self.roles}, between {DELIMITERS.get(self.form.delimiter, self.form.delimiter)}"
-        return f"{words}{', the first line is a heading' if self.heading else ''}{self.left_out}"
-
-    @property
-    def roles(self) -> str:
-        """Which columns are text and label, in words."""
-        names = [name_column(self.heading, column - 1) for column in self.columns]
-        texts = f"text is {names[0]}" if len(names) == 2 else f"texts are {names[0]} and {names[1]}"
-        return f"{texts}, label is {names[-1]}"
-
-    @property
-    def left_out(self) -> str:
-        """Which columns are neither, as the end of a sentence."""
-        others = (place for place in range(self.width) if place + 1 not in self.columns)
-        return describe_left_out([name for place in others if (name := name_column(self.heading, place))])
+        heading = ", the first line is a heading" if self.heading else ""
+        return self.choice.describe(f", between {DELIMITERS.get(self.form.delimiter, self.form.delimiter)}{heading}")
 
 
 def find_labelled_columns(path: str, request: ColumnRequest) -> LabelledColumns:
@@ -83,11 +73,10 @@ def find_labelled_columns(path: str, request: ColumnRequest) -> LabelledColumns:
     first = tuple(cell.strip() for cell in rows[0]) if rows else ()
     sample = ColumnSample(path, first, rows[1:])
     choice = choose_labelled_columns(sample, request.texts, request.label, usual_labels=request.usual)
-    columns = tuple(place + 1 for place in choice.places.values())
     heading = request.heading
     if heading is None:
-        heading = "named" in choice.reasons.values() or _is_heading(first, rows[1:], columns[-1])
-    return LabelledColumns(form, first if heading else (), columns, len(first))
+        heading = "named" in choice.reasons.values() or _is_heading(first, rows[1:], choice.places["label"] + 1)
+    return LabelledColumns(form, choice if heading else replace(choice, sample=ColumnSample(path, rows=rows)))
 
 
 def choose_labelled_columns(
