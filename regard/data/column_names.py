@@ -35,6 +35,12 @@ CHOICE_LISTS = (
     *("choix", "réponses", "reponses"),
 )
 """What a column is called that holds a list of answers to choose from."""
+SOURCES = ("source", "source term", "src", "term", "terme")
+TARGETS = ("target", "target term", "tgt", "trg", "translation", "traduction", "cible")
+"""What the columns of terms and of their translations are called in a glossary."""
+QUESTIONS = ("question", "query")
+CONTEXTS = ("context", "passage", "paragraph", "text", "contexte", "texte")
+"""What a column is called that holds the text which a question is about."""
 PICTURE_FILES = (
     *("path", "file", "filename", "file_name", "image", "picture", "photo", "img"),
     *("chemin", "fichier"),

@@ -99,7 +99,7 @@ def test_predict_prints_a_line_for_every_row_and_evaluate_says_how_good_they_are
     assert "r2 " in output
     table.write_text("gravity,length,angle\n9.81,1.0,10\n")
     assert run(["evaluate", str(folder / "pendulum"), str(table)]) == 1
-    assert "no column period to measure on" in capsys.readouterr().err
+    assert "has no column 'period'" in capsys.readouterr().err
     result = json.loads(output_of(capsys, "predict", folder / "pendulum", "-i", table, "--json"))
     assert result["value"] == pytest.approx(first, rel=1e-3)
     assert float(output_of(capsys, "predict", folder / "pendulum", "gravity=9.81,length=1,angle=10")) == pytest.approx(

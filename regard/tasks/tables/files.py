@@ -17,7 +17,7 @@ from jaxtyping import Float
 from regard.config.ranges import Batch, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
-from regard.data.columns import check_columns
+from regard.data.columns import check_columns, missing_column_error
 from regard.data.examples import Splits, order_examples
 from regard.data.holdout import count_to_hold_out, hold_out, row_keys
 from regard.data.readers import digest
@@ -190,7 +190,8 @@ def read(name: str, columns: Columns, *, target: bool | None = None) -> TableRow
     missing = _place_without_target(sheet, columns.target)
     if missing is not None and target:
         if columns.target not in sheet.header:
-            raise ValueError(f"{name} has no column {columns.target} to measure on: give a table that has it")
+            remedy = "give a table that has it to measure on"
+            raise missing_column_error(name, sheet.header, columns.target, remedy=remedy)
         raise ValueError(
             f"{missing}: an empty cell in column {columns.target}, which answers are measured by: "
             "fill it, or take the row out"

@@ -154,7 +154,8 @@ class TrainedLayout:
             return usual_columns  # the names of training are not there, and without them numbers say nothing
         return (
             trained_columns
-            if not usual_columns or all(sample.names[number - 1].lower() in TEXTS for number in trained_columns)
+            if not usual_columns
+            or all(find_name([sample.names[number - 1]], TEXTS) is not None for number in trained_columns)
             else usual_columns
         )
 

@@ -61,7 +61,7 @@ def usual_columns(record: Record) -> ChoiceColumns:
 
 def _find_choice_columns(record: Record, names: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of choices: a list, or numbered columns in the order of their numbers."""
-    for name in (candidate for candidate in names if candidate.lower() in CHOICE_LISTS):
+    for name in (candidate for candidate in names if find_name([candidate], CHOICE_LISTS) is not None):
         if isinstance(record[name], list) or str(record[name]).startswith("["):
             return (name,)
         if isinstance(value_at(record, f"{name}.text"), list):
