@@ -98,7 +98,7 @@ TEXT = Content(
     lambda column: not column.is_mostly_numeric,
 )
 CLASS = Content(
-    lambda column: column.is_categorical,
+    lambda column: bool(column.cells) and column.is_categorical,
     lambda column: (column.distinct > 1, -column.distinct),
     lambda column: column.distinct > 1 and explain_no_labels(column.cells) is None,
 )

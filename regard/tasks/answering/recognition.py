@@ -9,9 +9,8 @@ from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
 SQUAD_SIGNS = ('"paragraphs"', '"qas"')  # what SQuAD's JSON has, whether on one line or on many
 TEXT_FIELDS, ANSWER_FIELDS = ("context", "question"), ("answers", "answer", "is_impossible")
-CHOICE_FIELDS = tuple(
-    name for name in CHOICE_LISTS if name not in ANSWER_FIELDS
-)  # answers to choose from need not stand in the text
+CHOICE_FIELDS = tuple(name for name in CHOICE_LISTS if name not in ANSWER_FIELDS)
+"""Names of answers to choose from, which need not stand in the text."""
 UNMISTAKABLE = NAMED + 1  # surer than what else a question, a text and a column could be
 SENTENCE = "questions with their answers in a text, {}: training a model of question answering"
 

@@ -152,12 +152,9 @@ class TrainedLayout:
         usual_columns = tuple(place + 1 for place in (pair or (text_place,)) if place is not None)
         if read_column_names(self.data)[0] or max(trained_columns, default=0) > len(sample.names):
             return usual_columns  # the names of training are not there, and without them numbers say nothing
-        return (
-            trained_columns
-            if not usual_columns
-            or all(find_name([sample.names[number - 1]], TEXTS) is not None for number in trained_columns)
-            else usual_columns
-        )
+        trained_names = [sample.names[number - 1] for number in trained_columns]
+        are_usual = all(find_name([name], TEXTS) is not None for name in trained_names)
+        return trained_columns if not usual_columns or are_usual else usual_columns
 
 
 def _read_sample(file: LabelledFile) -> ColumnSample:
