@@ -119,15 +119,15 @@ def choose_columns(sample: ColumnSample, roles: Sequence[Role]) -> ColumnChoice:
     for role in roles:
         if role.column is not None:
             place = locate_column(sample.path, sample.names, role.column, remedy=_describe_setting(role, sample))
-            choice.take(role, place, "named" if isinstance(role.column, str) else "numbered")
+            is_name = isinstance(role.column, str) and find_name(sample.names, [role.column]) is not None
+            choice.take(role, place, "named" if is_name else "numbered")
     for role in _open_roles(roles, choice):
         choice.take(role, find_name(sample.names, role.trained, choice.places.values()), "training")
     for role in _open_roles(roles, choice):
         unsuitable = _unsuitable_places(role, sample) if role.needs_content else []
         choice.take(role, find_name(sample.names, role.usual, [*choice.places.values(), *unsuitable]), "usual")
-    open_roles = _open_roles(roles, choice)
-    if not all(_is_in_position(role, choice) for role in open_roles):
-        choice = _choose_by_content(open_roles, choice)
+    if not all(_is_in_position(role, choice) for role in roles):
+        choice = _choose_by_content(_open_roles(roles, choice), choice)
     for role in _open_roles(roles, choice):
         if role.position is not None:
             free = (place for place in range(len(roles)) if place not in choice.places.values())
@@ -247,8 +247,10 @@ def _open_roles(roles: Sequence[Role], choice: ColumnChoice) -> list[Role]:
 
 
 def _is_in_position(role: Role, choice: ColumnChoice) -> bool:
-    """True if the column at the usual position of a role can be the one."""
+    """True if the column of a role stands at its usual position, or the one that does can be it."""
     place, columns = (role.position or 0) - 1, choice.sample.columns
+    if role.name in choice.places:
+        return role.position is None or choice.places[role.name] == place
     if place in choice.places.values() or not 0 <= place < len(columns):
         return False
     return role.content is None or role.content.is_possible(columns[place])

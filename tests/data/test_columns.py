@@ -23,6 +23,7 @@ def choose(names=(), rows=ROWS, roles=(TEXT_ROLE, LABEL_ROLE)):
         (("text", "b", "Label"), [0, 2], ["usual", "usual"], ["b"]),
         (("n", "avis", "étiquette"), [1, 2], ["usual", "usual"], ["n"]),
         (("n", "review", "verdict"), [1, 2], ["usual", "content"], ["n"]),
+        (("n", "remark", "label"), [1, 2], ["content", "usual"], ["n"]),
         (("a", "b", "c"), [1, 2], ["content", "content"], ["a"]),
         ((), [1, 2], ["content", "content"], ["column 1"]),
     ],
@@ -44,6 +45,7 @@ def test_a_column_that_somebody_names_is_taken_by_name_or_number_and_no_other_ro
     assert choose(("text", "review", "label"), roles=[TEXT_ROLE, named])[0] == [1, 0]
     numbered = Role(name="label", column=2)
     assert choose(("text", "review", "label"), roles=[TEXT_ROLE, numbered])[:2] == ([0, 1], ["usual", "numbered"])
+    assert choose(("text", "review", "label"), roles=[TEXT_ROLE, Role(name="label", column="2")])[1][1] == "numbered"
     trained = Role(name="text", trained=("remark",), usual=TEXTS)
     assert choose(("text", "Remark", "label"), roles=[trained])[:2] == ([1], ["training"])
 
