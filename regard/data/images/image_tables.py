@@ -85,12 +85,11 @@ def label_role(column: str | None = None) -> Role:
 def lists_pictures(name: str, beside: Role) -> bool:
     """True if a file seems to name pictures in a column called so, and has a column of another role beside them."""
     preview = FilePreview.read(name)
-    if preview.is_json:
-        sample = ColumnSample.of_records(name, preview.records[:1])
-    else:
-        rows = preview.rows[:2] if len(preview.rows) > 1 else [[], []]
-        sample = ColumnSample(name, tuple(rows[0]), rows[1:])
-    choice = choose_columns(sample, [replace(picture_role(), needs_content=True, required=False), beside])
+    records: Sequence[Mapping[str, Any]] = preview.records
+    if not preview.is_json and len(preview.rows) > 1:
+        records = [dict(zip(*preview.rows[:2], strict=True))]
+    roles = [replace(picture_role(), needs_content=True, required=False), beside]
+    choice = choose_image_columns(name, records[0] if records else {}, roles)
     return choice.reasons.get("picture") == "usual" and beside.name in choice.places
 
 
