@@ -29,7 +29,7 @@ install_former_modules()
 
 
 def load(
-    directory: str | Path | None = None,
+    directory: str | Path | Sequence[str | Path] | None = None,
     *,
     device: str = "auto",
     task: str | tuple[str, ...] | None = None,
@@ -38,7 +38,8 @@ def load(
     """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate("Bonjour.")`.
 
     Models that come with Regard go by their names, which `regard models` lists: `load("en-fr")`. Without a directory it
-    is the translator: `load().translate("Good morning.")`. A `task` is what the model must have learnt, or be able to
+    is the translator: `load().translate("Good morning.")`. Several translators that share a vocabulary are an ensemble:
+    `load(["runs/a", "runs/b"]).translate("Bonjour.")`. A `task` is what the model must have learnt, or be able to
     do with what it has learnt: `load("runs/a", task="masked-lm").fill("a [MASK]")`; of several, one.
     A class of your own opens the folder as `trained`: `load("runs/a", trained=MyClassifier)`. Derive it from the class
     of a task or from `Face` of `regard.tasks.trained`.

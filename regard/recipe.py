@@ -29,7 +29,7 @@ from regard.training.history import has_diverged, record_state
 from regard.training.loop import Result, fit
 from regard.training.pace import resolve_warmup
 from regard.training.parent import Parent, recorded_parent
-from regard.training.provenance import recorded_digests
+from regard.training.provenance import merge_digests, recorded_digests
 from regard.training.task import Claim, Given, Task, tuning_of
 from regard.training.tuning import go_on, tune
 
@@ -276,7 +276,7 @@ def starting_model(
 
 
 def load(
-    directory: str | Path | None = None,
+    directory: str | Path | Sequence[str | Path] | None = None,
     *,
     device: str = "auto",
     task: str | tuple[str, ...] | None = None,
@@ -284,9 +284,11 @@ def load(
 ) -> Any:
     """Load the model in a checkpoint directory, or the best one in a run folder; the translator for None.
 
-    A `task` is what it must have learnt, or be able to do with what it has learnt; of several, one. `trained` is a
-    class of the user's that opens it.
+    Several directories are an ensemble, whose models decode together. A `task` is what it must have learnt, or be able
+    to do with what it has learnt; of several, one. `trained` is a class of the user's that opens it.
     """
+    if isinstance(directory, Sequence) and not isinstance(directory, str):
+        return _load_ensemble(directory, device=device, task=task, trained=trained)
     saved = open_model(shipped.DEFAULT if directory is None else directory)
     opener = select_class(saved, directory or shipped.DEFAULT, task=task, trained=trained)
     place = devices.choose(device)
@@ -303,6 +305,20 @@ def load(
         raise ValueError(
             f"{saved.directory}: {reason} (written by another version of Regard, or changed since? train again)"
         ) from None
+
+
+def _load_ensemble(directories: Sequence[str | Path], **options: Any) -> Any:
+    """Load several models that decode together; one of them is that model."""
+    if not directories:
+        raise ValueError("an ensemble of no models: give the folders of its models")
+    models = [load(directory, **options) for directory in directories]
+    if len(models) == 1:
+        return models[0]
+    for model, directory in zip(models, directories, strict=True):
+        model.name = str(directory)  # the best checkpoints of several runs have the same name
+    ensemble = type(models[0]).combine(models)
+    ensemble.learnt_from = merge_digests([model.learnt_from for model in models])
+    return ensemble
 
 
 def load_for_prompts(directory: str | Path, *, device: str = "auto") -> Any:

@@ -64,6 +64,7 @@ def lay(desk: Path) -> None:
     _write(desk / "data/en-fr/tatoeba/valid.tsv.gz", ["\t".join(pair) for pair in pairs[:8]])
     for name in SHIPPED:
         shutil.copy(ROOT / name, desk / name)
+    shutil.copytree(ROOT / "regard/samples/prompts", desk / "regard/samples/prompts")
     _write(desk / ALIGNED, ["\t".join(pair) for pair in pairs[:4]])
     shutil.copytree(ROOT / "recipes", desk / "recipes")
 
@@ -93,6 +94,8 @@ def lay_texts(desk: Path) -> None:
     lines = ["ROMEO:", "But soft, what light through yonder window breaks?", ""] * 8
     for name in ("tinyshakespeare/input.txt", *(f"ptb/ptb.{part}.txt.gz" for part in ("train", "valid", "test"))):
         _write(desk / "data" / name, lines)
+    for name, line in (("latex", r"\begin{cases} a_{i} \end{cases}"), ("c", "static int main(void) { return 0; }")):
+        _write(desk / "data" / name / "input.txt", [line] * 30)
     _write(desk / "data" / "tinymoliere" / "input.txt", ["HARPAGON.", "Au voleur ! à l'assassin !", ""] * 8)
     for part in ("train", "valid", "test"):
         _write(desk / "data" / "wikitext-2" / f"wiki.{part}.tokens", [f" = The {part} = ", " <unk> is a word . "] * 4)

@@ -47,7 +47,7 @@ MATCHED = [
 ]  # for vectors of texts
 LONG = (["demo"], ["bench"], ["explain", "--measures", "--to", "fr"])  # they take seconds, which other tests spend
 BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read documents
-WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
+WRITING = ("c-lstm", "latex", "masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
 LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
 LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
@@ -127,6 +127,12 @@ def regards(line: str) -> list[str] | None:
     return words[1:]
 
 
+def serves_forever(line: str) -> bool:
+    """True for a line that starts a server: tests/serve do."""
+    words = regards(line) or [""]
+    return words[0] == "mcp" or (words[0] == "serve" and not {"--check", "--limits"} & set(words))
+
+
 @dataclass
 class Desk:
     """A folder in which a reader follows a document; trainings are cut short."""
@@ -146,7 +152,7 @@ class Desk:
                 exec(compile(code, block.place, "exec"), self.names)  # what a reader would type
                 continue
             for line in block.lines:
-                if regards(line) not in LONG:
+                if regards(line) not in LONG and not serves_forever(line):
                     self.type(line, block.place)
 
     def type(self, line: str, place: str) -> None:
@@ -192,7 +198,7 @@ class Desk:
             return [*words, "--count", "40"]
         if words[:3] == ["data", "make", "digits"]:
             return [*words, "--count", "400"]
-        if words[:2] == ["lab", "agreement"]:
+        if words[:2] == ["lab", "agreement"] and words[2:] and not words[2].startswith("-"):
             return [*words, "--count", "5", "--distances", "1,4"]
         if words[:1] == ["evaluate"] and any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, "-s", "count=4"]

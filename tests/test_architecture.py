@@ -44,6 +44,7 @@ TRANSLATING = (  # what translates, or shows it
     "regard/tasks/__init__.py",
     "regard/cli/translate.py",
     "regard/cli/translated_documents.py",
+    "regard/serve/libretranslate.py",
     "regard/demo.py",
 )
 COLUMN_CHOOSER = "regard/data/columns.py"
@@ -57,6 +58,7 @@ TASK_NAMED = {  # "file": why it may say the name of a task
     "regard/models/__init__.py": "models had other names in version 0.1, by task",
     "regard/config/former_names.py": "settings of one former name are several today, by task",
     "regard/models/word2vec.py": "the model is called so too",
+    "regard/serve/libretranslate.py": "clients of LibreTranslate call the code of a language so",
 }
 
 

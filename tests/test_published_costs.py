@@ -1,11 +1,15 @@
 """Costs on paper are those that were published: parameters, operations, days and years."""
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from regard import cost
+from regard.cli import run
 from regard.cost import PUBLISHED
+from regard.cost.language_models import LARGE_MODELS
 
 pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
 
@@ -25,6 +29,11 @@ HOUR, DAY, YEAR = 3600, 86400, 365.25 * 86400
         ("t5-small", 60_506_624),
         ("t5-base", 222_903_552),
         ("bloom-560m", 559_214_592),
+        ("bloom-1b1", 1_065_314_304),
+        ("bloom-1b7", 1_722_408_960),
+        ("bloom-3b", 3_002_557_440),
+        ("bloom-7b1", 7_069_016_064),
+        ("bloom", 176_247_271_424),
         ("base", 63_082_496),
         ("big", 214_245_376),
     ],
@@ -36,6 +45,12 @@ def test_a_preset_has_exactly_as_many_parameters_as_the_published_model(name, co
 @pytest.mark.parametrize(("name", "count"), [("bert-base", 109_482_240), ("bert-large", 335_141_888)])
 def test_a_bert_without_its_heads_has_the_published_parameters(name, count):
     assert cost.parameters(replace(cost.preset(name), masked=False, next_sentence=False)) == count
+
+
+def test_biobert_is_a_bert_of_28996_pieces_and_smallbert_one_of_four_blocks():
+    body = {"masked": False, "next_sentence": False}
+    assert cost.parameters(replace(cost.preset("biobert"), **body)) == 108_310_272
+    assert cost.parameters(replace(cost.preset("smallbert"), **body)) == 28_763_648
 
 
 @pytest.mark.parametrize("billions", [1.2, 2.5, 4.2, 8.3])
@@ -115,3 +130,34 @@ def test_the_days_of_a_tpu_core_follow_from_operations_and_an_assumed_part_of_it
 def test_a_noisy_student_took_six_days_of_a_pod():
     """Of EfficientNet-L2 nothing is computed here: 2,048 cores for six days are what its authors say."""
     assert round(2048 * 6 / 1000, 1) == 12.3
+
+
+def test_every_row_of_the_table_has_a_source_and_the_sizes_of_its_preset():
+    unlike = {"GPT-3 XL", "GPT-3 13B"}  # heads and width as printed, which the products of neither allow
+    for model in LARGE_MODELS:
+        assert model.source
+        if model.preset is None or model.preset in PUBLISHED or model.name in unlike:
+            continue
+        config = cost.preset(model.preset)
+        depth = config.encoder + config.decoder if config.name in ("transformer", "t5") else config.depth
+        assert (depth, config.width, config.heads) == model.sizes, model.name
+
+
+@pytest.mark.parametrize("model", LARGE_MODELS, ids=lambda model: model.name)
+def test_published_parameters_are_near_those_counted_here(model):
+    """Papers leave out embeddings, or count them twice; a wrong preset would be further off."""
+    if model.preset is not None and model.parameters < 20e9:  # the largest have tests of their own
+        assert model.computed_parameters == pytest.approx(model.parameters, rel=0.08)
+
+
+def test_the_table_is_printed_and_drawn_and_a_tpu_is_no_place_for_single_precision(tmp_path, capsys):
+    picture = tmp_path / "sizes.svg"
+    assert run(["cost", "--table", "--json", "-o", str(picture)]) == 0
+    records = {record["name"]: record for record in json.loads(capsys.readouterr().out)}
+    assert records["XLNet-Large"]["trainings"][0]["device_days"] == 1280
+    assert records["GPT-3 175B"]["operations"] == pytest.approx(3.15e23)
+    assert "BLOOM 176B" in "".join(re.findall(r"<!-- (.*?) -->", picture.read_text(encoding="utf-8")))
+    assert run(["cost", "bert-tiny", "-s", "gpu=TPUv3", "-s", "precision=fp32"]) == 1
+    assert "leave precision=fp32 out" in capsys.readouterr().err
+    assert run(["cost"]) == 1
+    assert "give one of them" in capsys.readouterr().err

@@ -88,7 +88,8 @@ PRETRAINING = [
     "wikitext2-gpt",
 ]
 MATCHING = ["encoder-matching"]
-LANGUAGE = ["masse", "ptb-lstm", "shakespeare-gru", "shakespeare-lstm", "shakespeare-rnn"]
+SOURCES = ["c-lstm", "latex-lstm"]
+LANGUAGE = [*SOURCES, "masse", "ptb-lstm", "shakespeare-gru", "shakespeare-lstm", "shakespeare-rnn"]
 ALL = [
     *RECIPES,
     *WORDS,
@@ -137,8 +138,8 @@ TRAINED = [  # one of every task and model
     "agreement-attention",
     "agreement-rnn",
 ]
-BRIEFLY_TRAINED = sorted(  # the others of what is no text
-    {*SEEN_RECIPES, *SCATTERED, *PIXELS, *GANS, *CAPTIONS, *MEMORY, *OMICS, *GRAPHS} - {*TRAINED}
+BRIEFLY_TRAINED = sorted(  # the others of what is no prose
+    {*SEEN_RECIPES, *SCATTERED, *PIXELS, *GANS, *CAPTIONS, *MEMORY, *OMICS, *GRAPHS, *SOURCES} - {*TRAINED}
 )
 BRIEFLY = {
     "word2vec": [*FEW, "training.threads=1"],

@@ -31,7 +31,7 @@ EXTRAS = {
     "language": {"stream", "workloads"},
     "localisation": {"boxes"},
     "omics": {"draw_importance", "importance"},
-    "pictures": {"anatomy", "judge", "probe"},
+    "pictures": {"anatomy", "judge", "look_again", "probe"},
     "pixels": {"draw", "gallery"},
     "remembering": {"picture", "sequences"},
     "text-to-text": {"alignments", "workloads"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -18,19 +18,37 @@ from regard.attention.positions import Positions
 from regard.attention.scores import Score, scaled_dot
 from regard.attention.tap import Tap
 
+Merge = Literal["concat", "add"]
+
 
 @dataclass(frozen=True)
 class Heads:
-    """How the width is divided: query heads, groups of keys they share, depth of keys and of values."""
+    """How the width is divided: query heads, groups of keys they share, depth of keys and of values; how they merge."""
 
     count: int
     groups: int | None = None
     depth: int | None = None
     features: int | None = None
+    merge: Merge = "concat"
+    """Whether the output projection reads the heads side by side (concat) or their sum (add)."""
+
+
+class SummedHeads(nn.Linear):
+    """An output projection of the sum of the heads: `(head_1 + ... + head_h) W`, the same W for every head."""
+
+    def __init__(self, heads: int, features: int, width: int, *, bias: bool = True):
+        super().__init__(features, width, bias=bias)
+        self.heads = heads
+
+    def forward(self, input: Float[Tensor, "*batch all_features"]) -> Float[Tensor, "*batch width"]:
+        """Project the sum of heads that come side by side."""
+        return F.linear(input.unflatten(-1, (self.heads, -1)).sum(-2), self.weight, self.bias)
 
 
 class MultiHead(nn.Module):
     """`concat(head_1 .. head_h) W`, each head attending with its own projections (Vaswani et al. 2017).
+
+    With `Heads.merge` "add" it is `(head_1 + .. + head_h) W`.
 
     Serves packed rows (token, width), padded batches (batch, query, width) and decoding steps (batch, beam, width).
     """
@@ -59,7 +77,11 @@ class MultiHead(nn.Module):
         self.query = nn.Linear(width, self.heads * depth, bias=bias)
         self.key = nn.Linear(memory_width, self.groups * depth, bias=bias)
         self.value = nn.Linear(memory_width, self.groups * features, bias=bias)
-        self.output = nn.Linear(self.heads * features, width, bias=bias)
+        self.output = (
+            nn.Linear(self.heads * features, width, bias=bias)
+            if shape.merge == "concat"
+            else SummedHeads(self.heads, features, width, bias=bias)
+        )
         self.score = score
         self.dropout = dropout
         self.weights = Tap()
@@ -115,6 +137,13 @@ class MultiHead(nn.Module):
             _project_together(memory, self.key, self.value) if self.training else (self.key(memory), self.value(memory))
         )
         return KeyValues(self._split(key, self.groups), self._split(value, self.groups))
+
+    def output_by_head(self) -> Float[Tensor, "heads features width"]:
+        """Return the part of the output projection that each head is multiplied by."""
+        weight = self.output.weight.T
+        if isinstance(self.output, SummedHeads):
+            return weight.expand(self.heads, -1, -1)
+        return weight.unflatten(0, (self.heads, -1))
 
     @staticmethod
     def _split(vectors: Tensor, heads: int) -> Tensor:

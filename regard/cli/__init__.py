@@ -33,11 +33,13 @@ from regard.cli import (
     import_model,
     judge,
     lab,
+    mcp,
     models,
     predict,
     probe,
     prompt,
     runs,
+    serve,
     train,
     translate,
     words,
@@ -80,6 +82,7 @@ PANELS: dict[str, dict[str, Any]] = {
     "Words": {"words": words.words},
     "Learn": {"lab": lab.lab},
     "Run": {"demo": demo.demo},
+    "Serve": {"serve": serve.serve, "mcp": mcp.mcp},
 }
 """Every command and family of commands, by its panel in the help."""
 

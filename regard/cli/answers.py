@@ -47,6 +47,8 @@ class AnswerRequest:
     model: Path | None = None
     column: str | None = None
     """The column of a table to read, where somebody named it."""
+    companions: tuple[Path, ...] = ()
+    """Further models, which decode together with the first."""
 
     def check(self, *, inputs: Sequence[Path] = (), text: bool = False, file_endings: tuple[str, ...] = ()) -> None:
         """Refuse, before a model is loaded, what cannot be read or written; where `text` is read, names of files too.
@@ -219,7 +221,7 @@ def open_answer_writer(
         return record if key is None else {key: text, **record}
 
     request_key = [
-        identify_model(request.model),
+        [part for model in (request.model, *request.companions) for part in identify_model(model)],
         dict(options or {}),
         request.format,
         getattr(format_answer, "__name__", ""),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
 from regard.cli.cost_sources import find_model_config, find_run_facts, plan_settings_of_run
+from regard.cli.cost_table import print_cost_table
 from regard.cli.grammar import Json
 from regard.config.words import quantity
 
@@ -33,17 +35,24 @@ class CountsPairs(Protocol):
 
 def cost(
     model: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="MODEL",
             help="A preset (gpt2, bert-base, t5-small, base, ...), a recipe, a run folder or a checkpoint.",
         ),
-    ],
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set", "-s", metavar="NAME=VALUE", help="A setting of the plan, such as gpu=A100 or steps=50000."
         ),
+    ] = None,
+    table: Annotated[
+        bool, typer.Option("--table", help="Large models as they were published, each with its source.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Draw the sizes of --table by year: PNG or SVG."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -52,7 +61,14 @@ def cost(
     from regard import cost as costs
 
     plan_settings = config.override({}, settings or [])
-    costs.gpu(config.build(costs.Plan, plan_settings).gpu)  # refused before anything is opened
+    default_plan = config.build(costs.Plan, plan_settings)
+    costs.gpu(default_plan.gpu)  # refused before anything is opened
+    if table == (model is not None):
+        raise ValueError("regard cost takes a model, such as gpt2, or --table: give one of them")
+    if model is None:
+        return print_cost_table(hourly=default_plan.hourly, as_json=as_json, picture=output)
+    if output is not None:
+        raise ValueError(f"-o {output} draws the sizes of --table: leave it out")
     if model in costs.PUBLISHED:
         return _print_published(model, as_json=as_json)
     report = _estimate_cost(model, plan_settings)

@@ -13,7 +13,8 @@ from regard.cli.anatomy import show_anatomy
 from regard.cli.answers import is_table_name, read_typed_texts
 from regard.cli.classify import check_reads_nodes
 from regard.cli.grammar import Device, split_model
-from regard.cli.head_measures import measure_heads, page_extras
+from regard.cli.head_measures import measure_heads, measure_pronouns, page_extras
+from regard.cli.second_look import show_second_look
 from regard.cli.text_io import PICTURE_FORMATS, check_writable, guess_language
 from regard.cli.trace_views import PAGE_ENDINGS, View, check_attention, format_links, show, show_generated
 
@@ -31,9 +32,11 @@ def explain(
     numbers: option.Numbers = False,
     step: option.Step = None,
     about: option.About = None,
+    look_again: option.LookAgain = False,
     anatomy: option.Anatomy = False,
     node: option.Node = None,
     seed: option.Seed = None,
+    pronouns: option.Pronouns = False,
     to: option.To = None,
     alignments: option.Alignments = False,
     gold: option.Gold = None,
@@ -47,12 +50,17 @@ def explain(
 
     view = View(attention, head, level, specials, numbers, as_json, step)
     model, inputs = split_model(words or [])
-    request = ExplainRequest([*inputs, *(node or [])], input, output, about, bool(node))
+    request = ExplainRequest([*inputs, *(node or [])], input, output, about or [], bool(node))
     translation = TranslationRequest(to, gold, alignments, measures or interventions, interventions)
-    if about is not None and anatomy:
+    if about and anatomy:
         raise ValueError("--about is for one picture: leave it out with --anatomy")
     if anatomy:
         show_anatomy(model, request.inputs, output, device=device, as_json=as_json)
+    elif look_again:
+        _look_again(recipe.load(model, device=device), request, attention, as_json=as_json)
+    elif pronouns:
+        _check_alone(request, translation)
+        measure_pronouns(recipe.load(model, device=device), to, output, as_json=as_json)
     elif seed is not None:
         check_writable(output, FORMATS)
         show_generated(recipe.load(model, device=device), request.inputs, seed, view, output=output)
@@ -70,8 +78,8 @@ class ExplainRequest:
     inputs: list[str]
     file: Path | None
     output: Path | None
-    about: str | None
-    """The label whose evidence is shown."""
+    about: list[str]
+    """The labels whose evidence is shown."""
     has_node: bool
     """Whether a node of a graph was named."""
 
@@ -87,7 +95,7 @@ class ExplainRequest:
         lines = plain_lines(self.file) if self.file else read_typed_texts(trained.inputs, self.inputs, option=None)
         if self.has_node:
             check_reads_nodes(trained)
-        if self.about is not None and "about" not in trained.LookOptions.__dataclass_fields__:
+        if self.about and "about" not in trained.LookOptions.__dataclass_fields__:
             raise ValueError(f"--about is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
         return lines
 
@@ -127,6 +135,24 @@ def _check_requests(request: ExplainRequest, translation: TranslationRequest, le
         raise ValueError(f"give one input to explain, not {len(inputs)}{remedy}")
 
 
+def _look_again(trained: Any, request: ExplainRequest, attention: str | None, *, as_json: bool) -> None:
+    """Answer again to the brightest part of a picture, for the one label that may be asked about."""
+    if len(request.about) > 1:
+        raise ValueError("--look-again looks once more, for one label: give --about once")
+    options = {"about": request.about[0]} if request.about else {}
+    options |= {"method": attention} if attention else {}
+    show_second_look(trained, request.inputs, request.output, as_json=as_json, **options)
+
+
+def _check_alone(request: ExplainRequest, translation: TranslationRequest) -> None:
+    """Refuse inputs and other measures beside --pronouns, which has its own sentences."""
+    flags = [flag for flag in translation.flags if flag != "--to"]
+    if request.inputs or request.file or flags:
+        others = flags[0] if flags else "an input"
+        raise ValueError(f"--pronouns reads sentences of its own: leave {others} out")
+    check_writable(request.output, FORMATS)
+
+
 def _explain_translator(trained: Any, request: ExplainRequest, translation: TranslationRequest, view: View) -> None:
     """Show the links of lines, the measures of all heads, or where the model looked as it translated a text."""
     lines, to = request.read(trained), translation.to
@@ -152,7 +178,7 @@ def _explain_other(trained: Any, request: ExplainRequest, translation: Translati
     check_attention(trained, view.attention)
     has_several_files = trained.inputs.join is not None and len(request.inputs) > 1  # files hold the input
     text = shlex.join(request.inputs) if has_several_files else _single_input(lines)
-    options = {} if request.about is None else {"about": request.about}
+    options = {"about": request.about} if request.about else {}
     show(trained.look(trained.inputs.parse(text), **options), view, output=request.output)
 
 

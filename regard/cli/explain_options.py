@@ -41,8 +41,16 @@ Step = Annotated[
     typer.Option(min=0, help="Show the arithmetic of this row of the matrix, from 0.", rich_help_panel=SHOWN),
 ]
 About = Annotated[
-    str | None,
-    typer.Option(metavar="LABEL", help="For pictures: which label to show the evidence for.", rich_help_panel=SHOWN),
+    list[str] | None,
+    typer.Option(metavar="LABEL", help="For pictures: which label to show; again to compare.", rich_help_panel=SHOWN),
+]
+LookAgain = Annotated[
+    bool,
+    typer.Option(
+        "--look-again",
+        help="For pictures: answer again to the brightest part, enlarged.",
+        rich_help_panel=SHOWN,
+    ),
 ]
 Anatomy = Annotated[
     bool,
@@ -88,6 +96,10 @@ Measures = Annotated[
         help="Measure all heads against alignments drawn by hand, with controls.",
         rich_help_panel=FOR_TRANSLATORS,
     ),
+]
+Pronouns = Annotated[
+    bool,
+    typer.Option("--pronouns", help="Which heads look from a pronoun to its noun.", rich_help_panel=SHOWN),
 ]
 Interventions = Annotated[
     bool,

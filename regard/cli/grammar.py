@@ -166,6 +166,17 @@ def resolve_model(words: list[str], command: str) -> tuple[Path, list[str]]:
         raise ValueError(f"{prefix}{error}") from None
 
 
+def split_ensemble(texts: list[str]) -> tuple[list[Path], list[str]]:
+    """Split texts into the folders of models that they begin with, and the others."""
+    count = next((place for place, text in enumerate(texts) if not _holds_model(text)), len(texts))
+    return [Path(text) for text in texts[:count]], texts[count:]
+
+
+def _holds_model(name: str) -> bool:
+    """True for a folder with a checkpoint in it, or with those of a run."""
+    return _is_folder(name) and any((Path(name) / part).exists() for part in ("manifest.json", "best", "checkpoints"))
+
+
 def model_name(path: Path) -> str:
     """Return the name of a folder; of a checkpoint in a run folder both names, since many are called best."""
     resolved = real_path(path)

@@ -190,6 +190,10 @@ def write_trace(trace: Trace, path: Path, view: View, *, extra: Mapping[str, Any
     title = f"{trace.facts['text']}\n{trace.facts['answer']}"
     if trace.pictures and all(item.box is not None for item in trace.items[attention.query]):
         return plots.save(plots.places(trace, title=title), path)
+    if trace.facts.get("questions"):
+        from regard.interpret.draw import gaze
+
+        return plots.save(gaze.compare_questions(trace, name=view.attention, title=title), path)
     if trace.pictures:
         name = view.attention if view.head is None else attention.name
         return plots.save(plots.plot_on_picture(trace, name=name, head=view.head, title=title), path)

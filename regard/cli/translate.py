@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.answers import AnswerRequest, open_answer_writer, read_file_texts
-from regard.cli.grammar import Answers, Column, Input, Json, Settings, Words, parse_settings, resolve_model
+from regard.cli.grammar import (
+    Answers,
+    Column,
+    Input,
+    Json,
+    Settings,
+    Words,
+    parse_settings,
+    resolve_model,
+    split_ensemble,
+)
 from regard.cli.text_io import (
     PICTURE_FORMATS,
     expand_arguments,
@@ -56,22 +66,25 @@ def translate(
     ] = "auto",
     as_json: Json = False,
 ) -> None:
-    """Translate text; line counts always match."""
+    """Translate text; line counts always match. Several models are an ensemble, which decodes together."""
     from regard import recipe
     from regard.tasks.translation.documents import glossary as glossaries
     from regard.tasks.translation.documents.document_files import document_form
 
     model, texts = resolve_model(words or [], "translate")
+    companions, texts = split_ensemble(texts)
     if bool(texts) == (input is not None):
         raise ValueError("give either texts, or - for standard input, or -i FILE")
-    request = AnswerRequest(texts, input, output, settings, as_json, model, column)
+    request = AnswerRequest(texts, input, output, settings, as_json, model, column, tuple(companions))
     request.check(inputs=[terms] if terms is not None else [], text=True)
     document_format = "HTML" if html else document_form(input)
     _check_format(request, document_format, terms, one_answer=nbest is None, alternatives=alternatives)
     lines = read_lines(input) if input is not None else expand_arguments(texts, option="-i")
     decoding_options = _decoding_options(settings, beams, nbest)
     device, lines = choose_device(device, model, lines)
-    translator = recipe.load(model, device=device, task="translation")
+    translator = recipe.load([model, *companions], device=device, task="translation")
+    if companions:
+        print_note(f"translating with {len(companions) + 1} models together: {translator.name}")
     to = None if to is None else translator.language([], to)
     if input is not None and document_format is None:
         lines = _read_lines_or_column(translator, request, lines, to)

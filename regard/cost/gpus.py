@@ -1,4 +1,4 @@
-"""GPUs by name, and what operations come to on them in time and money."""
+"""GPUs and TPU chips by name, and what operations come to on them in time and money."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ class GPU:
     """The data sheet of a GPU: bytes of memory, and peak operations per second without sparsity."""
 
     memory: float
-    fp32: float
+    fp32: float | None
+    """None where the products of single precision have no published peak."""
     half: float
 
 
@@ -24,6 +25,9 @@ GPUS = {
     "A100": GPU(80e9, 19.5e12, 312e12),
     "H100": GPU(80e9, 67e12, 989e12),
     "H200": GPU(141e9, 67e12, 989e12),
+    "TPUv2": GPU(16e9, None, 45e12),
+    "TPUv3": GPU(32e9, None, 123e12),
+    "TPUv4": GPU(32e9, None, 275e12),
 }
 
 
@@ -32,6 +36,18 @@ def gpu(name: str) -> GPU:
     if name not in GPUS:
         raise ValueError(f"unknown GPU {name}: choose one of {', '.join(GPUS)}")
     return GPUS[name]
+
+
+def peak(name: str, precision: str) -> float:
+    """Return the operations a second of a processor at its peak, in half or single precision."""
+    processor = gpu(name)
+    rate = processor.half if precision == "half" else processor.fp32
+    if rate is None:
+        raise ValueError(
+            f"{name} multiplies in half precision, its peak in single precision is not published: "
+            "leave precision=fp32 out"
+        )
+    return rate
 
 
 def known_gpu(device: str) -> str | None:

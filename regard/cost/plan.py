@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 
 from regard.config.ranges import Amount, Count, Length, Part, Range, Small
 from regard.cost import memory, sizes
-from regard.cost.gpus import duration, gpu, price
+from regard.cost.gpus import duration, gpu, peak, price
 from regard.cost.memory import Memory, Optimizer
 from regard.cost.trace import Lengths, Precision, operations, trace
 from regard.models.interface import Model
@@ -105,7 +105,7 @@ def estimate(config: Any, plan: Plan) -> Estimate:
     batch_per_gpu = -(-batch // plan.count)
     load = memory.Load(batch_per_gpu, round(share * batch_per_gpu * lengths.target), plan.precision, plan.rank)
     memory_by_optimizer = {how: memory.training(model, traced, load, how) for how in get_args(Optimizer)}
-    rate = plan.share * (processor.half if plan.precision == "half" else processor.fp32)
+    rate = plan.share * peak(plan.gpu, plan.precision)
     seconds = duration(total, rate=rate, count=plan.count)
     parts = {name: sizes.count(tensors) for name, tensors in sizes.parts(model).items()}
     by_rule = 6 * sum(parts.values()) * sequences * tokens

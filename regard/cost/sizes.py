@@ -29,6 +29,7 @@ PARTS: dict[str, tuple[type[nn.Module], ...]] = {
     "convolutions": (nn.Conv1d, nn.Conv2d),
     "norms": (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, RunningNorm),
 }
+ALIASES = {"bloom": "bloom-176b", "smallbert": "bert-small"}  # names that presets are known by elsewhere
 REST = "heads"  # what is in none of them: output matrices, poolers, classifiers
 
 
@@ -69,7 +70,8 @@ def presets() -> dict[str, tuple[type, dict[str, Any]]]:
     }
     uses = Counter(name for _, name in by_model)
     unique = {name: (models.MODELS[kind][1], preset) for (kind, name), preset in by_model.items() if uses[name] == 1}
-    return unique | {f"{kind}-{name}": (models.MODELS[kind][1], preset) for (kind, name), preset in by_model.items()}
+    every = unique | {f"{kind}-{name}": (models.MODELS[kind][1], preset) for (kind, name), preset in by_model.items()}
+    return every | {alias: every[name] for alias, name in ALIASES.items()}
 
 
 def preset(name: str) -> Any:

@@ -1,1 +1,1 @@
-"""Text files to packed batches: read, tokenised once, shuffled by a formula; knows no model."""
+"""From text files to packed batches: reading, tokenising once, deterministic shuffling; independent of any model."""

@@ -1,4 +1,4 @@
-"""Files that hold no text, such as Word documents, spreadsheets and archives: what they are and what to do instead."""
+"""Detection of binary files such as Word documents, spreadsheets and archives, with what to do instead."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regard.data.encodings import guess_encoding
 
-HEAD = 1 << 13  # bytes by which a file is judged
+HEAD = 1 << 13  # first bytes of a file, by which its kind is recognised
 AS_TEXT = "save it as text (.txt) or HTML"
 AS_TABLE = "save the sheet as CSV (UTF-8)"
 KINDS = {
@@ -24,7 +24,7 @@ KINDS = {
 """What files of these endings are, and the remedy."""
 OFFICE = frozenset(("docx", "doc", "odt", "rtf", "xlsx", "xls", "ods", "pptx", "ppt", "odp", "epub"))
 PACKED = frozenset(("zip", "7z", "rar", "gz", "bz2", "xz", "zst"))
-ARRAYS = (".npz", ".npy")  # pictures and graphs, which some tasks read
+ARRAYS = (".npz", ".npy")  # arrays of pictures and graphs, which some tasks read
 SIGNATURES = {
     b"PK\x03\x04": "zip",
     b"\xd0\xcf\x11\xe0": "doc",
@@ -42,12 +42,12 @@ SIGNATURES = {
 }
 MEMBERS = {b"word/": "docx", b"xl/": "xlsx", b"ppt/": "pptx", b"opendocument.text": "odt", b"epub+zip": "epub"}
 TEXT_CONTROLS = frozenset(b"\t\n\r\f\v\b\x1a\x1b")
-MOST_CONTROLS = 0.02  # share of control bytes in what may still be damaged text
-FEW_CONTROLS = 8  # and so many in a small file
+MOST_CONTROLS = 0.02  # largest share of control bytes in what may still be damaged text
+FEW_CONTROLS = 8  # largest number of them in a small file
 
 
 def refuse_binary(head: bytes, name: str) -> None:
-    """Stop at a file whose first bytes are no text, and say what it is and what to do."""
+    """Raise ValueError, with a remedy, for a file whose first bytes are not text."""
     kind = binary_kind(head, name)
     if kind is not None and Path(name).suffix.lower() not in ARRAYS:
         what, remedy = KINDS.get(kind, ("a binary file", "give a text file"))
@@ -55,7 +55,7 @@ def refuse_binary(head: bytes, name: str) -> None:
 
 
 def binary_kind(head: bytes, name: str) -> str | None:
-    """Return the usual ending of such files, "" for a binary file of another kind, None for text."""
+    """Return the usual file ending of a binary file, "" if its kind is unknown, None for text."""
     signature = next((kind for start, kind in SIGNATURES.items() if head.startswith(start)), None)
     ending = Path(name).suffix.lstrip(".").lower()
     if signature in ("zip", "doc"):
@@ -69,13 +69,13 @@ def binary_kind(head: bytes, name: str) -> str | None:
 
 
 def _is_binary(head: bytes) -> bool:
-    """True if bytes are neither UTF-8 nor another encoding of text, and have control characters that no text has."""
+    """True if bytes are in no text encoding and have more control characters than damaged text would."""
     if not head or guess_encoding(head) is not None:
         return False
     try:
         head.decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.start >= len(head) - 3:  # the last character was cut
+        if error.start >= len(head) - 3:  # the last character was cut off
             return False
     else:
         return False

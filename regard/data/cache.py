@@ -1,7 +1,7 @@
-"""Prepared data on disk, found by content: folders named by what they were made of, written whole, checked before use.
+"""Prepared data on disk, addressed by content: folders named by a hash of their inputs, published whole, verified.
 
-`ensure_entry` keeps files that a builder writes, `cached_arrays` arrays that are mapped into memory. Both compare every
-byte with a digest before they answer; what is damaged is built again, and a note says so.
+`ensure_entry` caches files that a builder writes, `cached_arrays` memory-mapped arrays. Both compare every byte with a
+digest before they return; a damaged entry is rebuilt, and a note says so.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-FORMAT = 3  # a part of every key, and of fingerprints that runs remember
+FORMAT = 3  # part of every key, and of the fingerprints that runs store
 SEAL = 4  # the version of the manifest; entries with another one are built again
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.json"
 UNFINISHED = ".regard-unfinished-"
 WEEK = 7 * 24 * 3600
-PIECE = 1 << 25  # bytes that have a digest of their own, so that all cores can check a large file
+PIECE = 1 << 25  # bytes that share a digest, so that several cores can check a large file
 BUFFER = 1 << 20
-ABSENT = ""  # the damage of an entry that is not there, or of another version: nothing to speak of
+ABSENT = ""  # the result of `find_damage` for an entry that is missing or of another version, which needs no message
 
 
 def cache_folder(path: str | Path | None = None) -> Path:
-    """The cache folder: the one given, REGARD_CACHE, or ~/.cache/regard."""
+    """Return the cache folder: `path`, REGARD_CACHE, or ~/.cache/regard."""
     return Path(path or os.environ.get("REGARD_CACHE") or Path("~/.cache/regard")).expanduser()
 
 
 def key(**contents: Any) -> str:
-    """SHA-256 of anything JSON can write, the format of the cache included."""
+    """Return the SHA-256 of JSON-serialisable values and the format of the cache."""
     text = json.dumps({"format": FORMAT, **contents}, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A finished folder, every file of which is as it was written."""
+    """A finished folder whose files are unchanged since they were written."""
 
     place: Path
     notes: tuple[str, ...] = ()
@@ -54,11 +54,11 @@ class Entry:
 
 
 def ensure_entry(cache: Path, name: str, build: Callable[[Path], None]) -> Entry:
-    """The finished folder of this name, built now unless it is there and whole.
+    """Return the finished folder of this name, and build it if it is missing or damaged.
 
-    It is written beside its place and renamed into it, so a folder under its own name is never half written. Of two
-    processes that want the same, one builds and the other waits; where a file system knows no locks both build, and
-    the first to finish is believed.
+    It is built under a temporary name and renamed, so a folder under its final name is complete. If two processes
+    need the same entry, one builds it and the other waits; on a file system without locks both build it, and the result
+    of the first is used.
     """
     place = cache / name
     if find_damage(place) is None:
@@ -68,7 +68,7 @@ def ensure_entry(cache: Path, name: str, build: Callable[[Path], None]) -> Entry
         _remove_leftovers(cache)
         with hold_lock(cache / f"{UNFINISHED}{name}.lock"):
             damaged_file = find_damage(place)
-            if damaged_file is None:  # somebody else has built it meanwhile
+            if damaged_file is None:  # another process has built it meanwhile
                 return Entry(place)
             _build(cache, place, build)
     except OSError as error:
@@ -78,7 +78,7 @@ def ensure_entry(cache: Path, name: str, build: Callable[[Path], None]) -> Entry
 
 
 def find_damage(place: Path) -> str | None:
-    """What is wrong with an entry: the file whose bytes changed, ABSENT where there is none, None if all is well."""
+    """Return the damaged file of an entry, ABSENT if there is no entry, or None if it is intact."""
     try:
         data = (place / MANIFEST).read_bytes()
     except OSError:
@@ -99,7 +99,7 @@ def find_damage(place: Path) -> str | None:
 
 
 class Builder:
-    """Arrays on their way into the cache, whole or piece by piece, and plain facts about them."""
+    """Writer of arrays to the cache, whole or in parts, with a dictionary of facts."""
 
     def __init__(self, place: Path) -> None:
         self.facts: dict[str, Any] = {}
@@ -110,7 +110,7 @@ class Builder:
         self._lengths: dict[str, int] = {}
 
     def add(self, name: str, piece: np.ndarray) -> None:
-        """More of an array, along its first axis; memory does not grow."""
+        """Append to an array along its first axis; memory use does not grow."""
         kind = piece.dtype, piece.shape[1:]
         assert piece.dtype.kind in "biuf", f"{name}: {piece.dtype} cannot be kept"
         assert piece.ndim, f"{name} has no axis along which it could grow"
@@ -122,7 +122,7 @@ class Builder:
         self._lengths[name] = self._lengths.get(name, 0) + len(piece)
 
     def finish(self) -> None:
-        """Write down what the files hold."""
+        """Write the index of the arrays."""
         self.close()
         arrays = {name: [kind.str, [self._lengths[name], *shape]] for name, (kind, shape) in self._kinds.items()}
         text = json.dumps({"arrays": arrays, "facts": self.facts})
@@ -135,7 +135,7 @@ class Builder:
 
 
 class Arrays(Mapping[str, np.ndarray]):
-    """Arrays in the cache by name, mapped into memory, and what was noted of them."""
+    """Memory-mapped arrays of the cache by name, with their facts."""
 
     def __init__(self, cache_entry: Entry) -> None:
         plain = json.loads((cache_entry.place / ARRAYS).read_text(encoding="utf-8"))
@@ -158,7 +158,7 @@ class Arrays(Mapping[str, np.ndarray]):
 def cached_arrays(
     kind: str, contents: Mapping[str, Any], build: Callable[[Builder], None], *, cache: str | Path | None = None
 ) -> Arrays:
-    """The arrays made of these contents (digests of files, settings, a version), from the cache or built now."""
+    """Return the arrays made from these contents (digests of files, settings, a version), cached or built now."""
 
     def write(place: Path) -> None:
         builder = Builder(place)
@@ -210,7 +210,7 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 
 def _remove_leftovers(cache: Path) -> None:
-    """Remove what a killed process left half written more than a week ago."""
+    """Remove incomplete entries of killed processes that are more than a week old."""
     for leftover in cache.glob(f"{UNFINISHED}*"):
         with contextlib.suppress(OSError):
             if time.time() - leftover.stat().st_mtime > WEEK:
@@ -221,7 +221,7 @@ def _remove_leftovers(cache: Path) -> None:
 
 
 def _seal(temporary: Path) -> None:
-    """Write down the size and the digests of every file, and see that all of it is on the disk."""
+    """Write the sizes and digests of all files to the manifest, and flush everything to the disk."""
     paths = {path.relative_to(temporary).as_posix(): path for path in sorted(temporary.rglob("*")) if path.is_file()}
     sizes = {name: path.stat().st_size for name, path in paths.items()}
     digests = _digests(temporary, sizes)
@@ -233,14 +233,14 @@ def _seal(temporary: Path) -> None:
 
 
 def _manifest_bytes(files: Mapping[str, Any]) -> bytes:
-    """The one manifest for these files, which vouches for itself as well."""
+    """Return the manifest of these files, which includes a digest of itself."""
     body = json.dumps({"files": files, "format": SEAL}, sort_keys=True)
     digest = hashlib.sha256(body.encode()).hexdigest()
     return json.dumps({"files": files, "format": SEAL, "sha256": digest}, sort_keys=True).encode()
 
 
 def _first_changed_file(place: Path, files: Mapping[str, Any]) -> str | None:
-    """The first file that is not as the manifest has it; sizes first, which cost nothing."""
+    """Return the first file that differs from the manifest; sizes are checked first, as that is cheap."""
     for name, recorded in files.items():
         try:
             if (place / name).stat().st_size != recorded["size"]:
@@ -255,7 +255,7 @@ def _first_changed_file(place: Path, files: Mapping[str, Any]) -> str | None:
 
 
 def _digests(place: Path, sizes: Mapping[str, int]) -> dict[str, list[str]]:
-    """SHA-256 of every piece of every file, on all cores: hashing lets go of Python's lock."""
+    """Return the SHA-256 of every part of every file; hashing releases Python's global lock and uses all cores."""
     pieces = [(name, start) for name, size in sizes.items() for start in range(0, max(size, 1), PIECE)]
     digests: dict[str, list[str]] = {name: [] for name in sizes}
     with ThreadPoolExecutor(min(len(pieces), os.cpu_count() or 1) or 1) as pool:
@@ -277,7 +277,7 @@ def _digest(path: Path, start: int) -> str:
 
 
 def _publish(temporary: Path, place: Path) -> None:
-    for _ in range(3):  # somebody else may be mending or building the same
+    for _ in range(3):  # another process may be repairing or building the same entry
         with contextlib.suppress(OSError):
             temporary.rename(place)
             return

@@ -1,6 +1,6 @@
-"""Which of very many texts were met before, in memory that hardly grows: keys wait on disk, parted by their value.
+"""Detection of duplicate texts in large corpora in bounded memory: keys are partitioned by value and kept on disk.
 
-A text is known by 64 bits of its hash. Lines are numbered `place(corpus, line)`, so that places sort as they were read.
+A text is known by 64 bits of its hash. Lines are numbered `place(corpus, line)`, so that places sort in reading order.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from jaxtyping import UInt64
 
 from regard.data.cache import UNFINISHED
 
-ROWS = 1 << 17  # held in memory; more of them go to disk
+ROWS = 1 << 17  # held in memory; beyond that, rows are written to disk
 PARTS = 256
-LINES = 48  # bits of a place that number the line; the others number the corpus
+LINES = 48  # bits of a place for the line number; the others are for the corpus
 
 
 def key(*texts: str) -> int:
-    """64 bits of a hash of these texts, none of which holds a NUL."""
+    """Return 64 bits of a hash of these texts, which must not contain NUL."""
     return int.from_bytes(hashlib.blake2b("\0".join(texts).encode(), digest_size=8).digest(), "little")
 
 
 def place(corpus: int, line: int) -> int:
-    """One number for a line of a corpus."""
+    """Return one number for a line of a corpus."""
     return corpus << LINES | line
 
 
 def origin(place: int) -> tuple[int, int]:
-    """Corpus and line of a place."""
+    """Return corpus and line of a place."""
     return int(place) >> LINES, int(place) & (1 << LINES) - 1
 
 
 class Marks:
-    """One bit for every line of every corpus; line numbers count from 1."""
+    """A bit set over the lines of all corpora; line numbers count from 1."""
 
     def __init__(self, lines: Sequence[int]) -> None:
         self._bits = [bytearray(count // 8 + 1) for count in lines]
 
     def add(self, places: UInt64[np.ndarray, "places"]) -> None:
-        """Mark these places; marking one twice is marking it once."""
+        """Mark these places; places may repeat."""
         corpora, lines = places >> np.uint64(LINES), places & np.uint64((1 << LINES) - 1)
         for number in np.unique(corpora):
             chosen = lines[corpora == number]
@@ -53,15 +53,15 @@ class Marks:
             np.bitwise_or.at(np.frombuffer(self._bits[int(number)], np.uint8), chosen // np.uint64(8), bits)
 
     def has(self, corpus: int, line: int) -> bool:
-        """Whether this line is marked."""
+        """True if this line is marked."""
         return bool(self._bits[corpus][line >> 3] >> (line & 7) & 1)
 
     def __len__(self) -> int:
-        """How many lines are marked."""
+        """Return the number of marked lines."""
         return sum(int.from_bytes(bits, "little").bit_count() for bits in self._bits)
 
     def first(self, most: int) -> list[tuple[int, int]]:
-        """The first marked lines, as (corpus, line)."""
+        """Return the first marked lines as (corpus, line)."""
         marked: list[tuple[int, int]] = []
         for corpus, bits in enumerate(self._bits):
             for byte in np.flatnonzero(np.frombuffer(bits, np.uint8))[:most].tolist():
@@ -72,9 +72,9 @@ class Marks:
 
 
 class Keys:
-    """Rows of numbers that begin with a key, given back in parts within which all rows of a key are together.
+    """Rows of numbers that start with a key, returned in parts such that all rows of a key are in the same part.
 
-    Within a part, rows are in the order in which they came.
+    Within a part, rows are in the order in which they were added.
     """
 
     def __init__(self, scratch: Path, columns: int) -> None:
@@ -90,13 +90,13 @@ class Keys:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, *row: int) -> None:
-        """One more row; its first number is the key."""
+        """Add a row; its first number is the key."""
         self._waiting.extend(row)
         if len(self._waiting) >= ROWS * self.columns:
             self._spill()
 
     def parts(self) -> Iterator[UInt64[np.ndarray, "rows columns"]]:
-        """All rows, part by part."""
+        """Yield all rows, part by part."""
         if self._folder is None:
             yield np.array(self._waiting, np.uint64).reshape(-1, self.columns)
             return
@@ -123,14 +123,14 @@ class Keys:
 
 
 def find_repeats(keys: UInt64[np.ndarray, "rows"]) -> np.ndarray:
-    """Which rows have a key that an earlier row has, as row numbers."""
+    """Return the indices of rows whose key an earlier row has."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     return order[1:][ordered[1:] == ordered[:-1]]
 
 
 def find_conflicts(keys: UInt64[np.ndarray, "rows"], values: UInt64[np.ndarray, "rows"]) -> np.ndarray:
-    """For each key with more than one value, the first row whose value is not that of the key's first row."""
+    """Return, for each key with several values, the first row whose value differs from that of the key's first row."""
     order = np.argsort(keys, kind="stable")
     ordered, ordered_values = keys[order], values[order]
     begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(order) else order

@@ -1,4 +1,4 @@
-"""Files that are no UTF-8: what they look like, and the command that makes UTF-8 of them."""
+"""Files that are not UTF-8: a guess at their encoding, and the command that converts them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from regard.data.public_sets import describe_source
 
 SURROGATE = "a text holds a lone surrogate, which no file can: decode it as UTF-8 first"
-HEAD = 1 << 16  # bytes of a file that are looked at
+HEAD = 1 << 16  # bytes of a file that are examined
 MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
-# Letters and signs of Western Europe but Ã and Â, with which characters in damaged UTF-8 begin.
+# Western European letters and signs except Ã and Â, which damaged UTF-8 starts with.
 WESTERN = "àâäáåçéèêëíìîïñóòôöõøúùûüýßæœÀÄÁÅÇÉÈÊËÍÌÎÏÑÓÒÔÖÕØÚÙÛÜÝÆŒ«»°€‘’“”–—…¿¡\u00a0".encode("cp1252")
 
 
 def encode_text(text: str) -> bytes:
-    """A text as UTF-8; one that cannot be written so is an error."""
+    """Encode a text as UTF-8, or raise ValueError if it cannot be encoded."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -25,7 +25,7 @@ def encode_text(text: str) -> bytes:
 
 
 def find_path(name: str) -> Path:
-    """The file or folder of this name, looked for as given, under the folder REGARD_DATA, or else under `data`."""
+    """Return the file or folder of this name, relative to here, to the folder REGARD_DATA, or else to `data`."""
     if not name.strip():
         raise ValueError("an empty name of a file, which would be the folder here: give its name")
     check_name(name)
@@ -41,7 +41,7 @@ def find_path(name: str) -> Path:
 
 
 def check_name(name: str) -> None:
-    """Stop at a name that is no text, which neither a record of the run nor a message could repeat."""
+    """Raise ValueError for a name that is not valid Unicode, since neither run records nor messages could show it."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -50,7 +50,7 @@ def check_name(name: str) -> None:
 
 
 def find_file(name: str) -> Path:
-    """The same where it must be a file."""
+    """Return the regular file of this name, found as `find_path` does."""
     path = find_path(name)
     if not path.is_file():
         raise ValueError(f"{name} is not a regular file: give the path of a text, TSV, JSONL or .gz file")
@@ -58,7 +58,7 @@ def find_file(name: str) -> Path:
 
 
 def guess_encoding(data: bytes) -> str | None:
-    """What text that is no UTF-8 seems to be in, by the name that iconv knows; None where nothing tells."""
+    """Guess the encoding of bytes that are not UTF-8, by its name in iconv; None if it is unclear."""
     for mark, name in MARKS.items():
         if data.startswith(mark):
             return name
@@ -66,21 +66,21 @@ def guess_encoding(data: bytes) -> str | None:
         if len(data) >= 8 and data[first::2].count(0) > 0.9 * len(data[first::2]) and not data[1 - first :: 2].count(0):
             return name
     high = bytes(byte for byte in data if byte >= 0x80)
-    if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", data):  # no text has such control characters
+    if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", data):  # text has no such control characters
         return None
-    lone = re.search(rb"[\x80-\xff]{4}|\xed[\xa0-\xbf][\x80-\xbf]", data) is None  # letters with accents stand alone
+    lone = re.search(rb"[\x80-\xff]{4}|\xed[\xa0-\xbf][\x80-\xbf]", data) is None  # accented letters stand alone
     return "WINDOWS-1252" if high and lone and not high.translate(None, WESTERN) else None
 
 
 def hint(data: bytes, name: str = "FILE") -> str:
-    """A few words on what text that is no UTF-8 seems to be in and how to convert it, or none."""
+    """Return the guessed encoding with the command that converts it, or an empty string."""
     encoding = guess_encoding(data)
     label = "Latin-1" if encoding == "WINDOWS-1252" else encoding
     return f"it looks like {label}: iconv -f {encoding} -t UTF-8 {shlex.quote(name)}" if encoding else ""
 
 
 def hint_of(name: str) -> str:
-    """The same for a file; nothing for one that cannot be read, or is UTF-8 where one looks."""
+    """Return the hint for a file; empty if it cannot be read, or its first bytes are UTF-8."""
     try:
         with find_file(name).open("rb") as file:
             lines = file.read(HEAD).split(b"\n")

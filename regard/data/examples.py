@@ -1,4 +1,4 @@
-"""What tasks make of their examples: batches of tensors, the order of training, and the two sides of a split."""
+"""Batches of tensors, the order of training, and training and validation splits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class TensorBatch:
-    """Base of frozen dataclasses whose fields are tensors with an axis of examples in front, or None."""
+    """Base of frozen dataclasses whose fields are tensors with the examples along the first axis, or None."""
 
     group: ClassVar[int] = 1
     """Neighbours that are never divided, where examples are mixed in groups."""
@@ -48,17 +48,17 @@ class TensorBatch:
 
 @dataclass(frozen=True)
 class Examples(TensorBatch):
-    """The numbers of some examples and what they consist of, in the order in which a task knows it."""
+    """The numbers of some examples and their tensors, in an order that the task defines."""
 
     numbers: Sequence[int]
     parts: tuple[Tensor, ...]
 
     def to(self, device: torch.device | str) -> Examples:
-        """The same on a device."""
+        """Return the same batch on a device."""
         return Examples(self.numbers, tuple(part.to(device, non_blocking=True) for part in self.parts))
 
     def halves(self) -> list[Examples]:
-        """Two of half the size; only itself when it is one example."""
+        """Split into two batches of half the size, or return the batch alone if it has one example only."""
         half = len(self) // 2
         if not half:
             return [self]
@@ -67,9 +67,9 @@ class Examples(TensorBatch):
 
 
 def order_examples(places: Int[np.ndarray, "place"], total: int, *, seed: int) -> Int[np.ndarray, "place"]:
-    """Return the examples at these places of the order of training: a permutation of all of them for every epoch.
+    """Return the examples at these positions of the training order: a new permutation of all examples in every epoch.
 
-    A pure function of seed and place, without a table of the order.
+    A pure function of seed and position, without a stored order.
     """
     epochs, turns = np.divmod(places, total)
     parts = [permute(turns[epochs == epoch], total, number(seed, int(epoch))) for epoch in np.unique(epochs)]
@@ -78,7 +78,7 @@ def order_examples(places: Int[np.ndarray, "place"], total: int, *, seed: int) -
 
 @dataclass(frozen=True, kw_only=True)
 class Splits(Generic[Train, Valid]):
-    """Examples to learn from and examples to measure on."""
+    """Training and validation examples."""
 
     train: Train
     valid: Valid
@@ -93,14 +93,14 @@ class Splits(Generic[Train, Valid]):
 
 
 def sample_evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
-    """So many of the things, always the same, from all parts of the list: corpora stand there one after the other."""
+    """Return `count` items, always the same, spread evenly over the list."""
     if count >= len(things):
         return things
     return [things[(2 * place + 1) * len(things) // (2 * count)] for place in range(count)]
 
 
 def spread_over_classes(labels: Sequence[int], count: int) -> list[int]:
-    """Return the places of so many examples, always the same: of every class in turn, or of classes far apart."""
+    """Return the indices of `count` examples, always the same: from all classes in turn, or from some spread evenly."""
     class_counts: dict[int, int] = {}
     turns = []
     for place, label in enumerate(labels):

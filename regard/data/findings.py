@@ -1,4 +1,4 @@
-"""What a check of data finds: how often, where first, and how lengths are spread."""
+"""Findings of data checks: counts with the first places, and length distributions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from regard.data.line_report import REMEMBERED
 
 @dataclass
 class Finding:
-    """How often something was met, and where first."""
+    """A count of occurrences with the first places."""
 
     count: int = 0
     places: list[str] = field(default_factory=list)
 
     def add(self, place: str) -> None:
-        """One more."""
+        """Count one more occurrence."""
         self.count += 1
         if len(self.places) < REMEMBERED:
             self.places.append(place)
@@ -25,12 +25,12 @@ class Finding:
 
 @dataclass
 class Lengths:
-    """How many texts have which length; few lengths occur, so this stays small."""
+    """A histogram of text lengths."""
 
     counts: Counter[int] = field(default_factory=Counter)
 
     def at(self, share: float) -> int:
-        """The length that at least this share of the texts does not exceed."""
+        """Return the length that at least this share of the texts does not exceed."""
         remaining = math.ceil(share * self.counts.total())
         for length in sorted(self.counts):
             remaining -= self.counts[length]
@@ -39,7 +39,7 @@ class Lengths:
         return 0
 
     def plain(self) -> dict[str, int | float]:
-        """The distribution in five numbers."""
+        """Return minimum, maximum, mean, median and 99th percentile."""
         total = sum(length * count for length, count in self.counts.items())
         ends = {"least": min(self.counts, default=0), "most": max(self.counts, default=0)}
         mean = round(total / max(1, self.counts.total()), 2)
@@ -47,14 +47,14 @@ class Lengths:
 
     @property
     def description(self) -> str:
-        """The same in words."""
+        """Return the distribution as text."""
         summary = self.plain()
         text = f"{summary['least']} to {summary['most']:,}, mean {summary['mean']}, median {summary['median']}"
         return f"{text}, 99 % within {summary['percentile_99']}"
 
 
 def describe_finding(finding: Finding, reason: str = "", of: int = 0) -> str:
-    """`2 of 90 (2.22%) invalid UTF-8: a.fr:7, 9`."""
+    """Describe a finding, as in `2 of 90 (2.22%) invalid UTF-8: a.fr:7, 9`."""
     if not finding.count:
         return "none"
     share = f" of {of:,} ({finding.count / of:.2%})" if of else ""
@@ -63,7 +63,7 @@ def describe_finding(finding: Finding, reason: str = "", of: int = 0) -> str:
 
 
 def _join_places(places: list[str]) -> str:
-    """Places in a row, without saying the name of a file twice running."""
+    """Join places without repeating the name of the file."""
     words: list[str] = []
     last = ""
     for place in places:

@@ -1,4 +1,4 @@
-"""Files that hold texts in a form that is not read here: what they are, and how to save them as text."""
+"""Detection of files in formats that are not supported, with how to save them as text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BY_BEGINNING = {
     b"\xff\xd8\xff": ("a picture", "give texts, or pictures with --pictures"),
 }
 ARCHIVE = b"PK\x03\x04"
-ARRAYS = (".npz", ".npy")  # archives that other readers open
+ARRAYS = (".npz", ".npy")  # archives that other readers can open
 MEMORY = ("a translation memory (TMX)", "give it a name that ends in .tmx")
 MARKUP = {b"<tmx": MEMORY, b"<!doctype tmx": MEMORY, b"<xliff": BY_SUFFIX[".xliff"]}
 PAGE = ("a web page (HTML), whose tags would be learnt", SAVE_TEXT)
@@ -56,7 +56,7 @@ MARKS_LEARNT = {
 
 
 def describe_marks(name: str, beginning: str = "") -> str | None:
-    """Return why a file is no plain text to learn from, by its name or its beginning, and what to do.
+    """Return why a file is not plain text to train on, judged by its name or its beginning, and what to do.
 
     None if it may be plain text.
     """
@@ -67,7 +67,7 @@ def describe_marks(name: str, beginning: str = "") -> str | None:
 
 
 def describe_marked_folder(folder: Path) -> str | None:
-    """Return why a folder holds no plain text to learn from, if all its files are such; None if one may be some."""
+    """Return why a folder holds no plain text, if no file in it may be plain text; None if one may."""
     reason = None
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -80,7 +80,7 @@ def describe_marked_folder(folder: Path) -> str | None:
 
 
 def refuse_foreign_format(name: str, beginning: bytes) -> None:
-    """Stop at a file that is no text, or text in a markup of its own, by its name and its first bytes."""
+    """Raise ValueError for a file that is no text, or text in markup, judged by its name and first bytes."""
     ending = Path(name.removesuffix(".gz")).suffix.lower()
     if ending in ARRAYS:
         return

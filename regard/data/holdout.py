@@ -1,7 +1,7 @@
-"""The one hold-out: which examples are measured on and not trained on.
+"""The hold-out split: which examples are for validation.
 
-An example has a key, a 64-bit number that depends on its content alone: those with the smallest keys are held out, in
-whatever order they come, and equal ones stay together. Where a recipe has `data.seed`, the key depends on it as well.
+An example has a key, a 64-bit number that depends on its content alone: those with the smallest keys are held out,
+independently of their order, and equal examples stay on one side. With `data.seed`, the key depends on it as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Example = TypeVar("Example")
 
 
 def count_to_hold_out(share: float, total: int, *, most: int | None = None, leave: int = 0) -> int:
-    """Return how many of `total` examples to hold out: this share, at least one, and at least `leave` stay."""
+    """Return how many of `total` examples to hold out: this share, at least one, leaving at least `leave`."""
     count = min(max(1, round(share * total)), total - leave)
     return count if most is None else min(count, most)
 
@@ -36,7 +36,7 @@ def count_to_hold_out(share: float, total: int, *, most: int | None = None, leav
 def hold_out(keys: Keys, count: int, *, by_group: bool = False) -> Mask:
     """Mark the examples with the smallest keys: `count` of them or, by group, of the distinct keys.
 
-    Examples with equal keys are on one side, so there may be a few more.
+    Examples with equal keys stay together, so there may be a few more.
     """
     if count < 1:
         return np.zeros(len(keys), bool)
@@ -47,9 +47,9 @@ def hold_out(keys: Keys, count: int, *, by_group: bool = False) -> Mask:
 def split_by_keys(
     examples: Sequence[Example], keys: Keys, share: float, *, by_group: bool = False
 ) -> tuple[list[Example], list[Example]]:
-    """Split examples into those to train on and a share to measure on; by group, it is a share of the distinct keys.
+    """Split examples into those to train on and a held-out share; by group, it is a share of the distinct keys.
 
-    Nothing is left to train on where keys are too few or too much alike.
+    The training part is empty if there are too few distinct keys.
     """
     total = len(np.unique(keys)) if by_group else len(keys)
     held = hold_out(keys, count_to_hold_out(share, total), by_group=by_group)
@@ -58,7 +58,7 @@ def split_by_keys(
 
 
 def hold_out_of_classes(keys: Keys, labels: Int[np.ndarray, "example"], share: float, *, leave: int = 0) -> Mask:
-    """Mark a share of every class to hold out; a class that would be held out as a whole is trained on instead."""
+    """Mark a share of every class to hold out; a class that would be held out entirely is not held out at all."""
     is_held_out = np.zeros(len(keys), bool)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
@@ -70,7 +70,7 @@ def hold_out_of_classes(keys: Keys, labels: Int[np.ndarray, "example"], share: f
 def draw_of_classes(labels: Int[np.ndarray, "example"], num_classes: int, share: float, *, seed: int) -> Mask:
     """Mark a random share of every class to hold out, at most all but one.
 
-    For examples that are known by their numbers only, such as the nodes of a graph.
+    For examples that are identified by their number only, such as the nodes of a graph.
     """
     generator = np.random.default_rng(np.random.PCG64(seed % 2**63))
     is_held_out = np.zeros(len(labels), bool)
@@ -83,7 +83,7 @@ def draw_of_classes(labels: Int[np.ndarray, "example"], num_classes: int, share:
 def leave_out_measured(
     digests: Int[np.ndarray, "example"], measured: Int[np.ndarray, "other"], place: Callable[[int], str]
 ) -> tuple[Mask, list[str]]:
-    """Mark the pictures that equal none to measure on; the others are counted in a line, with their places."""
+    """Mark the pictures that equal no validation picture; the others are reported in a line, with their places."""
     shared, finding = np.isin(digests, measured), Finding()
     for number in np.flatnonzero(shared).tolist():
         finding.add(place(number))
@@ -94,7 +94,7 @@ def leave_out_measured(
 
 
 def text_keys(texts: Sequence[str]) -> Keys:
-    """Return the keys of texts, alike for those that differ in case, spaces and punctuation only."""
+    """Return the keys of texts, which ignore case, spaces and punctuation."""
     return np.array([sentence(text) for text in texts], np.uint64)
 
 
@@ -106,51 +106,51 @@ def row_keys(rows: Float[np.ndarray, "example column"], seed: int) -> Keys:
 
 
 def picture_keys(digests: Int[np.ndarray, "example"], seed: int) -> Keys:
-    """Return the keys of pictures with these digests of their pixels."""
+    """Return the keys of pictures, from the digests of their pixels."""
     mixed = (digests.astype(np.uint64) ^ np.uint64(number_of(seed))) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     return mixed ^ (mixed >> np.uint64(32))
 
 
 def sentence(text: str) -> int:
-    """A 64-bit number alike for texts that differ in case, spaces and punctuation only."""
+    """Return a 64-bit hash of a text that ignores case, spaces and punctuation."""
     return hash_bytes(letters(text) or text.encode())
 
 
 def letters(text: str) -> bytes:
-    """What is left of a text without case, spaces and punctuation; that of two texts joined is that of each, joined."""
-    if text.isascii():  # the same, many times faster
+    """Return a text without case, spaces and punctuation; the function of joined texts is the join of their results."""
+    if text.isascii():  # the same result, many times faster
         return text.lower().encode().translate(None, NOT_WORD_ASCII)
     return NOT_WORD.sub("", text.casefold()).encode()
 
 
 def share(source: str, target: str) -> float:
-    """A number in [0, 1) that looks random and depends on the pair alone."""
+    """Return a pseudo-random number in [0, 1) that depends on the pair alone."""
     return hash_bytes(f"{source}\t{target}".encode()) / 2**64
 
 
 def hash_bytes(text: bytes) -> int:
-    """64 bits of a hash."""
+    """Return 64 bits of a hash."""
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True)
 class Held:
-    """What was held out: lines by corpus, and the sentences on either side of them."""
+    """The held-out examples: lines by corpus, and the sentences of both sides."""
 
     lines: frozenset[tuple[int, int]] = frozenset()
     sentences: frozenset[int] = frozenset()
 
     def touches(self, source: str, target: str) -> bool:
-        """Whether a pair shares a sentence with the held-out ones."""
+        """True if a pair shares a sentence with the held-out ones."""
         return bool(self.sentences) and (sentence(source) in self.sentences or sentence(target) in self.sentences)
 
 
 @dataclass
 class Choice:
-    """Sees every pair once and keeps those whose source sentence has one of the smallest numbers.
+    """A streaming choice of held-out pairs: those whose source sentences have the smallest hashes.
 
-    All pairs of a source sentence stand or fall together; one of them, for each language tag, is held out. Memory is
+    All pairs of a source sentence are in or out together; one of them, for each language tag, is held out. Memory is
     bounded by `most`.
     """
 
@@ -158,10 +158,10 @@ class Choice:
     targets: bool = True
     """Whether what the held-out sources become may not be left in training either."""
     _chosen: dict[int, dict[str | None, tuple[float, int, int, int]]] = field(default_factory=dict)
-    _heap: list[int] = field(default_factory=list)  # negated, so that the largest number chosen is on top
+    _heap: list[int] = field(default_factory=list)  # negated, so that the largest chosen number is on top
 
     def offer(self, corpus: int, line: int, texts: tuple[str, str], tag: str | None) -> None:
-        """One more pair of this line of this corpus."""
+        """Consider a pair from this line of this corpus."""
         number = sentence(texts[0])
         if number not in self._chosen:
             if len(self._heap) >= self.most:
@@ -176,7 +176,7 @@ class Choice:
             self._chosen[number][tag] = (rank, corpus, line, sentence(texts[1]))
 
     def held(self, part: float, *, of: int) -> Held:
-        """The pairs of at most `most` sentences and about this part of so many pairs, but at least one."""
+        """Return about this share of `of` pairs, at least one, from at most `most` sentences."""
         count = count_to_hold_out(part, of)
         lines: set[tuple[int, int]] = set()
         sentences: set[int] = set()

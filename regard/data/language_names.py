@@ -1,4 +1,4 @@
-"""The languages that Regard tells apart."""
+"""The languages that Regard can identify."""
 
 from __future__ import annotations
 

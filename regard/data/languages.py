@@ -1,4 +1,4 @@
-"""A guess at the language of a text from its letters and words: enough to tell European languages apart."""
+"""Language identification from letters and words, for European languages."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from regard.data.language_names import LANGUAGES
 
 TABLE = Path(__file__).with_name("languages.bin")
 BUCKETS = 4096  # rows of the table, a power of two
-LANES, BITS = 3, 21  # columns of the table that are summed as one whole number, and bits between them
-SCALE = 24.0  # the table's integers for one unit of log-odds
-LIKELY = 0.6  # the least share of what is named
-ENOUGH = 4  # words that are more than a few
-SURE, SURER = 0.95, 0.99  # the least share of a language beyond doubt: of so many words, of fewer
-UNLIKE, UNLIKER = 0.01, 0.0005  # the most share of the languages that a text is not in
-LONGEST = 2000  # characters that are looked at
-TOGETHER = 128  # texts that are judged at a time
-REMEMBERED = 1 << 14  # texts whose guesses are kept, since each is asked for more than once
+LANES, BITS = 3, 21  # columns of the table that are summed in one integer, and bits per column
+SCALE = 24.0  # integer value of one unit of log-odds
+LIKELY = 0.6  # minimum probability of an identified language
+ENOUGH = 4  # number of words from which the lower threshold applies
+SURE, SURER = 0.95, 0.99  # minimum probability of a certain language: for ENOUGH words, and for fewer
+UNLIKE, UNLIKER = 0.01, 0.0005  # maximum probability of the languages that a text is not in, likewise
+LONGEST = 2000  # characters that are examined
+TOGETHER = 128  # texts per batch
+REMEMBERED = 1 << 14  # texts whose guesses are cached
 MASK = np.uint64(BUCKETS - 1)
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # spreads what differs little
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # spreads similar values over the table
 LATIN = re.compile("[A-Za-zªº\u00c0-\u024f\u1e00-\u1eff]")
 WORD = re.compile(rf"{LATIN.pattern}+(?:'{LATIN.pattern}+)*'?")
 ADDRESS = re.compile(r"\S*(?:@|://|www\.)\S*|[{%$][^\s}]*}?")
@@ -39,7 +39,7 @@ _recent: list[dict[str, Guess | None]] = [{}]
 
 @dataclass(frozen=True)
 class Guess:
-    """The likeliest language of a text, and how probable each is."""
+    """The likeliest language of a text, with the probability of each language."""
 
     code: str
     probabilities: dict[str, float]
@@ -47,26 +47,26 @@ class Guess:
 
     @property
     def probability(self) -> float:
-        """How probable the likeliest language is."""
+        """Return the probability of the likeliest language."""
         return self.probabilities[self.code]
 
     def surely(self, code: str) -> bool:
-        """Whether it is this language beyond doubt; a few words need to be clearer than many."""
+        """True if the text is in this language with near certainty; short texts need a higher probability."""
         return self.probabilities.get(code, 0.0) >= (SURE if self.words >= ENOUGH else SURER)
 
     def outside(self, codes: Collection[str]) -> str | None:
-        """The language, if it is none of these; None where that is unsure."""
+        """Return the language if it is almost certainly none of these, else None."""
         share = sum(self.probabilities[code] for code in codes)
         return self.code if share < (UNLIKE if self.words >= ENOUGH else UNLIKER) else None
 
 
 def features(text: str) -> np.ndarray:
-    """The rows of the table that speak of a text: those of its words, and of one to four letters in a row."""
+    """Return the rows of the table for a text: of its words, and of its n-grams of one to four letters."""
     return np.concatenate([rows for rows, _ in _features([_words(text[:LONGEST])])])
 
 
 def _features(texts: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows for the words of some texts, then for one to four letters in a row, each with the text it is of."""
+    """Yield the rows of words, then of n-grams of one to four letters, each with the index of its text."""
     whole = np.array([crc32(word.encode()) for words in texts for word in words], np.uint64)
     yield (whole & MASK).view(np.int64), np.repeat(np.arange(len(texts)), [len(words) for words in texts])
     spelled = [f" {' '.join(words)} " for words in texts]
@@ -99,9 +99,9 @@ def _table() -> np.ndarray:
 
 
 def _sum_weights(features: Iterable[tuple[np.ndarray, np.ndarray]], texts: int) -> np.ndarray:
-    """Return the sums of rows of the table for each text, a column for each language.
+    """Return the sums of table rows for each text, with one column per language.
 
-    Features come with the text that each is of, in order.
+    Features are ordered by the index of their text.
     """
     if texts == 1:
         sums = _table().take(np.concatenate([rows for rows, _ in features]), axis=0).sum(0, keepdims=True)
@@ -116,7 +116,7 @@ def _sum_weights(features: Iterable[tuple[np.ndarray, np.ndarray]], texts: int) 
 
 
 def _split_lanes(sums: np.ndarray) -> np.ndarray:
-    """Return the columns that were summed as one number."""
+    """Unpack the columns that were summed in one integer."""
     half, columns = 1 << (BITS - 1), []
     for _ in range(LANES):
         columns.append((sums + half & 2 * half - 1) - half)
@@ -125,12 +125,12 @@ def _split_lanes(sums: np.ndarray) -> np.ndarray:
 
 
 def identify(text: str) -> Guess | None:
-    """The likeliest language of a text; None where it has no Latin letters to judge by."""
+    """Return the likeliest language of a text; None if it has no Latin letters."""
     return identify_many([text])[0]
 
 
 def identify_many(texts: Sequence[str]) -> list[Guess | None]:
-    """The likeliest language of each text, many at a time."""
+    """Return the likeliest language of each text, in batches."""
     recent, heads = _recent[0], [text[:LONGEST] for text in texts]
     guesses = {text: recent[text] for text in heads if text in recent}
     new = [text for text in dict.fromkeys(heads) if text not in guesses]
@@ -152,14 +152,14 @@ def _classify(texts: Sequence[Sequence[str]]) -> Iterator[Guess | None]:
 
 
 def likeliest(text: str, among: Collection[str]) -> str | None:
-    """The likeliest of these languages, however unlike each the text is; None where there is nothing to judge by."""
+    """Return the likeliest of these languages, even if the text is in none of them; None if it has no Latin letters."""
     best_guess = identify(text)
     candidates = [code for code in among if code in LANGUAGES]
     return max(candidates, key=best_guess.probabilities.__getitem__) if best_guess is not None and candidates else None
 
 
 def guess(text: str, among: Collection[str]) -> str | None:
-    """The likeliest of these languages, or None when nothing tells them apart or the text is in another one."""
+    """Return the likeliest of these languages; None if it is unclear or the text is in another language."""
     best_guess, code = identify(text), likeliest(text, among)
     if best_guess is None or code is None:
         return None
@@ -168,18 +168,18 @@ def guess(text: str, among: Collection[str]) -> str | None:
 
 
 def is_surely(text: str, code: str) -> bool:
-    """Whether a text is in this language beyond doubt."""
+    """True if a text is in this language with near certainty."""
     best_guess = identify(text)
     return best_guess is not None and best_guess.surely(code)
 
 
 def identify_foreign(text: str, languages: Collection[str]) -> str | None:
-    """The language of a text that is in none of these, or the script if it is not Latin; None where that is unsure."""
+    """Return the language, or non-Latin script, of a text that is in none of these languages; None if unsure."""
     return identify_foreign_many([text], languages)[0]
 
 
 def identify_foreign_many(texts: Sequence[str], languages: Collection[str]) -> list[str | None]:
-    """The same for each text, many at a time."""
+    """Return the foreign language of each text, or None, in batches."""
     if any(code not in LANGUAGES for code in languages):
         return [None] * len(texts)
     guesses = zip(texts, identify_many(texts), strict=True)
@@ -190,7 +190,7 @@ def identify_foreign_many(texts: Sequence[str], languages: Collection[str]) -> l
 
 
 def _foreign_script(text: str) -> str | None:
-    """The script that most letters of a text have, unless that is Latin: Cyrillic, Greek, CJK ..."""
+    """Return the script of most letters of a text, if it is not Latin: Cyrillic, Greek, CJK ..."""
     if text.isascii():
         return None
     letters = [letter for letter in text[:LONGEST] if letter.isalpha()]

@@ -1,4 +1,4 @@
-"""What happened to the lines of a corpus: how many were read, kept, refused and why, with the first places of each."""
+"""Reports on the lines of a corpus: how many were read, kept and refused for what reason, with the first places."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from regard.data.encodings import hint_of
 
 NOT_UTF8 = "invalid UTF-8"
 HELD = "held out for validation"
-REMEMBERED = 5  # places kept per reason; the rest is only counted
-FEW = 4  # files that are all named in one sentence
+REMEMBERED = 5  # places stored per reason; further ones are only counted
+FEW = 4  # files that are all named in a message
 
 
 class Refusal(Exception):
-    """Why a line cannot be used, and which file of the corpus is to blame."""
+    """The reason why a line cannot be used, with the number of its file."""
 
     def __init__(self, reason: str, file: int = 0) -> None:
         super().__init__(reason)
@@ -25,13 +25,13 @@ class Refusal(Exception):
 
 @dataclass
 class Occurrences:
-    """How often something was met and where first, as (which file of the corpus, line)."""
+    """A count of occurrences with the first places, as (number of the file, line)."""
 
     count: int = 0
     places: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, file: int, line: int) -> None:
-        """One more."""
+        """Count one more occurrence."""
         self.count += 1
         if len(self.places) < REMEMBERED:
             self.places.append((file, line))
@@ -39,7 +39,7 @@ class Occurrences:
 
 @dataclass
 class LineReport:
-    """The fate of every line of one corpus."""
+    """Counts of what happened to every line of one corpus."""
 
     read: int = 0
     kept: int = 0
@@ -53,17 +53,17 @@ class LineReport:
     """Tokens kept on either side, ends of sentence included."""
 
     def refuse(self, reason: str, file: int, line: int) -> None:
-        """A line that cannot be used."""
+        """Count a line that cannot be used."""
         self.refused.setdefault(reason, Occurrences()).add(file, line)
 
     def drop(self, reason: str, file: int, line: int) -> None:
-        """A line that could be used and is not."""
+        """Count a usable line that is left out."""
         self.dropped.setdefault(reason, Occurrences()).add(file, line)
 
     def check(
         self, share: float, files: Sequence[str], *, unit: str = "pair", remedy: str = " or raise data.reject"
     ) -> None:
-        """Stop when nothing can be used or more than this share of the lines is bad."""
+        """Raise ValueError if no line is usable, or if more than this share of the lines is bad."""
         bad = sum(occurrences.count for occurrences in self.refused.values())
         if self.read == 0:
             raise ValueError(f"{files[0]} is empty: give a file with at least one {unit}")
@@ -88,12 +88,12 @@ class LineReport:
             )
 
     def plain(self) -> dict[str, Any]:
-        """As JSON, without the names of the files."""
+        """Return the report as JSON, without the names of the files."""
         return asdict(self)
 
     @classmethod
     def parse(cls, plain: dict[str, Any]) -> LineReport:
-        """The way back."""
+        """Parse the result of `plain`."""
 
         def parse_occurrences(entry: dict[str, Any]) -> Occurrences:
             return Occurrences(entry["count"], [(file, line) for file, line in entry["places"]])
@@ -106,7 +106,7 @@ class LineReport:
         return cls(plain["read"], plain["kept"], **groups, cut=parse_occurrences(plain["cut"]), tokens=(source, target))
 
     def report(self, files: Sequence[str]) -> dict[str, Any]:
-        """As JSON for people: places written `file:line`."""
+        """Return the report as JSON for users, with places as `file:line`."""
 
         def describe(occurrences: Occurrences) -> dict[str, Any]:
             return {"count": occurrences.count, "places": places(occurrences, files)}
@@ -122,7 +122,7 @@ class LineReport:
         }
 
     def lines(self, files: Sequence[str], *, unit: str = "pair") -> list[str]:
-        """In words, one line a matter; a sentence is made of several lines, whatever else of one."""
+        """Return the report as text, one line per item; a `unit` of sentence means that examples span several lines."""
         summary = (
             f"{'sentence' if self.kept == 1 else 'sentences'} in {quantity(self.read, 'line')}"
             if unit == "sentence"
@@ -138,18 +138,18 @@ class LineReport:
 
 
 def file_list(files: Sequence[str]) -> str:
-    """Files as one speaks of them: by name, or of many the first alone."""
+    """Join the names of files, or name the first of many."""
     few = len(files) <= FEW
     return " and ".join(files) if few else f"{files[0]} and {len(files) - 1:,} other files"
 
 
 def places(occurrences: Occurrences, files: Sequence[str]) -> list[str]:
-    """The first places as `file:line`."""
+    """Return the first places as `file:line`."""
     return [f"{files[file]}:{line}" for file, line in occurrences.places]
 
 
 def describe_reasons(reasons: dict[str, Occurrences], files: Sequence[str], *, unit: str = "") -> list[str]:
-    """Reasons in words: `2 invalid UTF-8 (a.fr:7, a.fr:9)`, or `2 pairs longer than 9 tokens (...)`."""
+    """Describe the reasons: `2 invalid UTF-8 (a.fr:7, a.fr:9)`, or `2 pairs longer than 9 tokens (...)`."""
     return [
         f"{_count_units(occurrences.count, unit)} {reason} "
         f"({', '.join(places(occurrences, files))}{', ...' * (occurrences.count > len(occurrences.places))})"
@@ -158,5 +158,5 @@ def describe_reasons(reasons: dict[str, Occurrences], files: Sequence[str], *, u
 
 
 def _count_units(count: int, unit: str) -> str:
-    """So many of a unit: `2`, `1 pair`, `2 pairs`."""
+    """Return a count with its unit: `2`, `1 pair`, `2 pairs`."""
     return f"{count:,} {unit}{'s' * (count != 1)}" if unit else f"{count:,}"

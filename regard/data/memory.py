@@ -1,4 +1,4 @@
-"""Memory of text and of arrays: how many different words a tokenizer learns from, and what the C library keeps."""
+"""Memory limits: a bound on the distinct words a tokenizer is trained on, and settings of the C library's allocator."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import sys
 from collections.abc import Iterable, Iterator
 
 LARGE_ARRAY = 12 << 20  # bytes
-HELD_AT_MOST = 64 << 20  # bytes that the C library keeps at the end of its heap for later
-MALLOPT = {"mmap_threshold": -3, "trim_threshold": -1}  # as malloc.h of glibc has them
+HELD_AT_MOST = 64 << 20  # bytes of free memory that the C library keeps at the end of its heap
+MALLOPT = {"mmap_threshold": -3, "trim_threshold": -1}  # the constants of glibc's malloc.h
 DISTINCT_WORDS = 1 << 19
 WORD = re.compile(r" ?(\S+)")
 
 
 class WordLimit:
-    """Passes texts on with so many different words at most; a tokenizer's trainer holds a table of them all.
+    """A filter that bounds the number of distinct words in texts, since a tokenizer's trainer stores all of them.
 
-    The words are those that come first. Of later texts, words that are not among them are left out and counted.
+    The first words are kept. In later texts, other words are left out and counted.
     """
 
     def __init__(self, most: int = DISTINCT_WORDS) -> None:
@@ -28,11 +28,11 @@ class WordLimit:
 
     @property
     def distinct(self) -> int:
-        """How many different words were passed on."""
+        """Return the number of distinct words that were passed on."""
         return len(self._known)
 
     def filter(self, texts: Iterable[str]) -> Iterator[str]:
-        """Pass on each text, whole as long as the bound is not reached."""
+        """Yield each text, unchanged until the bound is reached."""
         for text in texts:
             words = set(map(hash, text.split()))
             if len(self._known) + len(words) <= self.most or len(self._known | words) <= self.most:
@@ -54,7 +54,7 @@ class WordLimit:
 
 
 def release_freed_memory() -> None:
-    """Give pages that were freed back to the system, where the C library keeps them (glibc)."""
+    """Return freed memory to the system where the C library retains it (glibc)."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
@@ -62,10 +62,10 @@ def release_freed_memory() -> None:
 
 
 def map_large_arrays() -> None:
-    """Have large arrays mapped one by one, where the C library would lay them into its heap (glibc).
+    """Allocate large arrays by mmap instead of from the heap of the C library (glibc).
 
-    There a small thing that stays keeps the hole of a large array open, the next one does not fit, and the heap grows
-    with every batch. glibc maps what has 32 MB in any case, and less only until it was freed once.
+    In the heap, a small object that stays can block the space of a freed array, so that the next one does not fit and
+    the heap grows with every batch. glibc always maps 32 MB and more, and smaller arrays only until one has been freed.
     """
     if sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -1,4 +1,4 @@
-"""Masking for masked language models: which tokens of a row are hidden, and what is read in their place."""
+"""Masking for masked language models: which tokens of a row are masked, and by what they are replaced."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jaxtyping import Bool, Int
 
 from regard.data.tokenizers import Tokenizer
 
-MASK_SHARE, RANDOM_SHARE = 0.8, 0.1  # of hidden tokens: replaced by the mask, by any token; the others stay
-MAX_WORD_TOKENS = 32  # a longer run of letters, as in writing without blanks, is hidden in parts
-SPAN_PROBABILITY, MAX_SPAN = 0.2, 10  # words of a span: geometrically distributed, up to this many
+MASK_SHARE, RANDOM_SHARE = 0.8, 0.1  # of masked tokens: replaced by the mask, by random tokens
+MAX_WORD_TOKENS = 32  # a longer run of letters, as in scripts without spaces, is masked in parts
+SPAN_PROBABILITY, MAX_SPAN = 0.2, 10  # words of a span: geometric distribution, up to MAX_SPAN
 SPAN_LENGTH_CDF = np.cumsum(SPAN_PROBABILITY * (1 - SPAN_PROBABILITY) ** np.arange(MAX_SPAN)) / (
     1 - (1 - SPAN_PROBABILITY) ** MAX_SPAN
 )
@@ -22,7 +22,7 @@ Group = Int[np.ndarray, "hidden"]
 
 
 class TokenMasking:
-    """Chooses the tokens to hide: a share of all that are not special, as single tokens, whole words or spans."""
+    """Selects the tokens to mask: a share of all ordinary tokens, as single tokens, whole words or spans."""
 
     def __init__(self, tokenizer: Tokenizer, share: float, unit: Literal["tokens", "words", "spans"]) -> None:
         self.share, self.unit, self.mask = share, unit, tokenizer.role("mask")
@@ -32,13 +32,13 @@ class TokenMasking:
         self._continues, self._can_continue = _word_boundaries(tokenizer)
 
     def hidden_count(self, tokens: int) -> int:
-        """Return how many of so many tokens are hidden: at least one."""
+        """Return how many of this number of tokens are masked: at least one."""
         return min(tokens, max(1, round(self.share * tokens)))
 
     def sample(
         self, tokens: Int[np.ndarray, "token"], random: np.random.Generator
     ) -> tuple[Int[np.ndarray, "hidden"], Int[np.ndarray, "hidden"]]:
-        """Return the hidden places in order, and the tokens read there; whole words may be fewer than the share."""
+        """Return the masked positions in order, and their input tokens; whole words may be fewer than the share."""
         allowed = self._text[tokens]
         count = self.hidden_count(int(allowed.sum()))
         if self.unit == "tokens":
@@ -64,7 +64,7 @@ class TokenMasking:
         count: int,
         random: np.random.Generator,
     ) -> tuple[Int[np.ndarray, "hidden"], Group]:
-        """Sample whole words, or spans of them, of so many tokens in all; return places and their groups."""
+        """Sample whole words, or spans of words, with `count` tokens in total; return positions and their groups."""
         words = self.number_words(tokens)
         first = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
         sizes, usable = np.diff(np.r_[first, len(tokens)]), allowed[first]
@@ -97,7 +97,7 @@ class TokenMasking:
     def _replace_tokens(
         self, hidden_tokens: Int[np.ndarray, "hidden"], groups: Group, random: np.random.Generator
     ) -> Int[np.ndarray, "hidden"]:
-        """Return the mask, a random token, or the token itself, by one draw for each group."""
+        """Return the mask, a random token, or the token itself, by one random number per group."""
         draw = random.random(int(groups.max()) + 1 if len(groups) else 0)[groups]
         other = self._ordinary[(random.random(len(hidden_tokens)) * len(self._ordinary)).astype(np.int64)]
         return np.where(draw < MASK_SHARE, self.mask, np.where(draw < MASK_SHARE + RANDOM_SHARE, other, hidden_tokens))
@@ -116,7 +116,7 @@ def _word_boundaries(tokenizer: Tokenizer) -> tuple[Bool[np.ndarray, "vocab"], B
 
 
 def _is_word_character(character: str) -> bool:
-    """True if a character is part of a longer word; a broken character is, an ideograph is a word by itself."""
+    """True if a character can be part of a longer word; a broken character can, an ideograph is a word by itself."""
     if any(first <= ord(character) <= last for first, last in IDEOGRAPHS):
         return False
     return character in "_\ufffd" or unicodedata.category(character)[0] in "LNM"

@@ -1,9 +1,9 @@
-"""Which examples are in which row: a pure function of (seed, row number), without a table of the corpus's order.
+"""Packing of examples into rows: a pure function of (seed, row number), without a stored order of the corpus.
 
-Examples lie in length buckets; a row takes its examples from one of them, as many as fit the token budget: of long
-ones as many as surely do, of short ones as many as practically always do, since sums of many lengths hardly vary. The
-rows of an epoch and the examples of a bucket are shuffled by keyed permutations, which are formulas: constant time,
-nothing to store, the same for any number of processes.
+Examples are in length buckets; a row takes its examples from one bucket, as many as fit the token budget: for long
+examples as many as certainly fit, for short ones as many as practically always do, since sums of many lengths hardly
+vary. The rows of an epoch and the examples of a bucket are shuffled by keyed permutations, which are computed: constant
+time, nothing to store, the same for any number of processes.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
-GROWTH = 1.2  # of one bucket's bound over the last
+GROWTH = 1.2  # ratio of consecutive bucket bounds
 SHORTEST = 8  # the first bound
-FULL = 4  # rows' worth of examples below which a bucket is joined with the next
-MANY = 16  # examples in a row from which on the sum of their lengths is trusted to be near its mean
-SURELY = 5.0  # deviations from it that are left free: one row in three million is fuller
+FULL = 4  # a bucket with fewer examples than this number of rows is merged with the next
+MANY = 16  # examples per row from which the sum of their lengths is assumed to be close to its mean
+SURELY = 5.0  # standard deviations left free above the mean: one row in three million exceeds them
 ROUNDS = 6
 
 
 def buckets(longest: int) -> list[int]:
-    """Growing bounds, the last of which is `longest`."""
+    """Return increasing bounds up to `longest`."""
     bounds = [min(SHORTEST, longest)]
     while bounds[-1] < longest:
         bounds.append(min(longest, math.ceil(bounds[-1] * GROWTH)))
@@ -34,15 +34,16 @@ def buckets(longest: int) -> list[int]:
 
 
 def number(*parts: int) -> int:
-    """A 64-bit key that depends on every part."""
+    """Return a 64-bit key that depends on every part."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
 def permute(places: Int[np.ndarray, "places"], size: int, key: int) -> Int[np.ndarray, "places"]:
-    """Where a keyed permutation of range(size) sends these places.
+    """Apply a keyed permutation of range(size) to these places.
 
-    A Feistel network on a rectangle barely larger than `size`: each round moves one coordinate by a hash of the other.
-    What falls outside walks on until it is inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+    A Feistel network on a rectangle barely larger than `size`: each round shifts one coordinate by a hash of the other.
+    Values outside the range are permuted again until they are inside (Black and Rogaway, "Ciphers with arbitrary finite
+    domains", 2002).
     """
     width = math.isqrt(size - 1) + 1
     height = -(-size // width)
@@ -68,7 +69,7 @@ def _feistel(places: np.ndarray, width: np.uint64, height: np.uint64, key: int) 
 
 
 def _mix_bits(x: np.ndarray) -> np.ndarray:
-    """The finalizer of SplitMix64: every bit depends on every bit."""
+    """Mix bits with the finalizer of SplitMix64, so that every bit depends on every bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -76,7 +77,7 @@ def _mix_bits(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Group:
-    """One or more neighbouring buckets that share their rows."""
+    """One or more adjacent buckets that share their rows."""
 
     bound: int
     """No sequence is longer."""
@@ -91,13 +92,13 @@ class Group:
 
     @property
     def most(self) -> int:
-        """Examples in its fullest row."""
+        """Return the number of examples in the fullest row."""
         return -(-int(self.shown.sum()) // self.rows)
 
 
 @dataclass(frozen=True)
 class Packing:
-    """The order of a corpus: `rows` in an epoch, and what lies in any row."""
+    """The order of a corpus: the number of rows per epoch, and the examples of any row."""
 
     groups: tuple[Group, ...]
     tokens: int
@@ -109,22 +110,22 @@ class Packing:
 
     @property
     def rows(self) -> int:
-        """Rows in an epoch."""
+        """Return the number of rows per epoch."""
         return int(self._ends[-1])
 
     @property
     def segments(self) -> int:
-        """Enough segments for any row and its tail cut into pieces no longer than the bound."""
+        """Return a number of segments that is enough for any row, with its tail split into pieces up to the bound."""
         fewest = (max(self.tokens // group.bound, group.most) for group in self.groups)
         return max(n + -(-self.tokens // group.bound) for n, group in zip(fewest, self.groups, strict=True))
 
     @cached_property
     def most(self) -> dict[int, int]:
-        """Examples in the fullest row of each bound."""
+        """Return the number of examples in the fullest row of each bound."""
         return {group.bound: group.most for group in self.groups}
 
     def row(self, row: int) -> tuple[Int[np.ndarray, "examples"], int]:
-        """Places in the sorted corpus of the examples in this row, counted on across epochs, and their bound."""
+        """Return the indices in the sorted corpus of a row's examples, and their bound; rows count on across epochs."""
         epoch, place = divmod(row, self.rows)
         place = int(permute(np.array([place]), self.rows, number(self.seed, epoch))[0])
         index = int(np.searchsorted(self._ends, place, side="right"))
@@ -138,7 +139,7 @@ class Packing:
     def _examples(
         self, group: Group, turns: Int[np.ndarray, "examples"], key: tuple[int, ...]
     ) -> Int[np.ndarray, "examples"]:
-        """The example behind each turn; a cell shown one and a half times permutes which half comes twice."""
+        """Return the example of each turn; in a cell shown 1.5 times, a permutation decides which half repeats."""
         ends = np.cumsum(group.shown)
         cells = np.searchsorted(ends, turns, side="right")
         places = (turns - (ends - group.shown)[cells]) % group.sizes[cells]
@@ -164,16 +165,16 @@ class Cell:
 def pack(
     cells: Sequence[Sequence[Cell | int]], bounds: Sequence[int], *, weights: Sequence[float], tokens: int, seed: int
 ) -> Packing:
-    """The order of a corpus with these examples of each bucket (outer) and source corpus (inner)."""
+    """Return the packing of a corpus with these examples per bucket (outer) and source corpus (inner)."""
     assert bounds[-1] <= tokens, f"sequences of {bounds[-1]} do not fit rows of {tokens}"
     groups: list[Group] = []
-    waiting: list[tuple[int, Cell, int]] = []  # start, the cell, how many of it are shown
+    waiting: list[tuple[int, Cell, int]] = []  # start, the cell, how often its examples are shown in total
     bound = start = 0
     for bucket, of_bucket in zip(bounds, cells, strict=True):
         for entry, weight in zip(of_bucket, weights, strict=True):
             cell = Cell(entry) if isinstance(entry, int) else entry
             if cell.size:
-                # Rounded up, so that in every epoch each example has its chance.
+                # Rounded up, so that in every epoch each example can be chosen.
                 waiting.append((start, cell, math.ceil(cell.size * weight - 1e-9)))
                 start += cell.size
                 bound = bucket
@@ -193,7 +194,7 @@ def _group(waiting: list[tuple[int, Cell, int]], bound: int, tokens: int) -> Gro
 
 
 def _fit(cells: Sequence[tuple[Cell, int]], tokens: int) -> int:
-    """How many examples, drawn from these cells, practically always fit on every side; 0 if they are too few to say."""
+    """Return how many examples of these cells practically always fit a row on every side; 0 if there are too few."""
     if not all(cell.total for cell, _ in cells):
         return 0
     shown = sum(times for _, times in cells)

@@ -1,4 +1,4 @@
-"""First lines of files of pairs that name the two languages, or the two sides, and are no pair themselves."""
+"""Headings of files with sentence pairs: first lines that name the two languages or sides."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def is_pair_heading(source: str, target: str) -> bool:
 
 
 def named_language(cell: str) -> str | None:
-    """Return the short code of the language that a cell names, such as English, fr-CA or Source (EN); else None."""
+    """Return the code of the language that a cell names, such as English, fr-CA or Source (EN); else None."""
     base = REGION.sub("", cell.strip().lower())
     if (code := _code(base)) is not None:
         return code
@@ -88,7 +88,7 @@ def named_language(cell: str) -> str | None:
 
 
 def language_columns(heading: Sequence[str]) -> tuple[int, int] | None:
-    """Numbers, counted from 1, of the only two columns that name languages or sides; None if there are none."""
+    """Return the numbers, counted from 1, of the only two columns that name languages or sides, or None."""
     lower = [cell.strip().lower() for cell in heading]
     if (pair := next((pair for pair in SIDES if set(pair) <= set(lower)), None)) is not None:
         return lower.index(pair[0]) + 1, lower.index(pair[1]) + 1
@@ -104,7 +104,7 @@ def language_columns(heading: Sequence[str]) -> tuple[int, int] | None:
 
 
 def columns_by_language(heading: Sequence[str]) -> dict[str, int]:
-    """Numbers of the columns that name a language, by its code; none unless there are two languages at least."""
+    """Return the numbers of the columns that name a language, by its code; empty unless there are at least two."""
     numbers: dict[str, int] = {}
     for number, cell in enumerate(heading, start=1):
         if (code := named_language(cell)) is not None:
@@ -117,12 +117,12 @@ def _code(word: str) -> str | None:
 
 
 def _is_label(words: Sequence[str]) -> bool:
-    """True if these are a language, maybe with its region: en, or en US."""
+    """True if these words are a language, with or without a region: en, or en US."""
     return _code(words[0]) is not None and all(len(word) == 2 for word in words[1:])
 
 
 def _side(cell: str) -> str | None:
-    """Whether a cell names the source or the target and nothing else than that, or its language."""
+    """Return "source" or "target" if a cell names only that side, with or without its language; else None."""
     words = WORD.findall(cell)
     others = _words_beside_names(words)
     if others and not (len(others) < 3 and _is_label(others)):
@@ -133,6 +133,6 @@ def _side(cell: str) -> str | None:
 
 
 def _words_beside_names(words: Sequence[str]) -> list[str]:
-    """The words of a cell that do not say that it is a source, a target or a column of texts."""
+    """Return the words of a cell that do not mean a source, a target or a text column."""
     patterns = (SOURCE_WORD, TARGET_WORD, COLUMN_WORD)
     return [word for word in words if not any(pattern.fullmatch(word) for pattern in patterns)]

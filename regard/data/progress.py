@@ -1,4 +1,4 @@
-"""How far long preparations are: counted where data is read, told to whoever listens, a line now and then."""
+"""Progress of long preparations: reported where data is read, passed to a listener, printed from time to time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-LINE_SECONDS = 10.0  # between two plain lines
+LINE_SECONDS = 10.0  # seconds between two plain lines
 Listener = Callable[[str, int, int], None]
 
 _listeners: list[Listener] = []
@@ -14,7 +14,7 @@ _listeners: list[Listener] = []
 
 @contextmanager
 def report_to(hear: Listener) -> Iterator[None]:
-    """Have every `report` told to this listener inside the block, those from other threads too."""
+    """Pass every `report` inside the block to this listener, including those of other threads."""
     _listeners.append(hear)
     try:
         yield
@@ -23,20 +23,20 @@ def report_to(hear: Listener) -> Iterator[None]:
 
 
 def report(what: str, count: int, total: int) -> None:
-    """Tell the innermost listener, if there is any, how many of how many things are done."""
+    """Report to the innermost listener, if any, that `count` of `total` items are done."""
     if _listeners:
         _listeners[-1](what, count, total)
 
 
 class Countdown:
-    """Says now and then how many of how many things are done, and how long the others take."""
+    """Progress lines with an estimate of the remaining time."""
 
     def __init__(self, what: str) -> None:
         self.what = what
         self._began = self._spoke = time.monotonic()
 
     def line(self, count: int, total: int, *, seconds: float | None = None) -> str | None:
-        """Return a line if it is time for one; what is done at once has none."""
+        """Return a line if one is due; work that takes little time has none."""
         now = time.monotonic()
         if not 0 < count < total or now - self._spoke < (LINE_SECONDS if seconds is None else seconds):
             return None

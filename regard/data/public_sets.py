@@ -1,4 +1,4 @@
-"""Where the public data comes from that recipes name, for the line that says it is not there."""
+"""Sources of the public datasets that recipes name, for the message that a file is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETS = {
 
 
 def describe_source(name: str) -> str | None:
-    """Say which public set a missing file belongs to and where that comes from; None if it is none of them."""
+    """Return the public dataset of a missing file and its source, or None if it belongs to none."""
     parts = [part for part in PurePath(name).parts if part != "."]
     first = parts[1] if len(parts) > 1 and parts[0] == "data" else parts[0] if parts else ""
     return f"it belongs to {SETS[first]} (see {GUIDE})" if first in SETS else None

@@ -1,7 +1,7 @@
-"""Texts and pairs of them as a stream from line-aligned files, TSV or JSON lines, plain or gzipped.
+"""Readers of texts and of sentence pairs from line-aligned files, TSV or JSON lines, plain or gzipped.
 
 Only `\\n` ends a line (one `\\r` before it is dropped); U+2028, `\\x0b` or `\\x85` are part of the text. A byte order
-mark at the start is dropped, texts are brought to NFC and stripped. A bad line is refused, counted and remembered by
+mark at the start is dropped, texts are converted to NFC and stripped. A bad line is refused, counted and reported with
 its place; it never shifts the pairs after it.
 """
 
@@ -36,12 +36,12 @@ from regard.data.source_file import SourceFile, Unit
 from regard.data.table_records import LARGEST_CELL, TOO_LONG, find_delimiter, split_records
 from regard.data.translation_memory import PARTIAL, split_units
 
-LINE = LARGEST_CELL  # bytes; a longer line is passed over without ever being held whole
+LINE = LARGEST_CELL  # bytes; a longer line is skipped without being held in memory
 LONGEST_TEXT = 1 << 27  # bytes of a line of running text, which may have no line ends at all
 MARK = b"\xef\xbb\xbf"
 SURROGATES = re.compile("[\ud800-\udfff]")
 MEMORY_SUFFIX = ".tmx"
-CELL_FORMS = ("csv", "tmx")  # in which a pair may go over several lines
+CELL_FORMS = ("csv", "tmx")  # formats in which a pair may span several lines
 BLOCK = 1 << 16  # bytes of a translation memory that are parsed at a time
 HEADING = "that names the columns"
 JSON_SUFFIXES = {".jsonl", ".json", ".ndjson"}
@@ -87,12 +87,12 @@ class Corpus(SourceFile):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files it lies in, as they were named."""
+        """Return its file names, as given."""
         return (self.path,) if self.path is not None else (str(self.source), str(self.target))
 
     @property
     def form(self) -> Literal["aligned", "columns", "json", "csv", "tmx"]:
-        """How its lines are read."""
+        """Return the format of its lines."""
         if self.path is None:
             return "aligned"
         ending = suffix(self.path)
@@ -101,7 +101,7 @@ class Corpus(SourceFile):
         return "csv" if ending == ".csv" else "tmx" if ending == MEMORY_SUFFIX else "columns"
 
     def starts_with_heading(self, first: Sequence[str]) -> bool:
-        """True if these cells of the first line name the columns and are no pair."""
+        """True if the cells of the first line are a heading."""
         if self.form == "tmx":
             return True
         if self.heading is not None or len(first) < max(self.columns):
@@ -122,7 +122,7 @@ class TextFile(SourceFile):
     """Name of the text in JSON lines; a dot reaches inside."""
 
     def __post_init__(self) -> None:
-        if suffix(self.path) == ".csv" and find_path(self.path):  # one that is not there is told first
+        if suffix(self.path) == ".csv" and find_path(self.path):  # a missing file is reported first
             script = "import csv,sys; [print(*row['COLUMN'].split()) for row in csv.DictReader(sys.stdin)]"
             text = Path(self.path.removesuffix(".gz")).with_suffix(".txt")
             command = f'python -c "{script}" < {shlex.quote(self.path)} > {shlex.quote(str(text))}'
@@ -130,7 +130,7 @@ class TextFile(SourceFile):
 
 
 def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, str, str]]:
-    """(line number, source, target) of every good line; the tally hears of the others, `file` being the first file."""
+    """Yield (line number, source, target) of every good line; `tally` counts the others, from file number `file` on."""
     if corpus.form in CELL_FORMS:
         yield from _cell_pairs(corpus, tally, file=file)
         return
@@ -149,11 +149,11 @@ def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple
 
 
 def _cell_pairs(corpus: Corpus, tally: LineReport, *, file: int) -> Iterator[tuple[int, str, str]]:
-    """The same of a spreadsheet or a translation memory."""
+    """Yield the pairs of a spreadsheet or a translation memory."""
     first = True
     for number, record in read_cells(str(corpus.path), tally, file=file):
         if first and corpus.starts_with_heading(record):
-            if corpus.form == "csv":  # of a memory it is no line
+            if corpus.form == "csv":  # a translation memory has no line for it
                 tally.drop(HEADING, file, number)
         elif corpus.form == "tmx" and not all(record[column - 1 : column] > [""] for column in corpus.columns):
             tally.drop(PARTIAL, file, number)
@@ -168,7 +168,7 @@ def _cell_pairs(corpus: Corpus, tally: LineReport, *, file: int) -> Iterator[tup
 
 
 def read_cells(path: str, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, cells) of every record of a CSV file, or of a translation memory, whose languages come first."""
+    """Yield (line, cells) of every record of a CSV file or translation memory, the languages of the latter first."""
     if suffix(path) == MEMORY_SUFFIX:
         with explain_unreadable(path), open_text(find_file(path)) as stream:
             yield from split_units(iter(lambda: stream.read(BLOCK), b""), path, tally, file=file)
@@ -178,7 +178,7 @@ def read_cells(path: str, tally: LineReport, *, file: int = 0) -> Iterator[tuple
 
 
 def has_heading(corpus: Corpus) -> bool:
-    """True if the first line of a corpus names its columns, and is left out."""
+    """True if the first line of a corpus is a heading, which is left out."""
     if corpus.form in CELL_FORMS:
         return any(
             corpus.starts_with_heading(record) for _, record in islice(read_cells(str(corpus.path), LineReport()), 1)
@@ -189,17 +189,17 @@ def has_heading(corpus: Corpus) -> bool:
 
 
 def cells_of(line: bytes | None) -> list[str]:
-    """The cells of a line with tabs between them, as far as they can be read."""
+    """Return the tab-separated cells of a line; undecodable bytes are replaced."""
     return (line or b"").decode("utf-8", errors="replace").split("\t")
 
 
 def add_prefix(prefix: str, text: str) -> str:
-    """A text behind what is asked of it."""
+    """Return the text with the prefix in front, if there is one."""
     return f"{prefix.strip()} {text}" if prefix.strip() else text
 
 
 def texts(name: str, tally: LineReport, *, field: str = "text", longest: int = LINE) -> Iterator[tuple[int, str]]:
-    """(line number, text) of every good line of a file, or of this field of JSON lines; empty ones are left out."""
+    """Yield (line number, text) of every good line of a file, or of a field of JSON lines, without empty texts."""
     is_json = suffix(name) in JSON_SUFFIXES
     for number, line in enumerate(lines(name, longest=longest), start=1):
         tally.read += 1
@@ -216,7 +216,7 @@ def texts(name: str, tally: LineReport, *, field: str = "text", longest: int = L
 
 
 def records(name: str, tally: LineReport, take: Callable[[str], Made]) -> Iterator[tuple[int, Made]]:
-    """(line number, what `take` makes of it) of every line; the tally hears of those that it refuses."""
+    """Yield (line number, `take(line)`) of every line; lines that it refuses go to `tally`."""
     for number, line in enumerate(lines(name), start=1):
         tally.read += 1
         try:
@@ -228,12 +228,12 @@ def records(name: str, tally: LineReport, take: Callable[[str], Made]) -> Iterat
 
 
 def suffix(name: str) -> str:
-    """How a file's name ends, in small letters, whether or not it is gzipped."""
+    """Return the ending of a file name in lower case, without .gz."""
     return Path(name.removesuffix(".gz")).suffix.lower()
 
 
 def digest(name: str) -> str:
-    """SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file."""
     try:
         with find_file(name).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -242,7 +242,7 @@ def digest(name: str) -> str:
 
 
 def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
-    """Every line without its end; None for one that is too long, by default longer than LINE."""
+    """Yield every line without its end; None for a line that is too long, by default longer than LINE."""
     longest = LINE if longest is None else longest
     with explain_unreadable(name), open_text(find_file(name)) as file:
         first = file.readline(longest + 2 + len(MARK))
@@ -250,7 +250,7 @@ def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
         if (guess_encoding(first) or "").startswith("UTF"):
             raise ValueError(f"{name} is no UTF-8, {hint(first, name)} > converted.txt")
         line = first.removeprefix(MARK)
-        if line or first:  # a lone mark is an empty line, not an empty file
+        if line or first:  # a byte order mark alone is an empty line, not an empty file
             yield _finish_line(file, line, longest)
         while line := file.readline(longest + 2):
             yield _finish_line(file, line, longest)
@@ -258,7 +258,7 @@ def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
 
 @contextmanager
 def explain_unreadable(name: str) -> Iterator[None]:
-    """Turn what goes wrong while a file is read into an error that says so in plain words."""
+    """Convert errors while a file is read to a ValueError with a plain message."""
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -268,7 +268,7 @@ def explain_unreadable(name: str) -> Iterator[None]:
 
 
 def open_text(path: Path) -> BufferedReader | gzip.GzipFile:
-    """Open a file of text, plain or gzipped; one that holds no text is an error that says what it is."""
+    """Open a text file, plain or gzipped, or raise ValueError if it is binary."""
     file: BufferedReader | gzip.GzipFile = path.open("rb")
     try:
         if path.suffix == ".gz" or file.peek(2).startswith(b"\x1f\x8b"):
@@ -292,7 +292,7 @@ def _finish_line(file: BufferedIOBase, line: bytes, longest: int) -> bytes | Non
 
 
 def _rows(corpus: Corpus) -> Iterator[tuple[bytes | None, ...]]:
-    """Lines that belong together; files of different lengths are an error that tells both."""
+    """Yield corresponding lines of all files; files of different lengths are an error."""
     if corpus.path is not None:
         yield from ((line,) for line in lines(corpus.path))
         return
@@ -309,7 +309,7 @@ def _rows(corpus: Corpus) -> Iterator[tuple[bytes | None, ...]]:
 
 
 def _choose_splitter(corpus: Corpus) -> Any:
-    """The function that takes the lines that belong together apart into source and target."""
+    """Return the function that splits the lines of a pair into source and target."""
     if corpus.form == "json":
         return lambda line: _fields(line, corpus.fields)
     return (lambda line: _columns(line, corpus.columns)) if corpus.form == "columns" else _decode_pair
@@ -336,21 +336,21 @@ def _fields(line: bytes | None, fields: tuple[str, str]) -> tuple[str, str]:
 
 
 def _texts_at(line: bytes | None, *fields: str) -> list[str]:
-    """The texts of these names in a line of JSON."""
+    """Return the texts of these fields in a JSON line."""
     record = parse_json_line(_decode_line(line))
     return [text_at(record, name) for name in fields]
 
 
 def parse_json_line(text: str) -> Any:
-    """What a line of JSON holds."""
+    """Parse a JSON line, or refuse it."""
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):  # RecursionError: nested a hundred thousand deep
+    except (ValueError, RecursionError):  # RecursionError: deeply nested
         raise Refusal("invalid JSON") from None
 
 
 def value_at(record: Any, name: str) -> Any:
-    """What is called so in a record of JSON, None where nothing is; a dot reaches inside."""
+    """Return the value of a field of a JSON record, None if missing; a dot in the name reaches into objects."""
     value = record
     for part in [name] if isinstance(record, dict) and name in record else name.split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -358,7 +358,7 @@ def value_at(record: Any, name: str) -> Any:
 
 
 def text_at(record: Any, name: str) -> str:
-    """The text of that name."""
+    """Return the text of a field, or refuse the record."""
     value = value_at(record, name)
     if not isinstance(value, str):
         raise Refusal(f"without a text named {name}")
@@ -377,7 +377,7 @@ def _decode_line(line: bytes | None, file: int = 0) -> str:
 
 
 def clean_text(text: str, file: int = 0) -> str:
-    """A text in NFC without blanks around it, or the reason why it is none; one without anything visible is empty."""
+    """Return a text in NFC without surrounding white space, or refuse it; text with nothing visible counts as empty."""
     if "\0" in text:
         raise Refusal("with a NUL character", file)
     text = unicodedata.normalize("NFC", text).strip()

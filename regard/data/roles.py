@@ -1,4 +1,4 @@
-"""What the tokens of a tokenizer are for and what text they stand for, whoever made it: special tokens and surfaces."""
+"""Roles of special tokens, and the text that a token stands for, for any tokenizer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPELLED = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def roles(engine: Engine) -> dict[str, int | None]:
-    """The token of each role, None where there is none."""
+    """Return the token of each role, None if there is none."""
     special = {token.content: id for id, token in engine.get_added_tokens_decoder().items() if token.special}
     by_role = {role: next((special[name] for name in names if name in special), None) for role, names in ROLES.items()}
     unknown_token = getattr(engine.model, "unk_token", None)
@@ -37,16 +37,16 @@ def roles(engine: Engine) -> dict[str, int | None]:
 
 
 def language_of_tag(name: str) -> str | None:
-    """The language that a token asks for: <2fr> is one of ours, >>fr<< one of Marian's."""
+    """Return the language of a target tag: <2fr> is Regard's form, >>fr<< Marian's."""
     match = re.fullmatch(r"<2(.+)>|>>(.+)<<", name)
     return match and (match[1] or match[2])
 
 
 def token_surface(engine: Engine) -> Callable[[str], bytes]:
-    """How a token's name is read: the bytes of text it stands for, with the blank before a word in front.
+    """Return a function from a token's name to the bytes of its text, with the blank before a word in front.
 
-    Byte-level tokenizers (GPT-2, ours) have a sign for every byte, WordPiece (BERT) marks what continues a word,
-    SentencePiece (T5, Llama) marks the blank before one.
+    Byte-level tokenizers (GPT-2, Regard's) have a symbol for every byte, WordPiece (BERT) marks what continues a word,
+    SentencePiece (T5, Llama) marks the blank before a word.
     """
     parts = [*_component_steps(engine.decoder), *_component_steps(engine.pre_tokenizer)]
     kinds = {part["type"] for part in parts}
@@ -68,7 +68,7 @@ def token_surface(engine: Engine) -> Callable[[str], bytes]:
 
 
 def _replacement(part: Mapping[str, Any]) -> tuple[str, str] | None:
-    """A sign inside the names of tokens, and the text it stands for."""
+    """Return a symbol inside token names and the text that it stands for, or None."""
     if part["type"] == "Replace":
         pattern = part["pattern"].get("String")
         return None if pattern is None else (str(pattern), str(part["content"]))
@@ -77,12 +77,12 @@ def _replacement(part: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def blank_between(engine: Engine) -> str:
-    """What stands between the tokens of a closed list: a blank between words, nothing between characters."""
+    """Return the separator between tokens of a closed vocabulary: a blank between words, nothing between characters."""
     return " " if any(part["type"].startswith("Whitespace") for part in _component_steps(engine.pre_tokenizer)) else ""
 
 
 def by_character(engine: Engine) -> bool:
-    """Whether a text is composed (NFC) and cut between any two characters, as in our closed lists of them."""
+    """True if texts are normalised to NFC and split into characters, as in Regard's character tokenizers."""
     composed = _component_steps(engine.normalizer) == [{"type": "NFC"}]
     return (
         composed
@@ -92,7 +92,7 @@ def by_character(engine: Engine) -> bool:
 
 
 def _component_steps(component: Any) -> list[dict[str, Any]]:
-    """The steps of a normaliser, pre-tokenizer or decoder."""
+    """Return the steps of a normaliser, pre-tokenizer or decoder."""
     if component is None:
         return []
     state = json.loads(component.__getstate__())
@@ -100,7 +100,7 @@ def _component_steps(component: Any) -> list[dict[str, Any]]:
 
 
 def _symbols() -> dict[str, int]:
-    """The printable character that stands for each byte, as in GPT-2."""
+    """Return the byte of each printable symbol, as in GPT-2."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
@@ -110,6 +110,6 @@ BYTES = _symbols()
 
 
 def _bytes(name: str) -> bytes:
-    if BYTES.keys() >= set(name):  # of nearly all tokens, and many times faster
+    if BYTES.keys() >= set(name):  # true for nearly all tokens, and many times faster
         return bytes(map(BYTES.__getitem__, name))
     return b"".join(bytes([BYTES[symbol]]) if symbol in BYTES else symbol.encode() for symbol in name)

@@ -1,4 +1,4 @@
-"""A text cut into sentences and the white space between them, so that joining the pieces gives it back exactly."""
+"""Sentence splitting that keeps the white space between sentences, so that joining the pieces restores the text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise, takewhile
 from typing import NamedTuple
 
-# What ends a sentence: stops, then closing quotes and brackets, of which French sets » apart by a space. White space
+# What ends a sentence: stops, then closing quotes and brackets; French » may have a space before it. White space
 # must follow, except after the stops of Chinese and Japanese. A line break ends one too. Nothing here backtracks:
 # a million stops in a row take a moment.
 END = re.compile(
@@ -15,7 +15,7 @@ END = re.compile(
     r"|[。！？]++[」』”）]*+"
     r"|(?<=\S)(?=\s*\n)"
 )
-INSIDE = re.compile(r"[.!?…][\s\"'”’»«)\]]|[。！？\n]")  # one of these is in a text of several sentences
+INSIDE = re.compile(r"[.!?…][\s\"'”’»«)\]]|[。！？\n]")  # any text of several sentences matches this
 SPACE = re.compile(r"\s*")
 SPACES = re.compile(r"\s+")
 OPENING = "\"'“‘«»„‚([¿¡-–—•* \u00a0\u202f"
@@ -23,7 +23,7 @@ LAST_WORD = re.compile(r"[^\s\"'“”‘’«»„(\[]*$")
 MONTH = re.compile(r"\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")  # German: am 3. Oktober
 PAUSE = re.compile(r"[,;:，、；：](?=\s)|[，、；：]|\s[-–—](?=\s)")
 
-# Abbreviations that are seldom the last word of a sentence, without their stop and in lower case.
+# Abbreviations that rarely end a sentence, without their stop and in lower case.
 ENGLISH = """
     mr mrs ms dr prof st sr jr rev gen col capt lt sgt gov sen rep hon pres vs no nos vol fig figs ed eds al approx dept
     est inc ltd co corp univ jan feb mar apr jun jul aug sep sept oct nov dec mt ft e.g i.e a.m p.m
@@ -39,17 +39,17 @@ ABBREVIATIONS = frozenset(f"{ENGLISH} {FRENCH} {GERMAN}".split())
 
 
 class Piece(NamedTuple):
-    """A sentence and the white space after it; the text is empty only in front of a text that begins with a gap."""
+    """A sentence and the white space after it; the text is empty only for white space at the start of a text."""
 
     text: str
     gap: str
 
 
 def split_sentences(text: str, *, fits: Callable[[str], bool] | None = None) -> list[Piece]:
-    """The sentences of a text; one for which `fits` is false is halved, at a comma or a space if it has any.
+    """Split a text into sentences; one for which `fits` is false is halved, at a comma or a space if it has any.
 
-    Joining text and gap of all pieces gives the text back exactly. Made for English, French and German, harmless
-    elsewhere.
+    Joining text and gap of all pieces restores the text exactly. Made for English, French and German, harmless
+    for other languages.
     """
     pieces: list[Piece] = []
     if INSIDE.search(text, 0, len(text.rstrip())) is None:
@@ -69,11 +69,11 @@ def split_sentences(text: str, *, fits: Callable[[str], bool] | None = None) -> 
 
 
 def split_to_fit(texts: Sequence[str], count_tokens: Callable[[list[str]], list[int]], most: int) -> list[list[Piece]]:
-    """The sentences of each text, those of more than `most` tokens halved; all are counted in one call.
+    """Split each text into sentences, and halve those of more than `most` tokens; all are counted in one call.
 
-    Of more tokens than `most` the exact count does not matter.
+    Counts above `most` need not be exact.
 
-    No token is less than a byte, or a mark of a word, so short sentences need not be counted.
+    No token is shorter than a byte or a word mark, so short sentences need not be counted.
     """
     plans = [split_sentences(text) for text in texts]
     unsure = {p.text for plan in plans for p in plan if len(p.text.encode()) + p.text.count(" ") + 1 > most}
@@ -92,7 +92,7 @@ def split_to_fit(texts: Sequence[str], count_tokens: Callable[[list[str]], list[
 
 
 def as_one_piece(text: str) -> list[Piece]:
-    """The text as one piece, or two when it begins with white space; none when it is empty."""
+    """Return the text as one piece, or two if it starts with white space; none if it is empty."""
     inner = text.strip()
     if not inner:
         return [Piece("", text)] if text else []
@@ -102,7 +102,7 @@ def as_one_piece(text: str) -> list[Piece]:
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Where sentences end, gaps not included."""
+    """Yield the ends of sentences, without the gaps."""
     begin = 0
     for match in END.finditer(text):
         if match["stop"] is None or _ends_here(text, begin, match):
@@ -111,7 +111,7 @@ def _ends(text: str) -> Iterator[int]:
 
 
 def _ends_here(text: str, begin: int, match: re.Match[str]) -> bool:
-    """Whether the stop just found ends a sentence rather than an abbreviation, a number or a quotation inside one."""
+    """True if a stop ends a sentence rather than an abbreviation, a number or a quotation inside one."""
     after = text[match.end() : match.end() + 40].lstrip()
     follower = after.lstrip(OPENING)
     if follower[:1].islower():
@@ -128,12 +128,12 @@ def _ends_here(text: str, begin: int, match: re.Match[str]) -> bool:
 
 
 def _until(stop: int, matches: Iterator[re.Match[str]]) -> Iterator[re.Match[str]]:
-    """The matches that begin before a place."""
+    """Yield the matches that start before `stop`."""
     return takewhile(lambda match: match.start() < stop, matches)
 
 
 def _halve(piece: Piece, fits: Callable[[str], bool]) -> Iterator[Piece]:
-    """The piece in as few parts as fit, cut near the middle: at a pause, else at a space, else anywhere."""
+    """Split a piece into as few parts as fit, near the middle: at a pause, else at a space, else anywhere."""
     text, gap = piece
     if fits(text) or len(text) < 2:
         yield piece
@@ -141,7 +141,7 @@ def _halve(piece: Piece, fits: Callable[[str], bool]) -> Iterator[Piece]:
     middle = len(text) / 2
     quarter = len(text) // 4
     inside = range(max(quarter, 1), len(text) - quarter)
-    begin = max(0, inside.start - 2)  # a pause has two characters at most
+    begin = max(0, inside.start - 2)  # a pause has at most two characters
     pauses = (match.end() for match in _until(inside.stop, PAUSE.finditer(text, begin)) if match.end() in inside)
     spaces = (match.start() for match in _until(inside.stop, SPACES.finditer(text, begin)) if match.start() in inside)
     cut = min(list(pauses) or list(spaces) or [len(text) // 2], key=lambda place: abs(place - middle))

@@ -1,4 +1,4 @@
-"""Tokenised pairs as flat memory-mapped files: tokens, where each example begins, its line, and an order by length."""
+"""Tokenised pairs as flat memory-mapped files: tokens, offsets, line numbers, and an order by length."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from jaxtyping import Int, Integer
 from regard.data.packing import Cell
 
 SIDES = ("source", "target")
-CHUNK = 1 << 17  # examples handled at a time while indexing
+CHUNK = 1 << 17  # examples per chunk while indexing
 
 
 class Writer:
-    """Appends tokenised pairs, corpus after corpus; memory does not grow."""
+    """Writer of tokenised pairs, corpus after corpus; memory use does not grow."""
 
     def __init__(self, place: Path, vocabs: tuple[int, int]) -> None:
         place.mkdir(parents=True, exist_ok=True)
@@ -33,13 +33,13 @@ class Writer:
             self._files[f"{side}.offsets"].write(np.zeros(1, np.int64).tobytes())
 
     def begin(self) -> None:
-        """What follows belongs to the next corpus."""
+        """Start the next corpus."""
         self.starts.append(self.examples)
 
     def add(
         self, *texts: tuple[Integer[np.ndarray, "_"], Int[np.ndarray, "texts"]], lines: Int[np.ndarray, "texts"]
     ) -> None:
-        """More examples of the present corpus: ids of either side end to end and how many each has; line numbers."""
+        """Add examples of the current corpus: concatenated ids and lengths of each side, and line numbers."""
         for index, (side, (ids, lengths)) in enumerate(zip(SIDES, texts, strict=True)):
             ends = self._ends[index] + np.cumsum(lengths, dtype=np.int64)
             self._files[side].write(ids.astype(self.types[index], copy=False).tobytes())
@@ -54,7 +54,7 @@ class Writer:
             file.close()
 
     def finish(self, bounds: Sequence[int]) -> None:
-        """Sort the examples into buckets and write down what the files hold."""
+        """Sort the examples into buckets and write the metadata."""
         self.close()
         kinds = [kind.name for kind in self.types]
         shape = {"examples": self.examples, "starts": self.starts, "types": kinds, "bounds": list(bounds)}
@@ -65,7 +65,7 @@ class Writer:
 
 
 class Shards:
-    """Tokenised pairs on disk, mapped into memory."""
+    """Tokenised pairs on disk, memory-mapped."""
 
     def __init__(self, place: Path) -> None:
         meta = json.loads((place / "meta.json").read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ class Shards:
     def gather(
         self, side: str, examples: Int[np.ndarray, "examples"]
     ) -> tuple[Int[np.ndarray, "tokens"], Int[np.ndarray, "examples"]]:
-        """Tokens of these examples end to end, and how long each is."""
+        """Return the concatenated tokens of these examples, and the length of each."""
         starts = self.offsets[side][examples]
         lengths = self.offsets[side][examples + 1] - starts
         ends = np.cumsum(lengths)
@@ -94,7 +94,7 @@ class Shards:
         return self.tokens[side][places].astype(np.int64), lengths
 
     def origin(self, example: int) -> tuple[int, int]:
-        """Corpus and line of an example."""
+        """Return corpus and line of an example."""
         corpus = int(np.searchsorted(self.starts, example, side="right")) - 1
         return corpus, int(self.lines[example])
 
@@ -104,7 +104,7 @@ def _map_array(path: Path, kind: str) -> np.ndarray:
 
 
 def _fingerprint(place: Path, shape: dict[str, Any]) -> str:
-    """SHA-256 of all examples, which stays the same when the format of the cache changes."""
+    """Return the SHA-256 of all examples, which does not depend on the format of the cache."""
     total = hashlib.sha256(json.dumps(shape, sort_keys=True).encode())
     for path in sorted(place.iterdir()):
         if path.name not in {"lines", "order", "meta.json"}:
@@ -116,7 +116,7 @@ def _fingerprint(place: Path, shape: dict[str, Any]) -> str:
 def _write_order(
     place: Path, starts: list[int], examples: int, bounds: Int[np.ndarray, "buckets"]
 ) -> tuple[list, list]:
-    """Write the examples sorted by bucket and corpus, stably; answers with what `Cell` knows of each such cell."""
+    """Write the examples sorted by bucket and corpus, stably; return the fields of each `Cell`."""
     counts = np.zeros(len(bounds) * len(starts), np.int64)
     sums = np.zeros((len(counts), 4))
     for _, cells, sizes in _cells(place, starts, examples, bounds):
@@ -124,7 +124,7 @@ def _write_order(
         for column, values in enumerate((*sizes, *(size.astype(float) ** 2 for size in sizes))):
             sums[:, column] += np.bincount(cells, values, minlength=len(counts))
     filled = np.cumsum(counts) - counts
-    with (place / "order").open("wb") as file:  # written piece by piece: what is mapped would stay in memory
+    with (place / "order").open("wb") as file:  # written in parts: mapped pages would stay in memory
         for start, cells, _ in _cells(place, starts, examples, bounds):
             sorting = np.argsort(cells, kind="stable")
             here = np.bincount(cells, minlength=len(counts))
@@ -139,7 +139,7 @@ def _write_order(
 def _cells(
     place: Path, starts: list[int], examples: int, bounds: Int[np.ndarray, "buckets"]
 ) -> Iterator[tuple[int, Int[np.ndarray, "examples"], list[Int[np.ndarray, "examples"]]]]:
-    """Chunk by chunk, the first example, and of each its cell (bucket and, within that, corpus) and both lengths."""
+    """Yield chunks: the first example, and each example's cell (bucket and, within that, corpus) and lengths."""
     for start in range(0, examples, CHUNK):
         stop = min(start + CHUNK, examples)
         sizes = [

@@ -1,4 +1,4 @@
-"""Sniff at a file: read its first lines and guess their columns, heading and kind, as `csv.Sniffer` does."""
+"""File previews: guess columns, heading and kind from the first lines, as `csv.Sniffer` does."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class FilePreview:
 
     @property
     def suffix(self) -> str:
-        """The ending of its name, without .gz."""
+        """Return the ending of its name, without .gz."""
         return suffix(self.name)
 
     @property
     def is_json(self) -> bool:
-        """True if it is named like JSON lines."""
+        """True if its name is that of JSON lines."""
         return self.suffix in JSON_SUFFIXES
 
     @property
@@ -79,24 +79,24 @@ class FilePreview:
 
     @cached_property
     def is_binary(self) -> bool:
-        """True if it is not text: it holds NUL bytes, or most lines are not UTF-8."""
+        """True if it is not text: it has NUL bytes, or most lines are not UTF-8."""
         broken_lines = sum("\ufffd" in line for line in self.lines)
         return any("\0" in line for line in self.lines) or broken_lines > len(self.lines) / 2
 
     @cached_property
     def records(self) -> list[Mapping[str, Any]]:
-        """Its JSON objects."""
+        """Return its JSON objects."""
         return [record for line in self.lines if (record := _parse_record(line)) is not None] if self.is_json else []
 
     @cached_property
     def blank_line_count(self) -> int:
-        """Number of empty lines between others."""
+        """Return the number of empty lines between others."""
         text = "\n".join(line.strip() for line in self.lines).strip("\n")
         return text.split("\n").count("")
 
     @cached_property
     def rows(self) -> list[list[str]]:
-        """Its cells, line by line; none unless nearly all lines have the same number of columns, at least two."""
+        """Return its cells by line; empty unless nearly all lines have the same number of columns, at least two."""
         if self.is_json or not self.lines:
             return []
         text = [line.encode() for line in self.lines]
@@ -111,7 +111,7 @@ class FilePreview:
 
     @cached_property
     def heading(self) -> list[str] | None:
-        """The names of the columns, if the first line differs from those below it."""
+        """Return the names of the columns, if the first line differs from those below it."""
         if len(self.rows) < 2:
             return None
         first, rest = self.rows[0], _columns(self.rows[1:])
@@ -124,12 +124,12 @@ class FilePreview:
 
     @cached_property
     def columns(self) -> list[Column]:
-        """Its columns without the heading."""
+        """Return its columns without the heading."""
         return _columns(self.rows[1:] if self.heading else self.rows)
 
     @cached_property
     def mixes_texts_and_numbers(self) -> bool:
-        """True if short texts stand beside several columns of numbers, as in a list of people."""
+        """True if short texts are next to several numeric columns, as in a list of people."""
         numbers = [column for column in self.columns if column.is_mostly_numeric and not column.is_row_number]
         prose = [column for column in self.columns if column.words > 2 * MAX_LABEL_WORDS]
         return self.heading is not None and len(numbers) >= MIN_TABLE_NUMBERS and not prose
@@ -146,7 +146,7 @@ def _text_settings(preview: FilePreview) -> dict[str, Any] | None:
 
 
 def sniff_text_file(name: str, *, declared: bool) -> dict[str, Any] | None:
-    """Return the data settings to read a file as text; None if it is not text and was not `declared` to be."""
+    """Return the data settings to read a file as text; None if it is not text and was not `declared` as such."""
     if (marks := describe_marks(name)) is not None:
         if declared:
             raise ValueError(marks)

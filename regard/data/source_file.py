@@ -1,4 +1,4 @@
-"""What every section of a recipe that names a file of examples has in common."""
+"""The base of all recipe sections that name a file of examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test set as it was written: no line is cleaned, left out or moved, so that scores equal those of other tools."""
+"""Test sets, read unchanged: no line is cleaned, left out or moved, so that scores equal those of other tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pair = tuple[str, str]
 
 
 def read(corpus: Corpus) -> list[Pair]:
-    """Source and reference of every line; a line that has not both stops everything, by its place."""
+    """Return source and reference of every line; a line that lacks one of them is an error."""
     if corpus.path is not None:
         pairs = _cell_pairs(corpus) if corpus.form in CELL_FORMS else _line_pairs(corpus)
     else:
@@ -32,12 +32,12 @@ def read(corpus: Corpus) -> list[Pair]:
 
 
 def texts(name: str) -> list[str]:
-    """The lines of a file, as they are."""
+    """Return the lines of a file, unchanged."""
     return [line for _, line in read_numbered_lines(name)]
 
 
 def read_answers(name: str, count: int) -> list[str]:
-    """The answers in a file, one for each of so many sources."""
+    """Return the answers in a file, one for each of `count` sources."""
     lines_read = texts(name)
     if len(lines_read) != count:
         sizes = f"{quantity(len(lines_read), 'line')} for {quantity(count, 'source')}"
@@ -46,7 +46,7 @@ def read_answers(name: str, count: int) -> list[str]:
 
 
 def read_numbered_lines(name: str) -> Iterator[tuple[int, str]]:
-    """Every line of a file with its number, counted from 1."""
+    """Yield every line of a file with its number, counted from 1."""
     for number, line in enumerate(lines(name), start=1):
         if line is None:
             raise ValueError(f"{name}:{number}: longer than {LINE:,} bytes, cut the line")

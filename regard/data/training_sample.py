@@ -1,8 +1,8 @@
-"""How much of a test file was trained on: digests of a bounded sample of the training examples, kept with a model.
+"""Overlap of test files with training data: digests of a bounded sample of training examples, stored with a model.
 
-Of all training examples those with the smallest digests are kept (a bottom-k sketch, Bar-Yossef et al. 2002). Test
-examples with digests below the largest one kept are a random sample of the test file, and each of them either was
-trained on or was not; the share among them estimates that of the file. Up to `KEPT` examples, nothing is estimated.
+The training examples with the smallest digests are stored (a bottom-k sketch, Bar-Yossef et al. 2002). Test examples
+with digests below the largest stored one are a random sample of the test file, and each of them was trained on or was
+not; the share among them estimates that of the file. Up to `KEPT` examples, the share is exact.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from regard.data.source_file import Unit
 from regard.data.table_records import find_delimiter, split_records
 from regard.data.tables import Sheet
 
-KEPT = 1 << 13  # digests kept of a model's training examples: 64 KiB
-MANY = 64  # texts of one JSON record from which each of them is an example
-HEADING_WORDS = 3  # of a cell that may name a column
+KEPT = 1 << 13  # digests stored for a model's training examples: 64 KiB
+MANY = 64  # texts of a JSON record from which on each of them is an example
+HEADING_WORDS = 3  # words of a cell that may name a column
 TEXT_FILES = (".txt", ".text", ".md", ".rst", ".tex", ".jsonl", ".ndjson")
 """How files of a folder are named that are read, `.gz` after it or not."""
 UNITS: tuple[Unit, ...] = ("lines", "rows", "sentences")
@@ -37,7 +37,7 @@ UNITS: tuple[Unit, ...] = ("lines", "rows", "sentences")
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many examples of a test file there are, were compared with the sample, and were trained on."""
+    """The number of examples of a test file, of those compared with the sample, and of those trained on."""
 
     unit: Unit
     total: int
@@ -45,7 +45,7 @@ class Overlap:
     shared: int
 
     def describe(self) -> str:
-        """In words, such as "150 of its 300 lines"."""
+        """Describe the overlap, as in "150 of its 300 lines"."""
         if self.compared == self.total:
             return f"{self.shared:,} of its {self.total:,} {self.unit}"
         share = 100 * self.shared / self.compared
@@ -61,7 +61,7 @@ class TrainingSample:
 
     @classmethod
     def of(cls, files: Iterable[str], unit: Unit, before: TrainingSample | None = None) -> TrainingSample:
-        """Sample the examples of these files, and of a model that was trained before on examples of this kind."""
+        """Sample the examples of these files, together with that of an earlier training on this kind of examples."""
         kept_keys = before.keys if before is not None and before.unit == unit else np.empty(0, np.uint64)
         waiting: set[int] = set()
         for file in files:
@@ -73,15 +73,22 @@ class TrainingSample:
 
     @classmethod
     def parse(cls, value: Any) -> TrainingSample | None:
-        """Read what `plain` gave; None for anything else."""
+        """Parse the result of `plain`; None for anything else."""
         try:
             keys = np.frombuffer(base64.b64decode(value["digests"], validate=True), "<u8").astype(np.uint64)
             return cls(value["unit"], keys[:KEPT]) if value["unit"] in UNITS else None
         except (TypeError, KeyError, ValueError):
             return None
 
+    @classmethod
+    def merge(cls, samples: Sequence[TrainingSample]) -> TrainingSample | None:
+        """Return the sample of all examples that samples of one unit were taken of; None if there are none."""
+        if not samples:
+            return None
+        return cls(samples[0].unit, np.unique(np.concatenate([sample.keys for sample in samples]))[:KEPT])
+
     def plain(self) -> dict[str, str]:
-        """As JSON."""
+        """Return the sample as JSON."""
         return {"unit": self.unit, "digests": base64.b64encode(self.keys.astype("<u8").tobytes()).decode()}
 
     def compare(self, file: str) -> Overlap:
@@ -95,13 +102,13 @@ class TrainingSample:
 
 
 def warn_of_shared(count: int, places: Sequence[str], what: str) -> list[str]:
-    """A warning where examples to measure on are also trained on: scores are then too good; `places` names some."""
+    """Return a warning if validation examples are also trained on, so that scores are too good; `places` names some."""
     first_places = ", ".join(places) + ", ..." * (count > len(places))
     return [f"{count:,} of the {what} ({first_places}): take them out of one of the files"] if count else []
 
 
 def text_files(folder: Path) -> list[str]:
-    """The files of a folder that hold text by their names, in order; hidden ones are passed over."""
+    """Return the text files of a folder in order, judged by their names; hidden ones are skipped."""
     names = []
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -111,7 +118,7 @@ def text_files(folder: Path) -> list[str]:
 
 
 def _examples(file: str, unit: Unit) -> Iterator[list[str]]:
-    """The examples of a file, each as its cells or texts; a file that cannot be read has none."""
+    """Yield the examples of a file as lists of cells or texts; none for a file that cannot be read."""
     try:
         if unit == "rows":
             yield from _rows(file)
@@ -135,7 +142,7 @@ def _examples(file: str, unit: Unit) -> Iterator[list[str]]:
 
 
 def _may_be_heading(record: Sequence[str]) -> bool:
-    """True if the first record of a table could name its columns: headings of different data are often the same."""
+    """True if the first record may be a heading; headings of different datasets are often the same."""
     return len(record) > 1 and all(len(cell.split()) <= HEADING_WORDS for cell in record)
 
 
@@ -148,7 +155,7 @@ def _decode(line: bytes | None) -> str:
 
 
 def _rows(file: str) -> Iterator[list[str]]:
-    """Rows of numbers, whatever the order of their columns and however a number is written."""
+    """Yield rows of numbers in a canonical order of columns and notation."""
     sheet = Sheet.read(file)
     order = sorted(range(len(sheet.header)), key=sheet.header.__getitem__)
     for _, row in sheet.lines:
@@ -163,7 +170,7 @@ def _number(cell: str) -> str:
 
 
 def _blocks(file: str) -> Iterator[list[str]]:
-    """What lies between blank lines; a line of tagged words by itself where there are none."""
+    """Yield the blocks between blank lines as sentences."""
     block: list[str] = []
     for line in _lines(file):
         text = _decode(line)
@@ -177,7 +184,7 @@ def _blocks(file: str) -> Iterator[list[str]]:
 
 
 def _records(file: str) -> Iterator[list[str]]:
-    """The texts of every JSON record."""
+    """Yield the texts of every JSON record."""
     parsed, pieces = 0, list[str]()
     for line in _lines(file):
         text = _decode(line)
@@ -200,7 +207,7 @@ def _split(texts: list[str]) -> list[list[str]]:
 
 
 def _texts(value: Any) -> list[str]:
-    """All texts in a JSON value."""
+    """Return all texts in a JSON value."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -208,14 +215,14 @@ def _texts(value: Any) -> list[str]:
 
 
 def _example_keys(example: Sequence[str], unit: Unit) -> list[int]:
-    """The digests by which a training example is known: one of a row, one of every text."""
+    """Return the digests of a training example: one of a row, one of every text."""
     if unit == "rows":
         return [key(*example)]
     return [number for cell in example if (number := _text_key(cell)) is not None]
 
 
 def _lookup_key(example: Sequence[str], unit: Unit) -> int | None:
-    """The digest that a test example is looked up by: that of its row, or of its longest text."""
+    """Return the digest by which a test example is looked up: of its row, or of its longest text."""
     if unit == "rows":
         return key(*example)
     for cell in sorted(example, key=len, reverse=True):
@@ -225,7 +232,7 @@ def _lookup_key(example: Sequence[str], unit: Unit) -> int | None:
 
 
 def _text_key(cell: str) -> int | None:
-    """The digest of a text, by its letters alone; None for numbers, dates and the like."""
+    """Return the digest of a text's letters; None for numbers, dates and the like."""
     spelt = letters(cell)
     return hash_bytes(spelt) if spelt and not spelt.isdigit() else None
 

@@ -1,8 +1,8 @@
-"""Translation memories (TMX) as tables: a column for each language, a row for each unit that is translated.
+"""Translation memories (TMX) as tables: a column for each language, a row for each translation unit.
 
-Read as a stream, so that memories of any size fit. Inside a segment the text of `hi` and `sub` is part of the sentence,
-while `bpt`, `ept`, `it`, `ph` and `ut` hold codes of another format and are left out. Nothing outside the file is ever
-read, and entities that it declares are refused.
+Files of any size are read as a stream. Inside a segment the text of `hi` and `sub` is part of the sentence, while
+`bpt`, `ept`, `it`, `ph` and `ut` hold codes of another format and are left out. Nothing outside the file is ever
+read, and entity declarations are refused.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from regard.data.line_report import LineReport
 from regard.data.pair_headings import named_language
 from regard.data.table_records import LARGEST_CELL
 
-SAMPLE = 200  # units by which the languages are known
-DEEPEST = 64  # elements in one another
+SAMPLE = 200  # units from which the languages are determined
+DEEPEST = 64  # levels of nested elements
 MOST_VERSIONS = 256  # of one unit
-LARGEST_TAG = 1 << 22  # bytes in which some element begins or ends
+LARGEST_TAG = 1 << 22  # largest distance in bytes between the tags of elements
 CODES = frozenset(("bpt", "ept", "it", "ph", "ut"))
 UNNAMED = ("source", "target")
 PARTIAL = "without a text in every language that is read"
@@ -28,7 +28,7 @@ Unit = tuple[int, list[tuple[str, str]]]
 
 
 def read_units(blocks: Iterable[bytes], path: str, report: LineReport, *, file: int = 0) -> Iterator[Unit]:
-    """Yield (line, (language, text) of every version) of each unit; one that is too large is refused."""
+    """Yield (line, (language, text) of every version) of each unit; a unit that is too large is refused."""
     parser = _UnitParser(path)
     try:
         for block in chain(blocks, [b""]):
@@ -49,7 +49,7 @@ def read_units(blocks: Iterable[bytes], path: str, report: LineReport, *, file: 
 def split_units(
     blocks: Iterable[bytes], path: str, report: LineReport, *, file: int = 0
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (1, languages), then (line, text in each language) of every unit; "" where a unit lacks a language."""
+    """Yield (1, languages), then (line, text in each language) of every unit; "" for a missing language."""
     units = read_units(blocks, path, report, file=file)
     sample = list(islice(units, SAMPLE))
     in_full = any(_has_variants(versions) for _, versions in sample)
@@ -65,7 +65,7 @@ def split_units(
 
 
 def _has_variants(versions: list[tuple[str, str]]) -> bool:
-    """True if a unit translates a language into the same one of another region, such as en-US into en-GB."""
+    """True if a unit has two regional variants of one language, such as en-US and en-GB."""
     codes = {code.lower() for code, _ in versions}
     return len({_column(code, False) for code in codes}) < len(codes)
 
@@ -75,7 +75,7 @@ def _column(code: str, in_full: bool) -> str:
 
 
 class _UnitParser:
-    """Collects the units of a memory from the events of its XML."""
+    """Collects the units of a memory from XML events."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -101,7 +101,7 @@ class _UnitParser:
             self._fail(f"nothing begins or ends in {LARGEST_TAG:,} bytes of XML: mend the file")
 
     def describe(self, error: expat.ExpatError) -> str:
-        """Return what is wrong with XML that cannot be parsed, and what to do."""
+        """Return the message for XML that cannot be parsed, with a remedy."""
         if not self.bytes_read:
             return f"{self.path} is empty: give a file with at least one pair"
         return f"{self.path}:{error.lineno}: broken XML ({expat.ErrorString(error.code)}): mend it"

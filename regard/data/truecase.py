@@ -1,4 +1,4 @@
-"""Truecasing: a text in capitals as a tokenizer's texts would have written it."""
+"""Truecasing: restore the usual case of a text in capitals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
 def restore_case(text: str, tokenizer: Tokenizer) -> str:
-    """A text that is all in capitals with each word in the case that needs fewest tokens; any other text as it is.
+    """Rewrite a text in capitals with each word in the case that needs fewest tokens; return other texts unchanged.
 
-    Frequent words are one token in the case they are frequent in: `like`, `Tom`, `USA`. A tokenizer of texts in
-    capitals finds nothing better, and neither does one of characters.
+    Frequent words are one token in their usual case: `like`, `Tom`, `USA`. Tokenizers of characters, or of texts in
+    capitals, find nothing better.
     """
     if not text.isupper():
         return text
@@ -26,7 +26,7 @@ def restore_case(text: str, tokenizer: Tokenizer) -> str:
         form = word.lower() if small <= capital else word.capitalize()
         keep_case = as_written < min(small, capital) or (
             as_written == min(small, capital) > 1
-        )  # an acronym nobody knows stays one
+        )  # an unknown acronym stays one
         chosen.append(word if keep_case or word == "I" else form)
     if chosen and chosen[0].islower():
         chosen[0] = chosen[0].capitalize()

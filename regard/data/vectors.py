@@ -1,7 +1,7 @@
-"""Word vectors in the text format of word2vec, which gensim and most others read and write.
+"""Word vectors in the text format of word2vec, which gensim and most other libraries read and write.
 
-A line with the number of words and of features, then one line a word: the word and its numbers between blanks. Files
-without the first line, as GloVe has them, are read too.
+The first line has the number of words and of features; each further line is a word and its numbers, separated by
+blanks. Files without the first line, such as GloVe's, are read too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Vectors = Float[np.ndarray, "vocab width"]
 
 
 def read(name: str) -> tuple[list[str], Vectors]:
-    """The words of a file and their vectors, in its order."""
+    """Return the words of a file and their vectors, in the order of the file."""
     words: dict[str, int] = {}
     rows: list[np.ndarray] = []
     promised: tuple[int, int] | None = None
@@ -44,7 +44,7 @@ def read(name: str) -> tuple[list[str], Vectors]:
 
 
 def write(path: Path, words: Sequence[str], vectors: Vectors) -> None:
-    """Write a file that appears only when it is whole; the numbers come back exactly."""
+    """Write a file atomically; numbers are written without loss."""
     aside = path.with_name(f".{path.name}.tmp")
     try:
         with aside.open("w", encoding="utf-8", newline="\n") as file:
@@ -65,7 +65,7 @@ def _parse_header(name: str, cells: Sequence[bytes]) -> tuple[int, int]:
 
 
 def _parse_row(place: str, cells: Sequence[bytes], width: int | None) -> tuple[str, np.ndarray]:
-    """The word of a line and its vector."""
+    """Parse the word and the vector of a line."""
     try:
         word, vector = cells[0].decode("utf-8"), np.array([float(cell) for cell in cells[1:]], np.float32)
     except UnicodeDecodeError:

@@ -86,6 +86,12 @@ class Engine:
         return len(self._unscored_requests) + sum(len(queue.waiting) for queue in self._lanes.values())
 
     @property
+    def size(self) -> int:
+        """Requests that wait or are being answered."""
+        seated = sum(len(queue.seats) for queue in self._lanes.values())
+        return self.waiting + seated + len(self._single)
+
+    @property
     def _unscored_requests(self) -> dict[int, Request]:
         """Requests that wait to be scored by the teacher."""
         return {} if self._pairs is None else self._pairs.waiting

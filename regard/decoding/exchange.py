@@ -103,6 +103,17 @@ class ExchangeLoop:
         outcomes, self._outcomes = self._outcomes, {}
         return outcomes
 
+    def peek(self, number: int) -> list[list[Hypothesis]]:
+        """Return the best hypotheses so far for each of the requests that an exchange waits for; none yet: empty."""
+        answers = [self.engine.peek(ticket) for ticket in self._open[number].tickets if ticket in self._owners]
+        return [[] if isinstance(hypotheses, Failure) else list(hypotheses) for hypotheses in answers]
+
+    def close(self) -> None:
+        """Call all exchanges off."""
+        for number in list(self._open):
+            open_exchange = self._open.pop(number)
+            open_exchange.exchange.close()
+
     def cancel(self, number: int) -> None:
         """Cancel an exchange; it has no outcome."""
         open_exchange = self._open.pop(number, None)

@@ -1,4 +1,4 @@
-"""Other people's models read and written: one two-way table of names a family; this literal dict is the registry."""
+"""Import and export of models of other libraries: `FAMILIES` maps each `model_type` to its two-way table of names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FAMILIES: Mapping[str, type[Family]] = Registry(
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """Somebody else's model in our terms."""
+    """A model of another library, converted to Regard's config and tensors."""
 
     kind: str
     shape: Any
@@ -63,7 +63,7 @@ class ImportedModel:
 
 
 def read(place: str | Path, *, kind: str | None = None) -> ImportedModel:
-    """The model in a folder of Hugging Face's or a file of llama2.c; `kind` is its type where config.json is silent."""
+    """Read a model from a Hugging Face folder or a llama2.c file; `kind` is its type if config.json has none."""
     path = Path(place)
     if (file := folders.find_llama2c_file(path)) is not None:
         return _read_llama2c(file, kind)
@@ -77,12 +77,12 @@ def read(place: str | Path, *, kind: str | None = None) -> ImportedModel:
 
 
 def is_adapter(place: str | Path) -> bool:
-    """Whether a folder holds an adapter of peft's."""
+    """Return True if a folder holds a `peft` adapter."""
     return folders.is_there(Path(place) / peft.CONFIG)
 
 
 def add_adapter(place: str | Path, base: ImportedModel) -> ImportedModel:
-    """A base with the adapter in a folder beside it, and under its head."""
+    """Return a base model with the `peft` adapter of a folder added to it, including its head if it has one."""
     folder = Path(place)
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder")
@@ -102,7 +102,7 @@ def add_adapter(place: str | Path, base: ImportedModel) -> ImportedModel:
 
 
 def labels(folder: Path) -> tuple[str, ...] | None:
-    """The names of labels that a config.json has, in their order."""
+    """Return the label names of config.json in the order of their ids, or None if they are missing or malformed."""
     label_names = folders.read_config(folder).get("id2label") if folders.is_there(folder / folders.CONFIG) else None
     numbered = {str(number) for number in range(len(label_names))} if isinstance(label_names, dict) else set()
     if (
@@ -127,7 +127,7 @@ def _read_llama2c(path: Path, kind: str | None) -> ImportedModel:
 def _assemble_model(
     family: type[Family], fields: Fields, tensors: Callable[[], dict[str, Tensor]], folder: Path, origin: str
 ) -> ImportedModel:
-    """Everything checked against everything else."""
+    """Convert config, tensors and tokenizers, and check that they fit together."""
     try:
         their_tensors = family.normalise_names(tensors())
         shape = family.build_config(fields, their_tensors)
@@ -143,7 +143,7 @@ def _assemble_model(
 
 
 def _embedding_settings(embedding: sentence_transformers.Embedding, shape: Any) -> dict[str, Any]:
-    """What a folder of sentence-transformers says, if the model can hold it."""
+    """Return the settings of a sentence-transformers folder, or raise ValueError if the context is too short."""
     settings = dict(embedding.settings)
     if (most := settings.pop("most", None)) is not None:
         settings["max_length"] = min(most, shape.context)
@@ -154,7 +154,7 @@ def _embedding_settings(embedding: sentence_transformers.Embedding, shape: Any) 
 
 
 def family_for(shape: Any, kind: str | None = None) -> type[Family]:
-    """The first family that can hold a model of ours, or the body of one that labels; or the one that was said."""
+    """Return the family `kind`, or the first one that can hold this model, or the body of this classifier."""
     shape = strip_heads(body_of(shape)) if type(shape) in ENCODERS.values() else shape
     if kind is not None and kind not in FAMILIES:
         raise ValueError(f"unknown type {kind!r}{suggest_name(kind, FAMILIES)}")
@@ -175,12 +175,12 @@ def export_files(
     tokenizer: Tokenizer,
     labels: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the files of a folder that `transformers` loads, for a model of ours; `labels` those of a classifier."""
+    """Return the files of a folder that `transformers` loads; `labels` are the class names of a classifier."""
     outline = outline_model(shape, family)
     ids = {f"{name}_id": _roles(tokenizer).get(name) for name in ("bos_token", "eos_token", "pad_token")}
     fields = family.fields(outline.body)
     if fields.get("is_encoder_decoder"):
-        ids["decoder_start_token_id"] = tokenizer.role("pad")  # whatever begins a text elsewhere
+        ids["decoder_start_token_id"] = tokenizer.role("pad")  # the token that `transformers` starts decoding with
     if (pad := fields.get("pad_token_id")) not in (None, tokenizer.pad):
         raise ValueError(f"{family.kind} counts places from its pad token on, which must have id {pad}")
     theirs = outline.export_tensors(tensors)
@@ -207,14 +207,14 @@ def adapter_files(
     added: Sequence[int] = (),
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The files of a folder that `peft` loads beside a base, for a model of ours with LoRA."""
+    """Return the files of a `peft` adapter folder for a model with LoRA."""
     family = family_for(strip_heads(body_of(shape)), kind)
     files = peft.adapter_files(shape, family, tensors, base=base, added=added)
     return {**files, peft.OURS: dict(settings), **_tokenizer_files(tokenizer, shape.context)}
 
 
 def _roles(tokenizer: Tokenizer) -> dict[str, int]:
-    """Special tokens by their names there."""
+    """Return the ids of the special tokens by their names in `transformers`."""
     roles = {
         "bos_token": tokenizer.begin,
         "eos_token": tokenizer.end,
@@ -228,7 +228,7 @@ def _roles(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def _tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
-    """The files of a tokenizer."""
+    """Return tokenizer.json and tokenizer_config.json of a tokenizer."""
     special_tokens = _roles(tokenizer)
     return {
         "tokenizer.json": tokenizer.json(),
@@ -242,7 +242,7 @@ def _tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
 
 
 def _choose_family(config: Mapping[str, Any], kind: str | None, folder: Path) -> type[Family]:
-    """The family that config.json names, or the one that was said."""
+    """Return the family named by config.json, or by `kind` if it names none."""
     model_type = config.get("model_type")
     if kind is not None and model_type is not None and model_type != kind:
         raise ValueError(
@@ -258,7 +258,7 @@ def _choose_family(config: Mapping[str, Any], kind: str | None, folder: Path) ->
 
 
 def _parse_tokenizer(text: str) -> Tokenizer:
-    """A tokenizer of somebody else's, who prepares texts in it and not before."""
+    """Parse an imported tokenizer, which does all text preparation itself."""
     tokenizer = Tokenizer.parse(text)
     unit = UNITS.get(json.loads(text)["model"].get("type", "BPE"), "bpe")
     return tokenizer.with_text_config(UnitsConfig(kind=unit))
@@ -269,5 +269,5 @@ def _spare(tokens: int, rows: int) -> Sequence[str]:
 
 
 def _prefix_error(folder: Path, error: ValueError) -> str:
-    """An error with its place in front, once."""
+    """Return the error message with the folder in front, unless it is there already."""
     return str(error) if str(error).startswith(str(folder)) else f"{folder}: {error}"

@@ -1,4 +1,4 @@
-"""LoRA adapters of `peft` read onto the base that they belong to; nothing in the folder is run."""
+"""Import of `peft` LoRA adapters onto their base model; no code of the folder is run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from regard.interop.heads import BODIES, ENCODERS, HEADS, TOKENS, Outline, encod
 from regard.interop.peft import CONFIG, PREFIX, ROWS, WEIGHTS, A, B, ends_with, is_among
 from regard.models.parts.lora import DOWN, SCALE, UP
 
-STARTS: tuple[Any, ...] = (True, False, "gaussian", "eva", "orthogonal")  # ways to begin that leave the base alone
+STARTS: tuple[Any, ...] = (True, False, "gaussian", "eva", "orthogonal")  # initialisations that keep the base as it is
 CONSTANT: Mapping[str, tuple[Any, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),
@@ -48,7 +48,7 @@ Pairs = dict[str, tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Settings:
-    """What an adapter_config.json says that changes numbers."""
+    """The fields of adapter_config.json that affect the result."""
 
     task: str | None
     rank: int
@@ -64,7 +64,7 @@ class Settings:
 
     @classmethod
     def of(cls, fields: Fields) -> Settings:
-        """All fields, none overlooked."""
+        """Read all fields, and raise ValueError for an unknown one."""
         fields.constant({**CONSTANT, "task_type": (None, *HEADS, *BODIES.values())})
         settings = cls(
             task=fields.raw("task_type"),
@@ -86,11 +86,11 @@ class Settings:
         return settings
 
     def size(self, name: str) -> int:
-        """The rank beside a matrix."""
+        """Return the rank of the adapter of a matrix."""
         return next((value for key, value in self.ranks.items() if ends_with(name, key)), self.rank)
 
     def scale(self, name: str) -> float:
-        """What the product beside a matrix counts."""
+        """Return the factor by which the product of the adapter's matrices is scaled."""
         alpha = next((value for key, value in self.alphas.items() if ends_with(name, key)), self.alpha)
         return alpha / (math.sqrt(self.size(name)) if self.rooted else self.size(name))
 
@@ -98,7 +98,7 @@ class Settings:
 def read(
     folder: Path, shape: Any, family: type[Family], tensors: Mapping[str, Tensor]
 ) -> tuple[Any, dict[str, Tensor]]:
-    """A base of ours with the adapter in a folder beside its matrices, and under the head that came with it."""
+    """Return the config and tensors of a base model with the adapter of a folder added, and the head saved with it."""
     settings = Settings.of(Fields(folders.read_json_object(folder / CONFIG, folders.LARGEST), CONFIG))
     adapter_tensors = family.normalise_names(_strip_prefix(folders.read_tensors(folder, WEIGHTS)))
     outline = _outline(settings.task, shape, family)
@@ -117,7 +117,7 @@ def read(
 
 
 def _outline(task: str | None, shape: Any, family: type[Family]) -> Outline:
-    """The class of theirs that the adapter was made for."""
+    """Return the outline of the `transformers` class that the adapter was made for."""
     if type(shape) not in BODIES:
         raise ValueError(f"an adapter needs a language model below it, and the base is {shape.phrase}")
     if task is None or task == BODIES[type(shape)]:
@@ -131,7 +131,7 @@ def _outline(task: str | None, shape: Any, family: type[Family]) -> Outline:
 
 
 def _model_config(outline: Outline, adapter_tensors: Mapping[str, Tensor]) -> Any:
-    """The config of the model of ours; how many labels there are is told by the head."""
+    """Return the config of the adapted model; the number of labels is that of the saved head."""
     if outline.head is None:
         return outline.body
     [last] = [f"{theirs}.weight" for theirs, ours in outline.head.modules.items() if ours == "output"]
@@ -143,7 +143,7 @@ def _model_config(outline: Outline, adapter_tensors: Mapping[str, Tensor]) -> An
 
 
 def _take_pairs(adapter_tensors: dict[str, Tensor]) -> Pairs:
-    """The thin matrices by the module that they lie beside, taken from among the weights."""
+    """Remove the LoRA matrices from the tensors and return them in pairs, by the module that they adapt."""
     pairs: Pairs = {}
     for name in [name for name in adapter_tensors if name.endswith((A, B))]:
         place = name.removesuffix(A).removesuffix(B)
@@ -157,7 +157,7 @@ def _take_pairs(adapter_tensors: dict[str, Tensor]) -> Pairs:
 
 
 def _token_table(outline: Outline, settings: Settings, adapter_tensors: dict[str, Tensor], base: Tensor) -> Tensor:
-    """The vectors of all tokens, with those that come with the adapter."""
+    """Return the embeddings of all tokens, including those saved with the adapter."""
     table = adapter_tensors.pop(f"{outline.tokens}.weight", base)
     rows = adapter_tensors.pop(f"{outline.tokens}{ROWS}", base[:0])
     if (len(rows), *table.shape[1:]) != (len(settings.tokens), *base.shape[1:]) or rows.shape[1:] != base.shape[1:]:
@@ -182,7 +182,7 @@ def _import_saved_modules(
     expected: Mapping[str, Tensor],
     base: Mapping[str, Any],
 ) -> dict[str, Tensor]:
-    """Whole modules that come with the adapter, the head above all."""
+    """Convert the modules that were saved whole with the adapter, mainly the head."""
     for name in adapter_tensors:
         if not is_among(module_of(name), settings.saved):
             raise ValueError(f"the weights have {quote_name(name)}, which {CONFIG} does not name in modules_to_save")
@@ -199,7 +199,7 @@ def _import_saved_modules(
 def _import_thin_matrices(
     outline: Outline, settings: Settings, pairs: Pairs, expected: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Our thin matrices, from theirs."""
+    """Convert the LoRA matrices to Regard's."""
     thin_matrices: dict[str, Tensor] = {}
     for name in pairs:
         if name not in outline.matrices or not any(ends_with(name, target) for target in settings.targets):
@@ -218,7 +218,7 @@ def _import_thin_matrices(
         for our_name, part in zip(link.ours, parts, strict=True):
             used_ranks = (
                 part.any(0) if len(parts) > 1 else slice(None)
-            )  # what counts for another of ours only is left out
+            )  # ranks that another of Regard's matrices uses alone are left out
             if len(parts) == 1 or bool(part.any()):
                 place = our_name.removesuffix("weight")
                 thin_matrices |= {
@@ -230,7 +230,7 @@ def _import_thin_matrices(
 
 
 def _strip_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors by the names that the base's have."""
+    """Remove the prefix of `peft` from the names of the tensors."""
     for name in tensors:
         if not name.startswith(PREFIX):
             raise ValueError(
@@ -240,7 +240,7 @@ def _strip_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _names(fields: Fields, name: str, *, missing: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """A list of plain names of modules; an expression instead of one is an error."""
+    """Read a list of plain module names; a regular expression is an error."""
     names = fields.raw(name)
     if names is None and missing is not None:
         return missing
@@ -250,7 +250,7 @@ def _names(fields: Fields, name: str, *, missing: tuple[str, ...] | None = None)
 
 
 def _by_name(fields: Fields, name: str, *kinds: type) -> dict[str, Any]:
-    """Values by plain names of modules."""
+    """Read values by plain module names."""
     by_module = fields.raw(name)
     by_module = {} if by_module is None else by_module
     if not isinstance(by_module, dict) or not all(
@@ -261,7 +261,7 @@ def _by_name(fields: Fields, name: str, *kinds: type) -> dict[str, Any]:
 
 
 def _tokens(fields: Fields) -> tuple[int, ...]:
-    """Tokens whose vectors come with the adapter: a list, or one by the name of the table."""
+    """Read the tokens whose embeddings are saved with the adapter: a list, or one list under the name of the table."""
     indices = fields.raw("trainable_token_indices")
     listed = next(iter(indices.values())) if isinstance(indices, dict) and len(indices) == 1 else indices or []
     if not isinstance(listed, list) or not all(type(token) is int and token >= 0 for token in listed):

@@ -1,4 +1,4 @@
-"""BERT, DistilBERT, RoBERTa and CamemBERT: models that read a whole text."""
+"""BERT, DistilBERT, RoBERTa and CamemBERT: bidirectional encoders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.interop.gpt import ACTIVATIONS, activation_name
 from regard.interop.links import Link, identity_link
 from regard.models.bert import BERTConfig
 
-GELU = {"gelu": "gelu"}  # the only function that the head of RoBERTa has
+GELU = {"gelu": "gelu"}  # the only activation of RoBERTa's head
 
 
 class Bert(Family):
@@ -27,7 +27,7 @@ class Bert(Family):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """Blocks with norms after their steps, a learned table of places, and two kinds of segments."""
+        """Return the sizes; the blocks are post-norm, with learned position and segment embeddings."""
         return {
             **_sizes(fields),
             "offset": 0,
@@ -40,13 +40,13 @@ class Bert(Family):
 
     @staticmethod
     def fields(shape: BERTConfig) -> dict[str, Any]:
-        """As `transformers` writes it."""
+        """Return the fields of config.json."""
         act = activation_name(shape.activation, ACTIVATIONS)
         return {**_size_fields(shape), "max_position_embeddings": shape.context, "hidden_act": act}
 
     @staticmethod
     def links(shape: BERTConfig) -> list[Link]:
-        """Names by block."""
+        """Return the table of names, block by block."""
         head = {"cls.predictions.transform.dense": "head.dense", "cls.predictions.transform.LayerNorm": "head.norm"}
         name_links = [*_body_links(shape, "bert"), *(_weight_and_bias(head) if shape.masked else [])]
         name_links += [identity_link("cls.predictions.bias", "bias")] if shape.masked else []
@@ -57,23 +57,23 @@ class Bert(Family):
 
     @staticmethod
     def twins(shape: BERTConfig) -> Mapping[str, str]:
-        """The matrix and the bias of the masked head, which may be there twice."""
+        """Return the matrix and the bias of the masked language modelling head, which may be stored twice."""
         tied = {"weight": "bert.embeddings.word_embeddings.weight", "bias": "cls.predictions.bias"}
         return {f"cls.predictions.decoder.{part}": name for part, name in tied.items()} if shape.masked else {}
 
     @staticmethod
     def modern(name: str) -> str:
-        """Norms had gamma and beta."""
+        """Rename gamma and beta of norms to weight and bias."""
         return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
     @staticmethod
     def head(name: str) -> bool:
-        """Whether a name without prefix is that of a head, which has none."""
+        """Return True if a name belongs to a head, which never has the prefix."""
         return name.startswith("cls.")
 
     @classmethod
     def architecture_name(cls, shape: BERTConfig) -> str:
-        """By its heads."""
+        """Return the class name, which depends on the heads."""
         if shape.next_sentence and shape.masked:
             return cls.architecture
         if shape.next_sentence:
@@ -82,7 +82,7 @@ class Bert(Family):
 
     @classmethod
     def unsupported_reason(cls, shape: BERTConfig) -> str | None:
-        """A class of theirs must have these heads and no others, and segments."""
+        """Return why this model cannot be exported: it has no segments, or heads that no class has."""
         if not shape.segments:
             return "segments is 0 and would be 1 or more"
         if shape.masked and shape.pooler and not shape.next_sentence:
@@ -103,7 +103,7 @@ class DistilBert(Family):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """Blocks with norms after their steps and a learned table of places."""
+        """Return the sizes; the blocks are post-norm, with learned position embeddings."""
         return {
             "vocab": fields.whole("vocab_size", default=30522),
             "width": fields.whole("dim", "hidden_size", default=768),
@@ -122,7 +122,7 @@ class DistilBert(Family):
 
     @staticmethod
     def fields(shape: BERTConfig) -> dict[str, Any]:
-        """As `transformers` writes it."""
+        """Return the fields of config.json."""
         return {
             "vocab_size": shape.vocab,
             "dim": shape.width,
@@ -137,7 +137,7 @@ class DistilBert(Family):
 
     @staticmethod
     def links(shape: BERTConfig) -> list[Link]:
-        """Names by block."""
+        """Return the table of names, block by block."""
         name_links = _embedding_links("distilbert")
         inside = {
             **{f"attention.{name[0]}_lin": f"attention.{name}" for name in ("query", "key", "value")},
@@ -160,23 +160,23 @@ class DistilBert(Family):
 
     @staticmethod
     def twins(shape: BERTConfig) -> Mapping[str, str]:
-        """The matrix of the masked head."""
+        """Return the matrix of the masked language modelling head, which may be stored twice."""
         name = "distilbert.embeddings.word_embeddings.weight"
         return {"vocab_projector.weight": name} if shape.masked else {}
 
     @staticmethod
     def head(name: str) -> bool:
-        """Whether a name without prefix is that of a head, which has none."""
+        """Return True if a name belongs to a head, which never has the prefix."""
         return name.startswith("vocab_")
 
     @classmethod
     def architecture_name(cls, shape: BERTConfig) -> str:
-        """By its head."""
+        """Return the class name, which depends on the head."""
         return cls.architecture if shape.masked else "DistilBertModel"
 
 
 class Roberta(Family):
-    """RoBERTa (Liu et al. 2019): places are counted from the pad token's id on."""
+    """RoBERTa (Liu et al. 2019): positions start after the id of the pad token."""
 
     kind = "roberta"
     architecture = "RobertaForMaskedLM"
@@ -188,7 +188,7 @@ class Roberta(Family):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """Blocks as BERT's, whose table of places has rows that are never read."""
+        """Return the sizes; the blocks are BERT's, and the first rows of the position embeddings are unused."""
         offset = fields.whole("pad_token_id", default=1) + 1
         rows = fields.whole("max_position_embeddings", default=512)
         masked = "lm_head.dense.weight" in names
@@ -204,7 +204,7 @@ class Roberta(Family):
 
     @staticmethod
     def fields(shape: BERTConfig) -> dict[str, Any]:
-        """As `transformers` writes it."""
+        """Return the fields of config.json."""
         act = activation_name(shape.activation, GELU if shape.masked else ACTIVATIONS)
         rows = shape.context + shape.offset
         return {
@@ -216,7 +216,7 @@ class Roberta(Family):
 
     @staticmethod
     def links(shape: BERTConfig) -> list[Link]:
-        """Names by block."""
+        """Return the table of names, block by block."""
         head = [
             *_weight_and_bias({"lm_head.dense": "head.dense", "lm_head.layer_norm": "head.norm"}),
             identity_link("lm_head.bias", "bias"),
@@ -225,23 +225,23 @@ class Roberta(Family):
 
     @staticmethod
     def twins(shape: BERTConfig) -> Mapping[str, str]:
-        """The matrix and the bias of the masked head, which may be there twice."""
+        """Return the matrix and the bias of the masked language modelling head, which may be stored twice."""
         tied = {"weight": "roberta.embeddings.word_embeddings.weight", "bias": "lm_head.bias"}
         return {f"lm_head.decoder.{part}": name for part, name in tied.items()} if shape.masked else {}
 
     @staticmethod
     def modern(name: str) -> str:
-        """Norms had gamma and beta."""
+        """Rename gamma and beta of norms to weight and bias."""
         return Bert.modern(name)
 
     @classmethod
     def architecture_name(cls, shape: BERTConfig) -> str:
-        """By its head."""
+        """Return the class name, which depends on the head."""
         return cls.architecture if shape.masked else cls.architecture.replace("ForMaskedLM", "Model")
 
     @classmethod
     def unsupported_reason(cls, shape: BERTConfig) -> str | None:
-        """Places before the first, and segments, there must be."""
+        """Return why this model cannot be exported: it has no position offset, or no segments."""
         if not shape.offset or not shape.segments:
             return f"{'segments' if shape.offset else 'offset'} is 0 and would be 1 or more"
         return super().unsupported_reason(shape)
@@ -255,7 +255,7 @@ class Camembert(Roberta):
 
 
 def _sizes(fields: Fields) -> dict[str, Any]:
-    """What BERT and RoBERTa call alike."""
+    """Return the sizes that BERT and RoBERTa name alike."""
     return {
         "vocab": fields.whole("vocab_size", default=30522),
         "width": fields.whole("hidden_size", default=768),
@@ -270,7 +270,7 @@ def _sizes(fields: Fields) -> dict[str, Any]:
 
 
 def _size_fields(shape: BERTConfig) -> dict[str, Any]:
-    """The fields that `_sizes` reads."""
+    """Return the fields that `_sizes` reads."""
     return {
         "vocab_size": shape.vocab,
         "hidden_size": shape.width,
@@ -285,7 +285,7 @@ def _size_fields(shape: BERTConfig) -> dict[str, Any]:
 
 
 def _body_links(shape: BERTConfig, prefix: str) -> list[Link]:
-    """The table of BERT and RoBERTa but for their heads."""
+    """Return the table of names of BERT and RoBERTa without their heads."""
     name_links = _embedding_links(prefix)
     name_links += (
         [identity_link(f"{prefix}.embeddings.token_type_embeddings.weight", "segments.weight")]
@@ -316,5 +316,5 @@ def _embedding_links(prefix: str) -> list[Link]:
 
 
 def _weight_and_bias(names: Mapping[str, str]) -> list[Link]:
-    """Weight and bias of these parts."""
+    """Link weight and bias of these modules."""
     return [identity_link(f"{a}.{part}", f"{b}.{part}") for a, b in names.items() for part in ("weight", "bias")]

@@ -1,4 +1,4 @@
-"""VGG and ResNet as torchvision names their weights, EfficientNet-Lite as timm does: safetensors without a config."""
+"""VGG and ResNet with torchvision's names, EfficientNet-Lite with timm's: safetensors without a config.json."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from regard.models.vgg import VGGConfig
 NORM = ("weight", "bias", "running_mean", "running_var")
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 BYTES = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # (byte - 127) / 128
-USUAL = 224  # pixels that such models are mostly trained with
+USUAL = 224  # pixels per side that such models are mostly trained with
 
 
 class WeightsOnlyFamily(Family):
-    """Weights alone: names and shapes of tensors say what the model is."""
+    """Models stored as weights alone, recognised by the names and shapes of their tensors."""
 
     scales: ClassVar[Mapping[str, tuple[float, ...]]] = IMAGENET
     """What such models expect pixels to be normalised by."""
@@ -35,40 +35,44 @@ class WeightsOnlyFamily(Family):
 
     @classmethod
     def build_config(cls, fields: Fields, names: Collection[str] = ()) -> Any:
-        """The config of our model, from its tensors."""
+        """Return the config of Regard's model, from the tensors."""
         assert isinstance(names, Mapping)
         return config.build(cls.model, cls.sizes(names))
 
     @classmethod
     def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Settings of our model, from the shapes of tensors."""
+        """Return the settings of Regard's model, from the shapes of the tensors."""
         raise NotImplementedError
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """There is no config.json to read."""
+        """Raise NotImplementedError, as there is no config.json to read."""
         raise NotImplementedError
 
     @staticmethod
     def fields(shape: Any) -> dict[str, Any]:
-        """There is no config.json to write."""
+        """Return no fields, as there is no config.json to write."""
         return {}
 
     @classmethod
     def unsupported_reason(cls, shape: Any) -> str | None:
-        """Names are there for all sizes."""
+        """Return None, as every size can be exported."""
         return None
 
 
 class Vgg(WeightsOnlyFamily):
-    """VGG: all of it, or its convolutions alone."""
+    """VGG, whole or only its convolutions."""
 
     kind, architecture, model, spelling = "vgg", "vgg", VGGConfig, "torchvision"
     mark = "features.0.weight"
 
     @classmethod
     def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """A convolution two places after another is of the same stage, one three places after it follows a pooling."""
+        """Return the sizes from the positions of the convolutions.
+
+        A convolution two positions after the previous one is in the same stage; three positions after it, there is a
+        pooling layer between them and a new stage begins.
+        """
         convolutions = {int(n): name for name in tensors for n in re.findall(r"^features\.(\d+)\.weight$", name)}
         if odd := next((name for name in convolutions.values() if tensors[name].dim() != 4), None):
             raise ValueError(f"{odd} belongs to a norm, and only a VGG without norms can be read")
@@ -88,7 +92,7 @@ class Vgg(WeightsOnlyFamily):
 
     @staticmethod
     def links(shape: VGGConfig) -> list[Link]:
-        """Convolutions by their place in a row with activations and poolings."""
+        """Return the table of names; convolutions are numbered together with activations and pooling layers."""
         names, place = {}, 0
         for stage, depth in enumerate(shape.depths):
             for number in range(depth):
@@ -102,14 +106,14 @@ class Vgg(WeightsOnlyFamily):
 
 
 class Resnet(WeightsOnlyFamily):
-    """ResNet of basic blocks or bottlenecks."""
+    """ResNet with basic or bottleneck blocks."""
 
     kind, architecture, model, spelling = "resnet", "resnet", ResNetConfig, "torchvision"
     mark = "layer1.0.conv1.weight"
 
     @classmethod
     def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Stages and blocks by number, widths by their first convolutions."""
+        """Return the sizes: depths from the block numbers, widths from the first convolution of each stage."""
         blocks = {tuple(map(int, key)) for name in tensors for key in re.findall(r"^layer(\d+)\.(\d+)\.", name)}
         stages = sorted({stage for stage, _ in blocks})
         widths = [len(_require_tensor(tensors, f"layer{stage}.0.conv1.weight")) for stage in stages]
@@ -126,7 +130,7 @@ class Resnet(WeightsOnlyFamily):
 
     @staticmethod
     def links(shape: ResNetConfig) -> list[Link]:
-        """Layers by stage and block."""
+        """Return the table of names, by stage and block."""
         name_links = _convolution_links("conv1", "bn1", "stem")
         inside = 3 if shape.block == "bottleneck" else 2
         before = shape.widths[0]
@@ -150,14 +154,14 @@ class Resnet(WeightsOnlyFamily):
 
 
 class EfficientNetLite(WeightsOnlyFamily):
-    """EfficientNet-Lite 0 to 4, as TensorFlow trained them."""
+    """EfficientNet-Lite 0 to 4, as trained in TensorFlow."""
 
     kind, architecture, model, spelling = "efficientnet", "efficientnet", EfficientNetConfig, "timm"
     mark, scales = "conv_stem.weight", BYTES
 
     @classmethod
     def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """The published size whose stages have as many blocks and features."""
+        """Return the settings of the published size with the same number of blocks and features."""
         if odd := next((name for name in tensors if ".se." in name), None):
             raise ValueError(f"{odd} belongs to squeeze and excitation, which an EfficientNet-Lite has not")
         stem, classes = tensors[cls.mark], len(tensors["classifier.weight"]) if "classifier.weight" in tensors else 0
@@ -171,7 +175,7 @@ class EfficientNetLite(WeightsOnlyFamily):
 
     @staticmethod
     def links(shape: EfficientNetConfig) -> list[Link]:
-        """Layers by stage and block; the first block has no layer that widens."""
+        """Return the table of names, by stage and block; the first block has no expansion layer."""
         name_links = _convolution_links("conv_stem", "bn1", "stem")
         for stage, blocks in enumerate(shape.stages):
             for number, (inputs, inside, *_) in enumerate(blocks):
@@ -193,7 +197,7 @@ FAMILIES: tuple[type[WeightsOnlyFamily], ...] = (Resnet, EfficientNetLite, Vgg)
 
 
 def _first_norm_shapes(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The shapes of the first norm of every block, by their names."""
+    """Return the shape of the first norm of every block, by name."""
     from regard.interop.family import blank
 
     shape = config.build(EfficientNetConfig, settings)
@@ -203,13 +207,13 @@ def _first_norm_shapes(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convolution_links(convolution: str, norm: str, ours: str) -> list[Link]:
-    """A convolution and the norm after it."""
+    """Link a convolution and the norm after it."""
     both = [identity_link(f"{norm}.{part}", f"{ours}.norm.{part}") for part in NORM]
     return [identity_link(f"{convolution}.weight", f"{ours}.convolution.weight"), *both]
 
 
 def _require_tensor(tensors: Mapping[str, Tensor], name: str) -> Tensor:
-    """A tensor that must be there."""
+    """Return a tensor, or raise ValueError if it is missing."""
     if name not in tensors:
         raise ValueError(f"{name} is missing from the weights")
     return tensors[name]

@@ -1,4 +1,4 @@
-"""What every family of other people's models says of itself: a reading of config.json and one table of names."""
+"""The base class of families of external models: how config.json is read, and the table of names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from regard.models.weights import Unfilled, weights
 
 
 class Family(ABC):
-    """One `model_type`, read and written by the same table."""
+    """One `model_type`, read and written by the same table of names."""
 
     kind: ClassVar[str]
     """What config.json calls it."""
@@ -44,36 +44,36 @@ class Family(ABC):
     @staticmethod
     @abstractmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """Settings of our model, from config.json and the names of the tensors that are there."""
+        """Return the settings of Regard's model, from config.json and the names of the tensors."""
 
     @staticmethod
     @abstractmethod
     def fields(shape: Any) -> dict[str, Any]:
-        """The fields of config.json that stand for a model of ours, as far as this family has words for it."""
+        """Return the fields of config.json for a Regard model, as far as this family can express it."""
 
     @staticmethod
     @abstractmethod
     def links(shape: Any) -> list[Link]:
-        """The table of names for a model of this shape, in both directions."""
+        """Return the table of names for a model of this shape, in both directions."""
 
     @classmethod
     def twins(cls, shape: Any) -> Mapping[str, str]:
-        """Names of tensors that may be there although they repeat another one, and that other one."""
+        """Return the names of tensors that may repeat another tensor, with the name of that tensor."""
         return {}
 
     @staticmethod
     def modern(name: str) -> str:
-        """What a tensor is called today whose name may be an old one."""
+        """Return the current name of a tensor that may have an old one."""
         return name
 
     @classmethod
     def architecture_name(cls, shape: Any) -> str:
-        """The class of `transformers` that a folder with a model of this shape is for."""
+        """Return the name of the `transformers` class for a model of this shape."""
         return cls.architecture
 
     @classmethod
     def build_config(cls, fields: Fields, names: Collection[str] = ()) -> Any:
-        """The config of our model; a field that is not understood is an error."""
+        """Return the config of Regard's model; a field that is not understood is an error."""
         fields.constant({**CONSTANT, **cls.constant})
         settings = cls.shape(fields, names)
         fields.rest(HARMLESS | cls.harmless)
@@ -84,7 +84,7 @@ class Family(ABC):
 
     @classmethod
     def normalise_names(cls, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Their tensors under today's full names, without those that the model computes by itself."""
+        """Return the tensors under their current full names, without those that the model computes by itself."""
         renamed: dict[str, Tensor] = {}
         bare = not any(cls.modern(name).startswith(cls.prefix) for name in tensors)
         for name, tensor in tensors.items():
@@ -99,22 +99,22 @@ class Family(ABC):
 
     @staticmethod
     def head(name: str) -> bool:
-        """Whether a name without prefix is that of a head, which has none."""
+        """Return True if a name belongs to a head, which never has the prefix."""
         return name.startswith("lm_head.")
 
     @classmethod
     def import_tensors(cls, shape: Any, their_tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Our tensors for a model of this shape, from theirs under full names."""
+        """Convert external tensors with full names to Regard's, for a model of this shape."""
         return links.ours(cls.links(shape), their_tensors, blank(shape), cls.twins(shape), cls.doubt)
 
     @classmethod
     def export_tensors(cls, shape: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Their tensors, from ours."""
+        """Convert Regard's tensors to external ones."""
         return links.theirs(cls.links(shape), tensors)
 
     @classmethod
     def unsupported_reason(cls, shape: Any) -> str | None:
-        """Why this family cannot hold a model of ours: the first setting that would come back as another."""
+        """Return why this family cannot hold a model, the first setting that a round trip would change, or None."""
         try:
             back = cls.build_config(Fields(cls.fields(shape)), [link.theirs for link in cls.links(shape)])
         except ValueError as error:
@@ -126,13 +126,13 @@ class Family(ABC):
 
 
 def blank(shape: Any) -> dict[str, Tensor]:
-    """The weights of a model of this shape by name, without memory."""
+    """Return the weights of a model of this shape by name, without allocating memory."""
     with Unfilled():
         return weights(models.MODELS[shape.name][0](shape))
 
 
 def inference_settings(shape: Any) -> dict[str, Any]:
-    """What decides the numbers of a model in use: its settings but for dropout, in one way of saying them."""
+    """Return the settings that affect a model in use, without dropout, in a canonical form."""
     training = ("dropout", "stochastic_depth")
     settings = {name: value for name, value in dataclasses.asdict(shape).items() if not name.endswith(training)}
     return {**settings, "groups": None} if settings.get("groups") == settings.get("heads") else settings

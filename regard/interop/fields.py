@@ -1,4 +1,4 @@
-"""A config.json read field by field, so that none which changes numbers is overlooked."""
+"""Field-by-field reading of a config.json, which reports every field that is not understood."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from regard.config.words import as_json
 
 T = TypeVar("T")
-SHOWN = 60  # letters of a value in an error
+SHOWN = 60  # characters of a value in an error message
 
 HARMLESS = frozenset(
     {
@@ -41,7 +41,7 @@ CONSTANT: Mapping[str, tuple[Any, ...]] = {
 
 
 class Fields:
-    """The fields of a config.json; each is asked for, has a value that changes nothing, or is an error in the end."""
+    """The fields of a config.json; a field that is neither read nor known to be harmless is an error."""
 
     def __init__(self, values: Mapping[str, Any], place: str | Path = "config.json") -> None:
         self._found, self.place = values, place
@@ -51,46 +51,46 @@ class Fields:
         return name in self._found
 
     def whole(self, *names: str, default: int | None) -> Any:
-        """A whole number under one of these names; null is one only where the default is."""
+        """Return a whole number under one of these names; null is allowed only if the default is None."""
         value = self._value(names, default)
         if type(value) is not int and (value is not None or default is not None):
             raise self.wrong(names[0], value, "a whole number")
         return value
 
     def number(self, *names: str, default: float) -> float:
-        """A number."""
+        """Return a number under one of these names."""
         value = self._value(names, default)
         if type(value) not in (int, float):
             raise self.wrong(names[0], value, "a number")
         return float(value)
 
     def flag(self, *names: str, default: bool) -> bool:
-        """True or false."""
+        """Return True or False under one of these names."""
         value = self._value(names, default)
         if type(value) is not bool:
             raise self.wrong(names[0], value, "true or false")
         return value
 
     def choice(self, *names: str, among: Mapping[str, T], default: str) -> T:
-        """What one of these words stands for."""
+        """Return the meaning of one of these words."""
         value = self._value(names, default)
         if not isinstance(value, str) or value not in among:
             raise self.wrong(names[0], value, f"one of {', '.join(among)}")
         return among[value]
 
     def raw(self, name: str) -> Any:
-        """Whatever is there; None where nothing is."""
+        """Return any value; None if the field is missing."""
         return self._value((name,), None)
 
     def section(self, name: str) -> Fields:
-        """The fields below a name; none where it is missing or null."""
+        """Return the fields of a nested object; no fields if it is missing or null."""
         value = self._value((name,), None)
         if value is not None and not isinstance(value, dict):
             raise self.wrong(name, value, "an object")
         return Fields(value or {}, f"{self.place}: {name}")
 
     def constant(self, values: Mapping[str, Collection[Any]]) -> None:
-        """Fields that must be missing or have one of these values, since no other is understood."""
+        """Raise ValueError if one of these fields has a value that is not supported."""
         for name, allowed in values.items():
             if name in self._found:
                 value = self._value((name,), None)
@@ -98,7 +98,7 @@ class Fields:
                     raise self.wrong(name, value, " or ".join(map(as_json, allowed)))
 
     def rest(self, harmless: Collection[str] = ()) -> None:
-        """Whatever nobody asked for must be harmless."""
+        """Raise ValueError for a field that was not read and is not known to be harmless."""
         for name, value in self._found.items():
             if name not in self._asked and name not in harmless:
                 unknown = (
@@ -107,7 +107,7 @@ class Fields:
                 raise ValueError(f"{self.place}: {unknown}: remove it only if you know that it changes none")
 
     def wrong(self, name: str, value: Any, expected: str) -> ValueError:
-        """What to say of a value that cannot be used."""
+        """Return the error for a value that cannot be used."""
         return ValueError(f"{self.place}: {name} must be {expected}, not {as_json(value)}")
 
     def _value(self, names: tuple[str, ...], default: Any) -> Any:
@@ -121,5 +121,5 @@ class Fields:
 
 
 def quote_name(name: str) -> str:
-    """A name that somebody else chose, fit for a line."""
+    """Quote a foreign name if it is long or not printable."""
     return name if name.isprintable() and len(name) <= SHOWN else as_json(name)

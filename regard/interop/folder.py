@@ -1,4 +1,4 @@
-"""A folder as Hugging Face writes it: config.json and safetensors, read without running or fetching anything."""
+"""Hugging Face folders: config.json and safetensors, read without running or downloading anything."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from regard.config.words import as_json
 from regard.interop.fields import quote_name
 
 CONFIG = "config.json"
-REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")  # names by which models are fetched
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")  # names by which models are downloaded
 LARGEST = 1 << 20  # bytes of a config.json
-PICKLED = "pytorch_model"  # how the names of pickled weights begin
+PICKLED = "pytorch_model"  # prefix of the names of pickled weights
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 VOCABULARY = "tokenizer.bin"  # of llama2.c
 STRANGE = (".h5", ".msgpack", ".onnx", ".gguf")
@@ -33,7 +33,7 @@ POINTED = "it is a pointer of Git LFS and not the file itself: run `git lfs pull
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """What config.json says, if it is plain JSON of a reasonable size and asks for no code of its own."""
+    """Read config.json, and raise ValueError if it is too large, malformed or needs code of its own."""
     place = folder / CONFIG
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder: {_absent(folder)}")
@@ -48,14 +48,14 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _absent(folder: Path) -> str:
-    """What to do about a folder that is not there; a name such as gpt2 is one to fetch a model by."""
+    """Return the remedy for a missing folder; a name such as gpt2 may be that of a model to download."""
     if not REPOSITORY.fullmatch(str(folder)):
         return "check the path"
     return f"check the path, or fetch the model first, for instance by `hf download {folder} --local-dir {folder}`"
 
 
 def read_tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
-    """The weights, mapped from the disk; pickled ones are refused with the command that converts them."""
+    """Read the weights, memory-mapped; pickled ones are refused with the command that converts them."""
     if not is_there(folder / name) and not (name == WEIGHTS and is_there(folder / INDEX)):
         raise ValueError(explain_missing_weights(folder, name))
     for path in sorted(folder.glob("*.safetensors*")):
@@ -73,7 +73,7 @@ def read_tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
 
 
 def find_llama2c_file(place: Path) -> Path | None:
-    """The file of llama2.c that is meant: the place itself, or the only one in a folder without config.json."""
+    """Return the llama2.c file meant by a path: the file itself, or the only one in a folder without config.json."""
     if place.is_file():
         if place.suffix.lower() not in (*PICKLES, *STRANGE, ".safetensors", ".json", ".model"):
             raise ValueError(f"{place}: is no model: name a folder in Hugging Face's form, or a file of weights")
@@ -87,7 +87,7 @@ def find_llama2c_file(place: Path) -> Path | None:
 
 
 def is_there(place: Path) -> bool:
-    """True if something has this name, be it a link that leads nowhere: whatever is there is read or refused."""
+    """Return True if the path exists, even as a broken link, so that it is read or refused and never skipped."""
     return os.path.lexists(place)
 
 
@@ -109,7 +109,7 @@ def read_start(place: Path, size: int) -> bytes:
 
 
 def read_file(place: Path, largest: int) -> bytes:
-    """Return the content of a regular file that has at most so many bytes."""
+    """Return the content of a regular file of at most `largest` bytes."""
     data = read_start(place, largest + 1)
     if len(data) > largest:
         raise ValueError(f"{place}: is larger than {largest:,} bytes")
@@ -117,7 +117,7 @@ def read_file(place: Path, largest: int) -> bytes:
 
 
 def _check_link(place: Path) -> None:
-    """Refuse a link that leads out of its folder, unless it leads where a cache of Hugging Face's keeps its files."""
+    """Raise ValueError for a link that leads out of its folder, unless it leads into Hugging Face's cache."""
     home, target = place.parent.resolve(), place.resolve(strict=True)
     caches = [parent.parent / "blobs" for parent in (home, *home.parents) if parent.name == "snapshots"]
     if not any(target.is_relative_to(folder) for folder in (home, *caches)):
@@ -125,7 +125,7 @@ def _check_link(place: Path) -> None:
 
 
 def parse_json(place: Path, largest: int) -> Any:
-    """Return what a JSON file holds; what is no JSON, or has a field twice, is an error in one line."""
+    """Return the content of a JSON file; invalid JSON and duplicate fields are errors in one line."""
     data = read_file(place, largest)
     try:
         if data.startswith(POINTER):
@@ -138,7 +138,7 @@ def parse_json(place: Path, largest: int) -> Any:
 
 
 def read_json_object(place: Path, largest: int) -> dict[str, Any]:
-    """The object that a JSON file holds; whatever else it holds is an error in one line."""
+    """Return the object of a JSON file; any other content is an error in one line."""
     document = parse_json(place, largest)
     if not isinstance(document, dict):
         raise ValueError(f"{place}: expected a JSON object, not {as_json(document)}")
@@ -159,7 +159,7 @@ def _finite(name: str) -> Any:
 
 
 def conversion(pickled: Path, target: Path) -> str:
-    """The command that reads the tensors of a pickled file, and nothing else, and writes them as safetensors."""
+    """Return the command that converts the tensors of a pickled file to safetensors without running its code."""
     script = (
         "import sys, torch, safetensors.torch as s; "
         "t = torch.load(sys.argv[1], map_location='cpu', weights_only=True); "
@@ -169,7 +169,7 @@ def conversion(pickled: Path, target: Path) -> str:
 
 
 def explain_missing_weights(folder: Path, expected_name: str) -> str:
-    """Why there are no weights to read, and what to do."""
+    """Return the error message for missing weights, with a remedy."""
     names = sorted(path.name for path in folder.iterdir())
     if pickled := [name for name in names if name.endswith(PICKLES)]:
         convert = conversion(folder / pickled[0], folder / WEIGHTS)

@@ -1,4 +1,4 @@
-"""GPT-1, GPT-2, BLOOM and Llama: models that write from left to right."""
+"""GPT-1, GPT-2, BLOOM and Llama: autoregressive language models."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-FIRST_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}  # GPT-1 had its own words
+FIRST_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}  # GPT-1 has different names
 SUMMARY = frozenset(
     f"summary_{name}" for name in ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")
-)  # of a head that sums up a text
+)  # of a head that classifies texts
 PROJECTIONS = ("query", "key", "value")
 HEAD = "lm_head.weight"
 
 
 class CausalFamily(Family):
-    """What they share: the head is a matrix of its own, or the table of tokens."""
+    """Base of the autoregressive families: the output matrix is separate, or tied to the token embeddings."""
 
     model = GPTConfig
     prefix = "transformer."
@@ -36,12 +36,12 @@ class CausalFamily(Family):
 
     @classmethod
     def twins(cls, shape: GPTConfig) -> Mapping[str, str]:
-        """The head, where it is the table of tokens."""
+        """Return the output matrix if it is tied to the token embeddings."""
         return {HEAD: cls.tokens} if shape.tied else {}
 
 
 class GPT2(CausalFamily):
-    """GPT-2 (Radford et al. 2019), whose matrices lie transposed and whose query, key and value are one."""
+    """GPT-2 (Radford et al. 2019), with transposed matrices and one matrix for query, key and value."""
 
     kind = "gpt2"
     architecture = "GPT2LMHeadModel"
@@ -52,7 +52,7 @@ class GPT2(CausalFamily):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """A stack with norms before its steps and a learned table of places."""
+        """Return the sizes; the blocks are pre-norm, with learned position embeddings."""
         shape = _sizes(fields, vocab=50257, context=1024) | _dropouts(fields)
         hidden = fields.whole("n_inner", default=None)
         activation = fields.choice("activation_function", among=ACTIVATIONS, default="gelu_new")
@@ -60,7 +60,7 @@ class GPT2(CausalFamily):
 
     @staticmethod
     def fields(shape: GPTConfig) -> dict[str, Any]:
-        """As `transformers` writes it."""
+        """Return the fields of config.json."""
         return {
             **_size_fields(shape),
             "n_inner": shape.hidden,
@@ -69,13 +69,13 @@ class GPT2(CausalFamily):
 
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
-        """Names by block."""
+        """Return the table of names, block by block."""
         last = [identity_link(f"transformer.ln_f.{part}", f"norm.{part}") for part in ("weight", "bias")]
         return [*_openai_links(shape, "wte", "wpe"), *last, *_head_links(shape)]
 
 
 class GPT1(CausalFamily):
-    """GPT (Radford et al. 2018): norms after the steps, none at the end."""
+    """GPT (Radford et al. 2018): post-norm blocks, no final norm."""
 
     kind = "openai-gpt"
     architecture = "OpenAIGPTLMHeadModel"
@@ -85,24 +85,24 @@ class GPT1(CausalFamily):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """A stack with norms after its steps and a learned table of places."""
+        """Return the sizes; the blocks are post-norm, with learned position embeddings."""
         shape = _sizes(fields, vocab=40478, context=512) | _dropouts(fields)
         activation = fields.choice("afn", among=FIRST_ACTIVATIONS, default="gelu")
         return shape | {"hidden": 4 * shape["width"], "activation": activation, "norm": "post"}
 
     @staticmethod
     def fields(shape: GPTConfig) -> dict[str, Any]:
-        """As `transformers` writes it."""
+        """Return the fields of config.json."""
         return {**_size_fields(shape), "afn": activation_name(shape.activation, FIRST_ACTIVATIONS)}
 
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
-        """Names by block."""
+        """Return the table of names, block by block."""
         return [*_openai_links(shape, "tokens_embed", "positions_embed"), *_head_links(shape)]
 
 
 class Bloom(CausalFamily):
-    """BLOOM (BigScience 2022): ALiBi, a norm of the vectors of tokens, query, key and value interleaved by head."""
+    """BLOOM (BigScience 2022): ALiBi, a norm after the embeddings, query, key and value interleaved by head."""
 
     kind = "bloom"
     architecture = "BloomForCausalLM"
@@ -121,7 +121,7 @@ class Bloom(CausalFamily):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """A stack with norms before its steps whose scores fall with distance."""
+        """Return the sizes; the blocks are pre-norm, with ALiBi."""
         width = fields.whole("hidden_size", "n_embed", default=64)
         return {
             "vocab": fields.whole("vocab_size", default=250880),
@@ -143,7 +143,7 @@ class Bloom(CausalFamily):
 
     @staticmethod
     def fields(shape: GPTConfig) -> dict[str, Any]:
-        """As `transformers` writes it."""
+        """Return the fields of config.json."""
         return {
             "vocab_size": shape.vocab,
             "hidden_size": shape.width,
@@ -158,7 +158,7 @@ class Bloom(CausalFamily):
 
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
-        """Names by block."""
+        """Return the table of names, block by block."""
         name_links = [identity_link("transformer.word_embeddings.weight", "embedding.weight"), *_head_links(shape)]
         outside = {"word_embeddings_layernorm": "embedding_norm", "ln_f": "norm"}
         inside = {
@@ -182,7 +182,7 @@ class Bloom(CausalFamily):
 
 
 class Llama(CausalFamily):
-    """Llama (Touvron et al. 2023): rotary places, RMSNorm, gated feed-forward, keys shared by groups of heads."""
+    """Llama (Touvron et al. 2023): rotary position embeddings, RMSNorm, gated feed-forward, grouped-query attention."""
 
     kind = "llama"
     architecture = "LlamaForCausalLM"
@@ -194,7 +194,7 @@ class Llama(CausalFamily):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """A stack with norms before its steps whose queries and keys turn."""
+        """Return the sizes; the blocks are pre-norm, with rotary position embeddings."""
         width = fields.whole("hidden_size", default=4096)
         heads = fields.whole("num_attention_heads", default=32)
         groups = fields.whole("num_key_value_heads", default=None)
@@ -226,7 +226,7 @@ class Llama(CausalFamily):
 
     @staticmethod
     def fields(shape: GPTConfig) -> dict[str, Any]:
-        """As `transformers` writes it."""
+        """Return the fields of config.json."""
         return {
             "vocab_size": shape.vocab,
             "hidden_size": shape.width,
@@ -248,7 +248,7 @@ class Llama(CausalFamily):
 
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
-        """Names by block."""
+        """Return the table of names, block by block."""
         tables = {"model.embed_tokens": "embedding", "model.norm": "norm"}
         name_links = [*(identity_link(f"{a}.weight", f"{b}.weight") for a, b in tables.items()), *_head_links(shape)]
         norms = {"input_layernorm": "after_attention.norm", "post_attention_layernorm": "after_mlp.norm"}
@@ -267,7 +267,7 @@ class Llama(CausalFamily):
 
 
 def activation_name(ours: str, words: Mapping[str, str]) -> str:
-    """The first of their words for one of ours."""
+    """Return the first external name of one of Regard's activations."""
     name = next((theirs for theirs, meaning in words.items() if meaning == ours), None)
     if name is None:
         raise ValueError(f"{ours} is not among {', '.join(words.values())}")
@@ -275,7 +275,7 @@ def activation_name(ours: str, words: Mapping[str, str]) -> str:
 
 
 def _sizes(fields: Fields, *, vocab: int, context: int) -> dict[str, Any]:
-    """What GPT-1 and GPT-2 call alike."""
+    """Return the sizes that GPT-1 and GPT-2 name alike."""
     return {
         "vocab": fields.whole("vocab_size", default=vocab),
         "context": fields.whole("n_positions", "max_position_embeddings", default=context),
@@ -297,7 +297,7 @@ def _dropouts(fields: Fields) -> dict[str, Any]:
 
 
 def _size_fields(shape: GPTConfig) -> dict[str, Any]:
-    """The fields that `_sizes` and `_dropouts` read."""
+    """Return the fields that `_sizes` and `_dropouts` read."""
     return {
         "vocab_size": shape.vocab,
         "n_positions": shape.context,
@@ -313,12 +313,12 @@ def _size_fields(shape: GPTConfig) -> dict[str, Any]:
 
 
 def _head_links(shape: GPTConfig) -> list[Link]:
-    """The output matrix, if it is not the table of tokens."""
+    """Link the output matrix, unless it is tied to the token embeddings."""
     return [] if shape.tied else [identity_link(HEAD, "output.weight")]
 
 
 def _openai_links(shape: GPTConfig, tokens: str, places: str) -> list[Link]:
-    """The table of GPT-1 and GPT-2 but for the end of the stack."""
+    """Return the table of names of GPT-1 and GPT-2 without the final norm and the head."""
     name_links = [
         identity_link(f"transformer.{tokens}.weight", "embedding.weight"),
         identity_link(f"transformer.{places}.weight", "positions.table.weight"),
@@ -337,7 +337,7 @@ def _openai_links(shape: GPTConfig, tokens: str, places: str) -> list[Link]:
 
 
 def _rotary_base(fields: Fields) -> float:
-    """The slowest wavelength of rotary places, which older and newer folders keep in two places."""
+    """Return the base of the rotary wavelengths, which older and newer folders store in different fields."""
     inner = fields.section("rope_parameters")
     outer = fields.number("rope_theta", default=10000.0)
     base = inner.number("rope_theta", default=outer)

@@ -1,4 +1,4 @@
-"""Models of ours as the classes of theirs that can be fine-tuned: a body, what stands on it, and one table of names."""
+"""Outlines of Regard models as `transformers` classes that can be fine-tuned: body, head, and one table of names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.models.encoder_with_head import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.gpt import GPTConfig
 from regard.models.t5 import T5Config
 
-READER = "reader."  # what the names of a body begin with that stands under a head
+READER = "reader."  # prefix of the names of a body below a head
 BODIES = {BERTConfig: "FEATURE_EXTRACTION", GPTConfig: "CAUSAL_LM", T5Config: "SEQ_2_SEQ_LM"}
 ENCODERS: dict[type, Any] = {BERTConfig: BERTEncoderConfig, GPTConfig: GPTEncoderConfig}
 TEXTS, TOKENS = "SEQ_CLS", "TOKEN_CLS"
@@ -27,7 +27,7 @@ TEXTS, TOKENS = "SEQ_CLS", "TOKEN_CLS"
 
 @dataclass(frozen=True)
 class Head:
-    """What labels in a class of theirs: its modules and ours, and those that are saved as they are."""
+    """The head of a `transformers` class: its modules with Regard's names, and those that an adapter saves whole."""
 
     modules: Mapping[str, str]
     saved: tuple[str, ...]
@@ -57,7 +57,7 @@ HEADS: dict[str, dict[str, Head]] = {
 
 @dataclass(frozen=True)
 class Outline:
-    """A model of ours in their words."""
+    """A Regard model described in the terms of `transformers` and `peft`."""
 
     task: str
     """What `peft` calls what the model does."""
@@ -68,26 +68,26 @@ class Outline:
 
     @property
     def architecture_name(self) -> str:
-        """The class of `transformers` that it is."""
+        """Return the name of the `transformers` class of this model."""
         if self.head is None:
             return self.family.architecture_name(self.body)
         name = re.sub(r"(For[A-Z]\w*|LMHeadModel)$", "", self.family.architecture)
         return f"{name}For{'Token' if self.task == TOKENS else 'Sequence'}Classification"
 
     def export_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """All of their tensors, from ours."""
+        """Convert all of Regard's tensors to those of the `transformers` class."""
         if self.head is None:
             return self.family.export_tensors(self.body, tensors)
         return links.theirs(self.links, tensors if self.head.biased else without_bias(self.body, tensors))
 
     @cached_property
     def prefix(self) -> str:
-        """What our names of the body begin with."""
+        """Return the prefix of Regard's names of the body."""
         return "" if self.head is None else READER
 
     @cached_property
     def links(self) -> list[Link]:
-        """The table of names, of body and head."""
+        """Return the table of names of body and head."""
         name_links = [
             replace(link, ours=tuple(f"{self.prefix}{name}" for name in link.ours))
             for link in self.family.links(self.body)
@@ -99,17 +99,17 @@ class Outline:
 
     @cached_property
     def tokens(self) -> str:
-        """Their module with a vector for each token."""
+        """Return the `transformers` module that holds the token embeddings."""
         return module_of(next(link.theirs for link in self.links if link.ours == (f"{self.prefix}embedding.weight",)))
 
     @cached_property
     def modules(self) -> list[str]:
-        """All modules of theirs that have weights."""
+        """Return all modules of the `transformers` class that have weights."""
         return list(dict.fromkeys(module_of(link.theirs) for link in self.links))
 
     @cached_property
     def matrices(self) -> dict[str, Link]:
-        """The modules that may have thin matrices beside them: all that multiply."""
+        """Return the modules that can have LoRA matrices: all that multiply by a weight matrix."""
         tables = ("embedding.weight", "segments.weight", "table.weight", "norm.weight")
         return {
             module_of(link.theirs): link
@@ -119,12 +119,12 @@ class Outline:
 
 
 def module_of(name: str) -> str:
-    """The module that a tensor belongs to."""
+    """Return the name of the module that a tensor belongs to."""
     return name.rpartition(".")[0]
 
 
 def body_of(shape: Any) -> Any:
-    """The config of a model's body alone, as families know it."""
+    """Return the config of the body alone, as families know it."""
     kind = next((kind for kind in BODIES if isinstance(shape, kind)), None)
     if kind is None:
         raise ValueError(f"a model of kind {shape.name} has no body that others know")
@@ -136,14 +136,14 @@ def body_of(shape: Any) -> Any:
 
 
 def strip_heads(shape: Any) -> Any:
-    """The config of a language model without its heads."""
+    """Return the config of a language model without its heads."""
     if isinstance(shape, BERTConfig):
-        return replace(shape, pooler=False, masked=False, next_sentence=False)
+        return replace(shape, pooler=False, masked=False, next_sentence=False, span_boundary=False)
     return replace(shape, tied=True)
 
 
 def outline_model(shape: Any, family: type[Family]) -> Outline:
-    """A model of ours as a class of theirs, or why there is none."""
+    """Outline a Regard model as a `transformers` class, or raise ValueError with the reason why there is none."""
     body = body_of(shape)
     if body is shape:
         return Outline(BODIES[type(shape)], body, family)
@@ -159,7 +159,7 @@ def outline_model(shape: Any, family: type[Family]) -> Outline:
 
 
 def encoder_config(body: Any, *, classes: int, per_token: bool, head: Head) -> Any:
-    """The config of the model of ours that has this body under a head of theirs."""
+    """Return the config of the Regard model with this body and head."""
     kind = ENCODERS[type(body)]
     names = {field.name for field in fields(kind)} - {"name", "pooler"}
     settings = {field.name: getattr(body, field.name) for field in fields(body) if field.name in names}
@@ -168,7 +168,7 @@ def encoder_config(body: Any, *, classes: int, per_token: bool, head: Head) -> A
 
 
 def without_bias(body: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a labeller whose last layer has no bias: that of the last norm, before it, makes up for it."""
+    """Return a classifier's weights without the last layer's bias, which the bias of the norm before it absorbs."""
     last = "norm" if f"{READER}norm.bias" in tensors else f"blocks.{body.depth - 1}.after_mlp.norm"
     name = f"{READER}{last}.bias"
     weight, bias = tensors["output.weight"].double(), tensors["output.bias"].double()

@@ -1,4 +1,4 @@
-"""Which tensors of theirs and ours hold the same numbers, and how one becomes the other, to the bit."""
+"""Links between external tensors and Regard's tensors with the same values, and their exact conversion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True)
 class Link:
-    """One tensor of theirs, and the one of ours or the several that hold the same numbers."""
+    """One external tensor and the one or several Regard tensors that hold the same values."""
 
     theirs: str
     ours: tuple[str, ...]
@@ -29,22 +29,22 @@ class Link:
 
 
 def identity_link(theirs: str, ours: str) -> Link:
-    """The same tensor under two names."""
+    """Link the same tensor under two names."""
     return Link(theirs, (ours,), lambda tensor: [tensor], lambda parts: parts[0])
 
 
 def transposed_link(theirs: str, ours: str) -> Link:
-    """A matrix that they keep transposed."""
+    """Link a matrix to its transpose."""
     return Link(theirs, (ours,), lambda tensor: [tensor.t()], lambda parts: parts[0].t(), transposed=True)
 
 
 def reshaped_link(theirs: str, ours: str, there: tuple[int, ...], here: tuple[int, ...]) -> Link:
-    """The same numbers in the same order, along other axes."""
+    """Link the same values in the same order with another shape."""
     return Link(theirs, (ours,), lambda tensor: [tensor.reshape(here)], lambda parts: parts[0].reshape(there))
 
 
 def stacked_link(theirs: str, ours: Sequence[str], *, transposed: bool = False) -> Link:
-    """Several of ours, of one size, that they keep below one another, or, transposed, beside one another."""
+    """Link several Regard tensors of one size to one external tensor, stacked by rows, by columns if `transposed`."""
     axis = -1 if transposed else 0
 
     def split(tensor: Tensor) -> list[Tensor]:
@@ -57,7 +57,7 @@ def stacked_link(theirs: str, ours: Sequence[str], *, transposed: bool = False) 
 
 
 def interleaved_link(theirs: str, ours: Sequence[str], *, heads: int) -> Link:
-    """Several of ours, of one size, that they keep head by head: the first head of each, then the second of each."""
+    """Link several Regard tensors of one size to an external one that interleaves them head by head."""
 
     def split(tensor: Tensor) -> list[Tensor]:
         return [part.flatten(0, 1) for part in tensor.unflatten(0, (heads, len(ours), -1)).unbind(1)]
@@ -75,10 +75,10 @@ def ours(
     twins: Mapping[str, str],
     doubt: str = "its config.json is another model's",
 ) -> dict[str, Tensor]:
-    """Their tensors as ours; what is missing, superfluous, misshapen or not finite is named as they name it.
+    """Convert external tensors to Regard's; errors name missing, superfluous, misshapen and non-finite tensors.
 
-    `expected` are tensors of ours that have the right shapes; `twins` are names that may repeat another tensor;
-    `doubt` is what may be wrong where they do not fit.
+    `expected` are Regard tensors with the right shapes; `twins` maps external names that may repeat another tensor to
+    that tensor; `doubt` is the likely reason of a mismatch, for the error message.
     """
     links = list(links)
     shapes = {link.theirs: link.join([expected[name] for name in link.ours]).shape for link in links}
@@ -99,12 +99,12 @@ def ours(
 
 
 def theirs(links: Iterable[Link], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Our tensors as theirs."""
+    """Convert Regard's tensors to external ones."""
     return {link.theirs: link.join([ours[name] for name in link.ours]) for link in links}
 
 
 def check_tensor(name: str, tensor: Tensor, shape: torch.Size) -> None:
-    """Refuse a tensor of theirs that has another shape, is not of floats, or holds some that are not finite."""
+    """Raise ValueError for a tensor with the wrong shape, no float type, or values that are not finite."""
     if tensor.shape != shape:
         expectation = f"should be {tuple(shape)} by the sizes of the model"
         raise ValueError(f"{name} is {tuple(tensor.shape)} and {expectation}: it is damaged, or another model's")

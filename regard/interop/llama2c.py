@@ -1,7 +1,7 @@
-"""llama2.c's files (Karpathy 2023): seven numbers and then all weights of a Llama, read as a folder of one would be.
+"""llama2.c model files (Karpathy 2023): seven numbers and then all weights of a Llama, read like a Llama folder.
 
-Its rotary places turn neighbours, features 2i and 2i + 1; those of everybody else turn the halves of a head, i and
-i + depth/2. So the rows of queries and keys change places.
+Its rotary embeddings rotate the features 2i and 2i + 1 together, all others i and i + depth/2. So the rows of the query
+and key matrices are permuted.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from torch import Tensor
 from regard.interop.folder import read_start
 
 HEADER = struct.Struct("<7i")  # width, hidden, blocks, heads, groups of keys, vocabulary, context
-MAGIC = struct.unpack("<i", b"24ka")[0]  # how versions 1 and 2 of the format begin
+MAGIC = struct.unpack("<i", b"24ka")[0]  # first bytes of versions 1 and 2 of the format
 MOST = {"width": 1 << 18, "hidden": 1 << 18, "blocks": 1000, "heads": 1000, "groups": 1000, "context": 1 << 20}
 EPS = 1e-5
 BASE = 10000.0
 
 
 def weights(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The fields of a config.json and the tensors of a Llama, mapped from the file."""
+    """Return the fields of a config.json and the tensors of a Llama, memory-mapped from the file."""
     head = read_start(path, HEADER.size)
     if len(head) < HEADER.size:
         raise ValueError(f"{path}: is too short for a file of llama2.c")
@@ -55,7 +55,7 @@ def weights(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _tensors(path: Path, fields: dict[str, Any]) -> dict[str, Tensor]:
-    """Every tensor under the name that it has in a folder of Hugging Face's."""
+    """Return every tensor under its name in a Hugging Face folder."""
     layout = _layout(fields)
     size, expected = path.stat().st_size, HEADER.size + 4 * sum(prod(shape) for _, shape in layout)
     if size != expected:
@@ -81,7 +81,7 @@ def _tensors(path: Path, fields: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def _layout(fields: dict[str, Any]) -> list[tuple[str, tuple[int, ...]]]:
-    """What follows the seven numbers, in this order."""
+    """Return the names and shapes of the tensors after the header, in order."""
     width, hidden, depth = (fields[name] for name in ("hidden_size", "intermediate_size", "num_hidden_layers"))
     head = width // fields["num_attention_heads"]
     shared = head * fields["num_key_value_heads"]
@@ -106,7 +106,7 @@ def _layout(fields: dict[str, Any]) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def _check_rotary_table(path: Path, name: str, table: Tensor) -> None:
-    """The tables of rotary places must be those that everybody computes, for they are not kept."""
+    """Raise ValueError if the file's rotary tables differ from the computed ones, since they are not imported."""
     for start, rows in _pieces(table):
         places = torch.arange(start, start + len(rows), dtype=torch.float64)
         rates = BASE ** (-torch.arange(table.shape[1], dtype=torch.float64) / table.shape[1])

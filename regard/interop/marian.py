@@ -1,4 +1,4 @@
-"""Marian (Junczys-Dowmunt et al. 2018), in which OPUS-MT's translators come; they are read, not written."""
+"""Marian (Junczys-Dowmunt et al. 2018), the format of the OPUS-MT translation models; import only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BIAS = "final_logits_bias"
 
 
 class Marian(Family):
-    """A Transformer as in the paper, one vocabulary for both languages; its sinusoids come in halves."""
+    """The original Transformer with a shared vocabulary; its positions have all sines before all cosines."""
 
     kind = "marian"
     architecture = "MarianMTModel"
@@ -46,7 +46,7 @@ class Marian(Family):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """Norms after the steps, one matrix for source, target and output; its decoder begins with pad."""
+        """Return the sizes; post-norm, one matrix for source, target and output, decoding starts with pad."""
         vocab = fields.whole("vocab_size", default=58101)
         if (other := fields.whole("decoder_vocab_size", default=None)) not in (None, vocab):
             raise fields.wrong("decoder_vocab_size", other, f"{vocab} as vocab_size")
@@ -72,12 +72,12 @@ class Marian(Family):
 
     @staticmethod
     def fields(shape: TransformerConfig) -> dict[str, Any]:
-        """Nothing, since none is written."""
+        """Return no fields, as Marian models are not exported."""
         return {}
 
     @staticmethod
     def links(shape: TransformerConfig) -> list[Link]:
-        """Names by stack and block."""
+        """Return the table of names, by stack and block."""
         name_links = [identity_link("model.shared.weight", "embedding.weight")]
         name_links.append(Link(BIAS, ("bias",), lambda tensor: [tensor[0]], lambda parts: parts[0][None]))
         for stack, depth in (("encoder", shape.encoder), ("decoder", shape.decoder)):
@@ -93,18 +93,18 @@ class Marian(Family):
 
     @staticmethod
     def twins(shape: TransformerConfig) -> Mapping[str, str]:
-        """The one table of tokens, under the names of all who read it."""
+        """Return the other names of the shared embedding matrix."""
         names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
         return dict.fromkeys(names, "model.shared.weight")
 
     @staticmethod
     def head(name: str) -> bool:
-        """Whether a name without prefix is that of a head, which has none."""
+        """Return True if a name belongs to a head, which never has the prefix."""
         return name.startswith(("lm_head.", BIAS))
 
     @classmethod
     def normalise_names(cls, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Older folders may leave out one of the names of the table of tokens, or a bias of zeros."""
+        """Normalise the names, and add the shared embedding or a zero output bias that older folders may lack."""
         named_tensors = super().normalise_names(tensors)
         table = "model.shared.weight"
         other = next((name for name in cls.twins(None) if name in named_tensors), None)  # type: ignore[arg-type]
@@ -116,12 +116,12 @@ class Marian(Family):
 
     @classmethod
     def unsupported_reason(cls, shape: TransformerConfig) -> str | None:
-        """None is written."""
+        """Return the reason, as Marian models are not exported."""
         return "it is only read"
 
 
 def _shared_size(fields: Fields, name: str, default: int) -> int:
-    """A size that encoder and decoder must share."""
+    """Return a size that must be the same in encoder and decoder."""
     encoder_size, decoder_size = (fields.whole(f"{stack}_{name}", default=default) for stack in ("encoder", "decoder"))
     if encoder_size != decoder_size:
         raise fields.wrong(f"decoder_{name}", decoder_size, f"{encoder_size} as encoder_{name}")

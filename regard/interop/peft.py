@@ -1,7 +1,7 @@
-"""LoRA adapters written as `peft` keeps them: thin matrices, the head, and the vectors of tokens that were added.
+"""Export of LoRA adapters in the format of `peft`: LoRA matrices, the head, and the embeddings of added tokens.
 
-Where one matrix of theirs is several of ours, as query, key and value of GPT-2, their thin matrices lie side by side in
-one of a higher rank, to the same effect.
+Where one external matrix is several of Regard's, as query, key and value of GPT-2, their LoRA matrices are joined into
+a pair of higher rank with the same effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.models.parts.lora import DOWN, SCALE, UP
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
-OURS = "regard.json"  # what `peft` has no field for: the task, the labels, how texts are read
+OURS = "regard.json"  # settings for which `peft` has no field: the task, the labels, how texts are read
 PREFIX = "base_model.model."
 A, B = ".lora_A.weight", ".lora_B.weight"
 ROWS = ".token_adapter.trainable_tokens_delta"
@@ -31,7 +31,7 @@ ROWS = ".token_adapter.trainable_tokens_delta"
 
 @dataclass(frozen=True)
 class Thin:
-    """The pair of thin matrices beside one matrix of theirs, and what their product counts."""
+    """The LoRA matrices of one external matrix, and the factor that scales their product."""
 
     down: Tensor
     up: Tensor
@@ -39,12 +39,12 @@ class Thin:
 
     @property
     def rank(self) -> int:
-        """Features between the two."""
+        """Return the rank, the number of features between the two matrices."""
         return len(self.down)
 
     @property
     def alpha(self) -> float:
-        """What their product counts, times the rank."""
+        """Return `lora_alpha`, the scale times the rank."""
         alpha = self.scale * self.rank
         return round(alpha) if math.isclose(alpha, round(alpha), rel_tol=1e-6) else alpha
 
@@ -57,7 +57,7 @@ def adapter_files(
     base: str | None = None,
     added: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """The files of an adapter that `peft` loads, for a model of ours with LoRA; `added` are tokens a base may lack."""
+    """Return the files of an adapter that `peft` loads; `added` are the ids of tokens that the base may lack."""
     outline = outline_model(shape, family)
     head = outline.head
     bare = head is not None and not head.biased
@@ -88,7 +88,7 @@ def adapter_files(
 def _settings(
     outline: Outline, thin_pairs: Mapping[str, Thin], saved: Sequence[str], base: str | None
 ) -> dict[str, Any]:
-    """The fields of adapter_config.json: a rank and an alpha for most, others by name."""
+    """Return the fields of adapter_config.json: the most common rank and alpha, and the exceptions by name."""
     [((rank, alpha), _)] = Counter((thin.rank, thin.alpha) for thin in thin_pairs.values()).most_common(1)
     ranks = {name: thin.rank for name, thin in thin_pairs.items() if thin.rank != rank}
     alphas = {name: thin.alpha for name, thin in thin_pairs.items() if thin.alpha != alpha}
@@ -113,7 +113,7 @@ def _settings(
 
 
 def _join_thin_matrices(link: Link, tensors: Mapping[str, Tensor]) -> Thin | None:
-    """Our thin matrices beside those that are one of theirs, as one pair."""
+    """Join the LoRA matrices of Regard matrices that form one external matrix into one pair, or return None."""
     places = [name.removesuffix("weight") for name in link.ours]
     there = [place for place in places if place + DOWN in tensors]
     if not there:
@@ -133,7 +133,7 @@ def _join_thin_matrices(link: Link, tensors: Mapping[str, Tensor]) -> Thin | Non
 
 
 def _modules_outside_body(outline: Outline, shape: Any, tensors: Mapping[str, Tensor]) -> list[str]:
-    """Modules of theirs outside the body, which have learnt as well."""
+    """Return the external modules outside the body, which were trained as well."""
     within = tuple(f"{prefix}." for prefix in shape.backbone.weights.values())
     outside = [link for link in outline.links if not any(name.startswith(within) for name in link.ours)]
     for link in outside:
@@ -145,7 +145,7 @@ def _modules_outside_body(outline: Outline, shape: Any, tensors: Mapping[str, Te
 
 
 def _patterns(values: Mapping[str, Any], every: Collection[str]) -> dict[str, Any]:
-    """Values by the shortest names that say of which modules they are."""
+    """Return the values by the shortest name endings that identify their modules."""
     patterns: dict[str, Any] = {}
     for value in dict.fromkeys(values.values()):
         names = [name for name, other in values.items() if other == value]
@@ -154,7 +154,7 @@ def _patterns(values: Mapping[str, Any], every: Collection[str]) -> dict[str, An
 
 
 def shortest_endings(names: Iterable[str], every: Collection[str]) -> list[str]:
-    """The shortest endings of these names that none of the others has."""
+    """Return the shortest endings of these names that no other name has."""
     selected = set(names)
     shortest: dict[str, None] = {}
     for name in sorted(selected, key=list(every).index):
@@ -171,10 +171,10 @@ def shortest_endings(names: Iterable[str], every: Collection[str]) -> list[str]:
 
 
 def ends_with(name: str, ending: str) -> bool:
-    """Whether a dotted name ends with these parts."""
+    """Return True if a dotted name ends with these parts."""
     return name == ending or name.endswith(f".{ending}")
 
 
 def is_among(name: str, saved: Iterable[str]) -> bool:
-    """Whether a module is one of those saved as they are, or inside one."""
+    """Return True if a module is one of the saved modules, or inside one."""
     return any(ends_with(name, saved_name) or f".{name}".find(f".{saved_name}.") >= 0 for saved_name in saved)

@@ -1,4 +1,4 @@
-"""Other people's models of pictures read and written: ViT folders, and weights with torchvision's or timm's names."""
+"""Import and export of image models: ViT folders, and weights with torchvision's or timm's names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS: dict[str, type[Family]] = {"vit": Vit, **{family.kind: family for family 
 
 @dataclass(frozen=True)
 class PictureModel:
-    """Somebody else's model of pictures in our terms."""
+    """An image model of another library, converted to Regard's config and tensors."""
 
     kind: str
     shape: Any
@@ -40,7 +40,7 @@ class PictureModel:
 
 
 def is_picture_model(place: Path, kind: str | None = None) -> bool:
-    """Whether a place holds a model of pictures, so far as can be told without reading its weights."""
+    """Return True if a path looks like an image model, judged without reading its weights."""
     if kind is not None:
         return kind in KINDS
     if place.is_file():
@@ -56,7 +56,7 @@ def is_picture_model(place: Path, kind: str | None = None) -> bool:
 
 
 def read(place: Path, kind: str | None = None) -> PictureModel:
-    """The model in a folder, or in a file of safetensors."""
+    """Read an image model from a folder or a safetensors file."""
     folder = place if place.is_dir() else place.parent
     try:
         if place.is_dir() and folders.is_there(place / folders.CONFIG):
@@ -70,7 +70,7 @@ def read(place: Path, kind: str | None = None) -> PictureModel:
 def model_files(
     shape: Any, tensors: Mapping[str, Tensor], data: Mapping[str, Any], labels: Sequence[str]
 ) -> dict[str, Any]:
-    """The files of a folder with a model of ours, in the words of others: config.json for a ViT, names for all."""
+    """Return the files of an exported image model: config.json and weights."""
     family = next((candidate for candidate in KINDS.values() if isinstance(shape, candidate.model)), None)
     if family is None:
         raise ValueError(f"a model of kind {shape.name} cannot be written for others")
@@ -90,7 +90,7 @@ def model_files(
 
 
 def _read_vit(folder: Path, settings: Mapping[str, Any], kind: str | None) -> PictureModel:
-    """A folder of Hugging Face's."""
+    """Read a ViT from a Hugging Face folder."""
     if kind not in (None, "vit"):
         raise ValueError(
             f"config.json has model_type {quote(settings.get('model_type'))}, not {quote(kind)}: leave out --type"
@@ -104,7 +104,7 @@ def _read_vit(folder: Path, settings: Mapping[str, Any], kind: str | None) -> Pi
 
 
 def _read_timm(folder: Path, settings: Mapping[str, Any]) -> PictureModel:
-    """A folder of timm's, whose config.json says how pictures are normalised and what the classes are called."""
+    """Read a timm folder, whose config.json has the normalisation of images and the names of the classes."""
     pretrained, label_names = settings.get("pretrained_cfg"), settings.get("label_names")
     pretrained = pretrained if isinstance(pretrained, dict) else {}
     model = _read_weights_only(folder, None)
@@ -123,14 +123,14 @@ def _read_timm(folder: Path, settings: Mapping[str, Any]) -> PictureModel:
 
 
 def _side(size: Any, channels: int) -> int:
-    """The side of the square pictures that timm's config.json speaks of."""
+    """Return the side of the square images that timm's config.json expects."""
     if not isinstance(size, list) or len(size) != 3 or size[0] != channels or size[1] != size[2] or not size[1]:
         raise ValueError(f"{folders.CONFIG}: input_size must be [{channels}, side, side], not {as_json(size)}")
     return size[1]
 
 
 def _timm_config(family: type[Family], shape: Any, data: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
-    """config.json as timm writes it, for weights that do not say how pictures are prepared or what classes are called.
+    """Return a config.json in timm's format, with the image preprocessing and the names of the classes.
 
     The architecture is the published one of these sizes, if there is one.
     """
@@ -152,7 +152,7 @@ def _timm_config(family: type[Family], shape: Any, data: Mapping[str, Any], labe
 
 
 def _read_weights_only(place: Path, kind: str | None) -> PictureModel:
-    """Weights alone."""
+    """Read a model from weights without a config.json."""
     if place.is_dir():
         files = _weight_files(place)
         if len(files) != 1:
@@ -184,7 +184,7 @@ def _read_weights_only(place: Path, kind: str | None) -> PictureModel:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files of weights in a folder: the one that is called so, or all there are."""
+    """Return the weight files of a folder: model.safetensors if it is there, all safetensors otherwise."""
     default_file = folder / WEIGHTS
     return [default_file] if folders.is_there(default_file) else sorted(folder.glob(f"*{SAFE}"))
 
@@ -194,12 +194,12 @@ def _is_timm(settings: Mapping[str, Any]) -> bool:
 
 
 def _has_pickles(folder: Path) -> bool:
-    """Whether a folder without config.json has pickled weights of somebody's, which are refused by name."""
+    """Return True if a folder without config.json has pickled weights, which are refused by name."""
     return any(map(_is_pickle, folder.iterdir()))
 
 
 def _is_pickle(path: Path) -> bool:
-    """Whether a file is pickled, by its name; .bin alone may be a model of llama2.c's."""
+    """Return True if a file is pickled, judged by its name; other .bin files may be llama2.c models."""
     return path.suffix in (".pt", ".pth", ".ckpt", ".pkl") or path.name == "pytorch_model.bin"
 
 
@@ -211,7 +211,7 @@ def _explain_pickle(place: Path) -> str:
 
 
 def _labels(settings: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The names that a config.json has, in their order."""
+    """Return the label names of config.json in the order of their ids, or None."""
     label_names = settings.get("id2label")
     if not isinstance(label_names, dict) or set(label_names) != {str(number) for number in range(len(label_names))}:
         return None

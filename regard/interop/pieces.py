@@ -1,4 +1,4 @@
-"""A vocabulary of SentencePiece as the parts of a tokenizer.json, token for token as the original cuts texts."""
+"""Conversion of a SentencePiece vocabulary to the parts of a tokenizer.json that gives the same tokens."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from regard.interop.sentencepiece import BLANK, Piece, Pieces, Type
 from regard.interop.special import added_token
 
 MERGES = 4_000_000
-EXPRESSION = 1500  # letters of the regular expression that keeps typed names apart
+EXPRESSION = 1500  # characters of the regular expression that splits typed names of special tokens
 NEVER = " "
 """What the name of a piece ends with that no text may become: texts have no blanks left where pieces are looked up."""
 
 
 def tokenizer_parts(vocabulary: Pieces) -> dict[str, Any]:
-    """Normaliser, pre-tokenizer, model, decoder and special tokens of a tokenizer.json."""
+    """Return normaliser, pre-tokenizer, model, decoder and special tokens of a tokenizer.json."""
     if vocabulary.suffix:
         raise ValueError("its words end with the sign of a blank instead of beginning with it, which cannot be read")
     special = [(id, piece) for id, piece in enumerate(vocabulary.pieces) if piece.type in (Type.CONTROL, Type.UNKNOWN)]
@@ -32,12 +32,12 @@ def tokenizer_parts(vocabulary: Pieces) -> dict[str, Any]:
 
 
 def sequence(name: str, steps: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Steps one after another, as a tokenizer.json says it; None for none."""
+    """Return several steps as one part of a tokenizer.json; None if there are none."""
     return {"type": "Sequence", name: list(steps)} if steps else None
 
 
 def add_t5_sentinels(vocabulary: Pieces, extra: int = 100) -> Pieces:
-    """With the sentinels of T5 behind the vocabulary, the last one first."""
+    """Append T5's sentinels to the vocabulary, the last one first."""
     if any(piece.name == "<extra_id_0>" for piece in vocabulary.pieces):
         return vocabulary
     sentinels = [Piece(f"<extra_id_{number}>", type=Type.CONTROL) for number in reversed(range(extra))]
@@ -45,7 +45,7 @@ def add_t5_sentinels(vocabulary: Pieces, extra: int = 100) -> Pieces:
 
 
 def add_camembert_tokens(vocabulary: Pieces) -> Pieces:
-    """With the four tokens that fairseq puts in front, for which the first of SentencePiece make way."""
+    """Add the tokens that fairseq puts before SentencePiece's vocabulary, in place of its first one, and the mask."""
     if vocabulary.unknown_id != 0:
         raise ValueError(f"its unknown is piece {vocabulary.unknown_id}, and CamemBERT's is the first")
     front = ["<s>NOTUSED", "<pad>", "</s>NOTUSED"]
@@ -58,9 +58,10 @@ def add_camembert_tokens(vocabulary: Pieces) -> Pieces:
 
 
 def reorder_for_marian(vocabulary: Pieces, ids: Mapping[str, int], special: Sequence[str]) -> Pieces:
-    """In the order of a vocabulary for both languages; what this one's pieces lack is never cut out of a text.
+    """Reorder the pieces by the ids of a vocabulary shared by both languages.
 
-    A piece that the vocabulary lacks is left out, and the text is cut otherwise, where Marian would read the unknown.
+    A piece that the vocabulary lacks is left out, so that the text is split otherwise, where Marian would read an
+    unknown token. Tokens of the vocabulary that are no pieces here are never the result of tokenising a text.
     """
     if sorted(ids.values()) != list(range(len(ids))):
         raise ValueError("the ids in vocab.json are not 0, 1, 2 and so on")
@@ -93,13 +94,13 @@ def _normaliser_steps(vocabulary: Pieces) -> list[dict[str, Any]]:
 
 
 def _pre_tokenizer_steps(vocabulary: Pieces) -> list[dict[str, Any]]:
-    """Where a text is cut before pieces are looked for: between words, around symbols, inside names of others.
+    """Return the splits before pieces are looked up: between words, around symbols, inside the names of special tokens.
 
-    A symbol that a user defined is always a piece. Names of what stands for no text are never one, since who types
-    `</s>` types four characters; but the model of `tokenizers` knows no types.
+    A user-defined symbol is always one piece. The name of a special token never is, since a typed `</s>` is four
+    characters; but the models of `tokenizers` have no types of pieces.
     """
     text = {piece.name for piece in vocabulary.pieces if piece.type in (Type.NORMAL, Type.USER)}
-    between = BLANK in text and not any(BLANK in name[1:] for name in text)  # no piece reaches into the next word
+    between = BLANK in text and not any(BLANK in name[1:] for name in text)  # no piece spans two words
     cuts = [_split({"String": BLANK}, "MergedWithNext")] if between else []
     symbols = _symbols(vocabulary)
     if symbols:
@@ -112,20 +113,20 @@ def _pre_tokenizer_steps(vocabulary: Pieces) -> list[dict[str, Any]]:
 
 
 def _symbols(vocabulary: Pieces) -> list[str]:
-    """Symbols that byte pairs cannot join, the longest first; the unigram model prefers them by their score."""
+    """Return the user-defined symbols of a BPE vocabulary, longest first; the unigram model prefers them by score."""
     names = [piece.name for piece in vocabulary.pieces if piece.type is Type.USER and vocabulary.algorithm == "bpe"]
     return sorted(names, key=len, reverse=True)
 
 
 def _inside(name: str) -> str:
-    """The first character of a name, where the others follow; all numbers are as one, so that many names are few."""
+    """Match the first character of a name before the rest; names that differ in numbers share a pattern."""
     if re.fullmatch("<0x[0-9A-F]{2}>", name):
         return "<(?=0x[0-9A-F]{2}>)"
     return f"{re.escape(name[0])}(?={re.sub('[0-9]+', '[0-9]+', re.escape(name[1:]))})"
 
 
 def _expression(arms: Iterable[str]) -> str:
-    """One regular expression for several."""
+    """Join several regular expressions into one."""
     expression = "|".join(dict.fromkeys(arms))
     if len(expression) > EXPRESSION:
         raise ValueError("too many of its pieces are control or user-defined symbols")
@@ -147,7 +148,7 @@ def _unigram_model(vocabulary: Pieces) -> dict[str, Any]:
 
 
 def _byte_pair_model(vocabulary: Pieces) -> dict[str, Any]:
-    """Every way to join two pieces into a third is a merge, and the highest score goes first."""
+    """Return a BPE model in which every way to join two pieces into a third is a merge, the highest score first."""
     ids = {piece.name: id for id, piece in enumerate(vocabulary.pieces) if piece.type is Type.NORMAL}
     merges: list[tuple[float, int, int, str, str]] = []
     for piece in vocabulary.pieces:

@@ -1,4 +1,4 @@
-"""How others prepare pictures for a model: preprocessor_config.json and timm's pretrained_cfg, field by field."""
+"""Image preprocessing settings of other libraries: preprocessor_config.json and timm's pretrained_cfg."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from regard.interop.folder import LARGEST, is_there, read_json_object
 PREPROCESSOR = "preprocessor_config.json"
 RESAMPLE = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 """Pillow's numbers, by which preprocessor_config.json names ways to interpolate."""
-USUAL = "bilinear"  # of ViTImageProcessor where the file is silent
-WIDEST = 4  # times the size of the model that a picture may be before its middle is cut out
+USUAL = "bilinear"  # the default of ViTImageProcessor
+WIDEST = 4  # largest ratio of the resized image to the model's image size before a centre crop
 CONSTANT: Mapping[str, tuple[Any, ...]] = {
     "do_resize": (True, None),
     "do_rescale": (True, None),
@@ -41,7 +41,7 @@ MODES = ("center", "squash")
 
 
 def read_preparation(folder: Path, channels: int, size: int) -> dict[str, Any]:
-    """Return how a folder of Hugging Face's prepares pictures for a model of this size, in our settings."""
+    """Return the image preprocessing of a Hugging Face folder, as Regard settings, for a model of this image size."""
     place = folder / PREPROCESSOR
     fields = Fields(read_json_object(place, LARGEST) if is_there(place) else {}, place)
     if fields.raw("auto_map") is not None:
@@ -68,7 +68,7 @@ def read_preparation(folder: Path, channels: int, size: int) -> dict[str, Any]:
 
 
 def _check_defaults(fields: Fields) -> None:
-    """Refuse a file that leaves out what a class other than ViT's fills with values of its own."""
+    """Raise ValueError if a field is missing whose default is known only for the ViT image processors."""
     kind = fields.raw("image_processor_type") or fields.raw("feature_extractor_type") or "ViTImageProcessor"
     if not isinstance(kind, str):
         raise fields.wrong("image_processor_type", kind, "a name")
@@ -80,7 +80,7 @@ def _check_defaults(fields: Fields) -> None:
 
 
 def _fit(fields: Fields, size: int) -> dict[str, Any]:
-    """Return how a picture becomes a square: squeezed, or its middle cut out of a larger one."""
+    """Return how an image is made square: squeezed, or cropped at the centre of a larger one."""
     cropped = fields.raw("do_center_crop")
     if cropped not in (True, False, None):
         raise fields.wrong("do_center_crop", cropped, "true or false")
@@ -100,7 +100,7 @@ def _fit(fields: Fields, size: int) -> dict[str, Any]:
 
 
 def _sides(fields: Fields, name: str) -> tuple[int, ...] | None:
-    """Return height and width, or the short side alone, or None where nothing is said; a number stands for both."""
+    """Return height and width, or the short side alone, or None if the field is missing; a number means both sides."""
     value = fields.raw(name)
     if value is None:
         return None
@@ -115,7 +115,7 @@ def _sides(fields: Fields, name: str) -> tuple[int, ...] | None:
 
 
 def read_scale(values: Any, name: str, channels: int, place: str | Path) -> list[float]:
-    """Return a mean or a deviation for each channel; a deviation of 0 would make every answer NaN."""
+    """Return the mean or the standard deviation of each channel; a deviation of 0 is refused, as it would give NaN."""
     if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
         raise ValueError(f"{place}: {name} must be a list of numbers, not {as_json(values)}")
     if len(values) != channels:
@@ -129,7 +129,7 @@ def read_scale(values: Any, name: str, channels: int, place: str | Path) -> list
 
 
 def read_timm(pretrained: Mapping[str, Any], channels: int, size: int, place: str | Path) -> dict[str, Any]:
-    """Return how timm's pretrained_cfg prepares pictures, in our settings."""
+    """Return the image preprocessing of timm's pretrained_cfg as Regard settings."""
     data: dict[str, Any] = {}
     for name in ("mean", "std"):
         if name in pretrained:
@@ -149,7 +149,7 @@ def read_timm(pretrained: Mapping[str, Any], channels: int, size: int, place: st
 
 
 def write_preparation(size: int, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the preprocessor_config.json that prepares pictures there as here."""
+    """Return a preprocessor_config.json that prepares images as Regard does."""
     square = {"height": size, "width": size}
     edge = round(size * (data.get("margin") or 1))
     cut = {"do_center_crop": True, "crop_size": square, "size": {"shortest_edge": edge}}
@@ -157,7 +157,7 @@ def write_preparation(size: int, data: Mapping[str, Any]) -> dict[str, Any]:
     crops = data.get("fit", "crop") == "crop"
     resample = data.get("resample") or "bicubic"
     return {
-        "image_processor_type": "CLIPImageProcessor" if crops else "ViTImageProcessor",  # who can cut out the middle
+        "image_processor_type": "CLIPImageProcessor" if crops else "ViTImageProcessor",  # only CLIP's crops
         "do_resize": True,
         **(cut if crops else {"size": square}),
         "do_rescale": True,

@@ -1,4 +1,4 @@
-"""What a folder of sentence-transformers says beside the model: how one vector is made of a text."""
+"""The files of a sentence-transformers folder that say how a text is turned into one vector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.interop.folder import LARGEST, is_there, parse_json, read_json_objec
 from regard.interop.special import LARGEST as LARGEST_SETTINGS
 from regard.interop.special import SETTINGS
 
-ENDLESS = 1_000_000  # tokens; what stands for no limit there is far larger
+ENDLESS = 1_000_000  # tokens; larger values mean that there is no limit
 MODULES, WHOLE = "modules.json", "config_sentence_transformers.json"
 LENGTH = "sentence_*_config.json"  # beside the weights; the star is bert, roberta, distilbert ...
 POOLS = {
@@ -38,7 +38,7 @@ HARMLESS = ("__version__", "prompts", "similarity_fn_name", "model_type", "modal
 
 @dataclass(frozen=True)
 class Embedding:
-    """How one vector is made of a text, as such a folder says, and where the model itself lies."""
+    """How a text is turned into one vector, and the folder of the model itself."""
 
     body: Path
     settings: dict[str, Any]
@@ -46,7 +46,7 @@ class Embedding:
 
 
 def read(folder: Path) -> Embedding | None:
-    """What modules.json and the files that it names say; None where there is no such file."""
+    """Read modules.json and the files that it names; None if there is no modules.json."""
     if not is_there(folder / MODULES):
         return None
     modules = [_parse_module(entry, folder / MODULES) for entry in _read_modules(folder / MODULES)]
@@ -62,7 +62,7 @@ def read(folder: Path) -> Embedding | None:
     body = _inside(folder, modules[0][1])
     if is_there(folder / WHOLE):
         fields = Fields(read_json_object(folder / WHOLE, LARGEST), folder / WHOLE)
-        fields.constant({"default_prompt_name": (None,)})  # it would stand before every text
+        fields.constant({"default_prompt_name": (None,)})  # it would be prepended to every text
         fields.rest(HARMLESS)
     pool = _pool(_inside(folder, modules[1][1]) / "config.json")
     return Embedding(body, {"pool": pool, "normalise": "Normalize" in kinds, **_length_settings(body)})
@@ -76,7 +76,7 @@ def _read_modules(place: Path) -> list[Any]:
 
 
 def _parse_module(entry: Any, place: Path) -> tuple[str, str]:
-    """The kind of a module, which is the last part of its type, and its folder."""
+    """Return the type of a module, the last part of its dotted name, and its folder."""
     kind, path = (entry.get(name) for name in ("type", "path")) if isinstance(entry, dict) else (None, None)
     if not isinstance(kind, str) or not isinstance(path, str):
         raise ValueError(f"{place}: a module must have a type and a path, not be {as_json(entry)}")
@@ -90,12 +90,12 @@ def _inside(folder: Path, path: str) -> Path:
 
 
 def _pool(place: Path) -> str:
-    """The one way in which vectors of tokens become one."""
+    """Return the name of the pooling method."""
     if not is_there(place):
         raise ValueError(f"{place}: is missing, which says how vectors of tokens become one: copy it too")
     fields = Fields(read_json_object(place, LARGEST), place)
     fields.whole("word_embedding_dimension", "embedding_dimension", default=1)
-    fields.flag("include_prompt", default=True)  # without prompts it changes nothing
+    fields.flag("include_prompt", default=True)  # it changes nothing without prompts
     if "pooling_mode" in fields:
         chosen = [fields.choice("pooling_mode", among=WORDS, default="mean")]
     else:
@@ -108,9 +108,9 @@ def _pool(place: Path) -> str:
 
 
 def _length_settings(body: Path) -> dict[str, Any]:
-    """Most tokens of a text, and whether capitals count as small letters.
+    """Return the maximum length in tokens, and whether texts are lowercased.
 
-    Where no max_seq_length is said, as version 6 writes none, it is what the tokenizer says.
+    Without max_seq_length, which version 6 does not write, the maximum length is that of the tokenizer.
     """
     there = sorted(body.glob(LENGTH))
     fields = Fields(read_json_object(there[0], LARGEST), there[0]) if there else Fields({})
@@ -124,7 +124,7 @@ def _length_settings(body: Path) -> dict[str, Any]:
 
 
 def _tokenizer_length(body: Path) -> int | None:
-    """Most tokens of a text by tokenizer_config.json; None where that says nothing, or a number that means none."""
+    """Return the model_max_length of tokenizer_config.json, or None if it is missing or means no limit."""
     place = body / SETTINGS
     value = read_json_object(place, LARGEST_SETTINGS).get("model_max_length") if is_there(place) else None
     if value is not None and (type(value) not in (int, float) or value < 1):

@@ -1,7 +1,7 @@
-"""Vocabularies of SentencePiece (Kudo and Richardson 2018) and of llama2.c, read from their bytes alone.
+"""SentencePiece (Kudo and Richardson 2018) and llama2.c vocabularies, parsed from their bytes without their libraries.
 
-A SentencePiece model is one message of Protocol Buffers: pieces with a score and a type, how the model was trained,
-and how texts are normalised. Only the fields that decide tokens are looked at.
+A SentencePiece model is one Protocol Buffers message: pieces with a score and a type, how the model was trained, and
+how texts are normalised. Only the fields that affect tokens are read.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from regard.data.tokenizers.charsmap import check_charsmap
 
 MOST = 1_000_000  # pieces of a vocabulary
 LONGEST = 1024  # bytes of a piece
-VARINT, WIDE, BYTES, NARROW = 0, 1, 2, 5  # how a value is written
+VARINT, WIDE, BYTES, NARROW = 0, 1, 2, 5  # wire types of Protocol Buffers
 ALGORITHMS: dict[int, Literal["unigram", "bpe"]] = {1: "unigram", 2: "bpe"}
 BLANK = "▁"
 """The sign that stands for a blank inside pieces."""
 
 
 class Type(IntEnum):
-    """What a piece is for."""
+    """The type of a piece."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -45,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A vocabulary and how texts are cut into it."""
+    """A vocabulary and how texts are split into its pieces."""
 
     pieces: list[Piece]
     algorithm: Literal["unigram", "bpe"] = "unigram"
@@ -62,12 +62,12 @@ class Pieces:
 
     @property
     def unknown_id(self) -> int:
-        """The piece of what has none."""
+        """Return the id of the unknown piece."""
         return next(id for id, piece in enumerate(self.pieces) if piece.type is Type.UNKNOWN)
 
 
 def parse(data: bytes) -> Pieces:
-    """The vocabulary in the bytes of a SentencePiece model; ValueError says what is wrong with them."""
+    """Parse a SentencePiece model, or raise ValueError with what is wrong."""
     pieces: list[Piece] = []
     trainer: dict[int, Any] = {}
     normaliser: dict[int, Any] = {}
@@ -99,7 +99,7 @@ def parse(data: bytes) -> Pieces:
 
 
 def parse_llama2c(data: bytes) -> Pieces:
-    """The vocabulary in llama2.c's tokenizer.bin: the longest piece, then score, length and bytes of each."""
+    """Parse llama2.c's tokenizer.bin: the length of the longest piece, then score, length and bytes of each."""
     pieces: list[Piece] = []
     place = 4
     while place < len(data):
@@ -117,7 +117,7 @@ def parse_llama2c(data: bytes) -> Pieces:
 
 
 def check_pieces(vocabulary: Pieces) -> Pieces:
-    """The vocabulary, if it has one piece for the unknown, none twice, and all bytes where it spells with them."""
+    """Return the vocabulary if it has one unknown piece, no duplicates, and all bytes if it uses byte fallback."""
     names = {piece.name for piece in vocabulary.pieces}
     if len(names) < len(vocabulary.pieces):
         earlier: set[str] = set()
@@ -145,9 +145,9 @@ def _parse_piece(data: bytes) -> Piece:
 
 
 def _llama2c_piece(name: str, score: float, number: int) -> Piece:
-    """A piece of llama2.c, which keeps no types: the first three are unknown, begin and end, then come the bytes.
+    """Return a llama2.c piece, which has no type: the first three are unknown, begin and end, then come the bytes.
 
-    Its models learnt from texts with a begin and no end before the next begin, which is therefore where one ends.
+    Its models were trained on texts with a begin token and no end token, so that a text ends at the next begin token.
     """
     if not math.isfinite(score):
         raise ValueError(f"the score of {name[:60]!r} is no finite number")
@@ -158,7 +158,7 @@ def _llama2c_piece(name: str, score: float, number: int) -> Piece:
     if byte < 256 and name in (
         spelled := f"<0x{byte:02X}>",
         chr(byte),
-    ):  # early files have the character of that number
+    ):  # early files have the character itself
         return Piece(spelled, 0.0, Type.BYTE)
     return Piece(name.replace(" ", BLANK), score)
 
@@ -173,7 +173,7 @@ def _name(data: bytes) -> str:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: number, and bytes, a whole number, or a float."""
+    """Yield the fields of a message: their number, and bytes, a whole number, or a float."""
     place = 0
     while place < len(data):
         key, place = _varint(data, place)
@@ -195,7 +195,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A whole number of up to 64 bits, seven in a byte, and where it ends."""
+    """Decode a varint of up to 64 bits, and return it with the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         if place >= len(data):

@@ -1,4 +1,4 @@
-"""Tokens that stand for no text: which they are, by the files beside a vocabulary, and how they are listed."""
+"""Special tokens: which ones the files beside a vocabulary name, and how a tokenizer.json lists them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.config.words import as_json
 from regard.interop.folder import is_there, read_json_object
 from regard.interop.sentencepiece import MOST
 
-LARGEST = 1 << 24  # bytes of a file that says how a tokenizer is used
+LARGEST = 1 << 24  # bytes of a file with tokenizer settings
 WHOLE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 OLDER, ADDED = "special_tokens_map.json", "added_tokens.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -31,7 +31,7 @@ FRAMES: Mapping[str, tuple[str, str, str]] = {
 
 @dataclass(frozen=True)
 class Notes:
-    """What the files beside a vocabulary say."""
+    """The content of the settings files beside a vocabulary."""
 
     settings: dict[str, Any]
     special: tuple[str, ...]
@@ -40,7 +40,7 @@ class Notes:
     """Tokens that came later, by id: their content and flags."""
 
     def flag(self, name: str, default: bool) -> bool:
-        """A setting that is true or false."""
+        """Return a setting that is true or false."""
         value = self.settings.get(name)
         if value is not None and not isinstance(value, bool):
             raise ValueError(f"{SETTINGS}: {name} must be true or false, not {as_json(value)}")
@@ -48,7 +48,7 @@ class Notes:
 
 
 def notes(folder: Path) -> Notes:
-    """What tokenizer_config.json and its older fellows say, as far as they are there."""
+    """Read tokenizer_config.json and its older companions, as far as they exist."""
     there = [folder / name for name in (OLDER, SETTINGS) if is_there(folder / name)]
     settings = {name: value for place in there for name, value in read_json_object(place, LARGEST).items()}
     added = dict(_read_added_tokens(folder / ADDED)) if is_there(folder / ADDED) else {}
@@ -64,7 +64,7 @@ def notes(folder: Path) -> Notes:
 
 
 def content(token: Any, place: str | Path) -> str:
-    """The text of a token, which is written as such or as an object."""
+    """Return the text of a token, which is stored as a string or as an object."""
     text = token.get("content") if isinstance(token, dict) else token
     if not isinstance(text, str) or not text:
         raise ValueError(f"{place}: a token must be a text or an object with content, not {as_json(token)}")
@@ -72,7 +72,7 @@ def content(token: Any, place: str | Path) -> str:
 
 
 def list_special_tokens(document: dict[str, Any], notes: Notes, usual: tuple[str, ...]) -> None:
-    """List the special tokens of a tokenizer.json, and put those that came later into its vocabulary, at their ids."""
+    """List the special tokens of a tokenizer.json, and append the added tokens to its vocabulary at their ids."""
     ids = vocabulary(document)
     vocab = document["model"]["vocab"]
     used_ids = set(ids.values())
@@ -96,13 +96,13 @@ def list_special_tokens(document: dict[str, Any], notes: Notes, usual: tuple[str
 
 
 def added_token(id: int, name: str, **flags: bool) -> dict[str, Any]:
-    """A special token as a tokenizer.json lists it; a mask takes the blank before it along."""
+    """Return the entry of a special token in a tokenizer.json; a mask token absorbs the blank before it."""
     usual = {"single_word": False, "lstrip": name == "<mask>", "rstrip": False, "normalized": False, "special": True}
     return {"id": id, "content": name, **usual, **flags}
 
 
 def frame(document: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
-    """What `transformers` puts around texts; None for nothing, or where the vocabulary lacks it."""
+    """Return the post-processor that adds special tokens around a text; None if there is none to add."""
     before, after, between = FRAMES.get(kind, ("", "", ""))
     ids = {token["content"]: token["id"] for token in document["added_tokens"]}
     used = [name for name in dict.fromkeys((before, after, between)) if name]
@@ -120,7 +120,7 @@ def frame(document: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
 
 
 def vocabulary(document: Mapping[str, Any]) -> dict[str, int]:
-    """Ids by name in the model of a tokenizer.json."""
+    """Return the ids by name in the model of a tokenizer.json."""
     model = document.get("model")
     vocab = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(vocab, dict):
@@ -131,7 +131,7 @@ def vocabulary(document: Mapping[str, Any]) -> dict[str, int]:
 
 
 def check_ids(vocab: Mapping[str, Any]) -> dict[str, int]:
-    """Ids by name, if they are whole numbers of a reasonable size, none of them twice."""
+    """Return the ids by name, or raise ValueError if one is no whole number, too large, or used twice."""
     for name, id in vocab.items():
         if type(id) is not int or not 0 <= id < MOST:
             raise ValueError(f"the id of {as_json(name)} is {as_json(id)}, and 0 to {MOST - 1:,} are possible")

@@ -18,7 +18,7 @@ PROJECTIONS = {
     "gelu": ("gelu", False),
     "silu": ("silu", False),
     "gated-relu": ("relu", True),
-    "gated-gelu": ("gelu_tanh", True),  # which is gelu_new, whatever it says
+    "gated-gelu": ("gelu_tanh", True),  # which is gelu_new, despite its name
     "gated-gelu_new": ("gelu_tanh", True),
     "gated-silu": ("silu", True),
 }
@@ -28,7 +28,7 @@ TABLE = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
 
 
 class T5(Family):
-    """Only the first block of a stack holds the table of distances; a tied head scales its features."""
+    """T5: only the first block of a stack holds the table of relative positions; a tied head scales its input."""
 
     kind = "t5"
     architecture = "T5ForConditionalGeneration"
@@ -39,7 +39,7 @@ class T5(Family):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """Two stacks with norms before their steps, without biases; scores are not divided."""
+        """Return the sizes; two pre-norm stacks without biases, with unscaled attention scores."""
         encoder = fields.whole("num_layers", "num_hidden_layers", default=6)
         decoder = fields.whole("num_decoder_layers", default=None)
         activation, gated = fields.choice("feed_forward_proj", among=PROJECTIONS, default="relu")
@@ -74,7 +74,7 @@ class T5(Family):
 
     @staticmethod
     def fields(shape: T5Config) -> dict[str, Any]:
-        """As `transformers` writes it."""
+        """Return the fields of config.json."""
         gating = (shape.activation, shape.gated)
         projection = next((name for name, function in PROJECTIONS.items() if function == gating), None)
         if projection is None:
@@ -99,7 +99,7 @@ class T5(Family):
 
     @staticmethod
     def links(shape: T5Config) -> list[Link]:
-        """Names by stack and block."""
+        """Return the table of names, by stack and block."""
         name_links = [identity_link("shared.weight", "embedding.weight")]
         name_links += [] if shape.tied else [identity_link("lm_head.weight", "output.weight")]
         for stack, depth in (("encoder", shape.encoder), ("decoder", shape.decoder)):
@@ -115,20 +115,20 @@ class T5(Family):
 
     @staticmethod
     def twins(shape: T5Config) -> Mapping[str, str]:
-        """The one table of tokens, under the names of all who read it."""
+        """Return the other names of the shared embedding matrix."""
         names = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
         return dict.fromkeys([*names, "lm_head.weight"] if shape.tied else names, "shared.weight")
 
     @classmethod
     def import_tensors(cls, shape: T5Config, their_tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """T5 1.1 may share its matrix and not scale; ours has one of its own then, which begins as the same."""
+        """Convert the tensors; a matrix that T5 1.1 shares without scaling is copied into a separate output matrix."""
         if not shape.tied and "lm_head.weight" not in their_tensors and "shared.weight" in their_tensors:
             their_tensors = {**their_tensors, "lm_head.weight": their_tensors["shared.weight"].clone()}
         return super().import_tensors(shape, their_tensors)
 
 
 def _inside(*, decoder: bool, gated: bool) -> dict[str, str]:
-    """The parts of a block, which they number."""
+    """Return the names of the parts of a block, which are numbered there."""
     steps = [("SelfAttention", "attention"), *([("EncDecAttention", "cross")] if decoder else [])]
     attentions = {
         f"{n}.{theirs}.{a}": f"{ours}.{b}" for n, (theirs, ours) in enumerate(steps) for a, b in ATTENTION.items()

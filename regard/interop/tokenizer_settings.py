@@ -1,7 +1,7 @@
-"""tokenizer_config.json field by field: what changes tokens is followed, or refused where it is not understood.
+"""Settings of tokenizer_config.json: those that affect tokens are applied, or refused if they are not understood.
 
-`transformers` builds the tokenizers of known classes anew from these settings, so that they win over a tokenizer.json
-beside them; the classes for any tokenizer leave a tokenizer.json as it is.
+`transformers` rebuilds the tokenizers of known classes from these settings, so they take precedence over a
+tokenizer.json beside them; the generic classes leave a tokenizer.json unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LETTERS: Mapping[str, tuple[str, bool | None]] = {
     "tokenize_chinese_chars": ("handle_chinese_chars", True),
 }
 """Settings of BERT's tokenizer: what its normaliser calls them, and what they are where nobody says it."""
-WRITERS = ("gpt2", "openai-gpt", "bloom", "llama")  # families whose texts are framed as their settings say
+WRITERS = ("gpt2", "openai-gpt", "bloom", "llama")  # families for which the begin token follows these settings
 CONSTANT: Mapping[str, tuple[Any, ...]] = {
     "do_basic_tokenize": (True, None),
     "never_split": (None, []),
@@ -61,10 +61,10 @@ HARMLESS = frozenset(
 
 
 def follow_settings(document: dict[str, Any], notes: Notes, kind: str, folder: Path) -> None:
-    """Change a tokenizer.json as the settings beside it ask; a contradiction that cannot be settled is an error.
+    """Apply the settings to the tokenizer.json beside them; a contradiction that cannot be resolved is an error.
 
-    What the settings leave out has the default of their class, which may contradict a tokenizer.json as well; of other
-    files the tokenizer was made by these defaults.
+    A missing setting has the default of its class, which may contradict a tokenizer.json as well; a tokenizer built
+    from other files has these defaults already.
     """
     place = folder / SETTINGS
     settings = notes.settings
@@ -96,13 +96,13 @@ def follow_settings(document: dict[str, Any], notes: Notes, kind: str, folder: P
 
 
 class _Settings:
-    """The settings of a tokenizer, and the class that reads them there."""
+    """The settings of a tokenizer, and the name of its class in `transformers`."""
 
     def __init__(self, settings: Mapping[str, Any], name: str, place: Path) -> None:
         self.settings, self.name, self.place, self.has_defaults = settings, name, place, False
 
     def flag(self, name: str) -> bool | None:
-        """Return true, false, or None where nothing is said."""
+        """Return a setting that is true or false, or None if it is missing."""
         value = self.settings.get(name)
         if value is not None and not isinstance(value, bool):
             raise ValueError(f"{self.place}: {name} must be true or false, not {as_json(value)}")
@@ -116,14 +116,14 @@ class _Settings:
         return ValueError(f"{self.place}: {statement}{reader}, and {as_json(there)} in the tokenizer itself: {remedy}")
 
     def settle(self, name: str, here: Any, there: Any) -> Any:
-        """Return the value that counts: the one that is said, unless the class passes it over or nobody says it."""
+        """Return the setting; a contradiction is an error for a generic class or a setting that is only a default."""
         if here != there and (self.name in GENERIC or name not in self.settings):
             raise self.disagree(name, here, there)
         return here
 
 
 def _follow_letters(document: dict[str, Any], settings: _Settings) -> None:
-    """Follow what is said of capitals, accents and Chinese characters."""
+    """Apply the settings for lowercasing, accents and Chinese characters."""
     normalisers = list(_steps(document.get("normalizer")))
     bert_steps = [step for step in normalisers if step.get("type") == "BertNormalizer"]
     for name, (inner, default) in LETTERS.items():
@@ -138,7 +138,7 @@ def _follow_letters(document: dict[str, Any], settings: _Settings) -> None:
 
 
 def _follow_prefix(document: dict[str, Any], settings: _Settings) -> None:
-    """Follow whether a text begins with a blank."""
+    """Apply the setting that a text starts with a blank."""
     value = settings.flag("add_prefix_space")
     cuts = list(_steps(document.get("pre_tokenizer")))
     levels = [step for step in cuts if step.get("type") == "ByteLevel"]
@@ -154,7 +154,7 @@ def _follow_prefix(document: dict[str, Any], settings: _Settings) -> None:
 
 
 def _follow_frame(document: dict[str, Any], settings: _Settings, *, whole: bool) -> None:
-    """Follow whether a begin token stands before a text; where there is a tokenizer.json, that one counts."""
+    """Apply the setting that a text starts with a begin token; an existing tokenizer.json takes precedence."""
     add_begin, token = settings.flag("add_bos_token"), settings.settings.get("bos_token")
     if settings.flag("add_eos_token") and not whole:
         remedy = "set it to false if texts are to be continued"
@@ -180,7 +180,7 @@ def _follow_frame(document: dict[str, Any], settings: _Settings, *, whole: bool)
 
 
 def _first(part: Any) -> str | None:
-    """Return the token that a post-processor puts before a text."""
+    """Return the first token that a post-processor adds to a text."""
     for step in _steps(part):
         if step.get("type") == "TemplateProcessing" and isinstance(step.get("single"), list) and step["single"]:
             first = step["single"][0]
@@ -192,7 +192,7 @@ def _first(part: Any) -> str | None:
 
 
 def _steps(part: Any) -> Iterator[dict[str, Any]]:
-    """Yield the steps of a normaliser, a pre-tokenizer or a post-processor one after another."""
+    """Yield the steps of a normaliser, a pre-tokenizer or a post-processor in order."""
     if isinstance(part, dict):
         if part.get("type") != "Sequence":
             yield part

@@ -1,7 +1,7 @@
-"""Somebody else's tokenizer.json tried in a process of its own, within limits of memory and time, before it is used.
+"""Trial of a foreign tokenizer.json in a separate process with limits of memory and time, before it is used.
 
-This file is also what that process runs. It imports nothing of Regard's, so that it starts quickly, and whatever the
-library does there stays there: a panic, an abort, endless work, all of the memory.
+That process runs this file. It imports nothing of Regard, so that it starts quickly, and a panic, an abort, endless
+work or exhausted memory in the library affects that process alone.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-MEMORY, MEMORY_PER_BYTE = 1 << 29, 48  # bytes that it may take: so many, and more for a large file
+MEMORY, MEMORY_PER_BYTE = 1 << 29, 48  # bytes of memory: a base, and an amount per byte of the file
 SECONDS, BYTES_PER_SECOND = 10, 2_000_000  # seconds of the processor
-PATIENCE = 20  # times as long by the clock, on a machine that does other things too
+PATIENCE = 20  # limit of elapsed time, as a multiple of processor time, for busy machines
 TEXTS = (
-    "a\U0010fffd \U000e0fff",  # characters that nobody knows
+    "a\U0010fffd \U000e0fff",  # rare characters
     "The quick brown fox, 1234.5 times: it's <s>here</s> [CLS] l'été déjà\n\tÇa va? ﬁn ½ € 😀 漢字 العربية हिन्दी ไทย",
     "",
     " ",
     "a" * 1000,
     "word " * 200,
 )
-BLOCK = 64  # characters that are normalised together
-GROWTH, SPARE = 20, 1000  # a text may become so many times longer, and by so many characters
-FRAME = 64  # tokens that may be put around a text
+BLOCK = 64  # characters that are normalised at a time
+GROWTH, SPARE = 20, 1000  # limits of growth of a text: factor, and characters
+FRAME = 64  # special tokens that may be added to a text
 
 
 def try_tokenizer(text: str) -> None:
-    """Raise ValueError, in one line, for a tokenizer.json that the library cannot use without harm."""
+    """Raise ValueError, in one line, for a tokenizer.json that the library cannot use safely."""
     data = text.encode("utf-8", "surrogatepass")
     memory = MEMORY + MEMORY_PER_BYTE * len(data)
     seconds = SECONDS + len(data) // BYTES_PER_SECOND
@@ -59,14 +59,14 @@ def try_tokenizer(text: str) -> None:
 
 
 def _explain_death(status: int, memory: int, seconds: int) -> str:
-    """Return why the process has most likely ended: the time is over, or the memory was not enough."""
+    """Return the likely reason why the process died: the time limit or the memory limit."""
     if -status in (24, 9):  # SIGXCPU, and SIGKILL a second later
         return f"the tokenizer takes more than {seconds} seconds for a few short texts"
     return f"the tokenizer takes more than {memory / (1 << 30):.2g} GiB of memory for a few short texts, or crashes"
 
 
 def main() -> None:
-    """Answer {} for a tokenizer on standard input, after a line with the limits, or say why it cannot be used."""
+    """Read the limits and a tokenizer from standard input, and print {} or the reason why it cannot be used."""
     memory, seconds = map(int, sys.stdin.buffer.readline().split())
     text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
     try:
@@ -75,20 +75,20 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, ValueError, OSError):  # this system has no such limits
+    except (ImportError, ValueError, OSError):  # not available on this system
         pass
     try:
         check(text)
         answer = {}
     except MemoryError:
         raise
-    except BaseException as error:  # a panic of the library is no Exception
+    except BaseException as error:  # a panic of the library is not an Exception
         answer = {"error": " ".join(str(error).split()) or type(error).__name__}
     os.write(1, json.dumps(answer).encode())
 
 
 def check(text: str) -> None:
-    """Raise whatever is wrong with a tokenizer: it fails, or makes very much of little text."""
+    """Raise an error if a tokenizer fails, is not deterministic, or makes a text excessively longer."""
     from tokenizers import Tokenizer
 
     engine = Tokenizer.from_str(text)
@@ -120,7 +120,7 @@ def _check_growth(engine: Any, text: str) -> None:
 
 
 def _literals(part: Any) -> Iterator[str]:
-    """Yield the texts that steps look for and put in, which show best what other steps make of them."""
+    """Yield the strings that the steps match and insert, which are likely to trigger excessive growth."""
     pairs = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
     for name, inner in pairs:
         if name in ("content", "prepend", "String", "Regex") and isinstance(inner, str):

@@ -1,4 +1,4 @@
-"""Other people's tokenizer files, each kind of them as the text of one tokenizer.json."""
+"""Tokenizer files of other libraries, converted to the text of a tokenizer.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from regard.interop.tokenizer_trial import try_tokenizer
 
 T = TypeVar("T")
 LARGEST = 1 << 26  # bytes of a tokenizer.json, a vocabulary or a list of merges
-LARGEST_MODEL = 1 << 24  # bytes of a model of SentencePiece
+LARGEST_MODEL = 1 << 24  # bytes of a SentencePiece model
 SOURCE, TARGET = "source.spm", "target.spm"
 MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", VOCABULARY)
 SPECIAL: Mapping[str, tuple[str, ...]] = {
@@ -37,9 +37,9 @@ SPECIAL: Mapping[str, tuple[str, ...]] = {
 
 
 def read(folder: Path, *, kind: str, target: bool = False) -> str:
-    """The text of a tokenizer.json for the tokenizer in a folder of this `model_type`.
+    """Return the text of a tokenizer.json for the tokenizer of a folder with this `model_type`.
 
-    `target` asks for the side that is written, where it has pieces of its own (Marian).
+    `target` selects the tokenizer of the target language, where it has its own pieces (Marian).
     """
     try:
         token_notes = notes(folder)
@@ -60,7 +60,7 @@ def read(folder: Path, *, kind: str, target: bool = False) -> str:
 
 
 def _check_whole(document: dict[str, Any], text: str) -> None:
-    """Refuse a tokenizer that is inconsistent, or that the library cannot use without harm."""
+    """Raise ValueError for a tokenizer that is inconsistent, or that the library cannot use safely."""
     check_charsmaps(document.get("normalizer"))
     check_merges(document["model"])
     refuse_explosive(document)
@@ -69,7 +69,7 @@ def _check_whole(document: dict[str, Any], text: str) -> None:
 
 
 def _document(folder: Path, kind: str, token_notes: Notes, *, target: bool) -> dict[str, Any]:
-    """A tokenizer.json from whatever files there are, the most exact first; texts are never cut or filled up."""
+    """Return a tokenizer.json from the most exact of the files that exist, without truncation and padding."""
     empty = {"version": "1.0", "truncation": None, "padding": None}
     if is_there(folder / WHOLE):
         return {**read_json_object(folder / WHOLE, LARGEST), **empty}
@@ -91,7 +91,7 @@ def _document(folder: Path, kind: str, token_notes: Notes, *, target: bool) -> d
 
 
 def _sentencepiece_parts(path: Path, kind: str, token_notes: Notes) -> dict[str, Any]:
-    """Parts from SentencePiece, or from llama2.c's vocabulary."""
+    """Return the parts from a SentencePiece model or a llama2.c vocabulary."""
     vocabulary = _read_pieces(path)
     if kind == "t5":
         extra = token_notes.settings.get("extra_ids", 100)
@@ -104,7 +104,7 @@ def _sentencepiece_parts(path: Path, kind: str, token_notes: Notes) -> dict[str,
 
 
 def _one_side(folder: Path, name: str) -> dict[str, Any]:
-    """Parts from Marian's pieces of one language and the ids of both."""
+    """Return the parts from Marian's pieces of one language and the ids shared by both."""
     vocabulary, ids = _read_pieces(folder / name), _vocabulary(folder / "vocab.json")
     return _prefix_errors(
         folder / name, lambda: tokenizer_parts(reorder_for_marian(vocabulary, ids, SPECIAL["marian"]))
@@ -117,14 +117,14 @@ def _read_pieces(path: Path) -> Pieces:
 
 
 def _byte_pairs(vocab: dict[str, int], merges: list[list[str]], token_notes: Notes) -> dict[str, Any]:
-    """Parts of GPT-2 and RoBERTa: byte pairs over a sign for every byte."""
+    """Return the parts of GPT-2 and RoBERTa: byte-level BPE."""
     prefix = token_notes.flag("add_prefix_space", False)
     level = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": False, "use_regex": True}
     return {"normalizer": None, "pre_tokenizer": level, "decoder": level, "model": _byte_pair_model(vocab, merges)}
 
 
 def _first_pairs(vocab: dict[str, int], merges: list[list[str]]) -> dict[str, Any]:
-    """Parts of GPT-1: byte pairs over small letters, a sign at the end of every word."""
+    """Return the parts of GPT-1: BPE over lowercase letters, with a mark at the end of every word."""
     return {
         "normalizer": _bert_normaliser(lowercase=True, accents=None, chinese=True),
         "pre_tokenizer": {"type": "BertPreTokenizer"},
@@ -140,9 +140,9 @@ def _byte_pair_model(vocab: dict[str, int], merges: list[list[str]]) -> dict[str
 
 
 def _word_pieces(path: Path, token_notes: Notes) -> dict[str, Any]:
-    """Parts of BERT: words cut into the longest pieces.
+    """Return the parts of BERT: WordPiece, the longest match first.
 
-    Where nothing says whether letters are made small, a vocabulary with a capital outside [CLS] and its like says no.
+    Without a do_lower_case setting, texts are lowercased if the vocabulary has no capitals outside names such as [CLS].
     """
     lines = _lines(path)
     vocab = {name: id for id, name in enumerate(lines)}
@@ -172,7 +172,7 @@ def _word_pieces(path: Path, token_notes: Notes) -> dict[str, Any]:
 
 
 def _bert_normaliser(*, lowercase: bool, accents: bool | None, chinese: bool) -> dict[str, Any]:
-    """BERT's normaliser: no control characters, blanks around Chinese ones; small letters lose accents unless told."""
+    """Return BERT's normaliser; if `accents` is None, accents are removed together with capitals."""
     flags = {"clean_text": True, "handle_chinese_chars": chinese, "strip_accents": accents, "lowercase": lowercase}
     return {"type": "BertNormalizer", **flags}
 
@@ -183,7 +183,7 @@ def _vocabulary(path: Path) -> dict[str, int]:
 
 
 def _merges(path: Path) -> list[list[str]]:
-    """Pairs in their order; the first line may name a version."""
+    """Read the merges in order; the first line may be a version."""
     lines = _lines(path)
     merges: list[list[str]] = []
     for number, line in enumerate(lines, 1):
@@ -197,7 +197,7 @@ def _merges(path: Path) -> list[list[str]]:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a text file; only a line feed ends one."""
+    """Return the lines of a text file; only a line feed ends one."""
     try:
         lines = read_file(path, LARGEST).decode("utf-8").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
@@ -206,7 +206,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _prefix_errors(path: Path, action: Callable[[], T]) -> T:
-    """A result whose errors say where they come from."""
+    """Return the result of an action, with the path in front of its errors."""
     try:
         return action()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""ViT as Hugging Face keeps it: a folder of config.json and safetensors."""
+"""ViT in Hugging Face's format: a folder of config.json and safetensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Vit(Family):
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
-        """Blocks with norms before their steps, a class token and a learned table of places."""
+        """Return the sizes; the blocks are pre-norm, with a class token and learned position embeddings."""
         labels = fields.raw("id2label")
         classes = len(labels) if isinstance(labels, dict) else fields.whole("num_labels", default=2)
         return {
@@ -49,7 +49,7 @@ class Vit(Family):
 
     @staticmethod
     def fields(shape: ViTConfig) -> dict[str, Any]:
-        """As `transformers` writes it."""
+        """Return the fields of config.json."""
         return {
             "id2label": {str(number): f"LABEL_{number}" for number in range(shape.classes)},
             "num_channels": shape.channels,
@@ -68,7 +68,7 @@ class Vit(Family):
 
     @staticmethod
     def links(shape: ViTConfig) -> list[Link]:
-        """Names by block."""
+        """Return the table of names, block by block."""
         width, places = shape.width, shape.before + shape.plane[0] * shape.plane[1]
         sides = (width, shape.channels, shape.patch, shape.patch)
         first = "vit.embeddings"
@@ -101,17 +101,17 @@ class Vit(Family):
 
     @staticmethod
     def head(name: str) -> bool:
-        """Whether a name without prefix is that of a head, which has none."""
+        """Return True if a name belongs to a head, which never has the prefix."""
         return name.startswith(f"{HEAD}.")
 
     @classmethod
     def architecture_name(cls, shape: ViTConfig) -> str:
-        """By its head."""
+        """Return the class name, which depends on the classifier."""
         return cls.architecture if shape.classes else "ViTModel"
 
     @classmethod
     def unsupported_reason(cls, shape: ViTConfig) -> str | None:
-        """A class of theirs reads a token of the picture and a table, and has a pooler or a classifier."""
+        """Return why this model cannot be exported: wrong pooling or positions, or a pooler and a classifier."""
         for name, only in {"pooling": "class", "positions": "learned"}.items():
             if (value := getattr(shape, name)) != only:
                 return f"{name} is {value} and would be {only}"

@@ -1,1 +1,1 @@
-"""Looking inside: watch the weights, keep them as a trace, draw them."""
+"""Model interpretation: record attention weights, store them as a trace, plot them."""

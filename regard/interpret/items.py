@@ -1,4 +1,4 @@
-"""What a trace is made of: the things that look or are looked at, and the weights between two lists of them."""
+"""The parts of a trace: items that attend or are attended to, and the weights between two lists of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIDES = {"source": "read", "target": "written", "fed": "already written", "asked
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that looks or is looked at: a token, a patch of an image, a node."""
+    """An item that attends or is attended to: a token, an image patch, a graph node."""
 
     text: str
     word: int | None = None
@@ -39,9 +39,9 @@ class Weights:
 def tokens(
     tokenizer: Tokenizer, ids: Sequence[int], text: str | None = None, *, shown: Collection[int] = ()
 ) -> list[Item]:
-    """Token ids, of this text if it is known, as items with the number of their word; special ones have none.
+    """Convert token ids to items with the number of their word; special tokens have none.
 
-    Those that are to be `shown`, such as gaps, are words of their own.
+    `text` is the text of the tokens, if it is known. Tokens in `shown`, such as gaps, are words of their own.
     """
     pieces, words = tokenizer.pieces(ids), tokenizer.words(ids, text)
     items, number, previous = list[Item](), -1, None
@@ -57,7 +57,7 @@ def tokens(
 
 
 def attention_axes(name: str) -> tuple[str, str]:
-    """Which items the queries and keys of an attention are, in a model that reads a source and writes a target."""
+    """Return the names of the query and key items of an attention in an encoder-decoder model."""
     if name.startswith("encoder"):
         return "source", "source"
     return ("target", "source") if name.endswith("cross") else ("target", "fed")

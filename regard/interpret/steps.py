@@ -1,6 +1,6 @@
-"""One attention step by step: query, keys, values, scores, scale, mask, softmax, sum, projection, next token.
+"""One attention computed step by step: query, keys, values, scores, scale, mask, softmax, sum, projection, next token.
 
-Everything is computed again from what went into the attention, and compared with the weights the model itself used.
+Everything is recomputed from the inputs of the attention, and compared with the weights that the model used.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from regard.interpret.watch import AttentionRecord, Look
 
 @dataclass(frozen=True)
 class Form:
-    """How a score is made of a left vector per query and a right one per key, so that anybody can make it again.
+    """A score function split into a left vector per query and a right vector per key, from which it can be recomputed.
 
     `dot` multiplies left and right, `additive` is `vector . tanh(left + right)`, `graph` is `LeakyReLU(left + right)`;
-    `given` is a score this file does not know, whose numbers are taken as they are.
+    `given` is any other score, whose values are stored instead.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Form:
     vector: Float[Tensor, "heads depth"] | None = None
 
     def raw(self) -> Float[Tensor, "heads query key"]:
-        """Scores before the scale."""
+        """Return the scores before scaling."""
         if self.kind == "dot":
             return self.left @ self.right.mT
         total = self.left[:, :, None] + self.right[:, None]
@@ -53,7 +53,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Step:
-    """One head at one query: the numbers in the order in which they are computed."""
+    """The intermediate results of one head at one query, in the order of computation."""
 
     attention: str
     head: int
@@ -74,7 +74,7 @@ class Step:
     """Largest difference between these weights and those the model used."""
 
     def plain(self) -> dict[str, Any]:
-        """The same in lists and numbers, for JSON."""
+        """Return the fields as lists and numbers, for JSON."""
         return {
             name: value.tolist() if isinstance(value, Tensor) else value
             for name, value in ((name, getattr(self, name)) for name in self.__dataclass_fields__)
@@ -83,7 +83,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Inside:
-    """One attention on one example: what every head of it had in hand at every query."""
+    """The intermediate results of one attention on one example, for all heads and queries."""
 
     name: str
     form: Form
@@ -99,25 +99,25 @@ class Inside:
     """The part of the output projection that each head speaks through."""
 
     def scores(self) -> Float[Tensor, "heads query key"]:
-        """What goes into the softmax."""
+        """Return the scores before the softmax."""
         scaled = self.raw * self.form.scale
         return scaled if self.bias is None else scaled + self.bias
 
     def recompute_weights(self) -> Float[Tensor, "heads query key"]:
-        """The weights, made again from queries and keys."""
+        """Recompute the weights from queries and keys."""
         return weigh(self.scores(), self.visible)
 
     def contributions(self) -> Float[Tensor, "heads query width"]:
-        """What each head adds to the vector of each query, before the projection's bias."""
+        """Return what each head adds to the vector of each query, before the bias of the output projection."""
         return self.recompute_weights() @ self.values @ self.output
 
     @property
     def difference(self) -> float:
-        """Largest difference between the weights made again and the model's own."""
+        """Return the largest difference between the recomputed weights and the model's."""
         return float((self.recompute_weights() - self.weights).abs().max())
 
     def step(self, head: int, place: int) -> Step:
-        """One head at one query."""
+        """Return the intermediate results of one head at one query."""
         heads, queries, _ = self.weights.shape
         if not (0 <= head < heads and 0 <= place < queries):
             raise ValueError(
@@ -147,7 +147,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was likeliest at one place: texts with probabilities, and the token that was written there."""
+    """The likeliest tokens at one position with their probabilities, and the token that was written there."""
 
     top: Sequence[tuple[str, float]]
     written: str
@@ -157,7 +157,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Steps:
-    """All that a page needs to show any step: attentions by name, and the predictions at every item answered."""
+    """Everything a page needs to show any step: attentions by name, and the predictions."""
 
     attentions: Mapping[str, Inside]
     predictions: Sequence[Prediction] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Steps:
     """The list of items that the predictions belong to."""
 
     def prediction(self, query: str, place: int) -> Prediction | None:
-        """What was likeliest at one place of a list of items, if that is what the model answers."""
+        """Return the prediction for one item of the list `query`, or None if the model predicts nothing for it."""
         return self.predictions[place] if query == self.of and place < len(self.predictions) else None
 
 
@@ -173,10 +173,10 @@ class Steps:
 def inside(
     model: nn.Module, read: Callable[[], Any], *, names: Sequence[str] | None = None
 ) -> tuple[dict[str, Inside], Any]:
-    """What the attentions of these names (all, if none are named) had in hand while `read()` ran, and its answer.
+    """Return the intermediate results of the named attentions (all by default) while `read()` runs, and its result.
 
-    `read` must send one example through the model in one go: an answer found by a search is read again from beginning
-    to end, which gives the same numbers as its writing did.
+    `read` must process one example in a single pass: an answer found by a search is read again as a whole, which gives
+    the same values.
     """
     attentions = {name: module for name, module in model.named_modules() if isinstance(module, MultiHead | SingleHead)}
     selected = {name: module for name, module in attentions.items() if names is None or name in names}
@@ -206,7 +206,7 @@ def inside(
 def predictions(
     logits: Float[Tensor, "query vocab"], written: Sequence[int], text: Callable[[int], str], *, top: int = 10
 ) -> list[Prediction]:
-    """The likeliest tokens at every place beside the one that was written."""
+    """Return the likeliest tokens at every position, and the token that was written there."""
     likeliest = []
     for line, token in zip(logits.float(), written, strict=True):
         shares = line.softmax(-1)
@@ -230,7 +230,7 @@ def _catcher(inputs: dict[str, list[tuple[Any, ...]]], name: str) -> Any:
 
 
 def _later(mask: Mask) -> bool:
-    """Whether this is the turn of a column after the first, of a text that is read column by column."""
+    """Return True for a column after the first, where a text is read column by column."""
     return isinstance(mask.where, Padded) and isinstance(mask.where.query, Turn) and mask.where.query.at > 0
 
 
@@ -244,7 +244,7 @@ def _keeper(looks: dict[str, list[Look]], name: str) -> Any:
 def _recompute(
     name: str, module: MultiHead | SingleHead, inputs: Sequence[tuple[Any, ...]], weights: list[Tensor]
 ) -> Inside:
-    """Queries, keys, values and scores of one attention, made again from its inputs."""
+    """Recompute queries, keys, values and scores of one attention from its inputs."""
     if len(weights) != 1:
         raise ValueError(f"a batch of {len(weights)}: look inside one example at a time")
     vectors = (
@@ -256,11 +256,11 @@ def _recompute(
 
 
 def _single_head_vectors(module: SingleHead, inputs: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """What a single head had in hand, of all its turns."""
+    """Return the intermediate results of a single head, joined over all its decoding steps."""
     query = _drop_batch_axis(torch.cat([x for x, *_ in inputs], dim=-2), 2)[None]
     _, memory, mask, _ = inputs[0]
     keys, values = (_drop_batch_axis(part, 3) for part in memory)
-    if isinstance(module.score, Additive):  # its keys are projected already
+    if isinstance(module.score, Additive):  # its keys are already projected
         projected, vector = query @ module.score.query, module.score.vector
         form = Form("additive", "v . tanh(W q + U k)", projected, keys, vector=vector)
     else:
@@ -271,7 +271,7 @@ def _single_head_vectors(module: SingleHead, inputs: Sequence[tuple[Any, ...]]) 
 
 
 def _multi_head_vectors(module: MultiHead, x: Tensor, memory: Any, mask: Mask, positions: Any) -> dict[str, Any]:
-    """What many heads had in hand."""
+    """Return the intermediate results of multi-head attention."""
     query = _split(module.query(x), module.heads)
     key_values = memory if isinstance(memory, KeyValues) else module.remember(x if memory is None else memory)
     keys, values = key_values
@@ -286,7 +286,7 @@ def _multi_head_vectors(module: MultiHead, x: Tensor, memory: Any, mask: Mask, p
     keys, values = (_drop_batch_axis(part, 3).repeat_interleave(repeats, dim=0) for part in (keys, values))
     form = _form(module.score, query, keys)
     raw = {"raw": module.score(query, keys)} if form.kind == "given" else {}
-    output = module.output.weight.detach().T.unflatten(0, (module.heads, -1))
+    output = module.output_by_head().detach()
     visible = _visible(mask, query, keys)
     return _inside_fields(form, query, keys, values, visible, **raw) | {"bias": bias, "output": output}
 
@@ -299,7 +299,7 @@ def _inside_fields(
 
 
 def _form(score: Score, query: Tensor, keys: Tensor) -> Form:
-    """The score taken apart into what belongs to the query and what to the key."""
+    """Split a score function into a part of the query and a part of the key."""
     depth = query.shape[-1]
     if score is scaled_dot:
         return Form("dot", f"q . k / sqrt({depth})", query, keys, scale=1 / math.sqrt(depth))
@@ -327,7 +327,7 @@ def _split(vectors: Tensor, heads: int) -> Tensor:
 
 
 def _drop_batch_axis(tensor: Tensor, dimensions: int) -> Tensor:
-    """Without the axis of a batch of one."""
+    """Remove the batch axis of a batch of one."""
     while tensor.dim() > dimensions:
         if len(tensor) != 1:
             raise ValueError(f"a batch of {len(tensor)}: look inside one example at a time")
@@ -336,7 +336,7 @@ def _drop_batch_axis(tensor: Tensor, dimensions: int) -> Tensor:
 
 
 def _visible(mask: Mask, query: Tensor, keys: Tensor) -> Tensor:
-    """The mask as a matrix, also when it hides nothing."""
+    """Return the mask as a boolean matrix, all True if nothing is hidden."""
     queries, places = query.shape[-2], keys.shape[-2]
     dense = mask.dense(queries, places, query.device)
     whole = torch.ones(queries, places, dtype=torch.bool, device=query.device)

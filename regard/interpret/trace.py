@@ -1,4 +1,4 @@
-"""A trace: what a model read, what it wrote and where it looked, in a form pages and notebooks exchange.
+"""Traces: what a model read and wrote and its attention weights, in a format that pages and notebooks can load.
 
 On disk it is `name.json`, with `format: 1`, and the tensors beside it in `name.safetensors`.
 """
@@ -19,12 +19,12 @@ from regard.interpret.steps import Steps
 from regard.interpret.words import group_items, merge
 
 FORMAT = 1
-PICTURE = "picture: "  # before the name of a list whose picture lies among the tensors
+PICTURE = "picture: "  # prefix of the name of a list whose image is among the tensors
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One answer of a model with all that was watched on the way."""
+    """One answer of a model with all recorded attention weights."""
 
     model: str
     task: str
@@ -46,7 +46,7 @@ class Trace:
                 )
 
     def find(self, name: str | None = None) -> Weights:
-        """The weights of that name; without one the last attention from one text to another, or the last of all."""
+        """Return the weights of this name; by default the last cross-attention, or else the last attention."""
         if not self.weights:
             raise ValueError("this trace holds no weights: nothing was watched")
         for attention in self.weights:
@@ -58,7 +58,7 @@ class Trace:
         return (across or list(self.weights))[-1]
 
     def by_words(self) -> Trace:
-        """The same with words in place of their pieces, where it is words that look at a picture or at one another."""
+        """Return the trace with pieces merged into words; items with an image keep their pieces."""
         lists = {
             name: group_items(items, level="subword" if name in self.pictures else "word", specials=True)
             for name, items in self.items.items()
@@ -78,11 +78,11 @@ class Trace:
         return replace(self, items=items, weights=weights, again=None)
 
     def steps(self, names: Sequence[str] | None = None) -> Steps | None:
-        """The vectors of every step of these attentions, or of those the model finds worth it; None without a model."""
+        """Recompute the steps of these attentions, or of the model's selection by default; None without a model."""
         return None if self.again is None else self.again(self, names=names)
 
     def save(self, path: Path) -> None:
-        """Write `path` (ending in .json) and the tensors beside it."""
+        """Write `path` (ending in .json) and a safetensors file next to it."""
         from safetensors.torch import save_file
 
         head = {
@@ -107,7 +107,7 @@ class Trace:
         path.write_text(json.dumps(head, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        """The page of this trace, as notebooks show it."""
+        """Return the HTML page of this trace, for notebooks."""
         from regard.interpret.draw import page
 
         return page.frame(self)
@@ -139,5 +139,5 @@ def load(path: Path) -> Trace:
 
 
 def _drop_empty(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without what is not there."""
+    """Remove fields that are None or False."""
     return {name: value for name, value in fields.items() if value is not None and value is not False}

@@ -1,4 +1,4 @@
-"""What pages and pictures read of a trace, so that a trace can show itself as one of them."""
+"""The interface of a trace for pages and plots, so that a trace can display itself without an import cycle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.interpret.steps import Steps
 
 @runtime_checkable
 class TraceLike(Protocol):
-    """What pages and pictures of a trace need of it; a trace shows itself as a page."""
+    """The part of a trace that pages and plots use."""
 
     @property
     def model(self) -> str:
@@ -21,22 +21,22 @@ class TraceLike(Protocol):
 
     @property
     def items(self) -> Mapping[str, Sequence[Item]]:
-        """What looks and what is looked at."""
+        """Return the items that attend and are attended to, by the name of their list."""
 
     @property
     def weights(self) -> Sequence[Weights]:
-        """Those of every attention."""
+        """Return the weights of every attention."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What was read and what was answered."""
+        """Return what was read and what was answered."""
 
     @property
     def pictures(self) -> Mapping[str, Tensor]:
-        """What items with a box are parts of, by the name of their list."""
+        """Return the images of which items with a box are regions, by the name of their list."""
 
     def find(self, name: str | None = None) -> Weights:
-        """One attention."""
+        """Return the weights of one attention."""
 
     def steps(self, names: Sequence[str] | None = None) -> Steps | None:
-        """The vectors of every step."""
+        """Return the intermediate results of every step."""

@@ -1,4 +1,4 @@
-"""Watch where a model looks: collect the weights of every attention by name, padding and slots removed."""
+"""Recording of attention weights: those of every attention by name, without padding and cache slots."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from regard.attention.tap import Tap
 
 @runtime_checkable
 class HypothesisPath(Protocol):
-    """A hypothesis of a search: which beam it was at each token that was fed."""
+    """A hypothesis of a search, with the beam it was in at each decoding step."""
 
     @property
     def path(self) -> Sequence[int]:
-        """The beam it was, token by token."""
+        """Return the index of the beam at each step."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """One passing of weights through a tap."""
+    """The weights and the mask of one call of an attention."""
 
     weights: Tensor
     mask: Mask
@@ -38,14 +38,14 @@ class Look:
 
 @dataclass(frozen=True)
 class AttentionRecord:
-    """What was watched: `seen["decoder.0.cross"]` has one (heads, query, key) per example."""
+    """Recorded weights: `seen["decoder.0.cross"]` has one (heads, query, key) tensor per example."""
 
     looks: dict[str, list[Look]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> list[Float[Tensor, "heads query key"]]:
-        """The weights of one attention, example by example; of a decoding step, one query per beam.
+        """Return the weights of one attention, one tensor per example; a decoding step has one query per beam.
 
-        Those along the edges of a graph are a sparse tensor of the same shape.
+        Weights along the edges of a graph are a sparse tensor of the same shape.
         """
         if name not in self.looks:
             raise KeyError(f"no attention called {name} was seen; there are {', '.join(self.looks)}")
@@ -70,19 +70,19 @@ class AttentionRecord:
         return len(self.looks)
 
     def along(self, hypotheses: Sequence[HypothesisPath]) -> dict[str, list[Float[Tensor, "heads query key"]]]:
-        """The weights along the path of one hypothesis per example, as if its sentence had been read at once.
+        """Return the weights along one hypothesis per example, equal to those of reading its sentence in one pass.
 
-        Several searches in a row must be watched one by one: examples are known by their number within a search.
+        Consecutive searches must be watched separately: examples are numbered within a search.
         """
         return {name: _follow_paths(_join_looks(looks), hypotheses) for name, looks in self.looks.items()}
 
 
 @contextmanager
 def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[AttentionRecord]:
-    """Collect the weights of every attention that runs inside the block, or only of those named; none is an error.
+    """Record the weights of every attention that runs inside the block, or of those named; it is an error if none runs.
 
-    Only this thread is watched: others may use the model, and nothing is seen of what they do. Watched attention takes
-    the explicit path, and compiled models run eagerly meanwhile in every thread of the process.
+    Only this thread is watched: others may use the model meanwhile. Watched attention takes the explicit path, and
+    compiled models run eagerly meanwhile in every thread of the process.
     """
     record = AttentionRecord()
     watched = _taps(model, only)
@@ -95,7 +95,7 @@ def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[
 
 
 class SearchWatcher:
-    """Collects the weights of one search that is run step by step, with other work of the same thread in between.
+    """Recorder of the weights of a search that runs step by step, interleaved with other work of the same thread.
 
     All attentions are watched, or only those named.
     """
@@ -106,7 +106,7 @@ class SearchWatcher:
         self._watched = _taps(model, only)
 
     def collect(self) -> AbstractContextManager[None]:
-        """Collect what runs inside the block."""
+        """Record the weights of what runs inside the block."""
         return _collect(self.seen, self._watched)
 
     def weights(self, hypothesis: HypothesisPath) -> dict[str, Float[Tensor, "heads query key"]]:
@@ -153,12 +153,12 @@ def _collector(record: AttentionRecord, name: str) -> Any:
 
 
 def _eager() -> Any:
-    """Compiled code would not run hooks; untouched when nothing can have been compiled."""
+    """Disable compiled code, which would not run hooks, if anything may have been compiled."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def _join_looks(looks: Sequence[Look]) -> list[Look]:
-    """Looks that were taken column by column put together, as if the text had been read in one go."""
+    """Join records taken column by column, as if the text had been read in one pass."""
     groups: list[list[Look]] = []
     for look in looks:
         where = look.mask.where
@@ -179,7 +179,7 @@ def _join_turns(turns: list[Look]) -> Look:
 
 
 def _by_example(look: Look) -> list[Tensor]:
-    """Cut padding, tails and slots away."""
+    """Split a record by example, without padding, the tail of a packed row, and slots."""
     weights, where = look.weights, look.mask.where
     if isinstance(where, Stepping):
         rows = range(len(weights))
@@ -195,7 +195,7 @@ def _by_example(look: Look) -> list[Tensor]:
 
 
 def _sparse(weights: Float[Tensor, "heads edge"], where: Edges) -> Float[Tensor, "heads query key"]:
-    """A sparse tensor, which holds the edges alone: a matrix of all pairs of nodes would not fit for long."""
+    """Return a sparse tensor with the edges alone, since a dense matrix of all pairs of nodes is too large."""
     heads = torch.arange(len(weights), device=weights.device).repeat_interleave(len(where.query))
     ends = torch.stack([where.query, where.key]).repeat(1, len(weights))
     size = (len(weights), where.nodes, where.nodes)
@@ -203,7 +203,7 @@ def _sparse(weights: Float[Tensor, "heads edge"], where: Edges) -> Float[Tensor,
 
 
 def _count(where: Padded) -> int:
-    """How many lines are real sequences."""
+    """Return the number of rows that are real sequences."""
     query = where.query
     if isinstance(query, Grid) and query.count is not None:
         return int(query.count)
@@ -211,7 +211,7 @@ def _count(where: Padded) -> int:
 
 
 def _beam_weights(look: Look, row: int, beam: int) -> Float[Tensor, "heads key"]:
-    """The weights of one beam over the prompt and its own past, in order."""
+    """Return the weights of one beam over the prompt and its past, in order."""
     where = look.mask.where
     assert isinstance(where, Stepping)
     step_count = int(where.taken[row])
@@ -222,7 +222,7 @@ def _beam_weights(look: Look, row: int, beam: int) -> Float[Tensor, "heads key"]
 
 
 def _follow_paths(looks: list[Look], hypotheses: Sequence[HypothesisPath]) -> list[Tensor]:
-    """Rows of the reading pass, then one row per step along each path."""
+    """Return the rows of the first pass, then one row per step along each path."""
     first = _by_example(looks[0])
     lines = [list(weights.unbind(1)) for weights in first]
     for look in looks[1:]:
@@ -242,6 +242,6 @@ def _follow_paths(looks: list[Look], hypotheses: Sequence[HypothesisPath]) -> li
 
 
 def _pad_rows(rows: list[Tensor]) -> Float[Tensor, "heads query key"]:
-    """Rows of growing length as one matrix, the future filled with zeros."""
+    """Stack rows of growing length into a matrix, padded with zeros."""
     keys = max(row.shape[-1] for row in rows)
     return torch.stack([nn.functional.pad(row, (0, keys - row.shape[-1])) for row in rows], dim=1)

@@ -1,6 +1,6 @@
-"""From subword weights to word weights: what a reader's eye does with an attention matrix, done in numbers.
+"""Merging of attention weights between subwords into weights between words.
 
-A word looks where its pieces look on average, and is looked at as much as its pieces together.
+A word's query weights are the mean over its pieces, its key weights the sum over its pieces.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SPELLED = re.compile(r"(?:<0x[0-9A-F]{2}>)+")
 
 @dataclass(frozen=True)
 class Unit:
-    """What is shown as one: a word with the places of its pieces and its number in the text, or a single piece."""
+    """One unit of display: a word with the indices of its pieces and its number in the text, or a single piece."""
 
     text: str
     places: tuple[int, ...]
@@ -29,7 +29,7 @@ class Unit:
 
 
 def group_items(items: Sequence[Item], *, level: str = "word", specials: bool = False) -> list[Unit]:
-    """The items as words in order of first appearance, or one by one (`level="subword"`); special ones are left out."""
+    """Group items into words in order of first appearance, or one by one (`level="subword"`), without special ones."""
     if level not in ("word", "subword"):
         raise ValueError(f"unknown level {level}: choose word or subword")
     groups: dict[object, list[int]] = {}
@@ -47,20 +47,20 @@ def group_items(items: Sequence[Item], *, level: str = "word", specials: bool = 
 def merge(
     weights: Float[Tensor, "*heads query key"], queries: Sequence[Unit], keys: Sequence[Unit]
 ) -> Float[Tensor, "*heads row column"]:
-    """Weights between units: the mean over a query's pieces of the sum over a key's."""
+    """Return the weights between units: the mean over the query's pieces of the sum over the key's."""
     rows = _membership(queries, weights.shape[-2]).to(weights)
     columns = _membership(keys, weights.shape[-1]).to(weights)
     return (rows / rows.sum(-1, keepdim=True)) @ weights @ columns.mT
 
 
 def normalise(weights: Float[Tensor, "*heads query key"]) -> Float[Tensor, "*heads query key"]:
-    """Rows that sum to one; a row of nothing stays nothing."""
+    """Normalise rows to sum to one; rows of zeros stay zero."""
     total = weights.sum(-1, keepdim=True)
     return torch.where(total > 0, weights / total.clamp(min=torch.finfo(weights.dtype).tiny), weights)
 
 
 def _membership(listed: Sequence[Unit], size: int) -> Float[Tensor, "unit place"]:
-    """One where a piece belongs to a unit."""
+    """Return a matrix with 1 where a piece belongs to a unit."""
     table = torch.zeros(len(listed), size)
     for row, unit in enumerate(listed):
         table[row, list(unit.places)] = 1.0
@@ -68,7 +68,7 @@ def _membership(listed: Sequence[Unit], size: int) -> Float[Tensor, "unit place"
 
 
 def _unit_text(items: Sequence[Item], places: Sequence[int]) -> str:
-    """The pieces as the reader knows them, letters spelled in bytes put together again."""
+    """Return the text of a unit, with byte pieces decoded to characters."""
     text = "".join(items[place].text for place in places)
     return SPELLED.sub(_letters, text).strip() or text or "·"
 

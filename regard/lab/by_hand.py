@@ -9,6 +9,7 @@ import torch
 
 from regard.lab import bptt_numpy as bptt
 from regard.lab.bptt_numpy import Weights
+from regard.lab.demonstration import Chart, Demonstration, Measurement
 
 LEAST = 1e-12  # what counts as nothing in a relative difference
 
@@ -21,6 +22,8 @@ class Lesson:
     """Nats per character before every step, and after the last."""
     differences: dict[str, float]
     """By weight, the largest difference between the derivatives by hand and those of autograd, relative to them."""
+    cut: dict[str, float]
+    """The same where autograd does not pass gradients from one state to the one before."""
     written: str
     """What the model writes at the end, each time the likeliest character."""
 
@@ -34,22 +37,39 @@ def learn(text: str, *, width: int = 16, steps: int = 200, rate: float = 0.1, se
     tokens, targets = numbers[:-1], numbers[1:]
     weights = Weights.draw(len(letters), width, np.random.default_rng(seed))
     differences = compare_gradients(weights, tokens, targets)
-    losses = []
+    losses, trained_from = [], weights
     for _ in range(steps):
         step_loss, weights = bptt.step(weights, tokens, targets, rate=rate / len(tokens))
         losses.append(step_loss / len(tokens))
     losses.append(bptt.loss(bptt.forward(weights, tokens).y, targets) / len(tokens))
-    return Lesson(losses, differences, "".join(letters[index] for index in write(weights, tokens[0], len(text))))
+    cut = compare_gradients(trained_from, tokens, targets, cut=True)
+    return Lesson(losses, differences, cut, "".join(letters[index] for index in write(weights, tokens[0], len(text))))
 
 
-def compare_gradients(weights: Weights, tokens: list[int], targets: list[int]) -> dict[str, float]:
-    """How far the derivatives by hand are from those of autograd."""
+def measure_agreement(lesson: Lesson) -> Measurement:
+    """Compare derivatives by hand with those of autograd, and with those of autograd cut between the steps."""
+    quantity = "largest relative difference of the derivatives of V"
+    return Measurement(quantity, "cut between the steps", lesson.cut["V"], "autograd", lesson.differences["V"])
+
+
+def show_losses(lesson: Lesson) -> Demonstration:
+    """Return the losses as a chart."""
+    steps = list(range(len(lesson.losses)))
+    label = "nats per character"
+    chart = Chart("Gradient descent by hand", "step", label, steps, {"loss": lesson.losses}, y_scale="log")
+    return Demonstration("Back-propagation through time by hand", [measure_agreement(lesson)], charts=[chart])
+
+
+def compare_gradients(
+    weights: Weights, tokens: list[int], targets: list[int], *, cut: bool = False
+) -> dict[str, float]:
+    """How far the derivatives by hand are from those of autograd, which may be cut between the steps."""
     by_hand = bptt.backward(weights, tokens, targets, bptt.forward(weights, tokens))
     leaves = [torch.from_numpy(tensor.copy()).requires_grad_() for tensor in weights]
     W, V, b, U, c = leaves
     h, total = torch.zeros_like(b), torch.zeros((), dtype=torch.float64)
     for token, target in zip(tokens, targets, strict=True):
-        h = torch.tanh(W[:, token] + V @ h + b)
+        h = torch.tanh(W[:, token] + V @ (h.detach() if cut else h) + b)
         total = total - torch.log_softmax(U @ h + c, -1)[target]
     theirs = [tensor.numpy() for tensor in torch.autograd.grad(total, leaves)]
     pairs = zip(Weights._fields, by_hand, theirs, strict=True)

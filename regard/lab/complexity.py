@@ -26,6 +26,7 @@ from torch.nn import functional as F
 
 from regard.attention.attend import attend
 from regard.attention.masks import allow
+from regard.lab.demonstration import Measurement
 
 STEADY = 0.1  # by which rounds may differ for their times to show how a layer's grow
 COLOURS = {  # told apart by colour-blind readers (Okabe and Ito)
@@ -89,6 +90,14 @@ def table(length: int, width: int, *, kernel: int = 3, window: int = 65, keys: i
             0,
         ),
     ]
+
+
+def measure_growth(length: int, width: int, *, window: int = 65) -> Measurement:
+    """Measure how many times as many operations twice the length takes, with and without attention to everything."""
+    short, long = table(length, width, window=window), table(2 * length, width, window=window)
+    factors = {layer.name: other.operations / layer.operations for layer, other in zip(short, long, strict=True)}
+    quantity = f"times the operations at {2 * length:,} positions of those at {length:,}"
+    return Measurement(quantity, "self-attention", factors["self-attention"], "recurrent", factors["recurrent"])
 
 
 def powers(length: int, factor: int) -> int:
@@ -221,14 +230,16 @@ def local(
 
 
 def best(run: Callable[[], Any], *, repeats: int, device: str = "cpu") -> float:
-    """Seconds of the fastest of several runs, after one that warms up."""
+    """Seconds of the fastest of several runs, after one that warms up: processor time, which other programs do not add
+    to, or, on a GPU, time by the clock."""
+    clock = time.process_time if device == "cpu" else time.perf_counter
     seconds = []
     for _ in range(repeats + 1):
-        began = time.perf_counter()
+        began = clock()
         run()
         if device.startswith("cuda"):
             torch.cuda.synchronize(device)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(clock() - began)
     return min(seconds[1:])
 
 
@@ -249,7 +260,7 @@ def plot(timings: Sequence[Timing], path: str | Path) -> None:
     axes.set_xticks(timings[0].lengths, [str(length) for length in timings[0].lengths])
     axes.minorticks_off()
     axes.set_xlabel("sequence length n")
-    axes.set_ylabel("seconds for one layer")
+    axes.set_ylabel("seconds of processor time for one layer")
     axes.set_title("Points measured on this machine, lines computed")
     axes.grid(True, which="major", linewidth=0.4, alpha=0.5)
     axes.legend(frameon=False)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.attention.positions import binary_table, integer_table, normalised_table, sinusoidal_table
 from regard.interpret.draw import plots
+from regard.lab.demonstration import Measurement
 
 SCHEMES: dict[str, Callable[[int], Tensor]] = {
     "normalised": normalised_table,
@@ -20,6 +21,7 @@ SCHEMES: dict[str, Callable[[int], Tensor]] = {
     "sinusoidal": lambda length: sinusoidal_table(length, 64),
 }
 DRAWN = 128  # positions of a picture
+LONG = 200  # positions that are to be told apart
 
 
 class Properties(NamedTuple):
@@ -52,8 +54,14 @@ def draw(scheme: str, path: Path) -> None:
 
 
 def _check_properties(code: Callable[[int], Tensor]) -> tuple[bool, bool, bool]:
-    short, long = code(20), code(200)
+    short, long = code(20), code(LONG)
     unique = len(torch.unique(long, dim=0)) == len(long)
     is_bounded = bool(code(2000).abs().max() <= 1.0)
     steady = torch.allclose(short[1] - short[0], long[1] - long[0])
     return unique, is_bounded, steady
+
+
+def measure_distinct(scheme: str = "sinusoidal") -> Measurement:
+    """Count the different encodings of many positions, and those of no encoding at all."""
+    counts = [len(torch.unique(table, dim=0)) for table in (encode(scheme, LONG), torch.zeros(LONG, 1))]
+    return Measurement(f"different encodings of {LONG} positions", scheme, counts[0], "no positions", counts[1])

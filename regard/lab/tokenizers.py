@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from random import Random
 from typing import Any
 
 from regard.config.words import quantity
 from regard.data import testset
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import CLOSED, Kind, UnitsConfig
+from regard.lab.demonstration import Measurement
 
 KINDS: tuple[Kind, ...] = ("characters", "words", "bpe", "unigram")
 SIZES = (500, 1000, 2000, 4000, 8000)
@@ -76,6 +78,21 @@ def compare(
             if not cuts or (cuts[-1].kind, cuts[-1].vocab) != (kind, cut.vocab):  # the text has no more to give
                 cuts.append(cut)
     return cuts
+
+
+def compare_with_shuffled(cuts: Sequence[Cut], train: Sequence[str], held_out: Sequence[str]) -> Measurement:
+    """Compare the smallest vocabulary of byte pairs with one of the same text with its letters in random order.
+
+    Where no letters come together more often than by chance, pairs of them save little.
+    """
+    smallest = next(cut for cut in cuts if cut.kind == "bpe")
+    random = Random(0)
+    sides = [["".join(random.sample(line, len(line))) for line in side] for side in (train, held_out)]
+    config = UnitsConfig(kind="bpe", vocab=smallest.vocab)
+    tokenizer = units.train(sides[0], config, characters=sum(map(len, sides[0])))
+    shuffled = measure(tokenizer, sides[1], ())
+    quantity = f"characters a token, of {smallest.vocab:,} byte pairs"
+    return Measurement(quantity, "this text", smallest.per_token, "its letters shuffled", shuffled.per_token)
 
 
 def measure(tokenizer: Tokenizer, held_out: Sequence[str], words: Sequence[str]) -> Cut:

@@ -39,6 +39,7 @@ from regard.models.parts.blocks import (
     init_normal,
 )
 from regard.models.parts.dropout import Dropout
+from regard.models.parts.span_boundary import LONGEST_SPAN, SpanBoundaries, SpanBoundaryHead
 from regard.models.parts.unpack import first
 
 
@@ -88,6 +89,8 @@ class BERTConfig(ModelConfig):
     """A head that predicts masked tokens."""
     next_sentence: bool = True
     """A head that says whether the second segment follows the first; needs the pooler."""
+    span_boundary: bool = False
+    """A head that predicts the tokens of a masked span from those beside it; needs the masked head."""
     dropout: Warned[Share] = 0.1
     """Dropout rate."""
     attention_dropout: Warned[Share] = 0.0
@@ -100,6 +103,7 @@ class BERTConfig(ModelConfig):
         "bert-medium": _bert(512, 8),
         "bert-base": _bert(768, 12),
         "bert-large": _bert(1024, 24),
+        "biobert": {**_bert(768, 12), "vocab": 28996},
         "distilbert-base": {**_bert(768, 6), "segments": 0, "pooler": False, "next_sentence": False},
         "roberta-base": {**_bert(768, 12), **ROBERTA},
         "roberta-large": {**_bert(1024, 24), **ROBERTA},
@@ -110,6 +114,8 @@ class BERTConfig(ModelConfig):
         check_divisible(self.width, self.heads)
         if self.next_sentence and not self.pooler:
             raise ValueError("model.next_sentence needs model.pooler: turn it on, or next_sentence off")
+        if self.span_boundary and not self.masked:
+            raise ValueError("model.span_boundary needs model.masked, whose matrix it shares: turn it on")
         check_affordable(self.parameters, "lower width, hidden, depth, the context or the vocabulary")
 
     @property
@@ -122,7 +128,8 @@ class BERTConfig(ModelConfig):
         norms = 2 * width * (self.embedding_norm + (self.norm == "pre"))
         heads = self.pooler * width * (width + 1) + self.next_sentence * 2 * (width + 1)
         masked = self.masked * (width * (width + 1) + 2 * width + self.vocab)
-        return (self.vocab + self.segments) * width + places + norms + self.depth * block + heads + masked
+        boundary = self.span_boundary * (LONGEST_SPAN * width + 4 * width**2 + 6 * width)
+        return (self.vocab + self.segments) * width + places + norms + self.depth * block + heads + masked + boundary
 
     @property
     def predicts_masked(self) -> bool:
@@ -200,6 +207,8 @@ class BERT(TokenModel):
             self.pooler = nn.Linear(width, width)
         if config.masked:
             self.head = MaskedHead(shape)
+        if config.span_boundary:
+            self.boundary = SpanBoundaryHead(width, eps=config.eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab)) if config.masked else None
         if config.next_sentence:
             self.next_sentence = nn.Linear(width, 2)
@@ -228,6 +237,12 @@ class BERT(TokenModel):
     def transform(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Apply the masked head up to its output matrix."""
         return self.head(features)
+
+    def predict_spans(
+        self, features: Float[Tensor, "*batch width"], boundaries: SpanBoundaries
+    ) -> Float[Tensor, "hidden width"]:
+        """What the matrix is given for masked tokens by the head that sees only the tokens beside their spans."""
+        return self.boundary(features, boundaries)
 
     @property
     def prediction(self) -> Float[Tensor, "vocab width"]:

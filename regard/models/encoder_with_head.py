@@ -53,6 +53,7 @@ class BERTEncoderConfig(BERTConfig, LabellerConfig):
 
     masked: ClassVar[bool] = False  # type: ignore[misc]
     next_sentence: ClassVar[bool] = False  # type: ignore[misc]
+    span_boundary: ClassVar[bool] = False  # type: ignore[misc]
     input_style: ClassVar[Literal["plain", "bert", "gpt"]] = "bert"
     labeller_defaults: ClassVar[LabellerDefaults] = DEFAULTS
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}  # those of a BERT: start from one

@@ -5,6 +5,9 @@ In every layer a node `i` weighs itself and its neighbours `j` and takes the wei
     h'_i = sum_j alpha_ij W h_j + b,    alpha_ij = softmax_j LeakyReLU(a . [W h_i ; W h_j])
 
 Heads stand side by side, those of the last layer are averaged; between layers ELU, and dropout of features and weights.
+
+`attention: gcn` is the sum of a GCN, the graph convolutional network, in which weights are not learnt but follow from
+degrees, loops counted: `h'_i = sum_j W h_j / sqrt(d_i d_j) + b` (Kipf and Welling 2017).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.attend import AttentionSpec, attend
+from regard.attention.edge_list import Edges
 from regard.attention.masks import Mask
 from regard.attention.scores import Graph
 from regard.attention.tap import Tap
@@ -53,9 +57,9 @@ class GATConfig(ModelConfig):
     """Dropout rate of attention weights."""
     slope: Amount = 0.2
     """What LeakyReLU multiplies negative scores by."""
-    attention: Literal["graph", "equal", "none"] = "graph"
-    """How neighbours are weighted: by learnt scores (graph); all alike (equal), or by looking at no neighbour (none),
-    for comparison."""
+    attention: Literal["graph", "gcn", "equal", "none"] = "graph"
+    """How neighbours are weighted: by learnt scores (graph); by degrees alone, as in a graph convolutional network
+    (gcn); all alike (equal), or by looking at no neighbour (none), for comparison."""
 
     def __post_init__(self) -> None:
         check_affordable(self.parameters, "lower model.width or model.heads")
@@ -91,6 +95,37 @@ class Equal(nn.Module):
         return torch.zeros_like(query @ key.mT)
 
 
+@dataclass(frozen=True, eq=False)
+class DegreeScore:
+    """Scores whose softmax over the edges of node i is `1 / sqrt(d_i d_j)`, as shares of what these sum to."""
+
+    logs: Float[Tensor, "node"]
+    """The score of each node as a neighbour: `-log(d_j) / 2`."""
+    totals: Float[Tensor, "node"]
+    """What `1 / sqrt(d_i d_j)` sums to over the edges of each node."""
+
+    @classmethod
+    def of(cls, edges: Edges) -> DegreeScore:
+        """Compute degrees and sums of a graph; a node without edges has the degree 1."""
+        roots = edges.offsets.diff().clamp(min=1).float().rsqrt()
+        sums = F.embedding_bag(edges.key, roots[:, None], edges.offsets, mode="sum", include_last_offset=True)
+        return cls(roots.log(), roots * sums[:, 0])
+
+    def halves(
+        self, query: Float[Tensor, "heads query depth"], key: Float[Tensor, "heads key depth"]
+    ) -> tuple[Float[Tensor, "heads query"], Float[Tensor, "heads key"]]:
+        """Nothing of the node that looks."""
+        return torch.zeros_like(query[..., 0]), self.logs.to(key.dtype).expand(len(key), -1)
+
+    def meet(self, total: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
+        """The score of pairs."""
+        return total
+
+    def __call__(self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]) -> Tensor:
+        """One number per pair."""
+        return torch.zeros_like(query @ key.mT) + self.logs
+
+
 class GraphAttention(nn.Module):
     """One layer: project, look along the edges, and concatenate the heads or average them."""
 
@@ -99,6 +134,7 @@ class GraphAttention(nn.Module):
         self.heads, self.averaged, self.dropout = heads, averaged, config.attention_dropout
         self.project = nn.Linear(inputs, heads * depth, bias=False)
         self.score = Graph(depth, heads=heads, slope=config.slope) if config.attention == "graph" else Equal()
+        self.by_degree = config.attention == "gcn"
         self.bias = nn.Parameter(torch.zeros(depth if averaged else heads * depth))
         self.weights = Tap()
         nn.init.xavier_uniform_(self.project.weight)
@@ -110,8 +146,17 @@ class GraphAttention(nn.Module):
         flat = x.product(self.project.weight) if isinstance(x, Sparse) else self.project(x)
         nodes = flat.unflatten(-1, (self.heads, -1)).transpose(0, 1).contiguous()  # (heads, node, depth)
         dropout = self.dropout if self.training else 0.0
-        mixed = attend(nodes, nodes, nodes, mask=mask, way=AttentionSpec(self.score, dropout=dropout, tap=self.weights))
+        degrees = self._degree_score(mask) if self.by_degree else None
+        score = self.score if degrees is None else degrees
+        mixed = attend(nodes, nodes, nodes, mask=mask, way=AttentionSpec(score, dropout=dropout, tap=self.weights))
+        mixed = mixed if degrees is None else mixed * degrees.totals[:, None]
         return (mixed.mean(0) if self.averaged else mixed.transpose(0, 1).flatten(1)) + self.bias
+
+    @staticmethod
+    def _degree_score(mask: Mask) -> DegreeScore:
+        where = mask.where
+        assert isinstance(where, Edges), "degrees are those of edges"
+        return mask.once("degrees", lambda: DegreeScore.of(where))
 
 
 class GAT(Model):

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from regard.attention.cache import DecoderState, LayerCache
 from regard.attention.masks import Grid, Mask, Row, Stepping, causal, mask_between, padded, stepping
-from regard.attention.multihead import Heads
+from regard.attention.multihead import Heads, Merge
 from regard.attention.plane import LearnedPlane
 from regard.attention.positions import Positions, Rotary, scheme
 from regard.config.ranges import (
@@ -54,6 +54,12 @@ def _gpt(width: int, heads: int, depth: int, *, vocab: int = 50257, context: int
     return {"vocab": vocab, "width": width, "heads": heads, "hidden": 4 * width, "depth": depth, "context": context}
 
 
+def _bloom(width: int, heads: int, depth: int) -> dict[str, Any]:
+    """BLOOM by size."""
+    sizes = _gpt(width, heads, depth, vocab=250880, context=2048)
+    return {**sizes, "positions": "alibi", "embedding_norm": True, "dropout": 0.0}
+
+
 def _llama(width: int, heads: int, hidden: int, depth: int, **settings: Any) -> dict[str, Any]:
     """Return the settings of a Llama of this size."""
     fixed = {"vocab": 32000, "normalisation": "rms", "positions": "rotary", "activation": "silu", "gated": True}
@@ -63,7 +69,10 @@ def _llama(width: int, heads: int, hidden: int, depth: int, **settings: Any) -> 
 
 
 # settings that plain encoder blocks do not have
-PECULIAR = ("groups", "normalisation", "eps", "rotary_base", "gated", "attention_bias", "mlp_bias", "embedding_norm")
+PECULIAR = (
+    *("groups", "merge", "normalisation", "eps", "rotary_base", "gated"),
+    *("attention_bias", "mlp_bias", "embedding_norm"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +89,8 @@ class GPTConfig(ModelConfig):
     """Attention heads; must divide the width."""
     groups: Small | None = None
     """Groups of keys and values shared by heads; as many as heads when not given."""
+    merge: Merge = "concat"
+    """How heads become one vector: side by side before the output projection (concat), or added up (add)."""
     hidden: Width = 3072
     """Features inside the feed-forward part."""
     depth: Small = 12
@@ -133,12 +144,12 @@ class GPTConfig(ModelConfig):
         "megatron-2.5b": _gpt(1920, 20, 54, vocab=51200),
         "megatron-4.2b": _gpt(2304, 24, 64, vocab=51200),
         "megatron-8.3b": _gpt(3072, 32, 72, vocab=51200),
-        "bloom-560m": {
-            **_gpt(1024, 16, 24, vocab=250880, context=2048),
-            "positions": "alibi",
-            "embedding_norm": True,
-            "dropout": 0.0,
-        },
+        "bloom-560m": _bloom(1024, 16, 24),
+        "bloom-1b1": _bloom(1536, 16, 24),
+        "bloom-1b7": _bloom(2048, 16, 24),
+        "bloom-3b": _bloom(2560, 32, 30),
+        "bloom-7b1": _bloom(4096, 32, 30),
+        "bloom-176b": _bloom(14336, 112, 70),
         "stories15m": _llama(288, 6, 768, 6, context=256, tied=True),
         "stories42m": _llama(512, 8, 1376, 8, context=1024, tied=True),
         "stories110m": _llama(768, 12, 2048, 12, context=1024, tied=True),
@@ -158,7 +169,8 @@ class GPTConfig(ModelConfig):
         """Return the number of parameters."""
         width, hidden, rms = self.width, self.hidden, self.normalisation == "rms"
         shared = width // self.heads * (self.groups or self.heads)
-        attention = 2 * width * (width + shared) + self.attention_bias * 2 * (width + shared)
+        output = width if self.merge == "concat" else width // self.heads
+        attention = width * (width + 2 * shared + output) + self.attention_bias * 2 * (width + shared)
         outwards = (2 if self.gated else 1) * hidden
         mlp = width * (outwards + hidden) + self.mlp_bias * (outwards + width)
         norm = width * (1 if rms else 2)
@@ -192,7 +204,7 @@ class GPTConfig(ModelConfig):
         """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
-            heads=Heads(self.heads, groups=self.groups),
+            heads=Heads(self.heads, groups=self.groups, merge=self.merge),
             hidden=self.hidden,
             pre=self.norm == "pre",
             activation=self.activation,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from regard.attention.multihead import Heads
+from regard.attention.multihead import Heads, Merge
 from regard.attention.positions import scheme
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, check_affordable, check_divisible
 from regard.config.resuming import Warned
@@ -34,6 +34,8 @@ class TransformerConfig(ModelConfig):
     """Attention heads; must divide the width."""
     groups: Small | None = None
     """Groups of keys and values shared by heads; as many as heads when not given."""
+    merge: Merge = "concat"
+    """How heads become one vector: side by side before the output projection (concat), or added up (add)."""
     hidden: Width = 2048
     """Features inside the feed-forward part."""
     encoder: Small = 6
@@ -94,6 +96,7 @@ class TransformerConfig(ModelConfig):
         settings = {**{name: name for name in names}, "embedding": "width", "depth": "encoder"}
         grouped = self.groups is not None and self.groups != self.heads
         peculiar = {"groups of keys": grouped, "attention without biases": not self.attention_bias}
+        peculiar["heads added up"] = self.merge == "add"
         parts = {"blocks": "encoder", "norm": "encoder_norm", "positions": "encoder_positions"}
         return Backbone(
             family="encoder blocks",
@@ -101,7 +104,7 @@ class TransformerConfig(ModelConfig):
             sizes={**read_settings(self, settings), **peculiar},
             weights={"embedding": "embedding", **parts},
             embedding_scale=math.sqrt(self.width),
-            same_model_settings=("groups", "attention_bias"),
+            same_model_settings=("groups", "attention_bias", "merge"),
         )
 
     @property
@@ -109,7 +112,7 @@ class TransformerConfig(ModelConfig):
         """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
-            heads=Heads(self.heads, groups=self.groups),
+            heads=Heads(self.heads, groups=self.groups, merge=self.merge),
             hidden=self.hidden,
             pre=self.norm == "pre",
             activation=self.activation,

@@ -2,7 +2,8 @@
 
 A hidden vector h, that of one neighbour (skip-gram) or the mean of all (CBOW), shall predict the word w they surround.
 With negative sampling the loss is -log s(h·o_w) - sum over k drawn words n of log s(-h·o_n), s the logistic function;
-with hierarchical softmax it is -sum of log s(±h·o_node) over the nodes on the way to w in a Huffman tree.
+with hierarchical softmax it is -sum of log s(±h·o_node) over the nodes on the way to w in a Huffman tree;
+with the full softmax it is -h·o_w + log sum over all words v of exp(h·o_v), which both others replace.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ class Word2VecConfig(ModelConfig):
     """Features of a word."""
     architecture: Literal["skipgram", "cbow"] = "skipgram"
     """Whether each neighbour by itself predicts a word, or their mean (CBOW): faster, weaker on rare words."""
-    output: Literal["negative", "hierarchical"] = "negative"
-    """Negative sampling (a word against a few drawn ones), or hierarchical softmax (a Huffman tree)."""
+    output: Literal["negative", "hierarchical", "softmax"] = "negative"
+    """Negative sampling (a word against a few drawn ones), hierarchical softmax (a Huffman tree), or the full softmax
+    (a word against all: exact, and slow where words are many)."""
     window: Small = 5
     """Most words to either side that count as neighbours; each word draws its own reach up to this."""
     negatives: Small = 5
-    """Negative samples: words drawn to tell a word from; unused in a tree."""
+    """Negative samples: words drawn to tell a word from; used by negative sampling only."""
     power: Annotated[float, Range(-10, 10)] = 0.75
     """They are drawn in proportion to their count raised to this."""
     sample: Positive | None = 1e-3
@@ -60,7 +62,7 @@ class Inputs(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What the inner loop predicts words with: a noise to draw from, or without `negatives` a tree."""
+    """What the inner loop predicts words with: `negatives` words of a noise, a tree, or with neither all words."""
 
     output: Float[np.ndarray, "rows width"]
     chance: Float[np.ndarray, "drawn"]
@@ -109,16 +111,17 @@ class Word2Vec(Model):
 
     def count(self, counts: Counts) -> None:
         """Prepare the inner loop for words that occur so often."""
-        config, hierarchical = self.config, self.config.output == "hierarchical"
+        config = self.config
         vectors, output = (self.get_buffer(name).numpy() for name in ("vectors", "output"))  # the same memory
         self.inputs = Inputs(
             vectors, keep_probabilities(counts, config.sample), config.window, config.architecture == "cbow"
         )
         empty = Tree(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8))
         none = np.zeros(0, np.float32), np.zeros(0, np.int32)
-        chance, alias = none if hierarchical else noise_tables(counts, config.power)
-        tree = build_huffman_tree(counts) if hierarchical else empty
-        self.targets = Targets(output, chance, alias, *tree, 0 if hierarchical else config.negatives)
+        sampled = config.output == "negative"
+        chance, alias = noise_tables(counts, config.power) if sampled else none
+        tree = build_huffman_tree(counts) if config.output == "hierarchical" else empty
+        self.targets = Targets(output, chance, alias, *tree, config.negatives if sampled else 0)
 
     def _apply(self, function: Any, recurse: bool = True) -> Word2Vec:
         """Stay where threads of the processor can reach it, whatever the device."""

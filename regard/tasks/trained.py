@@ -98,6 +98,9 @@ class Trained(Protocol):
     def make_engine(self, *, rows: int = ROWS) -> Engine | None:
         """What answers its requests; None if its exchanges have none."""
 
+    def warm_up(self) -> None:
+        """Do what would make the first answers slower than later ones."""
+
     def evaluate(self, *files: str | Path, **options: Any) -> Scores:
         """How good it is on files like those it was trained on."""
 
@@ -143,6 +146,11 @@ class Face:
         """True if models that learnt another task can be used like this, by the settings of one."""
         return False
 
+    @classmethod
+    def combine(cls, models: Sequence[Any]) -> Any:
+        """Return an ensemble of such models, which decodes with all of them."""
+        raise ValueError(f"{models[0].name} is {cls.kind}, and only translators decode together: load one model")
+
     @property
     def runner(self) -> Runner:
         """What computes its outputs: PyTorch, unless another engine was assigned."""
@@ -174,6 +182,9 @@ class Face:
     def attention_names(self) -> list[str]:
         """Return the names of the weights that `look` shows: all attentions of the model."""
         return attention_names(self.model)
+
+    def warm_up(self) -> None:
+        """Do what would make the first answers slower than later ones: nothing, unless a model says so."""
 
 
 class DirectAnswers(Face):

@@ -21,6 +21,7 @@ from regard.decoding.exchange import Exchange
 from regard.decoding.generate import generate, stream_one
 from regard.decoding.request import Request, Sampling
 from regard.decoding.sampling import Sampler
+from regard.decoding.stepper import Hypothesis
 from regard.interpret.watch import SearchWatcher
 from regard.models.inference.fast_path import ENOUGH, FastPath
 from regard.tasks.trained import Extra, Face, NoOptions, Workload, describe_model
@@ -86,6 +87,10 @@ class Text:
 
     text: str
     score: float
+    tokens: int = field(default=0, compare=False, repr=False)
+    """Tokens that were added."""
+    finished: bool = field(default=False, compare=False, repr=False)
+    """True if the model or a stop sequence ended it, not its length."""
 
     def __str__(self) -> str:
         return self.text
@@ -168,6 +173,14 @@ class Writes(Face):
         """
         self._check_options(options)
         pending = [_PendingText.of(self, self.how(prompt, {**options, "samples": 1})) for prompt in inputs]
+        return (yield from self._exchange_texts(pending))
+
+    def open_stream(self, prompt: str, **options: Any) -> TextStream:
+        """Return one text to be written by an engine that can be read meanwhile; options as in `exchange`."""
+        self._check_options(options)
+        return TextStream(self, _PendingText.of(self, self.how(prompt, {**options, "samples": 1})))
+
+    def _exchange_texts(self, pending: Sequence[_PendingText]) -> Exchange[list[Text]]:
         while going := [text for text in pending if text.left and not text.draft.finished]:
             requests = [self._request(text) for text in going]
             answers = yield requests
@@ -220,12 +233,7 @@ class Writes(Face):
         how = replace(self.how(prompt, changes), samples=1)
         prompt_tokens, written, draft = self.begin(how.prompt), "", Draft()
         for draft in self._write_stream(prompt_tokens, how):
-            text = self._finish_text(prompt_tokens, draft, how.stop).text
-            sure = (
-                text.rstrip(PARTIAL_CHARACTER)
-                if draft.finished
-                else text.rstrip(PARTIAL_CHARACTER)[: _length_before_stop(text, how.stop)]
-            )
+            text, sure = self._sure_text(prompt_tokens, draft, how.stop)
             if len(sure) > len(written):
                 yield sure[len(written) :]
                 written = sure
@@ -234,6 +242,12 @@ class Writes(Face):
         text = self._finish_text(prompt_tokens, draft, how.stop).text
         if len(text) > len(written):
             yield text[len(written) :]
+
+    def _sure_text(self, prompt_tokens: Sequence[int], draft: Draft, stop: str) -> tuple[str, str]:
+        """Return what was written so far, and the part of it that nothing that follows can change."""
+        text = self._finish_text(prompt_tokens, draft, stop).text
+        whole_characters = text.rstrip(PARTIAL_CHARACTER)
+        return text, whole_characters if draft.finished else whole_characters[: _length_before_stop(text, stop)]
 
     def how(self, prompt: str | None, changes: dict[str, Any]) -> WritingConfig:
         """Return the settings of a text: those of the model with changes."""
@@ -310,9 +324,10 @@ class Writes(Face):
         return self._cut_at_stop(prompt_tokens, self.decode([*prompt_tokens, *draft.tokens]), draft, stop)
 
     def _cut_at_stop(self, prompt_tokens: Sequence[int], text: str, draft: Draft, stop: str) -> Text:
+        finished = draft.finished
         if stop and (stop_place := text.find(stop, len(self.decode(prompt_tokens)))) >= 0:
-            text = text[:stop_place]
-        return Text(text, draft.score)
+            text, finished = text[:stop_place], True
+        return Text(text, draft.score, len(draft.tokens), finished)
 
     def _continuation(self, prompt_tokens: Sequence[int], draft: Draft) -> str:
         return self.decode([*prompt_tokens, *draft.tokens])[len(self.decode(prompt_tokens)) :]
@@ -335,6 +350,24 @@ class _PendingText:
     def of(cls, writer: Writes, how: WritingConfig) -> _PendingText:
         """Return a text before anything is written."""
         return cls(writer.begin(how.prompt), how, how.length, torch.Generator().manual_seed(how.seed))
+
+
+class TextStream:
+    """One text that an engine writes: its exchange, and what of it is sure while it is being written."""
+
+    def __init__(self, writer: Writes, pending: _PendingText) -> None:
+        self._writer, self._pending = writer, pending
+
+    def exchange(self) -> Exchange[list[Text]]:
+        """Return the exchange whose answer is this one text."""
+        return self._writer._exchange_texts([self._pending])
+
+    def read(self, hypotheses: Sequence[Sequence[Hypothesis]]) -> str:
+        """Return what is written for good, the prompt included; `hypotheses` are those of the request under way."""
+        before, stop = self._pending.draft, self._pending.how.stop
+        best = hypotheses[0][0] if hypotheses and hypotheses[0] else None
+        draft = before if best is None else Draft((*before.tokens, *best.tokens), before.score)
+        return self._writer._sure_text(self._pending.tokens, draft, stop)[1]
 
 
 class _EvalMode:

@@ -59,7 +59,7 @@ def run_within_memory(
         ]
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """True if an error says that the memory of a device or of the machine is used up."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in EXHAUSTED)
 

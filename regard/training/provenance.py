@@ -56,6 +56,20 @@ def recorded_digests(checkpoint: Checkpoint | None) -> Digests | None:
     return digests if isinstance(digests, dict) else None
 
 
+def merge_digests(digests: Sequence[Digests | None]) -> Digests | None:
+    """What several models together were trained on; None if one of them does not say, or counts other examples."""
+    known = [recorded for recorded in digests if recorded is not None]
+    samples = [TrainingSample.parse(recorded.get("examples")) for recorded in known]
+    units = {None if sample is None else sample.unit for sample in samples}
+    if len(known) < len(digests) or len(units) > 1:
+        return None
+    merged: Digests = {}
+    for part in ("train", "valid"):
+        merged[part] = sorted({name for recorded in known for name in recorded.get(part, ())})
+    sample = TrainingSample.merge([sample for sample in samples if sample is not None])
+    return merged if sample is None else {**merged, "examples": sample.plain()}
+
+
 def note_overlap(scores: Scores, digests: Digests | None, files: Sequence[str]) -> Scores:
     """Return the scores with a warning for each evaluated file that the model was trained on, wholly or in part."""
     if digests is None:

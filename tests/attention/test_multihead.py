@@ -53,6 +53,38 @@ def test_heads_joined_then_projected_are_the_sum_of_projected_heads(groups):
     assert torch.allclose(attention(x, memory), total, atol=1e-6)
 
 
+@pytest.mark.parametrize("groups", [4, 2])
+@pytest.mark.parametrize("watched", [False, True])
+def test_heads_added_up_are_their_sum_projected(groups, watched):
+    attention = MultiHead(8, Heads(4, groups=groups, depth=3, features=5, merge="add"))
+    x = torch.randn(2, 3, 8)
+    weights = []
+    if watched:
+        attention.weights.register_forward_hook(lambda module, inputs, seen: weights.append(seen))
+    total = 0
+    for head in range(4):
+        group = head * groups // 4
+
+        def part(layer, number, size):
+            rows = slice(number * size, (number + 1) * size)
+            return x @ layer.weight[rows].T + layer.bias[rows]
+
+        query, key = part(attention.query, head, 3), part(attention.key, group, 3)
+        total = total + (query @ key.mT / 3**0.5).softmax(-1) @ part(attention.value, group, 5)
+    assert torch.allclose(attention(x), total @ attention.output.weight.T + attention.output.bias, atol=1e-6)
+    assert attention.output.weight.shape == (8, 5)
+    assert len(weights) == watched
+
+
+def test_added_heads_equal_concatenated_heads_that_share_their_part_of_the_projection():
+    added, joined = MultiHead(8, Heads(4, merge="add")), MultiHead(8, 4)
+    shared = {**added.state_dict(), "output.weight": added.output.weight.repeat(1, 4)}
+    joined.load_state_dict(shared)
+    x = torch.randn(2, 3, 8)
+    torch.testing.assert_close(added(x), joined(x))
+    torch.testing.assert_close(added.output_by_head(), joined.output_by_head())
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("watched", [False, True])
 def test_grouped_keys_are_keys_repeated_for_each_head_of_the_group(groups, watched):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.lab.gradients import compare, reach
+from regard.lab.gradients.reach import compare, reach
 
 
 def test_a_linear_recurrence_reaches_as_far_as_its_powers():

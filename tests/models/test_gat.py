@@ -47,6 +47,7 @@ def model(**changes: object) -> GAT:
         (GATConfig(inputs=1433, classes=7, layers=3, last=2), None),
         (GATConfig(inputs=20, classes=7, layers=1), None),
         (GATConfig(inputs=20, classes=7, attention="equal"), None),
+        (GATConfig(inputs=20, classes=7, attention="gcn"), None),
     ],
 )
 def test_as_many_parameters_as_the_config_says(config: GATConfig, parameters: int | None):
@@ -68,6 +69,24 @@ def test_sparse_features_are_multiplied_and_dropped_as_dense_ones():
     kept = dropped != 0
     assert 0 < kept.sum() < len(kept)
     assert torch.allclose(dropped[kept], 2 * features.values[kept])
+
+
+def test_weights_by_degree_are_those_of_a_graph_convolutional_network():
+    features, mask = graph()
+    net = model(attention="gcn", heads=1, last=1)
+    dense = mask.where.visible_pairs().double()
+    roots = dense.sum(1).rsqrt()
+    normalised = roots[:, None] * dense * roots
+    x = features.dense().double()
+    for number, layer in enumerate(net.layers):
+        x = F.elu(x) if number else x
+        x = normalised @ x @ layer.project.weight.double().T + layer.bias.double()
+    with watch(net) as seen:
+        output = net(features, mask)
+    torch.testing.assert_close(output.double(), x, rtol=1e-5, atol=1e-5)
+    [looked] = seen["layers.0"]
+    shares = normalised / normalised.sum(1, keepdim=True)
+    torch.testing.assert_close(looked.to_dense()[0].double(), shares, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("attention", ["graph", "equal"])

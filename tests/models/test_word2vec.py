@@ -16,7 +16,7 @@ from regard.models.word2vec import Word2Vec, Word2VecConfig, build_huffman_tree,
 pytest.importorskip("numba", reason="numba is not installed (pip install 'regard[words]')")
 
 MASK = 2**64 - 1
-VARIANTS = list(itertools.product(["skipgram", "cbow"], ["negative", "hierarchical"]))
+VARIANTS = list(itertools.product(["skipgram", "cbow"], ["negative", "hierarchical", "softmax"]))
 
 
 class Dice:
@@ -50,12 +50,19 @@ def replayed(model: Word2Vec, text: list[int], rate: float, seed: int) -> tuple[
             bags = [near] if config.architecture == "cbow" else [[other] for other in near]
             for bag in bags if near else []:
                 hidden = vectors[bag].mean(dim=0)
-                rows = targets(model, word, dice)
-                loss = -sum(torch.nn.functional.logsigmoid(sign * (hidden @ output[row])) for row, sign in rows)
+                loss = loss_of(model, word, hidden, output, dice)
                 inner, outer = torch.autograd.grad(loss, (vectors, output))
                 vectors.data -= rate * inner
                 output.data -= rate * outer
     return vectors.detach(), output.detach()
+
+
+def loss_of(model: Word2Vec, word: int, hidden: torch.Tensor, output: torch.Tensor, dice: Dice) -> torch.Tensor:
+    """What predicting a word costs: torch's cross-entropy over all words, or logistic losses of some rows."""
+    if model.config.output == "softmax":
+        return torch.nn.functional.cross_entropy(output @ hidden, torch.tensor(word))
+    rows = targets(model, word, dice)
+    return -sum(torch.nn.functional.logsigmoid(sign * (hidden @ output[row])) for row, sign in rows)
 
 
 def targets(model: Word2Vec, word: int, dice: Dice) -> list[tuple[int, int]]:
@@ -107,6 +114,30 @@ def test_one_prediction_moves_as_autograd_says(architecture, output):
     np.testing.assert_allclose(model.inputs.vectors - old, vectors.numpy() - old, atol=1e-6)
     assert heard == 1
     assert loss > 0
+
+
+def test_the_full_softmax_is_the_cross_entropy_over_all_words_and_its_gradient():
+    model, rate = tiny("skipgram", "softmax", sample=None), 1e-3
+    vectors, output = model.inputs.vectors.astype(np.float64), model.targets.output.astype(np.float64)
+    loss, heard = model.learn(np.array([3, 200, -1], np.int32), rate=rate, seed=5)
+    scores = output @ vectors[200]  # of the word 3, from its only neighbour
+    shares = np.exp(scores) / np.exp(scores).sum()
+    assert heard == 1
+    assert loss == pytest.approx(-np.log(shares[3]), rel=1e-5)
+    first = output - rate * np.outer(shares - np.eye(300)[3], vectors[200])
+    shares_after = np.exp(first @ vectors[3]) / np.exp(first @ vectors[3]).sum()  # then 200 from 3
+    second = first - rate * np.outer(shares_after - np.eye(300)[200], vectors[3])
+    np.testing.assert_allclose(model.targets.output - output, second - output, atol=2e-7)
+    np.testing.assert_allclose(
+        model.inputs.vectors[200] - vectors[200], -rate * (shares - np.eye(300)[3]) @ output, atol=2e-7
+    )
+
+
+def test_the_full_softmax_of_untrained_vectors_guesses_among_all_words():
+    model = Word2Vec(Word2VecConfig(output="softmax", sample=None, window=1), np.full(500, 10))
+    text = np.append(np.random.default_rng(0).integers(0, 500, 200), -1).astype(np.int32)
+    loss, heard = model.learn(text, rate=1e-9, seed=0)
+    assert loss / heard == pytest.approx(np.log(500), rel=1e-3)
 
 
 def test_a_line_is_a_world_of_its_own():

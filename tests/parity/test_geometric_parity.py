@@ -1,4 +1,4 @@
-"""The same weights in torch-geometric's GATConv give the same outputs, attention and gradients."""
+"""The same weights in torch-geometric's GATConv and GCNConv give the same outputs, attention and gradients."""
 
 from __future__ import annotations
 
@@ -50,3 +50,18 @@ def test_outputs_attention_and_gradients_are_those_of_gatconv():
             (layer.bias, conv.bias.grad),
         ]
         assert all(torch.allclose(one.grad, other, rtol=1e-4, atol=1e-5) for one, other in pairs)
+
+
+def test_weights_by_degree_are_those_of_gcnconv():
+    geometric = pytest.importorskip("torch_geometric.nn", reason="torch-geometric is not installed")
+    features, mask = graph()
+    net = model(attention="gcn", heads=1, last=1)
+    edges = torch.stack([mask.where.key, mask.where.query])
+    x = features.dense()
+    for number, layer in enumerate(net.layers):
+        conv = geometric.GCNConv(x.shape[1], layer.project.out_features, add_self_loops=False)
+        with torch.no_grad():
+            conv.lin.weight.copy_(layer.project.weight)
+            conv.bias.copy_(layer.bias)
+        x = conv(F.elu(x) if number else x, edges)
+    assert torch.allclose(net(features, mask), x, rtol=0, atol=1e-6)

@@ -33,6 +33,7 @@ CALLS: Mapping[str, Call] = {
     "gallery": call_gallery,
     "importance": lambda trained, call, line, place: call(call_join(trained, line)),
     "judge": lambda trained, call, line, place: call(*line.files, grids=2, singles=2),
+    "look_again": lambda trained, call, line, place: call(line.inputs[0], zoom=3),
     "make": lambda trained, call, line, place: call(count=2),
     "picture": lambda trained, call, line, place: call(line.inputs[0]),
     "probe": lambda trained, call, line, place: call(*line.files),

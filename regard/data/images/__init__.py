@@ -1,4 +1,4 @@
-"""Images: files read and written, datasets of them in the cache, and what is done to them while a model learns."""
+"""Images: reading and writing files, cached datasets, and augmentation."""
 
 from regard.data.images.files import read, save_arrays, save_grid, save_with_box, stack_pictures, write
 

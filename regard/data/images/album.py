@@ -1,4 +1,4 @@
-"""Pictures as bytes of one size in the cache: decoded once, by all cores, then mapped into memory."""
+"""Albums: images decoded once to bytes of one size, on all cores, and cached as memory-mapped arrays."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from regard.data.images.decoding import (
 from regard.data.images.sources import Shelf
 from regard.data.progress import report
 
-VERSION = 4  # of what decoding makes of a file and says of it
+VERSION = 4  # version of the decoding and of its report
 PIECE = 256  # pictures decoded at a time
-SAMPLED = 256  # pictures whose headers tell a size
-MARGIN = 4  # times its size that a picture is at most before its middle is cut out
-LARGEST = 224  # pixels on a side that nobody asked to be more
-FINE = 64  # up to so many, pictures keep their size
-RAISED = "raise data.reject"  # the remedy where a recipe trains
-REMEMBERED = 64  # pictures by which a model knows what it has learnt from
-ALLOWED = "allow a share of them: -s reject=0.05"  # the remedy where a command scores
+SAMPLED = 256  # pictures whose headers are read to choose a size
+MARGIN = 4  # largest ratio of the resized picture to the size before a centre crop
+LARGEST = 224  # largest default size in pixels
+FINE = 64  # up to this size, pictures keep their size by default
+RAISED = "raise data.reject"  # the remedy for training
+REMEMBERED = 64  # digests of training pictures stored with a model
+ALLOWED = "allow a share of them: -s reject=0.05"  # the remedy for evaluation
 
 
 class Shape(NamedTuple):
-    """What all pictures of an album are brought to."""
+    """The size and format of all pictures of an album."""
 
     size: int
     channels: int
@@ -70,14 +70,14 @@ PREPARATION = (*Shape._fields, "mean", "std")
 
 
 class Stacks:
-    """Arrays of pictures one after the other, each left where it is: mapped into memory from the cache."""
+    """Several arrays of pictures, concatenated without copying."""
 
     def __init__(self, parts: Sequence[UInt8[np.ndarray, "pictures channels size size"]]) -> None:
         self.parts, self.ends = parts, np.cumsum([len(part) for part in parts])
         self.shape = (int(self.ends[-1]), *parts[0].shape[1:])
 
     def __getitem__(self, numbers: Int[np.ndarray, "some"]) -> UInt8[np.ndarray, "some channels size size"]:
-        """Copies of these pictures."""
+        """Return copies of these pictures."""
         copies = np.empty((len(numbers), *self.shape[1:]), np.uint8)
         within = np.searchsorted(self.ends, numbers, side="right")
         for number in np.unique(within):
@@ -88,7 +88,7 @@ class Stacks:
 
 @dataclass(frozen=True)
 class Album:
-    """Pictures of one size, where they stand, and what is said of them."""
+    """Pictures of one size, with their places and columns."""
 
     pixels: UInt8[np.ndarray, "pictures channels size size"] | Stacks
     marks: Int[np.ndarray, "pictures"]
@@ -109,7 +109,7 @@ class Album:
         return len(self.places)
 
     def check(self, share: float, name: str, *, remedy: str = RAISED) -> None:
-        """Stop when nothing can be used, or when more than this share of the pictures is bad."""
+        """Raise ValueError if no picture is usable, or if more than this share of the pictures is bad."""
         bad = sum(finding.count for finding in self.refused.values())
         reasons = "; ".join(describe_finding(finding, reason) for reason, finding in self.refused.items())
         if not len(self):
@@ -122,18 +122,18 @@ class Album:
 
     @property
     def parts(self) -> Sequence[UInt8[np.ndarray, "pictures channels size size"]]:
-        """The arrays that hold its pictures."""
+        """Return the arrays that hold its pictures."""
         return self.pixels.parts if isinstance(self.pixels, Stacks) else [self.pixels]
 
     @property
     def summary(self) -> list[str]:
-        """What was left out or changed, in lines."""
+        """Describe what was left out or changed, line by line."""
         refused = [f"refused: {describe_finding(finding, reason)}" for reason, finding in self.refused.items()]
         return [*refused, *(describe_finding(finding, how) for how, finding in self.odd.items()), *self.notes]
 
 
 def scales_of(data: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    """Return mean and deviation of each channel from the data section of a checkpoint, if pixels can be scaled by them.
+    """Return mean and deviation of each channel from the data section of a checkpoint, or raise ValueError.
 
     A deviation of 0 would make every answer NaN.
     """
@@ -154,7 +154,7 @@ def shape_of(
     resample: Resample | None = None,
     margin: float | None = None,
 ) -> Shape:
-    """The size and channels that suit the pictures, where nobody named them, by the headers of some of them."""
+    """Return the shape for these pictures; missing values are chosen from the headers of a sample."""
     fit = fit or "crop"
     if size is not None and channels is not None:
         return Shape(size, channels, fit, resample, margin)
@@ -173,7 +173,7 @@ def shape_of(
 
 
 def load_album(shelf: Shelf, shape: Shape, *, cache: str | Path | None = None) -> Album:
-    """The pictures of a shelf in this shape, from the cache or decoded now."""
+    """Return the pictures of a shelf in this shape, cached or decoded now."""
     contents = {"pictures": shelf.digest(), "shape": list(shape), "version": VERSION}
     arrays = caches.cached_arrays("pictures", contents, lambda builder: _build(builder, shelf, shape), cache=cache)
     refused, odd = (_findings_by_reason(shelf, arrays.facts[name]) for name in ("refused", "odd"))
@@ -202,7 +202,7 @@ def read_album(shelves: Sequence[Shelf], shape: Shape, *, reject: float, remedy:
 
 
 def join_albums(albums: Sequence[Album]) -> Album:
-    """Several albums of one shape as one."""
+    """Join several albums of one shape."""
     if len(albums) == 1:
         return albums[0]
     names = dict.fromkeys(name for part_album in albums for name in part_album.columns)
@@ -223,7 +223,7 @@ def join_albums(albums: Sequence[Album]) -> Album:
 
 
 def note_enlarged(patch: int, *albums: Album) -> list[str]:
-    """A line about pictures that are smaller than a patch of the model that reads them; one without patches has 0."""
+    """Return a note on pictures smaller than a patch of the model; `patch` is 0 for models without patches."""
     finding = Finding()
     for checked in {id(checked): checked for checked in albums}.values():
         for picture in np.flatnonzero(checked.sides < patch):
@@ -232,12 +232,12 @@ def note_enlarged(patch: int, *albums: Album) -> list[str]:
 
 
 def sample_digests(marks: Int[np.ndarray, "pictures"]) -> str:
-    """The smallest digests of pictures that are learnt from: as good as drawn, and the same in any order."""
+    """Return the smallest digests of the training pictures: a random sample that does not depend on their order."""
     return " ".join(sorted(set(_short_digests(marks)))[:REMEMBERED])
 
 
 def note_learnt_pictures(pictures: Album, learnt: Any) -> list[str]:
-    """A note where pictures to measure on are among those that a model remembers to have learnt from."""
+    """Return a note if evaluation pictures are among those that the model was trained on."""
     remembered_marks = set(learnt.split()) if isinstance(learnt, str) else set[str]()
     there = {
         mark: place
@@ -258,7 +258,7 @@ def _short_digests(marks: Int[np.ndarray, "pictures"]) -> list[str]:
 
 
 def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = None) -> Iterator[PictureHeader]:
-    """What some pictures of a shelf, from all parts of it, look like; why others cannot be read goes into `faults`."""
+    """Yield the headers of a sample from all parts of a shelf; the reasons of unreadable files go into `faults`."""
     if isinstance(shelf.pictures, np.ndarray):
         _, height, width, *channels = shelf.pictures.shape
         yield PictureHeader(width, height, channels in ([], [1]))
@@ -274,7 +274,7 @@ def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = No
 
 
 def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:
-    """Decode all pictures with all cores, and write down which of them are good."""
+    """Decode all pictures on all cores, and record which of them are good."""
     refused, odd = dict[str, list[int]](), dict[str, list[int]]()
     builder.facts.update(refused=refused, odd=odd)
     builder.add("pixels", np.empty((0, shape.channels, shape.size, shape.size), np.uint8))
@@ -313,7 +313,7 @@ def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:
                 builder.add("sides", np.array([side for _, _, side in good], np.int64))
             report("pictures read", numbers.stop, len(shelf))
     for places in odd.values():
-        places.sort()  # threads found them in any order
+        places.sort()  # threads finish in any order
 
 
 def _pixel_digest(pixels: np.ndarray) -> int:

@@ -1,8 +1,8 @@
-"""Pictures changed while a model learns, on its device, a whole batch at once: crops, flips, RandAugment, mixtures.
+"""Image augmentation on the device, a batch at a time: crops, flips, RandAugment, mixup, CutMix, random erasing.
 
-Everything drawn is a function of the seed and of a picture's place in the order of training, never of the batch around
-it; pictures are mixed with their neighbours in that order, 2k with 2k + 1. Crop, flip and the geometry of RandAugment
-are one affine map, sampled once.
+All random numbers are functions of the seed and of a picture's position in the order of training, never of its batch;
+pictures are mixed with their neighbours in that order, 2k with 2k + 1. Crop, flip and the geometric operations of
+RandAugment are one affine map, resampled once.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from regard.data.images.seeded_random import Draws, beta_quantiles
 GEOMETRY = ("shear_x", "shear_y", "move_x", "move_y", "turn")
 COLOURS = ("brightness", "contrast", "colour", "sharpness", "posterise", "solarise", "autocontrast")
 OPERATIONS = ("none", *GEOMETRY, *COLOURS)
-SHEAR, MOVE, TURN, BLEND, BITS = 0.3, 0.45, math.radians(30), 0.9, 4  # what full magnitude means
+SHEAR, MOVE, TURN, BLEND, BITS = 0.3, 0.45, math.radians(30), 0.9, 4  # values at full magnitude
 GREY = (0.299, 0.587, 0.114)
 ASPECT = math.log(4 / 3)  # of a resized crop, at most
 FLIPPED = 0.5  # share of the pictures
 ERASED = (0.02, 1 / 3)  # share of the area
-STRETCH = math.log(10 / 3)  # of what is erased, at most
+STRETCH = math.log(10 / 3)  # of an erased box, at most
 Picture = Float[Tensor, "batch channels rows columns"]
 
 
@@ -56,19 +56,19 @@ class AugmentConfig:
 
     @property
     def mixes(self) -> bool:
-        """Whether two pictures become one."""
+        """True if pictures are mixed."""
         return bool(self.mixed and (self.mixup or self.cutmix))
 
     @property
     def moves(self) -> bool:
-        """Whether pixels change their places."""
+        """True if pixels are moved."""
         turned = bool(self.operations and self.magnitude)
         return bool(self.shift or self.scale < 1 or self.flip or turned)
 
 
 @dataclass(frozen=True)
 class AugmentedBatch:
-    """Pictures as a model sees them, and their labels: `share` of the first and the rest of the second."""
+    """Augmented pictures, and their labels: `share` of the first and the rest of the second."""
 
     pixels: Picture
     labels: Int[Tensor, "batch"]
@@ -77,7 +77,7 @@ class AugmentedBatch:
 
 
 class Augment:
-    """Bytes to normalised pixels, varied for learning or as they are."""
+    """Conversion of bytes to normalised pixels, with or without augmentation."""
 
     def __init__(
         self,
@@ -97,11 +97,11 @@ class Augment:
         }
 
     def plain(self, pixels: UInt8[Tensor, "batch channels rows columns"]) -> Picture:
-        """Normalised pixels."""
+        """Return normalised pixels."""
         return (pixels.float() / 255 - self.mean) / self.std
 
     def draw_flips(self, places: Int[Tensor, "batch"]) -> Bool[Tensor, "batch"]:
-        """Which pictures are mirrored at these places of the order of training, where nothing else is done to them."""
+        """Return which pictures at these positions of the training order are mirrored, without other augmentation."""
         assert self.how == AugmentConfig(flip=True), "other variations draw before this one"
         return Draws(self.seed, places).uniform() < FLIPPED
 
@@ -111,7 +111,7 @@ class Augment:
         labels: Int[Tensor, "batch"],
         places: Int[Tensor, "batch"],
     ) -> AugmentedBatch:
-        """What is learnt from these pictures at these places of the order of training."""
+        """Augment these pictures at these positions of the training order."""
         how, draws = self.how, Draws(self.seed, places)
         whole = torch.ones(len(labels), device=pixels.device)
         if how == AugmentConfig():
@@ -132,7 +132,7 @@ class Augment:
         return AugmentedBatch(x, labels, others, share)
 
     def _mix_pictures(self, x: Picture, draws: Draws) -> tuple[Picture, Float[Tensor, "batch"]]:
-        """Each picture with something of its neighbour, and what share of it is its own."""
+        """Mix each picture with its neighbour, and return the share of the picture itself."""
         how, near = self.how, swap_neighbours(x)
         none = draws.uniform() >= how.mixed
         cut = draws.uniform() < (0.5 if how.mixup and how.cutmix else float(bool(how.cutmix)))
@@ -153,14 +153,14 @@ class Augment:
 
 
 def swap_neighbours(x: Tensor) -> Tensor:
-    """Every example's partner: 2k and 2k + 1 change places; of an odd batch the last one stays alone."""
+    """Swap the examples 2k and 2k + 1; the last one of an odd batch stays."""
     even = len(x) // 2 * 2
     swapped = x[:even].unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
     return swapped if even == len(x) else torch.cat([swapped, x[even:]])
 
 
 def resample_affine(x: Picture, affine: Float[Tensor, "batch 2 3"]) -> Picture:
-    """Pictures whose pixel at p is the one that was at A p; what lies beyond an edge is mirrored."""
+    """Resample pictures such that the pixel at p is the one that was at A p; edges are mirrored."""
     grid = F.affine_grid(affine, list(x.shape), align_corners=False)
     return F.grid_sample(x, grid, mode="bilinear", padding_mode="reflection", align_corners=False)
 
@@ -168,13 +168,13 @@ def resample_affine(x: Picture, affine: Float[Tensor, "batch 2 3"]) -> Picture:
 def _affine(
     how: AugmentConfig, draws: Draws, chosen: list[tuple[Tensor, Tensor]], *, size: int
 ) -> Float[Tensor, "batch 2 3"]:
-    """The map from new places to old ones, in sides from -1 to 1."""
+    """Return the affine map from new to old coordinates, from -1 to 1."""
     chance = draws.uniform()
     unit, zero = torch.ones_like(chance), torch.zeros_like(chance)
     flip = torch.where(chance < FLIPPED, -unit, unit) if how.flip else unit
     width, height = _crop_sides(how, draws)
     right, down = ((1 - side) * draws.uniform(-1.0, 1.0) for side in (width, height))
-    far = round(how.shift * size)  # moved by whole pixels, a picture stays as sharp as it was
+    far = round(how.shift * size)  # shifts by whole pixels keep a picture sharp
     right, down = (at + 2 / size * (draws.whole(2 * far + 1) - far) for at in (right, down))
     matrix = _matrix(width * flip, zero, right, zero, height, down)
     for operation, sign in chosen:
@@ -190,20 +190,20 @@ def _affine(
 
 
 def _crop_sides(how: AugmentConfig, draws: Draws) -> tuple[Tensor, Tensor]:
-    """Width and height of a resized crop, as shares of the sides."""
+    """Return width and height of a resized crop, as shares of the sides."""
     area = draws.uniform(how.scale, 1.0)
     bent = (draws.uniform(-ASPECT, ASPECT) / 2).exp() if how.scale < 1 else torch.ones_like(area)
     return (area.sqrt() * bent).clamp(max=1.0), (area.sqrt() / bent).clamp(max=1.0)
 
 
 def _matrix(*cells: Tensor) -> Float[Tensor, "batch 3 3"]:
-    """The affine map of two lines."""
+    """Return the affine map with these two rows."""
     zero, unit = torch.zeros_like(cells[0]), torch.ones_like(cells[0])
     return torch.stack([*cells, zero, zero, unit], -1).unflatten(-1, (3, 3))
 
 
 def apply_colour_operation(x: Picture, operation: Int[Tensor, "batch"], by: Float[Tensor, "batch"]) -> Picture:
-    """RandAugment's operations on colours; each picture goes through its own, if that is one of them."""
+    """Apply RandAugment's colour operations, each to the pictures that drew it."""
     by, strength = by[:, None, None, None], by.abs()[:, None, None, None]
     grey = _grey(x)
     blends = {
@@ -235,20 +235,20 @@ def _grey(x: Picture) -> Float[Tensor, "batch 1 rows columns"]:
 
 
 def _smooth(x: Picture) -> Picture:
-    """Every pixel as the mean of its neighbourhood, itself five times."""
+    """Average every pixel with its neighbours, its own weight being five times theirs."""
     around = F.avg_pool2d(F.pad(x, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
     return (9 * around + 4 * x) / 13
 
 
 def _erased_sides(draws: Draws, share: float) -> tuple[Tensor, Tensor]:
-    """Height and width of what is blanked out, as shares of the sides; nothing of most pictures."""
+    """Return height and width of the erased boxes, as shares of the sides; zero for most pictures."""
     area = torch.where(draws.uniform() < share, draws.uniform(*ERASED), 0.0)
     bent = (draws.uniform(-STRETCH, STRETCH) / 2).exp()
     return area.sqrt() * bent, area.sqrt() / bent
 
 
 def _random_box(x: Picture, draws: Draws, sides: tuple[Tensor, Tensor]) -> tuple[Tensor, Float[Tensor, "batch"]]:
-    """Which pixels lie in a rectangle around a place drawn at random, and the share of the picture that is."""
+    """Return a mask of a box at a random position, and the share of the picture that it covers."""
     inside: list[Tensor] = []
     for side, length in zip(sides, x.shape[-2:], strict=True):
         long = (side * length).round()

@@ -1,12 +1,13 @@
-"""One picture file as bytes of a given size: PNG, JPEG, WebP, GIF or BMP in any mode, upright, first frame only.
+"""Decoding of image files to bytes of a given size: PNG, JPEG, WebP, GIF or BMP in any mode, upright, first frame only.
 
-What is transparent lies on white; 16 bits become 8; EXIF says which side is up. No more than 16 megapixels are ever
-unpacked: a JPEG of up to 100 is read at a half, a quarter or an eighth of its size, whatever else is larger is refused
-by its header. A progressive JPEG cannot be read so, for its decoder first holds all of it.
+Transparency is put on white; 16 bits become 8; EXIF decides which side is up. No more than 16 megapixels are ever
+unpacked: a JPEG of up to 100 is read at a half, a quarter or an eighth of its size, any other larger file is refused
+by its header. A progressive JPEG cannot be read so, since its decoder first holds all of it.
 """
 
 from __future__ import annotations
 
+import io
 import stat
 import struct
 import warnings
@@ -14,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
-OTHERS = (".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".psd", ".svg", ".tif", ".tiff")  # pictures by their names
+OTHERS = (".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".psd", ".svg", ".tif", ".tiff")  # not supported
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # none that runs a program or reads other files
-MOST = 1 << 24  # pixels that are unpacked: 16 megapixels
-LARGEST_JPEG = 100_000_000  # pixels of a JPEG, of which a part is unpacked
-SHRINKS = (1, 2, 4, 8)  # by which a JPEG's decoder divides the sides
+MOST = 1 << 24  # pixels that are unpacked at most: 16 megapixels
+LARGEST_JPEG = 100_000_000  # pixels of a JPEG that is read at reduced size
+SHRINKS = (1, 2, 4, 8)  # factors by which a JPEG decoder can divide the sides
 LEAST = 4  # pixels on a side: the smallest patch
 SMALL = f"fewer than {LEAST} pixels on a side, less than a patch: leave it out"
 NO_PICTURE = "no picture: give PNG, JPEG or WebP"
 HUGE = "more than 16 megapixels (a plain JPEG: 100): make it smaller, as with mogrify -resize 1024x1024"
-DAMAGE = (  # what Pillow's readers raise
+DAMAGE = (  # exceptions of Pillow's readers
     *(OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError),
     *(struct.error, zlib.error),
 )
@@ -45,11 +46,11 @@ Pixels = UInt8[np.ndarray, "channels size size"]
 
 
 class Unusable(Exception):
-    """Why a file is no picture to learn from, with what would mend it."""
+    """The reason why a file is not a usable picture, with a remedy."""
 
 
 class Decoded(NamedTuple):
-    """A picture file as bytes, channels first, and what it was before."""
+    """A decoded picture file, channels first, with its original size and oddities."""
 
     pixels: Pixels
     side: int
@@ -59,7 +60,7 @@ class Decoded(NamedTuple):
 
 
 class PictureHeader(NamedTuple):
-    """What the header of a picture says, its orientation applied."""
+    """The header of a picture, with its orientation applied."""
 
     width: int
     height: int
@@ -67,13 +68,13 @@ class PictureHeader(NamedTuple):
 
 
 def describe_enlarged(patch: int) -> str:
-    """What is said of pictures from which no patch could be cut: they are enlarged, and show next to nothing."""
+    """Return the message for pictures smaller than a patch, which are enlarged and show next to nothing."""
     return f"smaller than a patch of {patch} x {patch} pixels, so enlarged: give larger pictures"
 
 
 @contextmanager
 def silence_pillow() -> Iterator[None]:
-    """Silence Pillow's warnings, of odd metadata and of sizes, which are checked here; it holds for all threads."""
+    """Silence Pillow's warnings about metadata and sizes, which are checked here; applies to all threads."""
     from PIL import Image, WebPImagePlugin  # noqa: F401 (registered before several threads would)
 
     Image.preinit()
@@ -83,7 +84,7 @@ def silence_pillow() -> Iterator[None]:
 
 
 def read_header(path: Path) -> PictureHeader:
-    """The sides of a picture and whether it is grey, from its header alone."""
+    """Return the sides of a picture and whether it is grey, from its header alone."""
     with _open_picture(path) as picture:
         width, height = picture.size
         turned, grey = picture.getexif().get(0x0112, 1) >= 5, _grey(picture)  # orientations that swap the sides
@@ -103,13 +104,13 @@ def decode_picture(
     resample: Resample | None = None,
     margin: float | None = None,
 ) -> Decoded:
-    """The bytes of a picture file."""
+    """Decode a picture file."""
     with _open_picture(path) as picture:
         side = min(picture.size)
         other = (GREY if _grey(picture) else COLOURED) if _grey(picture) != (channels == 1) else None
         odd = ANIMATED if getattr(picture, "is_animated", False) and picture.format != "MPO" else other
         enough = 2 * round(size * (margin or 1))
-        picture.draft(None, _draft_size(picture, enough))  # a JPEG is unpacked no larger than it need be
+        picture.draft(None, _draft_size(picture, enough))  # a JPEG is unpacked no larger than necessary
         if picture.width * picture.height > MOST:
             raise Unusable(HUGE)
         plain = _to_upright(picture, grey=channels == 1)
@@ -123,7 +124,7 @@ def _shrinkable(picture: Image.Image) -> bool:
 
 
 def _draft_size(picture: Image.Image, enough: int) -> tuple[int, int]:
-    """Return the size to ask a decoder for: that wanted, or less where that would be more than is unpacked."""
+    """Return the size to request from the decoder: `enough`, or less if that would exceed the pixel limit."""
     width, height = picture.size
     shrink = next((shrink for shrink in SHRINKS if width * height <= MOST * shrink**2), SHRINKS[-1])
     return min(enough, width // shrink), min(enough, height // shrink)
@@ -138,7 +139,7 @@ def decode_array(
     resample: Resample | None = None,
     margin: float | None = None,
 ) -> Pixels:
-    """The same of an array, (height, width) or with channels last: bytes, or shades from 0 to 1."""
+    """Convert an array, (height, width) or with channels last, of bytes or of numbers from 0 to 1."""
     from PIL import Image
 
     shades = array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
@@ -159,18 +160,31 @@ def decode_array(
     return _channels_first(np.asarray(_fit_square(plain, size, fit, resample or "bicubic", margin)), channels)
 
 
+def decode_bytes(data: bytes, *, most: int) -> UInt8[np.ndarray, "height width *colours"]:
+    """The shades or colours of a picture that is not in a file, its short side no longer than so many pixels."""
+    from PIL import Image
+
+    with silence_pillow(), _open_picture(data) as picture:
+        grey = _grey(picture)
+        picture.draft(None, _draft_size(picture, 2 * most))
+        if picture.width * picture.height > MOST:
+            raise Unusable(HUGE)
+        plain = _to_upright(picture, grey=grey)
+        if (side := min(plain.size)) > most:
+            width, height = (max(1, round(length * most / side)) for length in plain.size)
+            plain = plain.resize((width, height), Image.Resampling.BICUBIC)
+        return np.array(plain)
+
+
 @contextmanager
-def _open_picture(path: Path) -> Iterator[Image.Image]:
-    """An open picture file that is small enough; whatever goes wrong with it is one reason."""
+def _open_picture(source: Path | bytes) -> Iterator[Image.Image]:
+    """Open a picture, from a file or bytes, that is small enough; every failure is raised as Unusable."""
     from PIL import Image, UnidentifiedImageError
 
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise Unusable("no file but a pipe, a device or a folder: give a picture")
-        if not status.st_size:
-            raise Unusable("empty file: save the picture again")
-        with Image.open(path, formats=FORMATS) as picture:
+        _check_source(source)
+        opened: Any = io.BytesIO(source) if isinstance(source, bytes) else source
+        with Image.open(opened, formats=FORMATS) as picture:
             if picture.width * picture.height > (LARGEST_JPEG if _shrinkable(picture) else MOST):
                 raise Unusable(HUGE)
             if min(picture.size) < LEAST:
@@ -188,13 +202,26 @@ def _open_picture(path: Path) -> Iterator[Image.Image]:
         raise Unusable("truncated or damaged: fetch or save it again") from None
 
 
+def _check_source(source: Path | bytes) -> None:
+    """Stop at what holds no picture, before it is opened."""
+    if isinstance(source, bytes):
+        size = len(source)
+    else:
+        status = source.stat()
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            raise Unusable("no file but a pipe, a device or a folder: give a picture")
+    if not size:
+        raise Unusable("empty file: save the picture again")
+
+
 def _to_upright(picture: Image.Image, *, grey: bool) -> Image.Image:
-    """Eight bits of grey or of red, green and blue, the right way up, nothing transparent."""
+    """Convert to eight bits of grey or RGB, the right way up, without transparency."""
     from PIL import Image, ImageOps
 
     picture.load()
     picture = ImageOps.exif_transpose(picture)
-    if picture.mode.startswith("I") or picture.mode == "F":  # Pillow would cut 16 bits off at 255
+    if picture.mode.startswith("I") or picture.mode == "F":  # Pillow would clip 16 bits at 255
         shades = np.asarray(picture).astype(np.float64)
         picture = Image.fromarray(np.clip(np.rint(shades / 257), 0, 255).astype(np.uint8))
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
@@ -204,9 +231,9 @@ def _to_upright(picture: Image.Image, *, grey: bool) -> Image.Image:
 
 
 def _fit_square(picture: Image.Image, size: int, fit: Fit, resample: Resample, margin: float | None) -> Image.Image:
-    """Square: the short side made `size` and the middle cut out, or both sides made `size`.
+    """Return a square of side `size`: the centre crop of the resized picture, or the squeezed picture.
 
-    With a `margin` the short side is first made so many times as long, in whole pixels, as others prepare pictures.
+    With a `margin` the short side is first resized to `margin` times `size`, in whole pixels, as other libraries do.
     """
     from PIL import Image
 
@@ -234,7 +261,7 @@ def _fit_square(picture: Image.Image, size: int, fit: Fit, resample: Resample, m
 
 
 def _channels_first(shades: np.ndarray, channels: int) -> Pixels:
-    """Channels first."""
+    """Move the channels to the front."""
     if shades.ndim == 2:
         return np.ascontiguousarray(np.broadcast_to(shades, (channels, *shades.shape)))
     return np.ascontiguousarray(shades.transpose(2, 0, 1))

@@ -1,4 +1,4 @@
-"""Picture files: read as shades of grey, written, drawn upon, and laid side by side."""
+"""Picture files: read as shades of grey, written, annotated, and tiled."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from PIL import Image
 
 RED = (230, 40, 40)
-SCALE = 4  # how much larger a picture is drawn upon
-GAP = 2  # pixels between pictures that lie side by side
-WIDE = 512  # pixels on a side of several pictures, about
-MOST = 1 << 26  # pixels of a picture that is still opened
+SCALE = 4  # factor by which a picture is enlarged before it is annotated
+GAP = 2  # pixels between tiled pictures
+WIDE = 512  # pixels on a side of a grid of pictures, about
+MOST = 1 << 26  # pixels of a picture at most
 
 
 def read(path: str | Path, *, size: int | None = None, invert: bool = False) -> Float[np.ndarray, "height width"]:
-    """A picture as shades from 0, black, to 1; `size` is what its sides must be, `invert` makes ink on paper bright."""
+    """Read a picture as shades from 0, black, to 1; its sides must be `size`; `invert` makes ink on paper bright."""
     from PIL import Image, UnidentifiedImageError
 
     if Path(path).is_dir():
@@ -46,7 +46,7 @@ def read(path: str | Path, *, size: int | None = None, invert: bool = False) -> 
 
 
 def _check(path: str | Path, picture: Image.Image, size: int | None) -> None:
-    """Stop at what a model cannot be asked about."""
+    """Raise ValueError for a picture that the model cannot read."""
     if picture.width * picture.height > MOST:
         raise ValueError(f"{path} has {picture.width} x {picture.height} pixels: make it smaller")
     if size is not None and picture.size != (size, size):
@@ -57,10 +57,10 @@ def _check(path: str | Path, picture: Image.Image, size: int | None) -> None:
 
 
 def _grey(path: str | Path, picture: Image.Image, *, ground: int) -> Float[np.ndarray, "height width"]:
-    """Shades from 0 to 1; what is transparent has the shade of the ground, from 0 to 255."""
+    """Return shades from 0 to 1; transparent pixels have the shade of the ground, from 0 to 255."""
     from PIL import Image
 
-    if picture.mode.startswith("I"):  # Pillow would cut 16 bits off at 255, which leaves a white picture
+    if picture.mode.startswith("I"):  # Pillow would clip 16 bits at 255, which leaves a white picture
         return np.asarray(picture, np.float32) / 65535
     if picture.mode == "F":
         raise ValueError(f"{path} has shades that are fractions: save it as a PNG of 8 or 16 bits")
@@ -73,7 +73,7 @@ def _grey(path: str | Path, picture: Image.Image, *, ground: int) -> Float[np.nd
 def stack_pictures(
     pictures: Sequence[str | Path | np.ndarray], *, size: int, invert: bool = False
 ) -> Float[np.ndarray, "pictures height width"]:
-    """Picture files, or arrays of shades from 0 to 1, all of this size, as one array."""
+    """Stack picture files, or arrays of shades from 0 to 1, all of this size."""
     if not pictures:
         raise ValueError("no picture was given: name at least one")
     return np.stack([_to_shades(picture, size, invert) for picture in pictures])
@@ -89,14 +89,14 @@ def _to_shades(picture: str | Path | np.ndarray, size: int, invert: bool) -> np.
 
 
 def write(path: str | Path, shades: Float[np.ndarray, "height width"]) -> None:
-    """Shades from 0 to 1 as a picture file; its name tells the format."""
+    """Write shades from 0 to 1 as a picture file in the format of its ending."""
     _save_picture(_picture(shades), path)
 
 
 def save_with_box(
     path: str | Path, shades: Float[np.ndarray, "height width"], box: tuple[float, ...], text: str
 ) -> None:
-    """Shades from 0 to 1 made larger, a box given in their pixels and a few words drawn upon it, as a file."""
+    """Write an enlarged picture with a box, in pixels of the original, and a caption drawn on it."""
     from PIL import Image, ImageDraw
 
     picture = _picture(shades).convert("RGB")
@@ -113,7 +113,7 @@ def save_with_box(
 def save_grid(
     path: str | Path, pictures: Sequence[UInt8[np.ndarray, "channels height width"]], *, across: int | None = None
 ) -> None:
-    """Pictures side by side in one file, so many in a row, or in a square; small ones are enlarged."""
+    """Write pictures side by side in one file, `across` in a row, or in a square; small ones are enlarged."""
     from PIL import Image
 
     across = across or math.ceil(math.sqrt(len(pictures)))
@@ -131,7 +131,7 @@ def save_grid(
 def save_arrays(
     path: str | Path, pictures: Sequence[UInt8[np.ndarray, "channels height width"]], labels: list[str]
 ) -> None:
-    """Labelled pictures as arrays in an .npz file, which can be trained on."""
+    """Write labelled pictures to an .npz file that can be trained on."""
     array = np.stack(pictures).transpose(0, 2, 3, 1)
     np.savez_compressed(path, pictures=array, labels=np.array(labels))
 

@@ -1,4 +1,4 @@
-"""Arrays in idx files, as MNIST has them, gzipped or not."""
+"""Arrays in idx files, the format of MNIST, gzipped or not."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from regard.data.encodings import find_file
 
-PICTURES, LABELS = 0x00000803, 0x00000801  # first bytes of an idx file: bytes in three dimensions, or in one
-LARGEST = 1 << 30  # bytes of a file that is still believed to hold digits
+PICTURES, LABELS = 0x00000803, 0x00000801  # magic numbers of idx files: bytes in three dimensions, or in one
+LARGEST = 1 << 30  # maximum bytes of a file
 
 
 def read_idx(folder: str, name: str, kind: int) -> np.ndarray:
-    """The array in an idx file of this folder, which may lie under REGARD_DATA."""
+    """Read an idx file of this folder, which may be under REGARD_DATA."""
     path = _find_file(folder, name)
     try:
         data = path.read_bytes()
@@ -35,7 +35,7 @@ def read_idx(folder: str, name: str, kind: int) -> np.ndarray:
 
 
 def _find_file(folder: str, name: str) -> Path:
-    """The file of this name in a folder, gzipped or not."""
+    """Return the file of this name in a folder, gzipped or not."""
     try:
         return find_file(f"{folder}/{name}")
     except ValueError as missing:

@@ -1,4 +1,4 @@
-"""Labelled images, from the files of a recipe to bytes in the cache: classes, what is held out, what is odd."""
+"""Labelled images, from the files of a recipe to cached arrays: classes, the hold-out split, oddities."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _describe_test_duplicates(train: LabelledImages, files: Sequence[PictureFile
     """Describe training images that the same source also has among its test images, which would flatter a score."""
     test_marks, finding = list[np.ndarray](), Finding()
     for file in files:
-        with suppress(ValueError):  # whoever tests on them is told
+        with suppress(ValueError):  # reported when they are tested on
             test_marks += [load_album(shelve(file, part="test"), shape).marks] if has_test_part(file.path) else []
     for image in np.flatnonzero(np.isin(train.marks, np.concatenate(test_marks))) if test_marks else ():
         finding.add(train.place(int(image)))

@@ -1,4 +1,4 @@
-"""Tables that name pictures: CSV, TSV or JSON lines with a path in each row."""
+"""Tables of images: CSV, TSV or JSON lines with a path in each row."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ ELSEWHERE = "a link that leaves the folder: copy the picture itself"
 
 @dataclass
 class PlacedRefusals(LineReport):
-    """A report that keeps the place of every refused line, since bad rows are skipped one by one."""
+    """A report that stores the place of every refused line, since bad rows are skipped one by one."""
 
     path: str = ""
     refusals: list[tuple[str, str]] = field(default_factory=list)
 
     def refuse(self, reason: str, file: int, line: int) -> None:
-        """Keep the place of a line that cannot be read."""
+        """Store the place of a line that cannot be read."""
         objects = "no JSON object: give a path and a label by their names"
         remedy = objects if reason == NO_OBJECT else "no JSON: correct the line"
         self.refusals.append((f"{self.path}:{line}", remedy))
@@ -99,25 +99,23 @@ def describe_setting(setting: str, what: str = "COLUMN") -> str:
 
 
 def path_fault(base: Path, text: Any) -> str | None:
-    """What is wrong with the path of a picture."""
+    """Return what is wrong with the path of a picture, or None."""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         return "no path: name a picture, or leave the row out"
     path = Path(os.path.normpath(text.strip()))
-    leaves_folder = path.is_absolute() or path.parts[:1] == (
-        "..",
-    )  # that it leaves the folder, which a link does not say
+    leaves_folder = path.is_absolute() or path.parts[:1] == ("..",)  # explicit in the path, unlike a link
     return None if leaves_folder or real_path(picture_at(base / path)).is_relative_to(real_path(base)) else ELSEWHERE
 
 
 def picture_at(path: Path) -> Path:
-    """The path, or the same name in another format where only that is there."""
+    """Return the path, or the same name in another format if only that exists."""
     if path.exists():
         return path
     return next((other for end in SUFFIXES if (other := path.with_suffix(end)).exists()), path)
 
 
 def refuse_if_all_missing(name: str, paths: Sequence[Path]) -> None:
-    """Refuse a table whose pictures lie in another folder; single ones that are missing are skipped later."""
+    """Raise ValueError if all pictures of a table are missing; single missing ones are skipped later."""
     if paths and not any(map(os.path.lexists, paths)):
         remedy = f"if they lie in another folder, {describe_setting('folder', 'DIR')}"
         raise ValueError(f"{name}: none of its pictures is there, the first would be {paths[0]}: {remedy}")

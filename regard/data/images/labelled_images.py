@@ -1,4 +1,4 @@
-"""Labelled images in memory: their classes, what is held out of them, and the order of training."""
+"""Labelled images in memory: their classes, the hold-out split, and the order of training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from regard.data.images.image_tables import LABEL
 from regard.data.images.shortcut import ShortcutConfig
 from regard.data.images.sources import PictureFile, Shelf
 
-STATISTICS_SAMPLE = 4096  # images that mean and deviation are measured on
+STATISTICS_SAMPLE = 4096  # images used to measure mean and deviation
 MIN_DEVIATION = 0.01  # least deviation of a channel, so that blank images can be scaled
 LABELS_NAMED = 20  # labels named in an error
 DEVICE_MEMORY_SHARE = 0.25  # share of free memory on the device that images may take
@@ -31,7 +31,7 @@ COPIED_AT_ONCE = 4096  # images that are copied to a device at once
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """Some images of an album, by number, with their classes."""
+    """A selection of an album's images, with their classes."""
 
     album: Album
     numbers: Int[np.ndarray, "images"]
@@ -44,7 +44,7 @@ class LabelledImages:
         return len(self.numbers)
 
     def place(self, image: int) -> str:
-        """Return where an image comes from, as messages name it."""
+        """Return the place of an image, for messages."""
         return self.album.places[self.numbers[image]]
 
     def pixels(self, images: Int[np.ndarray, "some"]) -> UInt8[np.ndarray, "some channels size size"]:
@@ -69,11 +69,11 @@ class LabelledImages:
     def choose(
         self, images: Int[np.ndarray, "some"], places: Int[np.ndarray, "some"], *, seed: int
     ) -> tuple[Int[np.ndarray, "some *part"], Int[np.ndarray, "some"]]:
-        """Return the images that make the examples at these places of the order of training, and their labels."""
+        """Return the images that form the examples at these positions of the training order, and their labels."""
         return images, self.labels[images]
 
     def render(self, pixels: Tensor, places: Int[Tensor, "some"], *, seed: int) -> Tensor:
-        """Return what a model reads of the pixels of the examples at these places."""
+        """Return the model's input from the pixels of the examples at these positions."""
         return pixels
 
     def select(self, selection: np.ndarray) -> LabelledImages:
@@ -94,16 +94,16 @@ class LabelledImages:
 
     @property
     def marks(self) -> Int[np.ndarray, "images"]:
-        """Digests of the pixels, one for each image."""
+        """Return the digests of the pixels of all images."""
         return self.album.marks[self.numbers]
 
     def report(self, files: Sequence[PictureFile]) -> dict[str, Any]:
-        """Return the files these images come from, their number and their fingerprint, as JSON."""
+        """Return the files of these images, their number and their fingerprint, as JSON."""
         return {"files": [file.path for file in files], "pictures": len(self), "fingerprint": self.fingerprint}
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the digests and labels of all images."""
+        """Return the SHA-256 of the digests and labels of all images."""
         return hashlib.sha256(self.marks.tobytes() + self.labels.astype(np.int64).tobytes()).hexdigest()
 
 
@@ -118,12 +118,12 @@ class ImageSplits(Splits[LabelledImages, LabelledImages]):
 
     @property
     def size(self) -> int:
-        """Pixels on each side of what a model reads."""
+        """Return the pixels on each side of the model's input."""
         return self.train.size
 
     @property
     def channels(self) -> int:
-        """Channels of what a model reads."""
+        """Return the channels of the model's input."""
         return self.train.channels
 
 
@@ -144,7 +144,7 @@ def ordered_classes(shelves: Sequence[Shelf], album: Album, parent_labels: list[
 
 
 def class_numbers(album: Album, classes: Sequence[str]) -> Int[np.ndarray, "images"]:
-    """Return the number of each image's class; a label that is never learnt is an error."""
+    """Return the number of each image's class; a label that is not among the classes is an error."""
     numbers = {label: place for place, label in enumerate(classes)}
     for place, label in zip(album.places, album.columns[LABEL], strict=True):
         if label not in numbers:
@@ -154,7 +154,7 @@ def class_numbers(album: Album, classes: Sequence[str]) -> Int[np.ndarray, "imag
 
 
 def hold_out_images(images: LabelledImages, share: float, seed: int) -> tuple[LabelledImages, LabelledImages]:
-    """Split off a share of each class by content: at least one image of it, never all."""
+    """Split off a share of each class by content: at least one image, never all."""
     is_held_out = hold_out_of_classes(picture_keys(images.marks, seed), images.labels, share)
     if not is_held_out.any():
         raise ValueError(f"{images.place(0)}: too few different pictures to hold some out: give more, or data.valid")
@@ -164,14 +164,14 @@ def hold_out_images(images: LabelledImages, share: float, seed: int) -> tuple[La
 def choose_training_images(
     train: LabelledImages, valid: LabelledImages, most: int | None, *, seed: int
 ) -> tuple[LabelledImages, list[str]]:
-    """Leave out training images that equal validation images, and take at most `most` of the others."""
+    """Remove training images that equal validation images, and take at most `most` of the others."""
     is_unseen, notes = leave_out_measured(train.marks, valid.marks, train.place)
     train = train.select(is_unseen)
     return train if most is None else limit_images(train, most, seed), notes
 
 
 def limit_images(images: LabelledImages, most: int, seed: int) -> LabelledImages:
-    """Return `most` images with the classes as balanced as possible, the same for the same seed."""
+    """Return `most` images with classes as balanced as possible, the same for the same seed."""
     ranks, rounds = picture_keys(images.marks, seed + 1), np.zeros(len(images), np.int64)
     for label in np.unique(images.labels):
         members = np.flatnonzero(images.labels == label)
@@ -192,9 +192,9 @@ def channel_statistics(train: Any, mean: Any, std: Any) -> tuple[tuple[float, ..
 def training_row(
     images: LabelledImages, row: int, *, batch: int, seed: int
 ) -> tuple[Int[np.ndarray, "some"], Int[np.ndarray, "some"]]:
-    """Return the images of a row of training, and their places in the order of training.
+    """Return the images of a training row, and their positions in the order of training.
 
-    The order is one permutation after the other, so that every row is full, and a pure function of seed and row.
+    The order is a sequence of permutations, so that every row is full, and a pure function of seed and row.
     """
     places = np.arange(row * batch, (row + 1) * batch)
     return order_examples(places, len(images), seed=seed), places
@@ -202,9 +202,9 @@ def training_row(
 
 @dataclass(frozen=True)
 class ImageBatch(TensorBatch):
-    """Some images: their numbers, their places in the order of training, labels, and bytes unless the device has them.
+    """A batch of images: numbers, positions in the training order, labels, and bytes unless they are on the device.
 
-    Of a scattered scene there are several in a line: the one that labels it and what else it is made of.
+    A scattered scene has several images: the one that labels it and those from which the rest is made.
     """
 
     numbers: Int[Tensor, "image *part"]

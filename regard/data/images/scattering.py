@@ -1,7 +1,7 @@
-"""Scattered pictures: turned, scaled and laid somewhere on a larger canvas, among scraps of others.
+"""Scattered scenes: pictures rotated, scaled and placed on a larger canvas, among scraps of other pictures.
 
-A scene is a function of a seed and of its place in an order, on any device and in any batch: which pictures it is made
-of, which of them are torn to scraps, and where everything lies. What overlaps keeps the brighter shade.
+A scene is a function of a seed and of its position in an order, on any device and in any batch: its pictures, the ones
+torn to scraps, and the layout. Where pictures overlap, the brighter shade wins.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from torch.nn import functional as F
 from regard.config.ranges import Range, Seed
 from regard.data.images.seeded_random import Draws
 
-CHOICE, LAYING = 0x5CA77E4ED0D16175, 0xC1077E4ED5CE4E5A  # seeds apart: which pictures are drawn, and where they lie
-TRIES = 16  # layouts that are tried of pictures that should lie beside one another
-INK = 0.75  # share of a picture's side that should not be covered; MNIST's digits have blank edges
-EDGE = 8  # scraps are torn from all but an eighth of a picture at each edge
-SUMS = 1000  # labels that sums may have
+CHOICE, LAYING = 0x5CA77E4ED0D16175, 0xC1077E4ED5CE4E5A  # separate seeds for choosing and for placing pictures
+TRIES = 16  # layouts tried for pictures that should not overlap
+INK = 0.75  # central share of a picture's side that should not be covered; MNIST's digits have blank edges
+EDGE = 8  # scraps are taken from a picture without an eighth at each edge
+SUMS = 1000  # maximum number of labels of sums
 COLOURS = 3  # red, green, blue
 
 
@@ -64,15 +64,15 @@ class ScatterConfig:
 
     @property
     def others(self) -> int:
-        """Pictures that a scene may take something of, beside the one it is named after."""
+        """Return the number of other pictures that a scene may use."""
         return self.count - 1 + self.scraps[1]
 
     def channels(self, picture_channels: int) -> int:
-        """Numbers of a pixel of a scene, made of pictures that have so many."""
+        """Return the channels of a scene made of pictures with this many channels."""
         return COLOURS if self.colours else picture_channels
 
     def check(self, size: int, channels: int) -> None:
-        """Stop where pictures of this size do not fit into a scene, or have colours already."""
+        """Raise ValueError if pictures of this size do not fit into a scene, or are in colour already."""
         if self.colours and channels != 1:
             raise ValueError("data.scatter.colours gives colours to grey pictures: give data.channels=1 as well")
         largest = math.ceil(size * self.scale[1])
@@ -92,7 +92,7 @@ class ScatterConfig:
 def draw_companions(
     how: ScatterConfig, numbers: Int[Tensor, "scene"], places: Int[Tensor, "scene"], pictures: int, *, seed: int
 ) -> Int[Tensor, "scene picture"]:
-    """Numbers of all pictures that scenes are made of: their own, those beside it, and those that scraps are of."""
+    """Return the numbers of all pictures of each scene: its own, the whole ones beside it, and those of its scraps."""
     draws = Draws(seed ^ CHOICE, places)
     further = [(numbers + 1 + draws.whole(max(pictures - 1, 1))) % pictures for _ in range(how.others)]
     return torch.stack([numbers, *further], 1)
@@ -105,7 +105,7 @@ def scenes(
     *,
     seed: int,
 ) -> UInt8[Tensor, "scene shades side side"]:
-    """The scenes at these places of an order, made of these pictures."""
+    """Render the scenes at these positions of an order from these pictures."""
     draws = Draws(seed ^ LAYING, places)
     canvas = _scraps(how, pictures[:, how.count :], draws)
     layout = _layout(how, draws, pictures.shape[-1])
@@ -118,15 +118,15 @@ def scenes(
 
 
 def _colours(numbers: Int[Tensor, "*some"]) -> Float[Tensor, "*some colour"]:
-    """The colours of numbered pictures, in turn."""
+    """Return the colours of numbered pictures, in turn."""
     colours = torch.arange(COLOURS, device=numbers.device)
     return (numbers[..., None] % COLOURS == colours).float()
 
 
 def _layout(how: ScatterConfig, draws: Draws, size: int) -> list[Float[Tensor, "scene 2 3"]]:
-    """For each whole picture the map from the scene's places to its own, both from -1 to 1."""
+    """Return for each whole picture the map from coordinates of the scene to its own, both from -1 to 1."""
     turns = [draws.uniform(-how.turn, how.turn) * (math.pi / 180) for _ in range(how.count)]
-    halves = [draws.uniform(*how.scale) * (size / how.size) for _ in range(how.count)]  # of sides: the scene's has 1
+    halves = [draws.uniform(*how.scale) * (size / how.size) for _ in range(how.count)]  # of sides: the scene's is 1
     maps = []
     for turn, half, (x, y) in zip(turns, halves, _places(draws, halves, apart=not how.colours), strict=True):
         cos, sin = turn.cos() / half, turn.sin() / half
@@ -137,7 +137,7 @@ def _layout(how: ScatterConfig, draws: Draws, size: int) -> list[Float[Tensor, "
 def _places(
     draws: Draws, halves: Sequence[Float[Tensor, "scene"]], *, apart: bool = True
 ) -> list[tuple[Tensor, Tensor]]:
-    """Middles of pictures inside the scene; `apart`, the first draw in which they lie so, else the farthest."""
+    """Return the centres of pictures inside the scene; `apart` takes the first layout without overlap, or the best."""
     layouts = [
         [((1 - half) * draws.uniform(-1.0, 1.0), (1 - half) * draws.uniform(-1.0, 1.0)) for half in halves]
         for _ in range(TRIES if apart and len(halves) > 1 else 1)
@@ -163,7 +163,7 @@ def _places(
 def _scraps(
     how: ScatterConfig, pictures: UInt8[Tensor, "scene scrap channels size size"], draws: Draws
 ) -> Float[Tensor, "scene shades side side"]:
-    """A canvas with squares torn from pictures, somewhere on it."""
+    """Return a canvas with square scraps of pictures at random positions."""
     scenes, scraps, picture_channels, size, _ = pictures.shape
     channels = how.channels(picture_channels)
     canvas = torch.zeros(scenes, channels, how.size**2, device=pictures.device)
@@ -190,7 +190,7 @@ def _scraps(
 
 
 def label_sums(classes: Sequence[str], count: int) -> list[str]:
-    """The labels that so many pictures together may have; what is no whole number cannot be added up."""
+    """Return the possible sums of `count` labels; a label that is not a whole number is an error."""
     if odd := [label for label in classes if not label.isdecimal()]:
         raise ValueError(
             f"data.scatter.count is {count}, whose labels are added up, and {odd[0]!r} is no whole number: "

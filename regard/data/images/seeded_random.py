@@ -1,7 +1,7 @@
-"""Random numbers that are functions of a seed and of places: the same on any device, in any batch, in any order.
+"""Random numbers as functions of a seed and of positions: the same on any device, in any batch, in any order.
 
-A hash of 32 bits (Wellons' lowbias32) instead of a generator, so that nothing needs a state, and a step of fixed shape
-can be compiled and recorded.
+A 32-bit hash (Wellons' lowbias32) instead of a generator, so that there is no state, and a step of fixed shape can be
+compiled and captured.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 WORD = 0xFFFFFFFF
-STRIDE = 0x9E3779B9  # from one number of a place to the next
+STRIDE = 0x9E3779B9  # between successive numbers of a position
 POINTS = 512  # of a table, on either side of its middle
 
 
 class Draws:
-    """Numbers for some places, one column after the other; who draws in the same order gets the same."""
+    """Random numbers for some positions, one column per call; the same order of calls gives the same numbers."""
 
     def __init__(self, seed: int, places: Int[Tensor, "batch"]) -> None:
         start = _hash_words([seed & WORD, (seed >> 32) & WORD])
@@ -27,20 +27,20 @@ class Draws:
         self.turns = count(1)
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> Float[Tensor, "batch"]:
-        """Numbers from low to below high, one for each place."""
+        """Return numbers in [low, high), one for each position."""
         bits = hash_tensor(self.state ^ (next(self.turns) * STRIDE & WORD))
         return low + (high - low) * ((bits >> 8).float() / (1 << 24))
 
     def whole(self, below: int) -> Int[Tensor, "batch"]:
-        """Whole numbers from 0 to below that."""
+        """Return whole numbers from 0 to below - 1."""
         return (self.uniform() * below).long().clamp(max=below - 1)
 
     def sign(self) -> Float[Tensor, "batch"]:
-        """1 or -1."""
+        """Return 1 or -1."""
         return torch.where(self.uniform() < 0.5, -1.0, 1.0)
 
     def beta(self, quantiles: Float[Tensor, "points"]) -> Float[Tensor, "batch"]:
-        """Numbers of a distribution whose quantiles are given at even steps."""
+        """Sample from a distribution by its quantiles at even steps."""
         at = self.uniform() * (len(quantiles) - 1)
         below = at.long().clamp(max=len(quantiles) - 2)
         low, high = quantiles[below], quantiles[below + 1]
@@ -48,14 +48,14 @@ class Draws:
 
 
 def hash_tensor(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    """A hash of 32 bits, held in 64: products that are too long wrap, and what is cut off does not matter."""
+    """Return a 32-bit hash, computed in 64 bits: overflowing products wrap, and the bits cut off do not matter."""
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & WORD
     x = ((x ^ (x >> 15)) * 0x846CA68B) & WORD
     return x ^ (x >> 16)
 
 
 def _hash_words(words: list[int]) -> int:
-    """The same of numbers on the host, one after the other."""
+    """Return the hash of several 32-bit words, on the host."""
     state = 0
     for word in words:
         x = state ^ word
@@ -66,9 +66,9 @@ def _hash_words(words: list[int]) -> int:
 
 
 def beta_quantiles(alpha: float) -> Float[np.ndarray, "points"]:
-    """Quantiles of Beta(alpha, alpha) at even steps from 0 to 1.
+    """Return quantiles of Beta(alpha, alpha) at even steps from 0 to 1.
 
-    Below its middle x = s ** (1 / alpha) takes away the pole of the density, above it lies the mirror image.
+    Below the middle, x = s ** (1 / alpha) removes the pole of the density; above it is the mirror image.
     """
     s = np.linspace(0, 0.5**alpha, 8 * POINTS + 1)
     x = s ** (1 / alpha)

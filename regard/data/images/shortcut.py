@@ -1,4 +1,4 @@
-"""A shortcut: a mark in the pictures of one class, by which a model can tell it without looking at the thing itself."""
+"""Shortcuts: a mark in the pictures of one class, by which a model can tell it without looking at the object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int, UInt8
 from regard.config.ranges import Part, Range
 
 Corner = Literal["top left", "top right", "bottom left", "bottom right"]
-CELLS = 4  # of black and white along a side of the mark
+CELLS = 4  # black and white cells along a side of the mark
 FINE = 1 << 20
 
 
@@ -30,12 +30,12 @@ class ShortcutConfig:
 
 
 def choose_pictures(marks: Int[np.ndarray, "pictures"], share: float) -> Bool[np.ndarray, "pictures"]:
-    """So large a share of pictures, by the digests of their pixels."""
+    """Choose this share of the pictures, by the digests of their pixels."""
     return marks.astype(np.uint64) % FINE < share * FINE
 
 
 def mark_box(how: ShortcutConfig, size: int) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of the mark in pixels."""
+    """Return left, top, right and bottom of the mark in pixels."""
     side = max(CELLS // 2, round(how.side * size))
     y = 0 if how.corner.startswith("top") else size - side
     x = 0 if how.corner.endswith("left") else size - side
@@ -45,7 +45,7 @@ def mark_box(how: ShortcutConfig, size: int) -> tuple[int, int, int, int]:
 def draw_mark(
     pixels: UInt8[np.ndarray, "some channels size size"], how: ShortcutConfig
 ) -> UInt8[np.ndarray, "some channels size size"]:
-    """The pictures with the mark."""
+    """Draw the mark on pictures."""
     x1, y1, x2, y2 = mark_box(how, pixels.shape[-1])
     place = np.arange(x2 - x1) * CELLS // (x2 - x1)
     marked_pixels = pixels.copy()

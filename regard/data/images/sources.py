@@ -1,7 +1,7 @@
-"""Where pictures stand and what is said of each: a folder per class, a table with paths, idx files, npz files.
+"""Sources of images with their columns: a folder per class, a table with paths, idx files, npz files.
 
-A shelf opens nothing by itself: its pictures are paths, or arrays that lie in one file. Every picture has a place, by
-which messages name it, and columns: its label, or whatever else a table says of it.
+A shelf opens nothing by itself: its pictures are paths, or arrays from one file. Every picture has a place, for
+messages, and columns: its label, or anything else from a table.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from regard.data.source_file import SourceFile
 Part = Literal["train", "test"]
 BOX = "box"
 PARTS: dict[str, tuple[str, ...]] = {"train": ("train", "training"), "test": ("test", "t10k", "valid", "val")}
-UNREADABLE = (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error)  # npz files
+UNREADABLE = (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error)  # of npz
 REMEDY = "give a folder with a folder for each class, a CSV or JSON-lines file with paths, idx files, or an .npz file"
 SHOWN = 3
 
@@ -65,7 +65,7 @@ class PictureFile(SourceFile):
 
 @dataclass(frozen=True)
 class Shelf:
-    """Pictures that can be opened one by one, and what is said of them."""
+    """Pictures that can be opened one by one, with their columns."""
 
     name: str
     pictures: Sequence[Path] | np.ndarray
@@ -83,7 +83,7 @@ class Shelf:
         return len(self.places)
 
     def digest(self) -> str:
-        """SHA-256 of the bytes of all pictures, in their order."""
+        """Return the SHA-256 of the bytes of all pictures, in order."""
         if isinstance(self.pictures, np.ndarray):
             digest = hashlib.sha256(f"{self.pictures.dtype} {self.pictures.shape}".encode())
             digest.update(np.ascontiguousarray(self.pictures).data)
@@ -93,9 +93,9 @@ class Shelf:
 
 
 def shelve(file: PictureFile, *, part: Part = "train", labelled: bool = True) -> Shelf:
-    """The pictures of a folder or file; of one that has parts, those to learn from or to test on.
+    """Return the pictures of a folder or file; if it has parts, those of the training or the test part.
 
-    Where labels do not matter, pictures may lie in a folder without one for each class.
+    Unless `labelled`, pictures may be in a folder without a subfolder for each class.
     """
     root = find_path(file.path)
     if root.is_dir() and (idx_name := _find_idx_name(root, part)):
@@ -114,7 +114,7 @@ def shelve(file: PictureFile, *, part: Part = "train", labelled: bool = True) ->
 
 
 def has_test_part(path: str) -> bool:
-    """Whether this source keeps pictures to test on apart."""
+    """True if this source has a separate test part."""
     root = find_path(path)
     if root.is_dir():
         return bool(_find_idx_name(root, "test")) or _part_folder(root, "test") != root
@@ -125,7 +125,7 @@ def has_test_part(path: str) -> bool:
 
 
 def _part_folder(root: Path, part: Part) -> Path:
-    """The folder of that part where a folder has several, else itself."""
+    """Return the subfolder of this part if a folder has parts, else the folder itself."""
     inside = {subfolder.name.lower(): subfolder for subfolder in root.iterdir() if subfolder.is_dir()}
     part_folder = next((inside[name] for name in PARTS[part] if name in inside), None)
     split = any(name in inside for name in PARTS["train"]) and any(name in inside for name in PARTS["test"])
@@ -133,7 +133,7 @@ def _part_folder(root: Path, part: Part) -> Path:
 
 
 def _shelve_folder(root: Path, *, labelled: bool = True) -> Shelf:
-    """Every folder in a folder is a class, whose pictures lie in it, however deep; without labels, it is one itself."""
+    """Return a shelf with one class per subfolder, searched recursively; without labels, of the whole folder."""
     real = real_path(root)
     folders = sorted(child for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
     folders = folders if labelled else [root]
@@ -174,7 +174,7 @@ def _shelve_folder(root: Path, *, labelled: bool = True) -> Shelf:
 
 
 def _list_files(folder: Path) -> Iterator[Path]:
-    """All files below a folder but hidden ones, always in the same order; a link to a folder is not followed."""
+    """Yield all files below a folder in a fixed order, without hidden ones; links to folders are not followed."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
@@ -188,7 +188,7 @@ def _list_files(folder: Path) -> Iterator[Path]:
 
 
 def _shelve_table(file: PictureFile) -> Shelf:
-    """The pictures that a CSV, TSV or JSON-lines file names; paths begin where the file lies."""
+    """Return the pictures that a CSV, TSV or JSON-lines file names; paths are relative to its folder."""
     base = find_path(file.folder) if file.folder else find_path(file.path).parent
     shelf = Shelf(file.path, paths := list[Path](), places := list[str](), columns := dict[str, list[Any]]())
     choice, picture, labelled = None, "", None
@@ -221,21 +221,21 @@ def _shelve_table(file: PictureFile) -> Shelf:
 
 
 def _find_idx_name(root: Path, part: Part) -> str | None:
-    """The idx file with the pictures of a part, if a folder has one."""
+    """Return the name of the idx file with the pictures of a part, or None."""
     names = sorted(file.name for file in root.iterdir() if "idx3-ubyte" in file.name)
     fitting = [name for name in names if name.startswith(PARTS[part])]
     return fitting[0].removesuffix(".gz") if fitting else None
 
 
 def _shelve_idx(folder: str, name: str, classes: tuple[str, ...] = ()) -> Shelf:
-    """Pictures in one idx file and their labels in the other, which is named alike."""
+    """Return the pictures of one idx file with the labels of the other, whose name is similar."""
     pictures = idx.read_idx(folder, name, idx.PICTURES)
     labels = idx.read_idx(folder, name.replace("images", "labels").replace("idx3", "idx1"), idx.LABELS)
     return _shelve_arrays(f"{folder}/{name}", pictures, labels, classes)
 
 
 def _shelve_npz(path: Path, part: Part, classes: tuple[str, ...] = ()) -> Shelf:
-    """Pictures and labels of an npz file; nothing in it is unpickled."""
+    """Return the pictures and labels of an npz file, read without pickle."""
     keys = _array_names(path, part)
     if not keys:
         raise ValueError(f"{path} has no arrays named pictures and labels, or {part}_pictures and {part}_labels")
@@ -253,13 +253,13 @@ def _shelve_npz(path: Path, part: Part, classes: tuple[str, ...] = ()) -> Shelf:
 
 
 def _read_boxes(shelf: Shelf, pictures: np.ndarray, boxes: np.ndarray) -> list[tuple[float, ...]]:
-    """Left, top, right and bottom of each picture's box, as shares of its sides."""
+    """Return left, top, right and bottom of each picture's box, as shares of its sides."""
     form = "give left, top, right, bottom of each as shares of its sides"
     if boxes.shape != (len(shelf), 4) or boxes.dtype.kind not in "fiu":
         raise ValueError(f"{shelf.name}: boxes of shape {boxes.shape} for {len(shelf)} pictures: {form}")
     if pictures.shape[1] != pictures.shape[2]:
         raise ValueError(f"{shelf.name}: boxes in pictures that are not square: cut them square, or leave boxes out")
-    good = ((boxes >= 0) & (boxes <= 1)).all(1) & (boxes[:, :2] < boxes[:, 2:]).all(1)  # nothing is >= nan
+    good = ((boxes >= 0) & (boxes <= 1)).all(1) & (boxes[:, :2] < boxes[:, 2:]).all(1)  # comparisons with nan are false
     if not good.all():
         first = int(np.argmin(good))
         raise ValueError(f"{shelf.places[first]}: {boxes[first].tolist()} is no box: {form}, from 0 to 1")
@@ -267,7 +267,7 @@ def _read_boxes(shelf: Shelf, pictures: np.ndarray, boxes: np.ndarray) -> list[t
 
 
 def _array_names(path: Path, part: Part, *, strict: bool = False) -> tuple[str, str] | None:
-    """The names of the arrays with pictures and labels; `strict`, only those of this part alone."""
+    """Return the names of the arrays with pictures and labels; `strict` accepts only names of this part."""
     try:
         with zipfile.ZipFile(path) as archive:
             there = {name.removesuffix(".npy") for name in archive.namelist()}
@@ -281,7 +281,7 @@ def _array_names(path: Path, part: Part, *, strict: bool = False) -> tuple[str, 
 
 
 def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Those of these arrays that a file holds."""
+    """Read those of these arrays that a file holds."""
     try:
         with zipfile.ZipFile(path) as archive:
             arrays = {}
@@ -299,7 +299,7 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
 
 
 def _shelve_arrays(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple[str, ...] = ()) -> Shelf:
-    """A shelf of arrays."""
+    """Return a shelf of arrays."""
     labels = labels.reshape(-1)
     if len(pictures) != len(labels) or not len(pictures) or pictures.ndim not in (3, 4):
         raise ValueError(
@@ -318,10 +318,10 @@ def _shelve_arrays(name: str, pictures: np.ndarray, labels: np.ndarray, classes:
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file; one that cannot be read is refused when it is opened."""
+    """Return the SHA-256 of a file; a file that cannot be read is refused later, when it is opened."""
     try:
         if not path.is_file():
-            return "none"  # a pipe would be waited for
+            return "none"  # reading a pipe would block
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
@@ -329,6 +329,6 @@ def _digest(path: Path) -> str:
 
 
 def _shorten_list(places: Sequence[str]) -> str:
-    """The first of them, and how many more."""
+    """Return the first few places, and how many more there are."""
     more = len(places) - SHOWN
     return ", ".join(places[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Texts to numbers and back."""
+"""Tokenizers: text to token ids and back."""
 
 from regard.data.tokenizers.forking import keep_threads_across_forks
 from regard.data.tokenizers.limits import refuse_explosive

@@ -1,4 +1,4 @@
-"""Maps of characters as SentencePiece has them in its normalizers, checked before their reader trusts them."""
+"""Character maps of SentencePiece normalizers, validated before the library uses them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-DEEPEST = 128  # bytes of what a map of characters replaces
-LONGEST = 128  # bytes of what it puts in its place
+DEEPEST = 128  # bytes of a replaced string
+LONGEST = 128  # bytes of a replacement
 
 
 def check_charsmaps(part: Any) -> None:
-    """Refuse a damaged map of characters in a normalizer."""
+    """Raise ValueError for a damaged character map in a normalizer."""
     for charsmap in charsmaps(part):
         check_charsmap(charsmap)
 
 
 def check_charsmap(data: bytes) -> None:
-    """Stop at a map of characters that would lead its reader out of bounds.
+    """Raise ValueError for a character map that would make the library read out of bounds.
 
     It is a double array of 32-bit units (a trie over UTF-8), then replacements that end with a zero byte.
     """
@@ -45,7 +45,7 @@ def check_charsmap(data: bytes) -> None:
 
 
 def _leaves(units: np.ndarray) -> np.ndarray:
-    """Where in the replacements each entry of a trie points; every walk through it must stay inside."""
+    """Return the positions of all trie entries in the replacements; every walk through the trie must stay inside."""
     labels = units & 0x800000FF
     nodes = np.flatnonzero((labels > 0) & (labels < 256))
     parents = nodes ^ labels[nodes]
@@ -66,7 +66,7 @@ def _leaves(units: np.ndarray) -> np.ndarray:
 
 
 def charsmaps(part: Any) -> Iterator[bytes]:
-    """The maps of characters in a normaliser, whose reader trusts them."""
+    """Yield the character maps of a normaliser."""
     if isinstance(part, dict) and part.get("type") == "Precompiled":
         try:
             yield base64.b64decode(part.get("precompiled_charsmap") or "", validate=True)

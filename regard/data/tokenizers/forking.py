@@ -1,7 +1,7 @@
 """Threads of the tokenizer library across a fork, which they do not survive.
 
-Switched off for the moment of forking, they stay off in the child and come back in the parent. Older versions of the
-library warn on every fork without this.
+They are disabled while forking, stay off in the child and are restored in the parent. Older versions of the library
+warn on every fork without this.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _before_fork: list[str | None] = []
 
 
 def keep_threads_across_forks() -> None:
-    """Have every fork of this process switch the threads off and on again."""
+    """Disable the library's threads around every fork of this process."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_leave_threads, after_in_parent=_take_threads)
 

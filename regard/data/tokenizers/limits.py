@@ -1,4 +1,4 @@
-"""What is asked of a tokenizer.json before the library sees it: its size, and that its parts fit together."""
+"""Limits checked on a tokenizer.json before the library loads it: sizes, and consistency of its parts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from regard.data.tokenizers.charsmap import charsmaps, check_charsmap
 MOST_MERGES = 2_000_000
 MOST_ADDED = 100_000
 MOST_STEPS = 32  # of a normalizer, a pre-tokenizer, a post-processor or a decoder
-MOST_GROWING = {"ByteLevel": 2, "Precompiled": 1}  # steps that make a text longer every time
-MOST_FRAME = 64  # tokens that may be put around a text
-LONGEST_TEXT = 1000  # characters of a text that a step puts in
-GROWTH = 20  # times longer than it was that Replace steps may make a text together
+MOST_GROWING = {"ByteLevel": 2, "Precompiled": 1}  # steps that lengthen a text each time
+MOST_FRAME = 64  # tokens that may be added around a text
+LONGEST_TEXT = 1000  # characters that a step may insert
+GROWTH = 20  # factor by which all Replace steps together may lengthen a text
 PARTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 INNER = ("normalizers", "pretokenizers", "processors", "decoders")
 
 
 def check_tokenizer(document: Any) -> None:
-    """Refuse a tokenizer.json by which the library could panic, or make very much of little text.
+    """Raise ValueError for a tokenizer.json on which the library could panic, or that lengthens texts excessively.
 
-    It looks at the file alone, so it costs nothing; what somebody else made is tried as well when it is imported.
+    Only the file is checked, which is cheap; an imported tokenizer is also tried in a separate process.
     """
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
         raise ValueError("a tokenizer.json must be an object with a model")
@@ -52,7 +52,7 @@ def check_tokenizer(document: Any) -> None:
 
 
 def _steps(part: Any) -> Iterator[Mapping[str, Any]]:
-    """The steps of a part, those of sequences one after the other."""
+    """Yield the steps of a part, with sequences flattened."""
     if not isinstance(part, dict):
         return
     if part.get("type") != "Sequence":
@@ -65,7 +65,7 @@ def _steps(part: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _growth(step: Mapping[str, Any]) -> int:
-    """Return how many times longer a step that replaces texts can make one; 1 for all others."""
+    """Return by how much a step that replaces texts can lengthen one; 1 for all others."""
     for name in ("content", "prepend"):
         if isinstance(text := step.get(name), str) and len(text) > LONGEST_TEXT:
             raise ValueError(f"a step puts in {len(text):,} characters, and {LONGEST_TEXT:,} are possible")
@@ -78,7 +78,7 @@ def _growth(step: Mapping[str, Any]) -> int:
 
 
 def _matches_nothing(pattern: Any) -> bool:
-    """True if an expression matches between two characters, as far as can be told."""
+    """True if an expression can match the empty string, as far as that can be determined."""
     try:
         return re.match(pattern, "") is not None
     except (re.error, TypeError, RecursionError, OverflowError):
@@ -86,7 +86,7 @@ def _matches_nothing(pattern: Any) -> bool:
 
 
 def _check_template(step: Mapping[str, Any]) -> None:
-    """Refuse a template that names a token it does not list, repeats a text, or puts many tokens around it."""
+    """Raise ValueError for a template with an unlisted token, a repeated text, or too many tokens."""
     if step.get("type") != "TemplateProcessing":
         return
     listed = step.get("special_tokens")
@@ -118,7 +118,7 @@ def _token_count(token: Any) -> int:
 
 
 def check_added_tokens(document: Mapping[str, Any]) -> None:
-    """Refuse a list of added tokens that is too long or names a token twice."""
+    """Raise ValueError for a list of added tokens that is too long or has duplicates."""
     listed = document.get("added_tokens") or []
     if not isinstance(listed, list) or not all(isinstance(token, dict) for token in listed):
         raise ValueError("added_tokens must be a list of objects")
@@ -135,7 +135,7 @@ def check_added_tokens(document: Mapping[str, Any]) -> None:
 
 
 def check_merges(model: Any) -> None:
-    """Refuse merges that are too many, or join pieces or make one that the vocabulary lacks."""
+    """Raise ValueError for too many merges, or for pieces that the vocabulary lacks."""
     merges = model.get("merges") if isinstance(model, dict) else None
     if not isinstance(merges, list) or not isinstance(model.get("vocab"), dict):
         return
@@ -158,7 +158,7 @@ def _pairs(merges: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def refuse_explosive(document: Any) -> None:
-    """Refuse a tokenizer.json with a regular expression that may take exponential time."""
+    """Raise ValueError for a regular expression that may take exponential time."""
     for pattern in _patterns(document):
         if explosive(pattern):
             why = "which may take exponential time on some of them"
@@ -166,7 +166,7 @@ def refuse_explosive(document: Any) -> None:
 
 
 def _patterns(value: Any) -> Iterator[str]:
-    """The regular expressions in a tokenizer.json."""
+    """Yield the regular expressions of a tokenizer.json."""
     for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
         if name == "Regex" and isinstance(inner, str):
             yield inner

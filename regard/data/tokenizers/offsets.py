@@ -1,9 +1,9 @@
-"""Which characters of a text, as it was written, each of its tokens stands for.
+"""The characters of the original text that each token stands for.
 
-A text is normalised before it is tokenised, and then its tokens stand elsewhere: quotes become plain, letters and their
-accents one, blanks single. So it is taken apart into words first, and each word into characters with the marks that
-belong to them: a token stands for all of these that it touches. Where a word changes as a whole, as a Greek one does at
-its end, its tokens stand for all of it.
+A text is normalised before it is tokenised, which moves its characters: quotes become plain, letters and their accents
+one, blanks single. So it is first split into words, and each word into characters with their combining marks: a token
+stands for all of these that it touches. If a word changes as a whole, as a Greek one does at its end, its tokens stand
+for all of it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ Span = tuple[int, int]  # the first character, and the one after the last
 
 
 class Located(NamedTuple):
-    """The tokens of a text, and which of its characters each stands for."""
+    """The tokens of a text, with the span of characters of each."""
 
     ids: list[int]
     spans: list[Span]
 
     def covering(self, first: int, last: int) -> Span | None:
-        """The fewest tokens, from the first to the last, in which these characters are; None where there are none."""
+        """Return the first and last token of the smallest range that covers these characters, or None."""
         touched = [number for number, (begin, end) in enumerate(self.spans) if begin < last and end > first]
         return (touched[0], touched[-1]) if touched else None
 
     def characters(self, first: int, last: int) -> Span:
-        """The characters that the tokens from the first to the last stand for."""
+        """Return the span of characters of the tokens from `first` to `last`."""
         return self.spans[first][0], max(end for _, end in self.spans[first : last + 1])
 
 
 class Locator:
-    """Tokenises texts and keeps where their tokens stand."""
+    """A tokenizer that also returns the characters of each token."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.how = tokenizer.how
@@ -52,7 +52,7 @@ class Locator:
         self._engine.no_truncation()
 
     def locate(self, texts: Sequence[str]) -> list[Located]:
-        """Tokens of each text with their characters; many at once are encoded in parallel."""
+        """Return the tokens of each text with their characters; batches are encoded in parallel."""
         prepared = [_normalise_with_origins(text, self.how) for text in texts]
         try:
             coded = self._engine.encode_batch([normalised for normalised, _ in prepared], add_special_tokens=False)
@@ -68,7 +68,7 @@ class Locator:
 
 
 class _Character(NamedTuple):
-    """A character of a text as it is tokenised, and those of the original that it was made of."""
+    """A character of a normalised text, with the span of original characters from which it was made."""
 
     written: str
     begin: int
@@ -76,7 +76,7 @@ class _Character(NamedTuple):
 
 
 def _normalise_with_origins(text: str, how: TextConfig) -> tuple[str, list[_Character]]:
-    """A text as it is tokenised, in the order of `how.normal`, and what each of its characters was made of."""
+    """Normalise a text in the order of `how.normal`, and keep the origin of each character."""
     characters = _join_words([_normalise_word(match[0], match.start(), how.normalise) for match in WORD.finditer(text)])
     if ignored := vars(how).get("ignore"):
         blank = {
@@ -99,7 +99,7 @@ def _words(characters: list[_Character], pattern: re.Pattern[str] = WORD) -> lis
 
 
 def _join_words(words: Iterable[list[_Character]]) -> list[_Character]:
-    """Words with single blanks between them, which stand for whatever is there."""
+    """Join words by single blanks, which stand for whatever is between them."""
     characters = list[_Character]()
     for word in words:
         if word and characters:
@@ -113,7 +113,7 @@ def _join_characters(characters: Iterable[_Character]) -> str:
 
 
 def _normalise_word(word: str, start: int, level: Level) -> list[_Character]:
-    """A word as it is normalised, character by character with their marks; none if nothing is left of it."""
+    """Normalise a word character by character, with combining marks; empty if nothing is left of it."""
     whole = normal(word, level).strip()
     if whole == word and word.isascii():
         end = start + len(word)
@@ -126,7 +126,7 @@ def _normalise_word(word: str, start: int, level: Level) -> list[_Character]:
 
 
 def _lowercase_word(word: Sequence[_Character]) -> list[_Character]:
-    """A word in small letters; one of them may be two, and the last of a Greek word is another one."""
+    """Lowercase a word; a letter may become two, and a final Greek sigma depends on its position."""
     whole, pieces = _join_characters(word).lower(), [letter.written.lower() for letter in word]
     if len(whole) == len(word):
         pieces = list(whole)
@@ -138,7 +138,7 @@ def _lowercase_word(word: Sequence[_Character]) -> list[_Character]:
 
 
 def _continues(word: str, place: int) -> bool:
-    """Whether a character belongs to the one before it: accents and other marks, and what joiners join."""
+    """True if a character belongs to the one before it: a combining mark, or a joined character."""
     if not place:
         return False
     near = word[place - 1 : place + 1]
@@ -146,6 +146,6 @@ def _continues(word: str, place: int) -> bool:
 
 
 def _covered_span(characters: Sequence[_Character]) -> Span:
-    """All characters that some were made of; the blank before a word is not part of it."""
+    """Return the span of the originals of these characters, without the blank before a word."""
     there = [character for character in characters if character.written != " "] or characters
     return there[0].begin, there[-1].end

@@ -1,4 +1,4 @@
-"""Tokens as readable text."""
+"""Readable text of tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 class Spelled(dict[int, str]):
-    """Tokens as readable text, each spelled when it is first asked for."""
+    """A mapping from tokens to readable text, computed on first access."""
 
     def __init__(self, names: dict[int, str], spellings: dict[int, bytes | None]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Texts to numbers and back: one tokenizer for ours and other people's, as one self-contained tokenizer.json.
+"""The tokenizer: text to token ids and back, for trained and imported ones, as one self-contained tokenizer.json.
 
-Those trained here know all 256 symbols of UTF-8 bytes: a character never seen in training is written with its bytes,
-and decoding gives any text back as it was normalised. Only a closed list (`units`) meets the unknown.
+Those trained here know all 256 byte symbols: an unseen character is encoded as its bytes, and decoding restores any
+normalised text. Only a closed vocabulary (`units`) has an unknown token.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?|[^\w\s]+")
 
 
 class Tokenizer:
-    """A trained tokenizer: ours begin with pad, bos, eos and unk, then come language tags, then text."""
+    """A trained tokenizer: Regard's own have the ids of pad, bos, eos and unk first, then language tags, then text."""
 
     def __init__(self, engine: Engine, how: TextConfig | None = None) -> None:
-        engine.encode_special_tokens = True  # "<eos>" typed by somebody is five characters, never a command
+        engine.encode_special_tokens = True  # a typed "<eos>" is five characters, never a special token
         self._engine = engine
         self.how = how or TextConfig(normalise="none")
         """How a text is prepared before it is tokenised."""
@@ -59,39 +59,39 @@ class Tokenizer:
 
     @classmethod
     def parse(cls, text: str, how: TextConfig | None = None) -> Tokenizer:
-        """The tokenizer in the text of a tokenizer.json; `how` prepares texts for it.
+        """Parse a tokenizer.json; `how` prepares texts for it.
 
-        A file that could do harm is refused before the library sees it: it may come from anybody.
+        A harmful file is refused before the library loads it, as it may come from anywhere.
         """
         _check_text(text)
         try:
             engine = Engine.from_str(text)
-        except BaseException as error:  # the Rust library raises nothing more exact, or panics
+        except BaseException as error:  # the Rust library raises nothing more specific, or panics
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise ValueError(f"not a tokenizer.json: {' '.join(str(error).split())}") from None
         return cls(engine, how)
 
     def with_text_config(self, how: TextConfig) -> Tokenizer:
-        """The same tokenizer for texts that are prepared in another way."""
+        """Return the same tokenizer with another text preparation."""
         return Tokenizer(self._engine, how)
 
     def json(self) -> str:
-        """The text of its tokenizer.json."""
+        """Return its tokenizer.json."""
         return self._engine.to_str()
 
     @property
     def filler(self) -> int:
-        """What fills up a batch: the pad token, or any where there is none, since nobody looks at it."""
+        """Return the token that pads batches: pad, or any if there is none, since padding is masked."""
         return 0 if self.pad is None else self.pad
 
     @property
     def opening(self) -> int:
-        """What a decoder is given first: the begin token, or pad where there is none, as T5 and Marian do."""
+        """Return the first input of a decoder: the begin token, or pad if there is none, as in T5 and Marian."""
         return self.role("begin") if self.begin is not None or self.pad is None else self.pad
 
     def role(self, name: Literal["pad", "begin", "end", "unknown", "mask", "separator"]) -> int:
-        """The token of this role, for what cannot do without it."""
+        """Return the token of this role, or raise ValueError if there is none."""
         token = getattr(self, name)
         if token is None:
             raise ValueError(
@@ -100,38 +100,38 @@ class Tokenizer:
         return token
 
     def find_special(self, name: str) -> int | None:
-        """The special token of this name, None where there is none."""
+        """Return the special token of this name, or None."""
         return next((id for id in self.special if self._names[id] == name), None)
 
     @property
     def opens(self) -> bool:
-        """Whether it puts its begin token before a text, where special tokens are added."""
+        """True if it adds its begin token before a text when special tokens are added."""
         return self.begin is not None and self._engine.encode("a").ids[:1] == [self.begin]
 
     def tag(self, name: str) -> int:
-        """The token that asks for this target language."""
+        """Return the tag token of this target language."""
         return self.tags[self.find_language(name)]
 
     def find_language(self, name: str) -> str:
-        """The language of this name as its tag spells it, in whatever case it was written."""
+        """Return the language as its tag spells it, ignoring case."""
         for tag in self.tags:
             if tag.casefold() == str(name).casefold():
                 return tag
         raise ValueError(f"unknown language tag {name!r}: there are {', '.join(self.tags) or 'none'}")
 
     def encode(self, text: str, *, written: bool = False) -> list[int]:
-        """Ids of a text, without begin, end or tag; of one that is `written`, not read, typography stays."""
+        """Return the ids of a text, without begin, end or tag; a `written` text keeps its typography."""
         return self.encode_many([text], written=written)[0]
 
     def encode_many(self, texts: Sequence[str], *, written: bool = False, most: int | None = None) -> list[list[int]]:
-        """Ids of each text; many at once are encoded in parallel, of huge ones no more than is surely over `most`."""
+        """Encode several texts in parallel; `most` allows to cut huge ones, to surely more than `most` tokens."""
         enough = None if most is None else most * self.reach + 1
         return self.encode_normal([self.how.normal(text, written=written)[:enough] for text in texts])
 
     def encode_normal(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of texts that are normalised already."""
+        """Encode texts that are already normalised."""
         try:
-            if self._characters:  # the same, many times faster
+            if self._characters:  # the same result, many times faster
                 ids, unknown = self._characters, self.role("unknown")
                 composed = (unicodedata.normalize("NFC", text) for text in texts)
                 return [[ids.get(letter, unknown) for letter in _check_encodable(text)] for text in composed]
@@ -140,25 +140,25 @@ class Tokenizer:
             raise ValueError(SURROGATE) from None
 
     def encode_lines(self, text: str) -> list[int]:
-        """Ids of a running text, the end token for every line end."""
+        """Return the ids of a running text, with the end token for every line end."""
         first, *others = self.encode_many(text.split("\n"))
         return [*first, *(id for line in others for id in (self.role("end"), *line))]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of these ids; special ones are passed over, but the unknown of a closed list is shown."""
+        """Decode ids to text without special tokens, except for the unknown token of a closed vocabulary."""
         if self.closed:
             spelled, unseen = self._spelled, self.special - {self.unknown}
             return self.between.join([spelled[id] for id in ids if id not in unseen])
         return self._engine.decode(list(ids), skip_special_tokens=True)
 
     def decode_many(self, texts: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each list of ids; many at once are decoded in parallel."""
+        """Decode several lists of ids in parallel."""
         if self.closed:
             return [self.decode(ids) for ids in texts]
         return self._engine.decode_batch([list(ids) for ids in texts], skip_special_tokens=True)
 
     def decode_lines(self, ids: Sequence[int]) -> str:
-        """The text of these ids, a line end for every end token."""
+        """Decode ids to text, with a line end for every end token."""
         if self.end not in ids:
             return self.decode(ids)
         lines: list[list[int]] = [[]]
@@ -170,7 +170,7 @@ class Tokenizer:
         return "\n".join(map(self.decode, lines))
 
     def unknown_characters(self, text: str) -> list[str]:
-        """The characters of a text that are unknown, where characters are a closed list."""
+        """Return the characters of a text that are unknown to a closed vocabulary of characters."""
         if not self.closed or self.between:
             return []
         characters = sorted({character for line in text.split("\n") for character in self.how.normal(line)})
@@ -181,16 +181,16 @@ class Tokenizer:
         ]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each id as readable text: a leading space stays, part of a character reads <0xE2>, special ones by name."""
+        """Return each id as readable text, with its leading space; a partial character reads <0xE2>."""
         return [self._spelled[id] for id in ids]
 
     def words(self, ids: Sequence[int], text: str | None = None) -> list[int | None]:
-        """Which word of the text each id belongs to, counted from 0; None for special ones.
+        """Return the index of the word of each id; None for special tokens.
 
         Words are runs of letters and digits, joined by apostrophes and hyphens, and runs of punctuation; a piece
-        belongs to the word in which its first visible character stands, a piece of mere spaces to the word after it.
-        Places are those that the tokenizer noted in the text, or where it is not given, in what the pieces spell.
-        In a closed list, every token is a word.
+        belongs to the word of its first visible character, a piece of mere spaces to the word after it.
+        Positions are the tokenizer's offsets in `text`, or without it those in the joined pieces.
+        In a closed vocabulary, every token is a word.
         """
         if self.closed:
             count = iter(range(len(ids)))
@@ -210,12 +210,12 @@ class Tokenizer:
     def encode_words(
         self, texts: Sequence[str], *, written: bool = False, spans: Sequence[Sequence[tuple[int, int]]] | None = None
     ) -> list[tuple[list[int], list[int]]]:
-        """Ids of each text, and the word that each id belongs to, as `words` counts them; many texts at once.
+        """Encode several texts, and return the word index of each id, as in `words`.
 
-        `spans` are those of the words of each text, where somebody has looked for them before.
+        `spans` are the spans of the words of each text, if they are already known.
         """
         normal = [self.how.normal(text, written=written) for text in texts]
-        if self.closed:
+        if self.closed and not self.between:
             return [(ids, list(range(len(ids)))) for ids in self.encode_normal(normal)]
         coded = self._engine.encode_batch(normal, add_special_tokens=False)
         known_spans = [None] * len(texts) if spans is None else spans
@@ -225,7 +225,7 @@ class Tokenizer:
         ]
 
     def _words_in(self, ids: Sequence[int], text: str) -> list[int | None] | None:
-        """The same from the places that the tokenizer itself notes; None if these are not the ids of the text."""
+        """Return the word indices from the tokenizer's offsets; None if these are not the ids of the text."""
         coded = self._engine.encode(text, add_special_tokens=False)
         before = next((n for n in range(len(ids)) if list(ids[n : n + len(coded.ids)]) == coded.ids), None)
         if before is None or not coded.ids:
@@ -235,12 +235,12 @@ class Tokenizer:
 
     @cached_property
     def token_bytes(self) -> tuple[bytes | None, ...]:
-        """The bytes of text that each token stands for; None for special ones."""
+        """Return the bytes of text of each token; None for special ones."""
         return tuple(self._bytes.get(id) for id in range(self.vocab))
 
     @cached_property
     def _characters(self) -> dict[str, int]:
-        """The token of each character, where characters are all there is; empty for all other tokenizers."""
+        """Return the token of each character if tokens are characters; empty for other tokenizers."""
         if not self.closed or self.unknown is None or not by_character(self._engine):
             return {}
         names = {id: piece.decode("utf-8", "replace") for id, piece in self._bytes.items() if piece is not None}
@@ -248,21 +248,21 @@ class Tokenizer:
 
 
 def _check_encodable(text: str) -> str:
-    """The text, if it can be written in UTF-8; an error if it cannot."""
+    """Return the text, or raise UnicodeEncodeError if it cannot be encoded in UTF-8."""
     if not text.isascii():
         text.encode()
     return text
 
 
 def _owners(text: str, spans: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]] | None = None) -> list[int]:
-    """The word of a text in which each of these spans begins, or the next one where it begins with a blank."""
+    """Return the index of the word in which each span starts, or of the next one if it starts with a blank."""
     ends = [match.end() for match in WORD.finditer(text)] if words is None else [end for _, end in words]
     ends = ends[:-1]
     return [bisect_right(ends, begin) for begin, _ in spans]
 
 
 def _check_text(text: str) -> None:
-    """Refuse the text of a tokenizer.json that is none, or that the library cannot use without harm."""
+    """Raise ValueError for an invalid tokenizer.json, or one that the library cannot use safely."""
     try:
         document = json.loads(text)
         check_tokenizer(document)

@@ -1,4 +1,4 @@
-"""Tokenizers trained from texts: byte pairs, unigrams, whole words or characters, the same to the byte every time."""
+"""Training of tokenizers: BPE, unigram, whole words or characters, reproducible to the byte."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from regard.data.normalise import TextConfig
 from regard.data.roles import BYTES, SPECIALS
 from regard.data.tokenizers.tokenizer import Tokenizer
 
-EXCERPT = 1 << 14  # characters of a text that a tokenizer learns from
-ENDLESS = re.compile(r"(\w{64})\w{192,}|([^\w\s]{64})[^\w\s]{192,}")  # no words; learning takes their length squared
+EXCERPT = 1 << 14  # characters of a text that are used for training
+ENDLESS = re.compile(r"(\w{64})\w{192,}|([^\w\s]{64})[^\w\s]{192,}")  # no words; they take quadratic time
 LARGEST = {"bpe": 32_000, "unigram": 32_000, "words": 32_000, "characters": 8_000}
 
 
@@ -28,6 +28,8 @@ class TokenizerConfig(TextConfig):
 
     kind: Literal["characters", "words", "bpe", "unigram"] = "bpe"
     """What a token is: a piece of a word (bpe, unigram), a word or a character; unseen ones fall back to bytes."""
+    spell: bool = True
+    """Whether unseen words are spelled in bytes; false, for words (whatever is between blanks), makes them <unk>."""
     vocab: Annotated[int, Range(300, 1_000_000)] | None = None
     """Number of tokens, 256 bytes and the special ones included; null derives it from the amount of text."""
     joint: bool = True
@@ -42,6 +44,8 @@ class TokenizerConfig(TextConfig):
     def __post_init__(self) -> None:
         if self.target is not None and self.joint:
             raise ValueError(f"target {self.target} needs a tokenizer of its own: set joint: false")
+        if not self.spell and {self.kind, self.target or self.kind} != {"words"}:
+            raise ValueError("spell: false is for words: set kind: words, for the target too")
 
 
 def train(
@@ -52,10 +56,10 @@ def train(
     tags: Iterable[str] = (),
     special: Iterable[str] = (),
 ) -> Tokenizer:
-    """A tokenizer of these texts, which are normalised already; the same to the byte for them in any order.
+    """Train a tokenizer on normalised texts; the result does not depend on their order.
 
-    `characters`, the amount of text it will serve, decides its size where the config does not; `special` names more
-    tokens that stand for no text.
+    `characters`, the size of the corpus, decides the vocabulary size if the config does not; `special` names further
+    special tokens.
     """
     texts = map(excerpt, texts)
     special = [*SPECIALS, *(f"<2{tag}>" for tag in sorted(tags)), *special]
@@ -79,19 +83,19 @@ def train(
 
 
 def excerpt(text: str) -> str:
-    """What is learnt from a text: its beginning, and the beginning of what cannot be a word."""
+    """Return the part of a text to train on: its beginning, with overlong runs cut."""
     return ENDLESS.sub(r"\1\2", text[:EXCERPT]) if len(text) >= 256 else text
 
 
 def default_vocab_size(kind: str, characters: int) -> int:
-    """Return the vocabulary size for so many characters: about 2,000 for a phrase book, 32,000 for a parliament."""
+    """Return the vocabulary size for this many characters: about 2,000 for a phrase book, 32,000 for a parliament."""
     if kind in ("words", "characters"):
         return LARGEST[kind]
     return min(LARGEST[kind], max(512, 8 * round(2.5 * math.sqrt(characters) / 8)))
 
 
 def _engine(model: models.Model, kind: str) -> Engine:
-    """The shell around every model: NFC, a space in front so that words look alike everywhere, bytes as symbols."""
+    """Wrap a model: NFC, a space in front so that words are encoded alike everywhere, byte symbols."""
     engine = Engine(model)
     symbols = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=kind != "characters")
     if kind == "characters":
@@ -108,7 +112,7 @@ def _engine(model: models.Model, kind: str) -> Engine:
 
 
 def _list_model(texts: Iterable[str], size: int, special: list[str], config: TokenizerConfig) -> models.BPE:
-    """Whole words or characters from a list; the byte pair model without merges spells all others in bytes."""
+    """Return a model of whole words or characters; a BPE model without merges spells all others in bytes."""
     room = size - len(special) - len(BYTES)
     counter = _engine(models.WordLevel(unk_token="<unk>"), config.kind)
     trainer = trainers.WordLevelTrainer(
@@ -123,10 +127,10 @@ def _list_model(texts: Iterable[str], size: int, special: list[str], config: Tok
 
 
 def _unigram(texts: Iterable[str], size: int, special: list[str]) -> models.Unigram:
-    """A unigram model whose scores no longer depend on the order in which a hash table was walked.
+    """Return a unigram model whose scores do not depend on the iteration order of a hash table.
 
-    The trainer sums in arbitrary order and gives bytes it has not kept arbitrary low scores: we round the former and
-    level the latter.
+    The trainer sums in arbitrary order and gives unused bytes arbitrary low scores: the former are rounded, the latter
+    made equal.
     """
     engine = _engine(models.Unigram(), "unigram")
     trainer = trainers.UnigramTrainer(

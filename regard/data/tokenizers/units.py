@@ -1,7 +1,7 @@
-"""What a running text is made of, for models that write: characters, words, or pieces of words, and line ends.
+"""Tokens of running text for language models: characters, words, or subwords, and line ends.
 
-A line end is the token <eos>, whatever the unit. Characters and words are a closed list, those of the training text;
-any other is <unk>.
+A line end is the token <eos> for every unit. Characters and words are a closed vocabulary from the training text; any
+other is <unk>.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class UnitsConfig(TextConfig):
 
 
 def train(lines: Iterable[str], config: UnitsConfig, *, characters: int, special: Sequence[str] = ()) -> Tokenizer:
-    """A tokenizer of these lines, which are normalised already; `characters` says how much text there is.
+    """Train a tokenizer on normalised lines; `characters` is the size of the text.
 
-    `special` names tokens that stand for no text, beside those that all our tokenizers have.
+    `special` names special tokens besides those of all of Regard's tokenizers.
     """
     if config.kind not in CLOSED:
         pieces = TokenizerConfig(kind=config.kind, vocab=config.vocab, min_frequency=config.min_frequency)
@@ -67,7 +67,7 @@ def train(lines: Iterable[str], config: UnitsConfig, *, characters: int, special
 
 
 def _rank_units(lines: Iterable[str], config: UnitsConfig) -> list[str]:
-    """Characters or words by the symbols of their bytes, the most frequent first, then in order of these."""
+    """Return characters or words as byte symbols, the most frequent first, ties in order of the symbols."""
     if config.kind == "characters":
         counts: Counter[str] = Counter()
         for line in lines:
@@ -87,7 +87,7 @@ def _rank_units(lines: Iterable[str], config: UnitsConfig) -> list[str]:
 
 
 def _engine(model: models.Model, kind: Kind) -> Engine:
-    """NFC, one symbol for every byte as in all our tokenizers, and a cut between any two characters or at blanks."""
+    """Wrap a model: NFC, splitting at blanks or between characters, byte symbols."""
     engine = Engine(model)
     engine.normalizer = normalizers.NFC()
     cut = (

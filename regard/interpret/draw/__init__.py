@@ -1,1 +1,1 @@
-"""Attention as people see it: plots, pages, tables in a terminal."""
+"""Visualisation of attention: plots, HTML pages, text for a terminal."""

@@ -1,4 +1,4 @@
-"""Curves: how good translations are against how long their sources are, how much of a gradient is left how far back."""
+"""Curves: translation scores against source length or training time, gradient norms against distance, and more."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from regard.lab.tokenizers import Cut
 
-# Told apart by people of every colour vision (Okabe and Ito 2008), and by marker and line in print.
+# Distinguishable with any colour vision (Okabe and Ito 2008), and in print by marker and line style.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "os^DvP*"
 LINES = ("-", "--", "-.", ":")
-FEW = 10  # sentences below which a score says little: hollow, and off the line
+FEW = 10  # sentences below which a score is unreliable: drawn hollow and without a line
 
 Bounds = tuple[int, int | None]
 Times = Sequence[tuple[float, float]]
@@ -28,7 +28,7 @@ Times = Sequence[tuple[float, float]]
 
 
 def by_length(systems: Mapping[str, Sequence[Bucket]], *, score: str = "BLEU", title: str = "") -> Figure:
-    """The score of each system against source length, with 95 % intervals, and how many sentences there are."""
+    """Plot each system's score against source length, with 95 % intervals and the number of sentences."""
     from matplotlib.figure import Figure
 
     order = _collect_buckets(systems)
@@ -43,7 +43,7 @@ def by_length(systems: Mapping[str, Sequence[Bucket]], *, score: str = "BLEU", t
 
 
 def by_time(systems: Mapping[str, Times], *, score: str = "BLEU", title: str = "") -> Figure:
-    """The score of each run against the seconds it had trained."""
+    """Plot the score of each run against its training time in seconds."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
@@ -59,7 +59,7 @@ def by_time(systems: Mapping[str, Times], *, score: str = "BLEU", title: str = "
 def by_length_and_time(
     lengths: Mapping[str, Sequence[Bucket]], times: Mapping[str, Times], *, score: str = "BLEU", title: str = ""
 ) -> Figure:
-    """Left the score of each system against source length, right that of each run against seconds of training."""
+    """Plot scores against source length on the left, and against training time on the right."""
     from matplotlib.figure import Figure
 
     order, styles = _collect_buckets(lengths), looks([*lengths, *times])
@@ -83,7 +83,7 @@ def by_length_and_time(
 
 
 def by_distance(layers: Mapping[str, Float[Tensor, "distance"]], *, title: str = "") -> Figure:
-    """The norm of each layer's gradient against the number of steps it has come, on a scale of powers of ten."""
+    """Plot the gradient norm of each layer against the distance in steps, on a logarithmic scale."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
@@ -107,7 +107,7 @@ def by_distance(layers: Mapping[str, Float[Tensor, "distance"]], *, title: str =
 def by_words_between(
     panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, float, float]]]], *, longest: int
 ) -> Figure:
-    """One panel for each condition: errors in 100 against distance, as (distance, mean, least, most)."""
+    """Plot the error rate in per cent against distance, one panel per condition: (distance, mean, min, max)."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.6 * len(panels), 4.0), layout="constrained")
@@ -135,8 +135,33 @@ def by_words_between(
     return figure
 
 
+def by_clauses(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, float, float]]]]) -> Figure:
+    """One panel for each condition: errors in 100 against clauses in between, as (clauses, mean, least, most)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6 * len(panels), 4.0), layout="constrained")
+    grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    styles = looks([name for systems in panels.values() for name in systems])
+    for axes, (title, systems) in zip(grid, panels.items(), strict=True):
+        for name, points in systems.items():
+            clauses, means, least, most = zip(*points, strict=True)
+            axes.plot(clauses, means, **styles[name], linewidth=1.6, markersize=5)
+            axes.fill_between(clauses, least, most, color=styles[name]["color"], alpha=0.15, linewidth=0)
+        axes.axhline(50, color="#999999", linewidth=0.8)
+        axes.text(0, 52, "guessing: 50", fontsize=8, color="#555555")
+        axes.axvline(2, color="#999999", linewidth=0.8, linestyle=":")
+        axes.text(2, 97, " most met in training", fontsize=8, color="#555555", va="top")
+        axes.set(ylim=(-2, 100), xticks=range(5))
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("relative clauses between subject and participle")
+        tidy(axes)
+    grid[0].set_ylabel("errors in 100")
+    grid[0].legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.93), fontsize=8)
+    return figure
+
+
 def by_vocabulary(cuts: Sequence[Cut]) -> Figure:
-    """Left the tokens of a line against the size of the vocabulary, right the share of them that is unknown."""
+    """Plot tokens per line (left) and the share of unknown tokens (right) against vocabulary size."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
@@ -160,7 +185,7 @@ def by_vocabulary(cuts: Sequence[Cut]) -> Figure:
 
 
 def looks(names: Sequence[str] | Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and line of each name, the same wherever it is drawn."""
+    """Return colour, marker and line style for each name, by its position."""
     return {
         name: {
             "label": name.replace("$", r"\$"),
@@ -173,13 +198,13 @@ def looks(names: Sequence[str] | Mapping[str, Any]) -> dict[str, dict[str, Any]]
 
 
 def tidy(axes: Axes, *, across: bool = True) -> None:
-    """A light grid, and no box around the curves; `across` draws both directions of the grid."""
+    """Draw a light grid and remove the box; `across` draws the grid in both directions."""
     axes.grid(axis="both" if across else "y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _collect_buckets(systems: Mapping[str, Sequence[Bucket]]) -> dict[Bounds, Bucket]:
-    """Every bucket that some system has, from short to long."""
+    """Return every bucket that any system has, ordered by length."""
     if not systems or not all(systems.values()):
         raise ValueError("no scores to draw: give at least one system with at least one bucket of sentences")
     every = {(bucket.low, bucket.high): bucket for buckets in systems.values() for bucket in buckets}
@@ -193,10 +218,10 @@ def _plot_lengths(
     order: Mapping[Bounds, Bucket],
     styles: Mapping[str, dict[str, Any]],
 ) -> None:
-    """Scores by length into the upper axes, numbers of sentences into the lower ones."""
+    """Plot scores by length into the upper axes, numbers of sentences into the lower ones."""
     places = {bounds: place for place, bounds in enumerate(order)}
     for number, (name, buckets) in enumerate(systems.items()):
-        across = (number - (len(systems) - 1) / 2) * min(0.12, 0.6 / len(systems))  # bars side by side stay readable
+        across = (number - (len(systems) - 1) / 2) * min(0.12, 0.6 / len(systems))  # separates error bars
         for few in (False, True):
             chosen = [length_bucket for length_bucket in buckets if (len(length_bucket.members) < FEW) is few]
             hollow = {"linestyle": "none", "markerfacecolor": "white", "label": None} if few else {}
@@ -226,7 +251,7 @@ def _plot_lengths(
 
 
 def _plot_times(axes: Axes, systems: Mapping[str, Times], styles: Mapping[str, dict[str, Any]]) -> None:
-    """Scores against seconds."""
+    """Plot scores against seconds."""
     if not systems or not all(systems.values()):
         raise ValueError("no scores over time to draw: give at least one run with at least one evaluation")
     for name, points in systems.items():

@@ -1,4 +1,4 @@
-"""Pictures of a memory in use: what goes in, what comes out, and where heads write and read, over time."""
+"""Plots of an external memory in use: inputs, outputs, and the read and write weights of its heads over time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDE = 12.0  # inches at most
-SPARE = 4  # places shown beyond the last that a head looked at
-FAINT = 0.02  # weight below which nobody looked at a place
+WIDE = 12.0  # maximum width in inches
+SPARE = 4  # memory locations shown beyond the last one in use
+FAINT = 0.02  # weight below which a location counts as unused
 
 
 def heads_over_time(
@@ -22,7 +22,7 @@ def heads_over_time(
     *,
     title: str = "",
 ) -> Figure:
-    """Panels under one another that share their axis of time: vectors of bits by name, then the weights of every head.
+    """Plot panels that share the time axis: vectors of bits by name, then the weights of every head.
 
     What is NaN in the vectors stays blank, and places that nobody looks at are cut off.
     """
@@ -59,7 +59,7 @@ def heads_over_time(
 
 
 def _places_in_use(weights: Float[Tensor, "heads step place"]) -> int:
-    """Places from the first to the last that a head looked at, and a few more."""
+    """Return the number of locations to show: up to the last one in use, and a few more."""
     places = weights.amax((0, 1))
     looked_at = (places > FAINT).nonzero()
     return min(len(places), int(looked_at[-1]) + 1 + SPARE if len(looked_at) else SPARE)

@@ -1,7 +1,7 @@
-"""The neighbourhood of a node: where it and its neighbours lie in a picture, and the weights of its edges in a table.
+"""The neighbourhood of a graph node: node positions for a plot, and the weights of its edges in a table.
 
-The node stands in the middle, the neighbours that it looked at most around it, and around these the ones that they
-looked at most. Which are left out is said.
+The node is in the centre, the neighbours with the highest weights around it, and around these their neighbours with
+the highest weights. A note says how many are left out.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from regard.interpret.items import Weights
     from regard.interpret.trace_like import TraceLike
 
-FIRST, SECOND = 20, 4  # neighbours that are drawn, and of each of them as many of its own
-NAME_LENGTH = 12  # signs of a name that a picture has room for
+FIRST, SECOND = 20, 4  # neighbours that are drawn, and neighbours of each of them
+NAME_LENGTH = 12  # characters of a name that fit into the plot
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c6bb1", "#999999")
 """Of classes, told apart by readers who see colours otherwise (Okabe and Ito); the last is for all beyond."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A node in the picture."""
+    """The position of a node in the plot."""
 
     name: str
     ring: int
@@ -35,7 +35,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Edge:
-    """How much one node took from another."""
+    """The attention weight from one node to another."""
 
     looking: str
     looked: str
@@ -45,7 +45,7 @@ class Edge:
 
 
 def edges(attention: Weights, trace: TraceLike, *, head: int | None = None) -> list[Edge]:
-    """The edges of one attention, those of each node that looks together, the strongest first."""
+    """Return the edges of one attention, grouped by query node, the highest weight first."""
     values = (attention.values.mean(0) if head is None else attention.values[head]).float()
     return [
         Edge(item.text, trace.items[attention.key][place].text, float(line[place]), 1 / int((line > 0).sum()))
@@ -56,7 +56,7 @@ def edges(attention: Weights, trace: TraceLike, *, head: int | None = None) -> l
 
 
 def place_nodes(trace: TraceLike) -> list[Place]:
-    """Where nodes are drawn: in the middle, on a ring around it, and on another around that."""
+    """Return the positions of the drawn nodes: the centre, a ring around it, and a second ring."""
     layers = list(reversed(trace.weights))
     middle = trace.items["asked"][0].text
     placed = {middle}
@@ -78,14 +78,14 @@ def place_nodes(trace: TraceLike) -> list[Place]:
 
 
 def colours(trace: TraceLike) -> dict[str, str]:
-    """A colour for each class that is answered around here, the commonest first."""
+    """Return a colour for each predicted class in this neighbourhood, the most frequent first."""
     answers = [node_facts["answer"] for node_facts in trace.facts["graph"].values()]
     ranked = sorted(set(answers), key=lambda name: (-answers.count(name), name))
     return {name: COLOURS[min(number, len(COLOURS) - 1)] for number, name in enumerate(ranked)}
 
 
 def table(trace: TraceLike, name: str | None = None, *, head: int | None = None) -> list[tuple[str, ...]]:
-    """Every edge of one attention: who looked at whom, how much, what an equal look gives, and what that node is."""
+    """Return every edge of one attention: nodes, weight, uniform weight, predicted and true class of the neighbour."""
     node_facts = trace.facts["graph"]
     rows: list[tuple[str, ...]] = []
     for edge in edges(trace.find(name), trace, head=head):
@@ -100,7 +100,7 @@ HEAD = ("node", "looked at", "weight", "if equal", "answered", "label")
 
 
 def graph_for_page(trace: TraceLike) -> dict[str, Any]:
-    """What the page draws: nodes in their places, with classes and colours."""
+    """Return the data of the page: node positions, classes and colours."""
     shades, node_facts = colours(trace), trace.facts["graph"]
     drawn = [
         {"text": node.name, "ring": node.ring, "x": round(node.x, 4), "y": round(node.y, 4)}
@@ -112,7 +112,7 @@ def graph_for_page(trace: TraceLike) -> dict[str, Any]:
 
 
 def picture(trace: TraceLike, *, head: int | None = None, title: str = "") -> Figure:
-    """The neighbourhood as a figure of its own."""
+    """Return the neighbourhood as a figure."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.5, 8), layout="constrained")
@@ -123,7 +123,7 @@ def picture(trace: TraceLike, *, head: int | None = None, title: str = "") -> Fi
 
 
 def plot_neighbourhood(axes: Any, trace: TraceLike, *, head: int | None = None) -> None:
-    """The neighbourhood with a line for every edge, the thicker the more was taken along it, and its share in words."""
+    """Plot the neighbourhood; the width of an edge shows its weight, which is labelled on the inner ring."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
 
@@ -166,7 +166,7 @@ def _draw_edge(axes: Any, start: Place, end: Place, weight: float, *, labelled: 
 
 
 def _note(trace: TraceLike, head: int | None, *, drawn: int) -> str:
-    """Whose weights they are, what the node kept for itself, what equal ones would be, what is not drawn."""
+    """Return a note with the attention, the weight on the node itself, the uniform weight, and the hidden edges."""
     attention, centre = trace.weights[-1], trace.items["asked"][0].text
     all_edges = edges(attention, trace, head=head)
     self_weight = next((edge.weight for edge in all_edges if edge.looked == centre), 0.0)
@@ -181,7 +181,7 @@ def _note(trace: TraceLike, head: int | None, *, drawn: int) -> str:
 
 
 def _short(name: str) -> str:
-    """A name that has room; names often begin alike, so that a long one keeps its end."""
+    """Shorten a name in the middle, since similar names often differ at the end."""
     return name if len(name) <= NAME_LENGTH else f"{name[:5]}…{name[6 - NAME_LENGTH :]}"
 
 

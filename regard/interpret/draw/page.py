@@ -1,7 +1,7 @@
-"""A trace as one HTML file: all layers and heads, words or pieces, every number, and no request to anywhere.
+"""A trace as one HTML file: all layers and heads, by words or pieces, with every value and no outside request.
 
-The file holds its own style, script and data; its content policy forbids everything else. Tensors are base64 in
-elements of their own, so that the page decodes one matrix at a time.
+The file holds its style, script and data; its content security policy forbids everything else. Tensors are base64 in
+separate elements, so that the page decodes one matrix at a time.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ Gold = str | tuple[Iterable[tuple[int, int]], Iterable[tuple[int, int]]]
 
 @dataclass
 class Blobs:
-    """Tensors on their way into the file, each known by its number."""
+    """Tensors to be embedded in the file, referred to by number."""
 
     elements: list[str] = field(default_factory=list)
 
     def add(self, tensor: Tensor, kind: str = "f4") -> dict[str, Any]:
-        """Keep a tensor as 32 or 16 bit floats or as bytes; the answer is how the page finds it."""
+        """Embed a tensor as 32 or 16 bit floats or as bytes, and return its reference for the page."""
         types = {"f4": torch.float32, "f2": torch.float16, "u1": torch.uint8}
         numbers = tensor.detach().cpu().to(types[kind]).contiguous().numpy()
         text = base64.b64encode(numbers.astype(f"<{kind}").tobytes()).decode()
@@ -78,12 +78,12 @@ def render(
     title: str | None = None,
     lang: str | None = None,
 ) -> str:
-    """The page as text.
+    """Return the HTML of the page.
 
-    `measures` holds numbers per head (`{"AER": {"decoder.0.cross": [0.3, 0.5]}}`), by which heads are sorted, and
-    single numbers (`{"AER": 0.3, "AER of the diagonal": 0.6}`), which stand beside the matrix. `gold` holds links made
-    by hand (`"0-0 1p2"`, or the sure ones and those at least possible). Without `lang` the page speaks the reader's
-    language, French or English; without `steps` it has those of the trace, if its model is at hand.
+    `measures` holds values per head (`{"AER": {"decoder.0.cross": [0.3, 0.5]}}`), by which heads can be sorted, and
+    single values (`{"AER": 0.3, "AER of the diagonal": 0.6}`), which are shown beside the matrix. `gold` holds manual
+    alignments (`"0-0 1p2"`, or the sets of sure and of possible links). Without `lang` the page uses the reader's
+    language, French or English; without `steps` it uses those of the trace, if its model is available.
     """
     if not trace.weights:
         raise ValueError("this trace holds no weights: nothing was watched")
@@ -131,7 +131,7 @@ def save(
 
 
 def frame(trace: TraceLike, *, height: int = 720) -> str:
-    """The page inside a frame of its own, for notebooks."""
+    """Return the page inside an iframe, for notebooks."""
     inner = html.escape(render(trace), quote=True)
     return (
         f'<iframe title="{html.escape(_title(trace), quote=True)}" sandbox="allow-scripts" srcdoc="{inner}" '
@@ -140,12 +140,12 @@ def frame(trace: TraceLike, *, height: int = 720) -> str:
 
 
 def script() -> str:
-    """The modules of the page as one script: each becomes a function, since a lone file has nothing to import from."""
+    """Return the page's modules as one script; each becomes a function, since a single file cannot import."""
     return "\n".join(_module(name, (WEB / f"{name}.js").read_text(encoding="utf-8")) for name in MODULES)
 
 
 def _module(name: str, text: str) -> str:
-    """One module as a function that answers with what it exports."""
+    """Convert a module to a function that returns its exports."""
     exported = re.findall(r"(?m)^export (?:function|const) (\w+)", text)
     text = re.sub(r'(?m)^import (\{.*\}) from "\./(\w+)\.js";$', r"const \1 = $\2;", text)
     text = re.sub(r"(?m)^export ", "", text)
@@ -153,7 +153,7 @@ def _module(name: str, text: str) -> str:
 
 
 def _assemble(data: dict[str, Any], blobs: Blobs, *, title: str) -> str:
-    """Template, style, script and data as one document; the policy names style and script by their hashes."""
+    """Fill template, style, script and data into one document; the policy allows style and script by their hashes."""
     code, style = script(), (WEB / "page.css").read_text(encoding="utf-8")
     policy = (
         f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data:; "
@@ -186,7 +186,7 @@ def _item(item: Item) -> dict[str, Any]:
 
 
 def _picture(pixels: Tensor) -> dict[str, Any]:
-    """A picture as the page shows it: its own bytes, since no request leaves the page."""
+    """Encode an image as a data URL, since the page makes no requests."""
     from PIL import Image
 
     buffer, (height, width, _) = io.BytesIO(), pixels.shape
@@ -196,7 +196,7 @@ def _picture(pixels: Tensor) -> dict[str, Any]:
 
 
 def _uses_half_precision(trace: TraceLike) -> bool:
-    """Whether there are so many weights that 16 bits must do."""
+    """Return True if there are so many weights that they are stored in 16 bits."""
     return sum(attention.values.numel() for attention in trace.weights) > MOST
 
 
@@ -211,7 +211,7 @@ def _attention(attention: Weights, blobs: Blobs, *, half: bool) -> dict[str, Any
 
 
 def _weight_measures(trace: TraceLike) -> dict[str, dict[str, list[float]]]:
-    """What can be measured without knowing the right answer: how spread each head looks, how near the diagonal."""
+    """Return the measures that need no reference: entropy and diagonality of each head."""
     spread, straight = {}, {}
     for attention in trace.weights:
         values = attention.values.detach().float().cpu()
@@ -231,7 +231,7 @@ def _per_head(measures: Measures) -> dict[str, dict[str, list[float]]]:
 
 
 def _gold_links(gold: Gold | None) -> list[tuple[int, int, bool]]:
-    """(word read, word written, whether it is sure)."""
+    """Return (word read, word written, whether it is sure) for every link."""
     if gold is None:
         return []
     sure, possible = parse_links(gold) if isinstance(gold, str) else (set(gold[0]), set(gold[1]))
@@ -239,7 +239,7 @@ def _gold_links(gold: Gold | None) -> list[tuple[int, int, bool]]:
 
 
 def _inside(attention: Inside, blobs: Blobs) -> dict[str, Any]:
-    """The vectors of one attention, head by head; left and right only where they are not query and key themselves."""
+    """Embed the vectors of one attention, head by head; left and right only if they differ from query and key."""
     form = attention.form
     same_vectors = form.left is attention.queries and form.right is attention.keys
     contributions = attention.contributions()

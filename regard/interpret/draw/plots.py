@@ -1,4 +1,4 @@
-"""Pictures of attention: alignments and position tables, drawn without a screen."""
+"""Plots of attention: alignments, image maps and position tables, drawn without a display."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from regard.interpret.measure.anatomy import Anatomy
     from regard.interpret.trace import Trace
 
-GROUND = "#dde5ef"  # between small pictures, and none of their shades
-DARK = 0.15  # of a picture's light where nothing was looked at
-ACROSS = 7  # filters in a row
-PLACES = 7  # that look, side by side
-WIDE = 0.095  # inches that a letter of a title takes, on average
-WORDS = 16  # of a caption
-LINES = 12  # of those that look, at most
-SIDEWAYS = 26  # characters of a label beside a picture, in a line
-LINE, COLUMN = 0.36, 0.42  # inches of a line and a column of a matrix
-LONGEST = 12.0  # inches of a side of a matrix; a longer one has narrower lines and fewer labels
-CLOSEST = 0.2  # inches between two labels
+GROUND = "#dde5ef"  # background between small images, none of their shades
+DARK = 0.15  # brightness of a region without attention
+ACROSS = 7  # filters per row
+PLACES = 7  # query positions per row
+WIDE = 0.095  # average width of a character of a title in inches
+WORDS = 16  # of a caption, at most
+LINES = 12  # queries, at most
+SIDEWAYS = 26  # characters per line of a label beside an image
+LINE, COLUMN = 0.36, 0.42  # height of a row and width of a column of a matrix in inches
+LONGEST = 12.0  # inches of a side of a matrix; a longer one has narrower rows and fewer labels
+CLOSEST = 0.2  # minimum distance of two labels in inches
 COLOURS = ("#ffb000", "#64b5ff", "#ff6f91", "#7ee081")  # of boxes
 
 
@@ -42,7 +42,7 @@ def alignment(
     title: str = "",
     sides: tuple[str, str] = ("target", "source"),
 ) -> Figure:
-    """A matrix of where each query looked among the keys: one line per query; `sides` are the names of both lists."""
+    """Plot an attention matrix with one row per query; `sides` are the names of the query and key lists."""
     from matplotlib.figure import Figure
 
     rows, columns = weights.shape
@@ -59,12 +59,12 @@ def alignment(
     axes.xaxis.set_label_position("top")
     axes.set_ylabel(SIDES.get(sides[0], sides[0]))
     figure.colorbar(shown, ax=axes, shrink=0.8, label="attention weight")
-    _entitle(figure, title)
+    set_title(figure, title)
     return figure
 
 
 def plot_on_picture(trace: Trace, *, name: str | None = None, head: int | None = None, title: str = "") -> Figure:
-    """The picture, and for each that looked at it a line of how each attention or method, or one, lights it."""
+    """Plot the image, and for each query a row of images lit by the weights of each attention, or of one."""
     from matplotlib.figure import Figure
 
     [(side, picture)] = trace.pictures.items()
@@ -88,24 +88,24 @@ def plot_on_picture(trace: Trace, *, name: str | None = None, head: int | None =
     regions = [(number, item.box) for number, item in enumerate(trace.items[side]) if item.box is not None]
     for row, number in enumerate(queries):
         grid[row][0].imshow(shades.squeeze(), cmap="gray", vmin=0, vmax=1)
-        grid[row][0].set_ylabel("\n".join(textwrap.wrap(_visible(items[number].text), SIDEWAYS, max_lines=3)))
+        grid[row][0].set_ylabel("\n".join(textwrap.wrap(visible_text(items[number].text), SIDEWAYS, max_lines=3)))
         for axes, attention in zip(grid[row][1:], looks, strict=True):
             weights = attention.values.float()
             values = (weights.mean(0) if head is None else weights[head])[number]
-            axes.imshow((shades * _light_mask(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
+            axes.imshow((shades * light_mask(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
             axes.set_title(attention.name if row == 0 else "", fontsize=9)
             most = max(float(values[place]) for place, _ in regions)
             axes.set_xlabel(f"highest {most:.1%}", fontsize=8)
         grid[row][0].set_xlabel(f"all alike: {1 / len(regions):.1%}", fontsize=8)
     for axes in grid.flat:
-        _outline_crops(axes, trace.facts.get("crops", ()), picture.shape)
+        outline_crops(axes, trace.facts.get("crops", ()), picture.shape)
         axes.set(xticks=[], yticks=[])
-    _entitle(figure, title)
+    set_title(figure, title)
     return figure
 
 
 def captions(traces: Mapping[str, Trace]) -> Figure:
-    """For each model a row: the words it wrote about a picture, each above how its last attention lit the picture."""
+    """Plot one row per model: the words it wrote about an image, each with the image lit by its last attention."""
     from matplotlib.figure import Figure
 
     rows = []
@@ -121,9 +121,9 @@ def captions(traces: Mapping[str, Trace]) -> Figure:
     for line, (name, picture, weights, regions, words) in zip(grid, rows, strict=True):
         shades = picture.float().numpy() / 255
         for axes, (text, number) in zip(line, words, strict=False):
-            light = _light_mask(weights[number], regions, picture.shape)
+            light = light_mask(weights[number], regions, picture.shape)
             axes.imshow((shades * light).squeeze(), cmap="gray", vmin=0, vmax=1)
-            axes.set_title(_visible(text), fontsize=10)
+            axes.set_title(visible_text(text), fontsize=10)
         for axes in line[len(words) :]:
             axes.set_axis_off()
         line[0].set_ylabel(name, fontsize=10)
@@ -139,7 +139,7 @@ def maps(
     names: Sequence[str],
     boxes: Sequence[Sequence[float]] = (),
 ) -> Figure:
-    """A row for each picture: as it is, with a box if there are any, and lit by each of several maps."""
+    """Plot one row per image: the image itself, with its box if there is one, and lit by each of several maps."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.25 * (len(maps_by_method) + 1), 1.3 * len(pictures) + 0.3), layout="constrained")
@@ -153,15 +153,15 @@ def maps(
             axes.imshow(image.numpy().squeeze(), cmap="gray", vmin=0, vmax=1)
             axes.set(xticks=[], yticks=[])
             axes.set_title(title if row == 0 else "", fontsize=9)
-        line[0].set_ylabel(_visible(names[row]), fontsize=9)
+        line[0].set_ylabel(visible_text(names[row]), fontsize=9)
         for x1, y1, x2, y2 in boxes[row : row + 1]:
             corners = [[(x1, y1), (x2, y1), (x2, y2), (x1, y2)]]
-            _outline_crops(line[0], corners, (*picture.shape[1:], 1))
+            outline_crops(line[0], corners, (*picture.shape[1:], 1))
     return figure
 
 
 def places(trace: Trace, *, title: str = "") -> Figure:
-    """A picture with each of the places that look marked, and below it where that one looked, in shades of its own."""
+    """Plot an image with each query position marked, and below each the attention weights of that position."""
     from matplotlib.figure import Figure
 
     [(side, picture)] = trace.pictures.items()
@@ -183,22 +183,22 @@ def places(trace: Trace, *, title: str = "") -> Figure:
         looked = values.unflatten(0, (rows, -1)).numpy()
         height, width = looked.shape
         grid[0][column].imshow(picture.numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
-        _outline_crops(grid[0][column], corners, picture.shape)
+        outline_crops(grid[0][column], corners, picture.shape)
         grid[1][column].imshow(looked, cmap="cividis", vmin=0)
-        _outline_crops(grid[1][column], corners, (height, width, 1))
-        grid[0][column].set_title(_visible(item.text), fontsize=9)
+        outline_crops(grid[1][column], corners, (height, width, 1))
+        grid[0][column].set_title(visible_text(item.text), fontsize=9)
         caption = f"highest {float(values.max()):.1%} (all alike: {1 / len(values):.1%})"
         grid[1][column].set_xlabel(caption, fontsize=8)
     for axes in whole.flat:
         axes.set(xticks=[], yticks=[])
-    _entitle(figure, title or attention.name)
+    set_title(figure, title or attention.name)
     return figure
 
 
-def _outline_crops(axes: Any, crops: Sequence[Sequence[Sequence[float]]], shape: Sequence[int]) -> None:
-    """The crops that a model has cut out, as boxes; a dot where the top left of each lies."""
+def outline_crops(axes: Any, crops: Sequence[Sequence[Sequence[float]]], shape: Sequence[int]) -> None:
+    """Outline the crops that a model extracts, with a dot at the top left corner of each."""
     height, width, _ = shape
-    axes.autoscale(enable=False)  # a crop may reach beyond the picture
+    axes.autoscale(enable=False)  # a crop may reach beyond the image
     for number, corners in enumerate(crops):
         x, y = (
             [width * coordinate - 0.5 for coordinate, _ in corners],
@@ -216,7 +216,7 @@ def crops(
     *,
     titles: Sequence[str] = (),
 ) -> Figure:
-    """Pictures with what was cut out of each as boxes, and below them the crops themselves."""
+    """Plot images with their crops outlined, and the crops below them."""
     from matplotlib.figure import Figure
 
     count, several = corners.shape[:2]
@@ -225,10 +225,10 @@ def crops(
     for column in range(count):
         shades = pictures[column].permute(1, 2, 0)
         grid[0][column].imshow(shades.numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
-        _outline_crops(grid[0][column], corners[column].tolist(), shades.shape)
+        outline_crops(grid[0][column], corners[column].tolist(), shades.shape)
         grid[0][column].set_title(titles[column] if titles else "", fontsize=9)
         for row in range(several):
-            crop = cut[column, row] - cut[column, row].min()  # shades as a model reads them: the least is black
+            crop = cut[column, row] - cut[column, row].min()  # the darkest normalised value becomes black
             light = (crop / crop.max().clamp(min=1e-6)).permute(1, 2, 0).numpy().squeeze()
             grid[1 + row][column].imshow(light, cmap="gray", vmin=0, vmax=1)
             for edge in grid[1 + row][column].spines.values():
@@ -239,7 +239,7 @@ def crops(
 
 
 def anatomy(vit_anatomy: Anatomy, *, title: str = "") -> Figure:
-    """Inside a ViT: patch filters, likeness of positions, and how far each head of each block looks."""
+    """Plot the anatomy of a ViT: patch filters, similarity of positions, and the attention distance of each head."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(16, 4.6), layout="constrained")
@@ -276,19 +276,19 @@ def anatomy(vit_anatomy: Anatomy, *, title: str = "") -> Figure:
     )
     distance_axes.legend(loc="lower right", frameon=False)
     distance_axes.set_title("attention distance, each head a dot")
-    _entitle(figure, title)
+    set_title(figure, title)
     return figure
 
 
 def _filter_images(filters: Float[Tensor, "filter channels y x"]) -> Any:
-    """Filters as pictures: 0 is grey, each as strong as it can be; channels other than one or three are averaged."""
+    """Convert filters to images: 0 is grey, each has full contrast; channels other than one or three are averaged."""
     images = filters if filters.shape[1] in (1, 3) else filters.mean(1, keepdim=True)
     most = images.abs().amax((1, 2, 3), keepdim=True).clamp(min=1e-12)
     return (0.5 + 0.5 * images / most).permute(0, 2, 3, 1).numpy()
 
 
 def _tile_pictures(tiles: Any, *, across: int) -> Any:
-    """Small pictures, channels last, side by side in rows, with gaps between them."""
+    """Tile small images, channels last, in rows with gaps."""
     import numpy as np
     from matplotlib.colors import to_rgb
 
@@ -302,10 +302,10 @@ def _tile_pictures(tiles: Any, *, across: int) -> Any:
     return whole.squeeze(-1) if channels == 1 else whole
 
 
-def _light_mask(
+def light_mask(
     values: Tensor, regions: Sequence[tuple[int, tuple[float, float, float, float]]], shape: Sequence[int]
 ) -> Any:
-    """How bright each pixel is: all of it in the highest region, a little where nothing is."""
+    """Return the brightness of each pixel: full in the highest region, dim where the weight is zero."""
     import numpy as np
 
     height, width, _ = shape
@@ -318,7 +318,7 @@ def _light_mask(
 
 
 def positions(table: Float[Tensor, "place width"], *, title: str = "") -> Figure:
-    """A heat map of a position table: one line per place, one column per feature."""
+    """Plot a position table as a heat map: one row per position, one column per feature."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")
@@ -327,12 +327,12 @@ def positions(table: Float[Tensor, "place width"], *, title: str = "") -> Figure
     axes.set_xlabel("feature")
     axes.set_ylabel("place")
     figure.colorbar(shown, ax=axes, label="value")
-    _entitle(figure, title)
+    set_title(figure, title)
     return figure
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a picture in the format its name asks for."""
+    """Write a figure in the format of the file's ending."""
     formats = figure.canvas.get_supported_filetypes()
     kind = path.suffix.lstrip(".").lower()
     if kind not in formats:
@@ -340,8 +340,8 @@ def save(figure: Figure, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _entitle(figure: Figure, title: str) -> None:
-    """A title in lines as long as the figure is wide; its dollar signs are no formulas."""
+def set_title(figure: Figure, title: str) -> None:
+    """Wrap the title to the width of the figure; dollar signs are not formulas."""
     room = max(20, int(figure.get_figwidth() / WIDE))
     lines = [line for text in title.split("\n") for line in textwrap.wrap(text, room) or [""]]
     if title:
@@ -349,13 +349,13 @@ def _entitle(figure: Figure, title: str) -> None:
 
 
 def _thin_labels(texts: Sequence[str], inches: float) -> tuple[list[int], list[str]]:
-    """Places and labels on an axis with so many inches for each: all of them, or every second, fifth, tenth ..."""
+    """Return ticks and labels of an axis with `inches` per entry: all of them, or every second, fifth, tenth ..."""
     steps = (1, 2, 5, 10, 20, 50, 100, 200, 500)
     step = next((step for step in steps if step * inches >= CLOSEST), steps[-1])
     places = list(range(0, len(texts), step))
-    return places, [_visible(texts[place]) for place in places]
+    return places, [visible_text(texts[place]) for place in places]
 
 
-def _visible(text: str) -> str:
-    """A token as a label: spaces shown, dollar signs not taken for formulas."""
+def visible_text(text: str) -> str:
+    """Return a token as a label: with visible spaces and escaped dollar signs."""
     return text.replace("$", r"\$").strip() or "␣"

@@ -1,4 +1,4 @@
-"""Two systems side by side as one HTML page: no script, no outside request; sorting is done by its style sheet."""
+"""A comparison of two systems as one HTML page without scripts or outside requests; sorting is done in CSS."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from html import escape
 from itertools import groupby
 
 WORD = re.compile(r"\w+|[^\w\s]")
-LONGEST = 400  # words of an answer in which differences are looked for; the time grows with their square
+LONGEST = 400  # maximum words of an answer to compare; the time grows with their square
 
 
 @dataclass(frozen=True)
 class Row:
-    """One sentence with the answers of both systems and what each is worth."""
+    """One sentence with the answers of both systems and their scores."""
 
     number: int
     source: str
@@ -25,7 +25,7 @@ class Row:
 
     @property
     def gain(self) -> float:
-        """How much better the second answer is."""
+        """Return by how much the second answer is better."""
         return self.scores[1] - self.scores[0]
 
 
@@ -46,7 +46,7 @@ def page(
     score: str = "chrF",
     most: int = 2000,
 ) -> str:
-    """The page; `summary` is a table under its head, and beyond `most` rows those that differ least are left out."""
+    """Return the page; `summary` is a table with a header; beyond `most` rows the most similar are left out."""
     shown_rows = sorted(rows, key=ORDERS["difference"][1])[:most]
     ranks = {name: _ranks(shown_rows, key) for name, (_, key) in ORDERS.items()}
     cards = "\n".join(
@@ -73,7 +73,7 @@ def page(
 
 
 def mark_differences(answer: str, other: str, reference: str) -> str:
-    """The answer as HTML, words that the other one has not marked: `right` if the reference has them, else `wrong`."""
+    """Return the answer as HTML, marking words that the other lacks: `right` if in the reference, else `wrong`."""
     tokens = list(WORD.finditer(answer))
     words = [match[0] for match in tokens]
     other_words, reference_words = WORD.findall(other), WORD.findall(reference)
@@ -92,7 +92,7 @@ def mark_differences(answer: str, other: str, reference: str) -> str:
 
 
 def _common(words: Sequence[str], others: Sequence[str]) -> set[int]:
-    """Places of the words that both texts have, in the same order."""
+    """Return the indices of the words that both texts have in the same order."""
     blocks = SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks()
     return {place for block in blocks for place in range(block.a, block.a + block.size)}
 

@@ -1,4 +1,4 @@
-"""Attention in a terminal: a matrix in shades, links as numbers, and one step in columns."""
+"""Attention in a terminal: a matrix in shades, word links, and the steps of one head."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UPRIGHT = 12
 
 @dataclass(frozen=True)
 class Style:
-    """How a matrix is written: columns of the terminal, shades or plain ASCII, percentages instead of shades."""
+    """The style of a matrix: terminal width, shades or plain ASCII, percentages instead of shades."""
 
     width: int = 80
     ascii: bool = False
@@ -33,15 +33,15 @@ class Style:
 
     @property
     def ramp(self) -> str:
-        """What stands for nothing, a little, some, much and nearly all."""
+        """Return the characters for the five levels from lowest to highest."""
         return PLAIN if self.ascii else SHADES
 
     def label(self, text: str, room: int) -> str:
-        """A word in so many columns, cut short if it must be."""
+        """Shorten a word to `room` columns."""
         return self.cut(_printable(text, ascii=self.ascii), room)
 
     def cut(self, line: str, room: int) -> str:
-        """A line in so many columns."""
+        """Shorten a line to `room` columns."""
         if columns(line) <= room:
             return line
         while columns(line) > room - 1:
@@ -62,7 +62,7 @@ def alignment(
     renormalise: bool = False,
     style: Style = STYLE,
 ) -> str:
-    """Where one attention of a trace looked (the last cross-attention, all heads' mean, unless told otherwise)."""
+    """Return one attention of a trace as text; by default the last cross-attention, averaged over heads."""
     attention = trace.find(name)
     weights, head_weights = attention.values, _select_head(attention, head)
     rows = group_items(trace.items[attention.query], level=level, specials=specials)
@@ -76,7 +76,7 @@ def alignment(
 
 
 def _select_head(attention: Weights, head: int | None) -> Float[Tensor, "query key"]:
-    """The weights of one head, or the mean of all."""
+    """Return the weights of one head, or the mean of all."""
     if head is not None and not 0 <= head < len(attention.values):
         raise ValueError(f"{attention.name} has heads 0 to {len(attention.values) - 1}, not {head}")
     weights = attention.values.float()
@@ -84,7 +84,7 @@ def _select_head(attention: Weights, head: int | None) -> Float[Tensor, "query k
 
 
 def regions(trace: Trace, name: str | None = None, *, head: int | None = None, style: Style = STYLE) -> str:
-    """Where in a picture each of those that look did: regions as they lie, as shares of the highest."""
+    """Return the weights of each query over the regions of an image, relative to the highest."""
     attention = trace.find(name)
     weights = _select_head(attention, head)
     places = [(number, item.box) for number, item in enumerate(trace.items[attention.key]) if item.box is not None]
@@ -110,7 +110,7 @@ def regions(trace: Trace, name: str | None = None, *, head: int | None = None, s
 
 
 def _crops(trace: Trace) -> list[str]:
-    """What a model has cut out, by its corners, in shares of the picture's width and height."""
+    """Return the corners of the model's crops, in per cent of the image's width and height."""
     return [
         f"crop {number}: corners at {', '.join(f'{round(100 * x)} {round(100 * y)} %' for x, y in corners)}"
         for number, corners in enumerate(trace.facts.get("crops", ()), 1)
@@ -120,7 +120,7 @@ def _crops(trace: Trace) -> list[str]:
 def matrix(
     weights: Float[Tensor, "query key"], queries: Sequence[Unit], keys: Sequence[Unit], *, style: Style = STYLE
 ) -> str:
-    """A line per query, a column per key; too many columns continue in a second band below."""
+    """Return one line per query and one column per key; columns that do not fit continue in a second band below."""
     if not queries or not keys:
         return "(nothing but special tokens)"
     side = max(columns(style.label(unit.text, LABEL)) for unit in queries)
@@ -149,7 +149,7 @@ def matrix(
 
 
 def legend(style: Style = STYLE, *, of: str = "the line's weight") -> str:
-    """What the shades mean."""
+    """Return the meaning of the shades."""
     parts = [f"{mark} from {round(100 * bound)} %" for mark, bound in zip(style.ramp[1:], BOUNDS, strict=True)]
     return f"({'  '.join(parts)} of {of})"
 
@@ -157,7 +157,7 @@ def legend(style: Style = STYLE, *, of: str = "the line's weight") -> str:
 def links(
     weights: Float[Tensor, "query key"], queries: Sequence[Item], keys: Sequence[Item], *, threshold: float = 0.0
 ) -> list[tuple[int, int]]:
-    """(word read, word written) for every written word that gave one read word more than the threshold."""
+    """Link each written word to the word it attends to most, if that weight exceeds the threshold: (read, written)."""
     rows, read = group_items(queries), group_items(keys)
     if not rows or not read:
         return []
@@ -172,7 +172,7 @@ def links(
 def pharaoh(
     weights: Float[Tensor, "query key"], queries: Sequence[Item], keys: Sequence[Item], *, threshold: float = 0.0
 ) -> str:
-    """Links as alignment tools exchange them: `0-0 1-2`, the word read before the word written."""
+    """Return the links in Pharaoh format, `0-0 1-2`, the word read before the word written."""
     pairs = links(weights, queries, keys, threshold=threshold)
     return " ".join(f"{read}-{written}" for read, written in pairs)
 
@@ -186,7 +186,7 @@ def step(
     answered: str = "target",
     style: Style = STYLE,
 ) -> str:
-    """One head at one query, line by line in the order in which the model computes; `answered` is what is predicted."""
+    """Return the computation of one head at one query, line by line; `answered` is the list of the prediction."""
     token = _printable(token, ascii=style.ascii)
     lines = [
         f"{shown.attention}, head {shown.head}, token {shown.place} {token}".rstrip(),
@@ -210,7 +210,7 @@ def step(
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes: Chinese characters take two, accents none."""
+    """Return the terminal columns of a text: wide characters such as Chinese take two, combining accents none."""
     wide = ("W", "F")
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in wide else 1
@@ -219,7 +219,7 @@ def columns(text: str) -> int:
 
 
 def _key_lines(head_step: Step, keys: Sequence[Item], style: Style) -> list[str]:
-    """A line per key: raw score, scaled, bias, whether it is in sight, and its share."""
+    """Return one line per key: raw score, scaled score, bias, mask, and weight."""
     side = max(4, *(columns(style.label(item.text, LABEL)) for item in keys))
     biased = "     bias" if head_step.bias is not None else ""
     lines = [f"{_fill('key', side)}      raw   scaled{biased}  mask  softmax"]
@@ -236,32 +236,32 @@ def _key_lines(head_step: Step, keys: Sequence[Item], style: Style) -> list[str]
 
 
 def _bar(share: float, style: Style) -> str:
-    """A share as a line of twelve."""
+    """Return a bar of up to twelve characters."""
     full = round(12 * share)
     return ("#" if style.ascii else "█") * full + " " * (12 - full)
 
 
 def _vector(numbers: Tensor, shown: int = 5) -> str:
-    """The first few numbers of a vector."""
+    """Return the first few values of a vector."""
     listed = ", ".join(f"{value:.3f}" for value in numbers[:shown].tolist())
     more = f", ... {len(numbers)} in all" if len(numbers) > shown else ""
     return f"[{listed}{more}]"
 
 
 def _quote_token(text: str, style: Style) -> str:
-    """A token between quotes, since its leading space matters."""
+    """Quote a token, since its leading space matters."""
     space = " " if text.startswith(" ") and text.strip() else ""
     return f'"{space}{_printable(text, ascii=style.ascii)}"'
 
 
 def _number(listed: Sequence[Unit], place: int) -> int:
-    """The word's number in its text."""
+    """Return the word's number in its text."""
     word = listed[place].word
     return place if word is None else word
 
 
 def _printable(text: str, *, ascii: bool) -> str:
-    """Without what would break a line; in ASCII without accents, and a question mark for the rest."""
+    """Replace characters that cannot be printed; for ASCII also remove accents, and put question marks for the rest."""
     clean = "".join(letter if letter.isprintable() else "·" for letter in text).strip() or ("_" if ascii else "␣")
     if not ascii:
         return clean
@@ -270,7 +270,7 @@ def _printable(text: str, *, ascii: bool) -> str:
 
 
 def _bands(sizes: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Runs of columns that fit side by side."""
+    """Split the columns into ranges that fit into one line."""
     bands, first, used = [], 0, 0
     for place, size in enumerate(sizes):
         if used + size > room and place > first:
@@ -281,12 +281,12 @@ def _bands(sizes: Sequence[int], room: int) -> list[tuple[int, int]]:
 
 
 def _horizontal_heading(headings: Sequence[str], sizes: Sequence[int], band: slice) -> list[str]:
-    """Column headings as one line."""
+    """Return the column headings in one line."""
     return ["".join(_fill(text, size) for text, size in zip(headings[band], sizes[band], strict=True))]
 
 
 def _vertical_headings(headings: Sequence[str], sizes: Sequence[int], band: slice) -> list[str]:
-    """Column headings written downwards, ending right above the matrix."""
+    """Return the column headings written vertically, ending right above the matrix."""
     shown = [text if len(text) <= UPRIGHT else text[: UPRIGHT - 1] + "." for text in headings[band]]
     height = max(map(len, shown))
     lines = []
@@ -297,7 +297,7 @@ def _vertical_headings(headings: Sequence[str], sizes: Sequence[int], band: slic
 
 
 def _cell(value: float, size: int, style: Style) -> str:
-    """One weight: a block of shade, or a percentage."""
+    """Return the cell of one weight: a shade, or a percentage."""
     if style.numbers:
         return _fill(f"{100 * value:3.0f}", size)
     mark = style.ramp[sum(value >= bound for bound in BOUNDS)]
@@ -305,5 +305,5 @@ def _cell(value: float, size: int, style: Style) -> str:
 
 
 def _fill(text: str, room: int) -> str:
-    """The text, and spaces up to so many columns."""
+    """Pad a text with spaces to `room` columns."""
     return text + " " * (room - columns(text))

@@ -1,4 +1,4 @@
-"""Word vectors as a map: two numbers a word, such that what is near on the page was near in the space."""
+"""Maps of word vectors: projections to two dimensions in which neighbours stay close."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 Places = Float[np.ndarray, "word 2"]
 Box = tuple[float, float, float, float]
-SIZE = 9  # of letters
+SIZE = 9  # font size of the labels
 
 
 def project(vectors: Float[np.ndarray, "word width"], *, method: str = "pca", seed: int = 0) -> Places:
-    """Two coordinates for every word: the directions in which they differ most, or by t-SNE, which keeps neighbours."""
+    """Project vectors to two dimensions: by principal components, or by t-SNE, which preserves neighbours."""
     if len(vectors) < 3:
         raise ValueError(
             f"a map of {len(vectors)} word{'' if len(vectors) == 1 else 's'} says nothing: name at least three"
@@ -32,18 +32,18 @@ def project(vectors: Float[np.ndarray, "word width"], *, method: str = "pca", se
     left_vectors, singular_values, right_vectors = np.linalg.svd(centred, full_matrices=False)
     signs = np.sign(
         right_vectors[:2][np.arange(2), np.abs(right_vectors[:2]).argmax(axis=1)]
-    )  # which way round is arbitrary
+    )  # the sign of a component is arbitrary
     return left_vectors[:, :2] * singular_values[:2] * signs
 
 
 def explained_variance(vectors: Float[np.ndarray, "word width"]) -> float:
-    """The share of all differences between the words that two principal directions show."""
+    """Return the share of the variance that the first two principal components explain."""
     sizes = np.linalg.svd((vectors - vectors.mean(axis=0)).astype(np.float64), compute_uv=False) ** 2
     return float(sizes[:2].sum() / max(sizes.sum(), np.finfo(np.float64).tiny))
 
 
 def plot_words(places: Places, words: Sequence[str], groups: Sequence[int], *, title: str = "") -> Figure:
-    """The map: a point and a label for every word, words of a group in one colour and shape."""
+    """Plot a labelled point for every word, with one colour and marker per group."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 7), layout="constrained")
@@ -59,7 +59,7 @@ def plot_words(places: Places, words: Sequence[str], groups: Sequence[int], *, t
     axes.spines[:].set_visible(False)
     if title:
         figure.suptitle(title.replace("$", r"\$"), fontsize=10)
-    figure.draw_without_rendering()  # settles where on the page the points are
+    figure.draw_without_rendering()  # settles the positions of the points on the page
     points = axes.transData.transform(places) * 72 / figure.dpi
     for word, place, offset in zip(words, places, _place_labels(points, words), strict=True):
         spot = (float(place[0]), float(place[1]))
@@ -68,7 +68,7 @@ def plot_words(places: Places, words: Sequence[str], groups: Sequence[int], *, t
 
 
 def _place_labels(points: Places, words: Sequence[str]) -> list[tuple[float, float]]:
-    """Where beside its point each word is written, in points: the first place that is free, or the freest."""
+    """Return the offset of each label from its point, in points: the first without overlap, or with the least."""
     occupied = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
     chosen = []
     for (x, y), word in zip(points, words, strict=True):
@@ -84,7 +84,7 @@ def _place_labels(points: Places, words: Sequence[str]) -> list[tuple[float, flo
 
 
 def _overlap_area(first: Box, second: Box) -> float:
-    """The area that two boxes have in common."""
+    """Return the area of the intersection of two boxes."""
     wide, high = (min(first[side + 2], second[side + 2]) - max(first[side], second[side]) for side in (0, 1))
     return max(0.0, wide) * max(0.0, high)
 

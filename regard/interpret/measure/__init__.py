@@ -1,1 +1,1 @@
-"""Numbers about attention: patterns of heads, maps of evidence, alignments, effects of taking parts out."""
+"""Measures of attention: head patterns, evidence maps, alignments, effects of interventions."""

@@ -1,8 +1,8 @@
-"""Attention measured against alignments drawn by hand: error rates of every head, the claims made of them, one summary.
+"""Attention compared with manual word alignments: the alignment error rate of every head, and tests of two claims.
 
-A decoder's row can be read in two ways. With shift 0 it belongs to the word it is about to write, with shift 1 to the
-word it has just been fed. Which of them aligns differs between models, and a picture labelled in the other way seems to
-look one word ahead: so both are measured.
+A decoder's row can be read in two ways. With shift 0 it belongs to the word about to be written, with shift 1 to the
+word just fed. Which of them aligns differs between models, and a plot labelled in the other way seems to look one word
+ahead: so both are measured.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Example:
-    """A pair of sentences with its hand alignment, and what a model did while reading it."""
+    """A sentence pair with its manual alignment, and the trace of a model reading it."""
 
     gold: Gold
     trace: Trace
@@ -44,13 +44,13 @@ class Example:
 
 @dataclass(frozen=True)
 class View:
-    """Which weights are meant: one head, the mean of a layer (no head), or the mean of all layers (no name either)."""
+    """A selection of weights: one head, the mean of a layer (no head), or the mean of all layers (no name either)."""
 
     where: str | None = None
     head: int | None = None
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the description of the view."""
         if self.where is None:
             return "all layers, mean"
         return f"{self.where}, mean" if self.head is None else f"{self.where} head {self.head}"
@@ -58,7 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Aligned:
-    """How well the links of one view match the hand-drawn ones, and what the controls score."""
+    """The agreement of one view's links with the manual ones, and the scores of the controls."""
 
     view: View | str
     shift: int
@@ -70,7 +70,7 @@ class Aligned:
 
 @dataclass(frozen=True)
 class Inverted:
-    """Adjectives that change sides: how often the weights follow them."""
+    """How often the weights follow adjectives that change sides."""
 
     view: View
     shift: int
@@ -89,7 +89,7 @@ class Inverted:
 
 @dataclass(frozen=True)
 class Ahead:
-    """Articles: whether they look at their own partner or at the noun they announce."""
+    """How much articles attend to their own partner and to that of the noun they announce."""
 
     view: View
     shift: int
@@ -108,7 +108,7 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers ready to be printed: a title, names of columns, lines of names and numbers, and how to read them."""
+    """A table to print: title, columns, rows, a note on how to read them, and the finding."""
 
     title: str
     columns: tuple[str, ...]
@@ -121,12 +121,12 @@ class Table:
 
 
 def examples(reader: ForcedReader, golds: Sequence[Gold]) -> list[Example]:
-    """The model's looks while it reads each pair."""
+    """Return the examples with the traces of the model reading each pair."""
     return [Example(gold, reader.look(gold.source_text, gold.target_text)) for gold in golds]
 
 
 def views(example: Example, *, shift: int = 0) -> Iterator[tuple[View, Float[Tensor, "target source"]]]:
-    """Weights from target word to source word: of every head that looks across, of the layers' means, of all."""
+    """Yield target-to-source word weights: of every cross-attention head, each layer's mean, and the mean of all."""
     if shift not in SHIFTS:
         raise ValueError(f"shift {shift} means nothing: 0 is the word about to be written, 1 the word just fed")
     trace = example.trace
@@ -149,12 +149,12 @@ def views(example: Example, *, shift: int = 0) -> Iterator[tuple[View, Float[Ten
 
 
 def links(weights: Float[Tensor, "target source"]) -> Links:
-    """One link per target word: the source word it looks at most."""
+    """Return one link per target word: to the source word with the highest weight."""
     return frozenset((source, target) for target, source in enumerate(weights.argmax(-1).tolist()))
 
 
 def measure_alignments(examples: Sequence[Example], *, shift: int = 0) -> list[Aligned]:
-    """Every view against the hand-drawn links."""
+    """Compare every view with the manual links."""
     golds = [example.gold for example in examples]
     controls = {
         "diagonal": corpus(count_links(diagonal(len(g.source), len(g.target)), g.sure, g.possible) for g in golds),
@@ -179,7 +179,7 @@ def measure_alignments(examples: Sequence[Example], *, shift: int = 0) -> list[A
 
 
 def best_head(examples: Sequence[Example], *, shift: int = 0) -> Aligned:
-    """The single head that aligns best, chosen on one half of the pairs and scored on the other, both ways."""
+    """Return the head that aligns best, chosen on one half of the pairs and scored on the other, both ways."""
     if len(examples) < 2:
         raise ValueError(f"{len(examples)} pair cannot be halved: give at least 2")
     halves = examples[::2], examples[1::2]
@@ -202,7 +202,7 @@ def best_head(examples: Sequence[Example], *, shift: int = 0) -> Aligned:
 
 
 def measure_inversions(examples: Sequence[Example], *, shift: int = 0) -> list[Inverted]:
-    """The claim that weights turn adjective and noun round, for every view."""
+    """Measure for every view how often the weights reverse adjective and noun."""
     marked = [(example.gold, phrase) for example in examples for phrase in example.gold.adjectives]
     if not marked:
         return []
@@ -233,7 +233,7 @@ def measure_inversions(examples: Sequence[Example], *, shift: int = 0) -> list[I
 
 
 def measure_articles(examples: Sequence[Example], *, shift: int = 0) -> list[Ahead]:
-    """The claim that an article looks ahead to its noun, for every view."""
+    """Measure for every view how much an article attends to its noun."""
     rows_by_view: dict[View, list[tuple[float, ...]]] = {}
     for example in examples:
         for view, weights in views(example, shift=shift) if example.gold.articles else ():
@@ -248,7 +248,7 @@ def measure_articles(examples: Sequence[Example], *, shift: int = 0) -> list[Ahe
 
 
 def _article_weights(weights: Tensor, phrase: Phrase) -> tuple[float, float, float, float, float]:
-    """One article: weight on its partner, on its noun's, on any word; noun before article, here and elsewhere."""
+    """Return weights on an article's partner, its noun's and any word, and noun above article here and elsewhere."""
     (article, row), (noun, noun_row) = phrase.word, phrase.noun
     row_weights = weights[row]
     ahead = weights[:, noun] > weights[:, article]
@@ -264,7 +264,7 @@ def _article_weights(weights: Tensor, phrase: Phrase) -> tuple[float, float, flo
 
 
 def _links_by_view(examples: Sequence[Example], shift: int) -> dict[View, list[Links]]:
-    """The links of each view, sentence by sentence."""
+    """Return the links of each view, sentence by sentence."""
     links_by_view: dict[View, list[Links]] = {}
     for example in examples:
         for view, weights in views(example, shift=shift):
@@ -277,13 +277,13 @@ def _by_target(linked: Links) -> list[Link]:
 
 
 def _same_order(phrase: Phrase, look: dict[int, int]) -> bool:
-    """Whether adjective and noun of the target look at two words that stand as their partners do in the source."""
+    """Return True if the source words of a target adjective and its noun are in the order of their partners."""
     word, noun = look[phrase.word[1]], look[phrase.noun[1]]
     return (word < noun) if phrase.word[0] < phrase.noun[0] else (word > noun)
 
 
 def _exchange_targets(phrase: Phrase) -> Phrase:
-    """The same two partners, their target words exchanged."""
+    """Return the phrase with the target words of adjective and noun exchanged."""
     return Phrase((phrase.word[0], phrase.noun[1]), (phrase.noun[0], phrase.word[1]))
 
 

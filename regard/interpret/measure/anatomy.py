@@ -1,7 +1,7 @@
-"""Inside a ViT: what its patches are compared with, which positions it takes for alike, how far each head looks.
+"""Anatomy of a ViT: patch filters, similarity of positions, and the attention distance of each head.
 
-The three pictures of Dosovitskiy et al. 2021, figure 7: principal components of the patch embedding, cosines between
-positional encodings, and the mean distance between a patch and those it looks at, by block and head.
+The three plots of Dosovitskiy et al. 2021, figure 7: principal components of the patch embedding, cosines between
+position embeddings, and the mean attention distance of patches, by block and head.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from regard.interpret.watch import watch
 from regard.models.vit import ViT
 
 FILTERS = 28
-CHUNK = 8  # pictures looked at at a time: a large model has a hundred thousand weights of each head
+CHUNK = 8  # images per batch: a large model has a hundred thousand weights per head
 Plane = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Anatomy:
-    """What can be seen inside a ViT."""
+    """The anatomy of a ViT."""
 
     filters: Float[Tensor, "filter channels y x"]
     """Principal components of the patch embedding, the largest first, of length 1."""
@@ -41,7 +41,7 @@ class Anatomy:
     pictures: int
 
     def plain(self) -> dict[str, Any]:
-        """As JSON, without the filters."""
+        """Return the fields for JSON, without the filters."""
         return {
             "pictures": self.pictures,
             "grid": list(self.grid),
@@ -54,7 +54,7 @@ class Anatomy:
 
 @torch.no_grad()
 def anatomy(model: Any, pixels: Float[Tensor, "picture channels height width"]) -> Anatomy:
-    """What can be seen inside a ViT, its distances averaged over some pictures."""
+    """Return the anatomy of a ViT, with distances averaged over images."""
     if not isinstance(model, ViT):
         raise ValueError(f"{model.config.name} reads no patches, and this is the anatomy of a ViT: choose such a model")
     shape, (rows, columns) = model.config, model.grid
@@ -82,7 +82,7 @@ def anatomy(model: Any, pixels: Float[Tensor, "picture channels height width"]) 
 def components(
     filters: Float[Tensor, "width channels y x"], count: int = FILTERS
 ) -> tuple[Float[Tensor, "filter channels y x"], Float[Tensor, "filter"]]:
-    """The principal components of filters, brightest where they are strongest, and the variance each accounts for."""
+    """Return the principal components of filters, positive where strongest, and their shares of the variance."""
     flat = filters.flatten(1)
     _, sizes, directions = torch.linalg.svd(flat - flat.mean(0), full_matrices=False)
     strongest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
@@ -91,13 +91,13 @@ def components(
 
 
 def likeness(positions: Float[Tensor, "place width"]) -> Float[Tensor, "place other"]:
-    """The cosine of every positional encoding with every other."""
+    """Return the cosine similarity of every pair of position embeddings."""
     unit = torch.nn.functional.normalize(positions, dim=1)
     return unit @ unit.T
 
 
 def steps(grid: Plane) -> Float[Tensor, "patch other"]:
-    """How far apart the centres of patches lie, in patches, row by row."""
+    """Return the distances between the centres of patches, in patches."""
     places = torch.cartesian_prod(*(torch.arange(side, dtype=torch.float32) for side in grid))
     return torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist")
 
@@ -105,13 +105,13 @@ def steps(grid: Plane) -> Float[Tensor, "patch other"]:
 def distance(
     weights: Float[Tensor, "*batch patch other"], apart: Float[Tensor, "patch other"]
 ) -> Float[Tensor, "*batch"]:
-    """The mean way from a patch to those it looks at; what it gives to other tokens than patches does not count."""
+    """Return the mean attention distance between patches, without the weights of other tokens."""
     shares = weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
     return (shares * apart).sum(-1).mean(-1)
 
 
 def lines(vit_anatomy: Anatomy) -> list[list[str]]:
-    """A line for each block: its heads, the nearest first."""
+    """Return one line per block: the distances of its heads in ascending order."""
     ordered: Sequence[Sequence[float]] = vit_anatomy.distances.sort(1).values.tolist()
     return [
         [f"{block}", " ".join(f"{pixels:.1f}" for pixels in row_distances)]

@@ -1,4 +1,4 @@
-"""How widely a head looks, and how near the diagonal: numbers of its weights alone."""
+"""Entropy and diagonality of attention weights."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ MARGIN = 1e-6
 
 
 def entropy(weights: Float[Tensor, "heads query key"]) -> Float[Tensor, "heads query"]:
-    """How many bits of choice each look has: 0 for one key, log2 of the keys for all of them evenly."""
+    """Return the entropy of each query's weights in bits: 0 for one key, log2 of the number of keys if uniform."""
     return -torch.special.xlogy(weights, weights).sum(-1) / torch.log(torch.tensor(2.0))
 
 
 def diagonality(weights: Float[Tensor, "heads query key"]) -> Float[Tensor, "heads"]:
-    """1 when all the weight lies on the diagonal, 0 when it is as far from it as that of an even look.
+    """Return 1 if all the weight is on the diagonal, 0 if it is as far from it as uniform attention.
 
-    The distance of a weight is that between the relative heights of its query and its key.
+    The distance of a weight is that between the relative positions of its query and its key.
     """
     _, queries, keys = weights.shape
     heights = (torch.arange(queries) + 0.5) / queries, (torch.arange(keys) + 0.5) / keys

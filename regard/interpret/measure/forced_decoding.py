@@ -1,6 +1,6 @@
-"""A given answer, read with a model: how likely the model finds it, and where it looks while it reads it.
+"""Forced decoding: the probability that a model assigns to a fixed answer, and its attention while reading it.
 
-Gold alignments and deletions need this: there the answer is fixed, and the model is not asked for one of its own.
+Manual alignments and deletions need this: there the answer is fixed, and the model does not generate one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.interpret.watch import watch
 
 @runtime_checkable
 class SourceTargetModel(Protocol):
-    """A trained model that reads one text and writes another, with a tokenizer for each side."""
+    """A trained encoder-decoder model with a tokenizer for each side."""
 
     model: Any
     source: Tokenizer
@@ -27,38 +27,38 @@ class SourceTargetModel(Protocol):
     task: ClassVar[str]
 
     def encode(self, text: str, to: str | None = None) -> list[int]:
-        """Token ids of a sentence as the model reads it."""
+        """Return the token ids of a source sentence."""
 
 
 @dataclass(frozen=True)
 class ForcedReader:
-    """A model that is told the answers; `to` is the language asked for where there are several."""
+    """A model that reads fixed answers; `to` is the target language if there are several."""
 
     trained: SourceTargetModel
     to: str | None = None
 
     @property
     def model(self) -> Any:
-        """The model that reads."""
+        """Return the model."""
         return self.trained.model
 
     @property
     def teacher(self) -> Teacher:
-        """The model, told the answers."""
+        """Return the teacher-forced model."""
         begin, end = self._ends
         return Teacher(self.model, begin=begin, end=end)
 
     @property
     def _ends(self) -> tuple[int, int]:
-        """What an answer begins and ends with."""
+        """Return the begin and end tokens of an answer."""
         return self.trained.target.role("begin"), self.trained.target.role("end")
 
     def encode(self, source: str, target: str) -> tuple[list[int], list[int]]:
-        """Token ids of what is read, tag and end included, and of what is written, without its end."""
+        """Return the token ids of the source, with tag and end, and of the target, without its end."""
         return self.trained.encode(source, self.to), self.trained.target.encode(target, written=True)
 
     def look(self, source: str, target: str) -> Trace:
-        """Where every head looks while the model reads this answer."""
+        """Return the trace of the model reading this answer."""
         read, written = self.encode(source, target)
         begin, end = self._ends
         with watch(self.model) as record:
@@ -73,6 +73,6 @@ class ForcedReader:
         return Trace(self.trained.name, self.trained.task, items, weights, facts)
 
     def scores(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[float]:
-        """The log-probability of each answer, its end included, given what was read."""
+        """Return the log-probability of each answer, including its end."""
         totals = {number: float(token_scores.sum()) for number, token_scores in self.teacher.scores(read, written)}
         return [totals[number] for number in range(len(read))]

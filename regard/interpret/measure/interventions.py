@@ -1,6 +1,6 @@
-"""Change something and see what follows: heads silenced one by one, source words left out one by one.
+"""Interventions: heads ablated one by one, source words deleted one by one.
 
-Where a model looks is not yet why it answers; what happens without a head or a word comes nearer to it.
+Attention weights alone do not explain an answer; the effect of removing a head or a word comes closer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHUFFLES = 20
 
 @dataclass(frozen=True)
 class Ablation:
-    """One head: by how much the loss grows when it is silent, and when it looks evenly instead."""
+    """The increase of the loss when one head is silenced, and when it attends uniformly."""
 
     where: str
     head: int
@@ -37,7 +37,7 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Rank correlation between what a method gives a source word and what its deletion costs, with controls."""
+    """Rank correlation between a source word's attribution and the effect of its deletion, with controls."""
 
     method: str
     value: float
@@ -50,7 +50,7 @@ class Agreement:
 def ablate_head(
     model: nn.Module, where: str, head: int, *, way: Literal["silent", "even"] = "silent"
 ) -> Iterator[None]:
-    """Inside the block, one head of one attention has weights of zero, or the same for all it may see."""
+    """Set the weights of one head to zero or to uniform attention over the visible keys inside the block."""
     module = dict(model.named_modules()).get(where)
     if not isinstance(module, MultiHead | SingleHead):
         names = [name for name, child in model.named_modules() if isinstance(child, MultiHead | SingleHead)]
@@ -68,7 +68,7 @@ def ablate_head(
         )
         return torch.cat([weights.narrow(-3, 0, head), instead.unsqueeze(-3), weights[..., head + 1 :, :, :]], dim=-3)
 
-    # compiled code would not run the hook
+    # compiled code does not run hooks
     eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
     handle = module.weights.register_forward_hook(edit)
     try:
@@ -79,7 +79,7 @@ def ablate_head(
 
 
 def ablate_heads(model: nn.Module, loss: Callable[[], float]) -> list[Ablation]:
-    """Each head's effect on `loss`, any number that the model's answers have and that is better when smaller."""
+    """Return each head's effect on `loss`, any number that depends on the model and is better when smaller."""
     before = loss()
     ablations = []
     for where, module in model.named_modules():
@@ -95,7 +95,7 @@ def ablate_heads(model: nn.Module, loss: Callable[[], float]) -> list[Ablation]:
 
 
 def answer_loss(reader: ForcedReader, pairs: Sequence[tuple[str, str]]) -> Callable[[], float]:
-    """The cross-entropy per token of these answers, computed anew at each call."""
+    """Return a function that computes the cross-entropy per token of these answers."""
     coded = [reader.encode(*pair) for pair in pairs]
     read, written = [source_ids for source_ids, _ in coded], [target_ids for _, target_ids in coded]
     tokens = sum(len(ids) + 1 for ids in written)
@@ -103,7 +103,7 @@ def answer_loss(reader: ForcedReader, pairs: Sequence[tuple[str, str]]) -> Calla
 
 
 def deletions(reader: ForcedReader, source: str, target: str) -> list[float]:
-    """By how much the log-probability of the answer falls without each word of the source."""
+    """Return by how much the log-probability of the answer falls when each source word is deleted."""
     read, written = reader.encode(source, target)
     words = reader.trained.source.words(read)
     count = 1 + max((word for word in words if word is not None), default=-1)
@@ -113,7 +113,7 @@ def deletions(reader: ForcedReader, source: str, target: str) -> list[float]:
 
 
 def agreement(reader: ForcedReader, traces: Sequence[Trace], *, seed: int = 0) -> list[Agreement]:
-    """How well attention ranks the words of the source by what their deletion costs, sentence by sentence."""
+    """Return the rank correlation of attention and deletion effects over source words, averaged over sentences."""
     shuffle = random.Random(seed)
     correlations: dict[str, list[tuple[float, float, float]]] = {}
     for trace in traces:
@@ -138,7 +138,7 @@ def agreement(reader: ForcedReader, traces: Sequence[Trace], *, seed: int = 0) -
 
 
 def attributions(trace: Trace) -> dict[str, list[float]]:
-    """What each source word gets from the whole answer: of each cross-attention, of their mean, and through rollout."""
+    """Return each source word's weight over the answer: per cross-attention, for their mean, and by rollout."""
     source, target = group_items(trace.items["source"]), group_items(trace.items["target"], specials=True)
     crosses = {
         attention.name: attention.values.float().cpu().mean(0)
@@ -153,7 +153,7 @@ def attributions(trace: Trace) -> dict[str, list[float]]:
 
 
 def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Kendall's rank correlation, ties considered (tau-b); None where one side never differs."""
+    """Return Kendall's rank correlation with ties (tau-b); None if one side is constant."""
     agree = ties_first = ties_second = 0
     pairs = len(first) * (len(first) - 1) // 2
     for i in range(len(first)):

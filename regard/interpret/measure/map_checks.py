@@ -1,9 +1,9 @@
-"""May one believe a map? Checks with numbers, for every method beside controls that know nothing of the picture.
+"""Checks of evidence maps, for every method and for controls that know nothing about the image.
 
-Pointing asks whether a map is highest where the thing is: in grids of four pictures, of which one is asked about, or in
-boxes that are known. Deletion takes regions away, the highest first, and asks how soon the answer is lost; insertion
-puts them into a blank picture. A map that stays as it is when the weights are made random says nothing about the model
-(Adebayo et al. 2018). Controls are the centre of the picture, every place alike, chance, and an untrained copy.
+Pointing tests if the highest value of a map is on the object: in grids of four images, of which one has the label, or
+in known boxes. Deletion removes regions, the highest first, and measures how soon the answer is lost; insertion adds
+them to a blank image. A map that does not change when the weights are random says nothing about the model (Adebayo et
+al. 2018). Controls are the centre of the image, a uniform map, a random map, and an untrained copy.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from regard import models
 from regard.interpret.measure.maps import evidence_maps, methods, shares
 from regard.metrics import maps as measures
 
-STEPS = 10  # in which regions are taken away or put in
-ORDERS = 16  # random ones, in which they go or come to compare with
-CHUNK = 64  # pictures looked at at a time
-REMOVALS = {"deletion": False, "insertion": True}  # whether regions are put in
+STEPS = 10  # in which regions are removed or added
+ORDERS = 16  # random orders, for the control
+CHUNK = 64  # images per batch
+REMOVALS = {"deletion": False, "insertion": True}  # whether regions are added
 Checked = dict[str, Float[np.ndarray, "picture"]]
 
 
 @dataclass(frozen=True)
 class MapExamples:
-    """Pictures, the label asked about in each, and the box in which it is, if that is known."""
+    """Images, the label to explain in each, and the bounding box of its object, if known."""
 
     pixels: Float[Tensor, "picture channels height width"]
     labels: Int[Tensor, "picture"]
     boxes: Float[Tensor, "picture 4"] | None = None
 
     def chunks(self) -> list[MapExamples]:
-        """Some at a time."""
+        """Split the examples into batches."""
         boxes = [None] * len(self.labels) if self.boxes is None else self.boxes.split(CHUNK)
         return [
             MapExamples(*chunk)
@@ -46,9 +46,9 @@ class MapExamples:
 
 
 def make_grids(pixels: Tensor, labels: Tensor, count: int, *, seed: int = 0) -> MapExamples:
-    """Grids of two by two pictures, one of which, at a place drawn, alone has the label that is asked about.
+    """Make grids of two by two images, of which one, at a random position, has the label to explain.
 
-    There are so many, or as many as pictures: each is asked about once at most, for grids are to be independent.
+    There are `count` grids, or as many as images: each is the target at most once, so that the grids are independent.
     """
     draw = torch.Generator().manual_seed(seed)
     kinds = labels.unique().tolist()
@@ -77,7 +77,7 @@ def make_grids(pixels: Tensor, labels: Tensor, count: int, *, seed: int = 0) -> 
 
 
 def double_input_size(model: Any) -> Any:
-    """The same model for pictures of twice the height and width."""
+    """Return the same model for images of twice the height and width."""
     twice: Any = models.build(replace(model.config, size=2 * model.config.size))
     tensors = model.state_dict()
     twice.load_state_dict(twice.resize_weights(tensors))
@@ -86,7 +86,7 @@ def double_input_size(model: Any) -> Any:
 
 
 def reinitialise_model(model: Any, *, seed: int = 0) -> Any:
-    """A model of the same shape with new weights."""
+    """Return a model of the same shape with new random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         new = models.build(model.config)
@@ -97,7 +97,7 @@ def reinitialise_model(model: Any, *, seed: int = 0) -> Any:
 def judge_maps(
     model: Any, examples: MapExamples, names: Sequence[str] | None = None, *, seed: int = 0
 ) -> dict[str, Checked]:
-    """Deletion, insertion and change of each method and each control, for every picture."""
+    """Return deletion, insertion and change of each method and each control, for every image."""
     untrained_model, names = reinitialise_model(model, seed=seed), names or methods(model)
     draw = torch.Generator().manual_seed(seed)
     checks_by_method: dict[str, list[dict[str, Tensor]]] = {}
@@ -120,7 +120,7 @@ def judge_maps(
 def measure_localisation(
     model: Any, examples: MapExamples, names: Sequence[str] | None = None, *, seed: int = 0
 ) -> dict[str, Checked]:
-    """Whether the maps of each method and each control lie in the boxes that are known, for every picture."""
+    """Return for every image how well the maps of each method and each control agree with the known boxes."""
     assert examples.boxes is not None
     untrained_model, names = reinitialise_model(model, seed=seed), names or methods(model)
     draw = torch.Generator().manual_seed(seed)
@@ -150,7 +150,7 @@ def measure_removal(
     put: bool = False,
     temperature: float = 1.0,
 ) -> Float[Tensor, "step picture"]:
-    """How probable the label is while regions go, the highest first, or come into a blank picture."""
+    """Return the label's probability while regions are removed, the highest first, or added to a blank image."""
     height, width = examples.pixels.shape[-2:]
     order = maps.flatten(1).argsort(dim=1, descending=True, stable=True).argsort(dim=1) / maps[0].numel()
     rank = torch.nn.functional.interpolate(order.reshape_as(maps)[:, None], (height, width))
@@ -165,14 +165,14 @@ def measure_removal(
 
 
 def curve(name: str, values: Float[Tensor, "step"], control: Float[Tensor, "step"]) -> dict[str, Any]:
-    """Deletion or insertion as a page draws it, beside its control in random orders."""
+    """Return a deletion or insertion curve for the page, with its control in random orders."""
     areas = [round(float(measures.area_under_curve(series[:, None])), 4) for series in (values, control)]
     lines = {"values": values.tolist(), "control": control.tolist()}
     return {"name": name, **lines, "area": areas[0], "control_area": areas[1]}
 
 
 def control_maps(like: Tensor, untrained_maps: Tensor, draw: torch.Generator) -> dict[str, Tensor]:
-    """Maps of the same shape by somebody who knows nothing of the picture, or whose weights know nothing."""
+    """Return control maps of the same shape: centre, uniform, random, and those of an untrained model."""
     rows, columns = ((torch.arange(size) + 0.5) / size - 0.5 for size in like.shape[1:])
     centre = (1 - (rows[:, None].square() + columns.square()).sqrt()).expand_as(like).to(like)
     return {
@@ -184,7 +184,7 @@ def control_maps(like: Tensor, untrained_maps: Tensor, draw: torch.Generator) ->
 
 
 def _rank_correlation(maps: Tensor, others: Tensor) -> Float[Tensor, "picture"]:
-    """Spearman's correlation of two maps, 0 where one is the same everywhere."""
+    """Return Spearman's correlation of two maps per image, 0 if one is constant."""
     first, second = (_ranks(scores.flatten(1)) for scores in (maps, others))
     first, second = (scores - scores.mean(1, keepdim=True) for scores in (first, second))
     size = (first.square().sum(1) * second.square().sum(1)).sqrt()
@@ -192,7 +192,7 @@ def _rank_correlation(maps: Tensor, others: Tensor) -> Float[Tensor, "picture"]:
 
 
 def _ranks(values: Float[Tensor, "picture cell"]) -> Float[Tensor, "picture cell"]:
-    """Ranks, equal values sharing the mean of theirs."""
+    """Return the ranks; equal values get their mean rank."""
     below = (values[:, :, None] > values[:, None]).sum(-1)
     same = (values[:, :, None] == values[:, None]).sum(-1)
     return below + (same - 1) / 2

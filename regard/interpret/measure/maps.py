@@ -1,10 +1,11 @@
-"""Where in a picture the evidence for a label lies: five methods on one scale, for any label that is asked about.
+"""Evidence maps: which regions of an image speak for a label, by five methods on one scale.
 
-CAM (Zhou et al. 2016) weighs the last features by the label's weights in the head, where those are averaged over the
-picture before it. Grad-CAM (Selvaraju et al. 2017) takes the label's gradient in their place, at the last features that
-all count: with a class token those before the last block, since behind it the patches are not read any more. Attention
-is that of the last block, from what stands for the picture; rollout (Abnar and Zuidema 2020) multiplies it through all
-blocks; gradient-weighted attention (Chefer et al. 2021) first keeps of each weight what speaks for the label.
+CAM (Zhou et al. 2016) weights the last features by the label's weights in the head, where the head reads their average
+over the image. Grad-CAM (Selvaraju et al. 2017) uses the label's gradient instead, at the last features that all
+influence the answer: with a class token those before the last block, since after it the patches are not used. Attention
+is that of the last block, from the image's token, a learned query or the mean of all tokens; rollout (Abnar and Zuidema
+2020) multiplies it through all blocks; gradient-weighted attention (Chefer et al. 2021) first multiplies each weight by
+its positive gradient for the label.
 """
 
 from __future__ import annotations
@@ -29,30 +30,30 @@ HEAD_AXES = 4  # axes of weights: pictures, heads, queries, keys
 
 @runtime_checkable
 class RegionClassifier(Protocol):
-    """A picture classifier that can be taken apart at the last features of all regions."""
+    """An image classifier that can be split at the last features of all regions."""
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of regions."""
+        """Return rows and columns of regions."""
 
     def early(self, pixels: Tensor) -> Float[Tensor, "picture token width"]:
-        """The last features of which each still counts for the answer; those of the regions stand at the end."""
+        """Return the last features that all influence the answer; those of the regions are at the end."""
 
     def late(self, tokens: Tensor) -> Float[Tensor, "picture classes"]:
-        """The answer from them."""
+        """Return the logits of these features."""
 
 
 @runtime_checkable
 class AveragesRegions(Protocol):
-    """A picture classifier whose head may read the mean of the regions."""
+    """An image classifier whose head may read the mean of the regions."""
 
     @property
     def averages(self) -> bool:
-        """True if it does."""
+        """Return True if the head reads the mean of the regions."""
 
 
 def evidence_maps(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") -> Maps:
-    """How much of the evidence for its label lies in each region of a picture: shares of 1."""
+    """Return the share of each region of an image in the evidence for its label; shares sum to 1."""
     if method not in METHODS:
         raise ValueError(f"{method!r} is no method: choose one of {', '.join(METHODS)}")
     if method not in methods(model):
@@ -62,7 +63,7 @@ def evidence_maps(model: Any, pixels: Pixels, labels: Labels, method: str = "gra
     model.eval()
     try:
         maps = METHODS[method](model, pixels, labels).detach().float().unflatten(1, model.grid)
-        if isinstance(model, SpatialTransformer):  # it reads crops, and a map is to lie on the picture
+        if isinstance(model, SpatialTransformer):  # the maps are of crops and are projected to the image
             maps = model.project_maps(maps, pixels)
     finally:
         model.train(training)
@@ -70,19 +71,19 @@ def evidence_maps(model: Any, pixels: Pixels, labels: Labels, method: str = "gra
 
 
 def field(model: Any) -> tuple[int, int]:
-    """Rows and columns of a map, which are those of the regions unless they are of a crop."""
+    """Return rows and columns of a map: those of the regions, or of the image if the model reads crops."""
     return model.field if isinstance(model, SpatialTransformer) else model.grid
 
 
 def methods(model: Any) -> list[str]:
-    """The methods that fit a model."""
+    """Return the names of the methods that a model supports."""
     looks = bool(_taps(model))
     fits = {"cam": isinstance(model, AveragesRegions) and model.averages, "gradcam": True}
     return [name for name in METHODS if fits.get(name, looks)]
 
 
 def shares(maps: Maps) -> Maps:
-    """What is above 0 as shares of 1; where nothing is, every region has the same."""
+    """Normalise the positive values to sum to 1; uniform if there are none."""
     above = maps.clamp(min=0)
     total = above.sum((1, 2), keepdim=True)
     cells = maps.shape[1] * maps.shape[2]
@@ -90,13 +91,13 @@ def shares(maps: Maps) -> Maps:
 
 
 def cam(model: Any, pixels: Pixels, labels: Labels) -> Float[Tensor, "picture region"]:
-    """What each region adds to the logit of the label."""
+    """Return the contribution of each region to the logit of the label."""
     with torch.no_grad():
         return torch.einsum("brw,bw->br", model.regions(pixels), model.head.weight[labels])
 
 
 def gradcam(model: RegionClassifier, pixels: Pixels, labels: Labels) -> Float[Tensor, "picture region"]:
-    """The last features, each weighed by the mean gradient of the label's logit over the regions."""
+    """Return the last features weighted by the label's gradient, averaged over the regions."""
     with torch.no_grad():
         tokens = model.early(pixels)
     with torch.enable_grad():
@@ -108,14 +109,14 @@ def gradcam(model: RegionClassifier, pixels: Pixels, labels: Labels) -> Float[Te
 
 
 def attention(model: Any, pixels: Pixels, labels: Labels) -> Float[Tensor, "picture region"]:
-    """Where what stands for the picture looked last, mean of the heads; the same for every label."""
+    """Return the last attention of the image's token, averaged over heads; the same for every label."""
     with torch.no_grad():
         weights, _ = _weights(model, pixels)
     return _from_answer(model, weights[-1:], None)
 
 
 def rollout(model: Any, pixels: Pixels, labels: Labels) -> Float[Tensor, "picture region"]:
-    """Attention multiplied through all blocks, half of each what a token keeps of itself; the same for every label."""
+    """Return attention multiplied through all blocks, mixed equally with the identity; the same for every label."""
     with torch.no_grad():
         weights, _ = _weights(model, pixels)
     blocks = [block_weights.mean(1) for block_weights in weights if block_weights.shape[-1] == block_weights.shape[-2]]
@@ -123,7 +124,7 @@ def rollout(model: Any, pixels: Pixels, labels: Labels) -> Float[Tensor, "pictur
 
 
 def gradient(model: Any, pixels: Pixels, labels: Labels) -> Float[Tensor, "picture region"]:
-    """Attention times its gradient for the label where that is above 0, added up through all blocks."""
+    """Return attention times its positive gradient for the label, accumulated through all blocks."""
     with torch.enable_grad():
         weights, logits = _weights(model, pixels)
         slopes = torch.autograd.grad(_logits(logits, labels), weights)
@@ -149,17 +150,17 @@ MISSING = {"cam": "no mean of regions under its head"} | dict.fromkeys(
 
 
 def _from_answer(model: Any, weights: Sequence[Tensor], total: Tensor | None) -> Tensor:
-    """The row of what stands for the picture: its token, a learned query, or the mean of all; without other tokens."""
+    """Return the row of the image's token, of a learned query, or the mean of all rows, without other tokens."""
     regions = model.grid[0] * model.grid[1]
     last = weights[-1].mean(1) if weights[-1].dim() == HEAD_AXES else weights[-1]
-    if last.shape[-2] != last.shape[-1]:  # a learned query has looked at the tokens
+    if last.shape[-2] != last.shape[-1]:  # a learned query attends to the tokens
         return (last if total is None else last @ total)[:, 0, -regions:]
     total = last if total is None else total
     return total[:, 0, -regions:] if total.shape[-1] > regions else total.mean(1)
 
 
 def _weights(model: nn.Module, pixels: Tensor) -> tuple[list[Tensor], Tensor]:
-    """The weights of every attention, (picture, heads, query, key), in the order they were made, and the logits."""
+    """Return the weights of every attention, (picture, heads, query, key), in order of computation, and the logits."""
     with _capture_weights(model) as weights:
         logits = model(pixels)
     return weights, logits
@@ -167,7 +168,7 @@ def _weights(model: nn.Module, pixels: Tensor) -> tuple[list[Tensor], Tensor]:
 
 @contextmanager
 def _capture_weights(model: nn.Module) -> Iterator[list[Tensor]]:
-    """Weights as they are made, not cut off from what they were made of."""
+    """Collect the weights as they are computed, with their gradients attached."""
     captured: list[Tensor] = []
     handles = [tap.register_forward_hook(lambda _, __, weights: captured.append(weights)) for tap in _taps(model)]
     try:
@@ -183,5 +184,5 @@ def _taps(model: nn.Module) -> list[Tap]:
 
 
 def _logits(logits: Tensor, labels: Tensor) -> Tensor:
-    """The sum of what was asked about; pictures do not meet, so each has its own gradient."""
+    """Return the sum of the labels' logits; images are independent, so each has its own gradient."""
     return logits.gather(1, labels[:, None]).sum()

@@ -1,6 +1,6 @@
-"""What single heads do: how widely they look, how near the diagonal, which relation they follow; rollout of a stack.
+"""Patterns of single heads: entropy, diagonality, the relation they follow; and attention rollout.
 
-Every number stands beside what a head that looks evenly at all it may see would score.
+Every number comes with the value of uniform attention over the visible keys.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MIN_RATIO = 2.0
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean with what an even look would have given at the same places."""
+    """A mean, and the mean that uniform attention would have at the same positions."""
 
     value: float
     even: float
@@ -34,7 +34,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Pattern:
-    """One head: entropy in bits, diagonality where it looks across, and its relations."""
+    """One head: entropy in bits, diagonality for cross-attention, and its relations."""
 
     where: str
     head: int
@@ -44,7 +44,7 @@ class Pattern:
 
     @property
     def role(self) -> str | None:
-        """The relation it favours most over an even look, if it gives much to it and many times the control."""
+        """Return the relation with the largest excess over uniform attention, if its weight is high enough, or None."""
         clear = {
             name: mean for name, mean in self.relations.items() if mean.value >= max(MIN_SHARE, MIN_RATIO * mean.even)
         }
@@ -53,7 +53,7 @@ class Pattern:
 
 @dataclass
 class _Sum:
-    """A mean in the making."""
+    """An accumulator for a mean."""
 
     value: Tensor | float = 0.0
     even: float = 0.0
@@ -70,7 +70,7 @@ class _Sum:
 
 
 def measure_heads(traces: Sequence[Trace]) -> list[Pattern]:
-    """Every head of every attention over many traces of one model."""
+    """Measure every head of every attention over several traces of one model."""
     head_patterns = []
     for name in [attention.name for attention in traces[0].weights]:
         entropies, relations, diagonals = _Sum(), dict[str, _Sum](), []
@@ -92,9 +92,9 @@ def measure_heads(traces: Sequence[Trace]) -> list[Pattern]:
 
 
 def rollout(trace: Trace, stack: str = "encoder") -> Float[Tensor, "query key"]:
-    """How much of each token is left in each place after all layers (Abnar and Zuidema 2020).
+    """Return how much of each token remains at each position after all layers (Abnar and Zuidema 2020).
 
-    The mean head of a layer mixed half and half with the identity, for the residual path, and the layers multiplied.
+    The mean of a layer's heads is mixed equally with the identity, for the residual path; the layers are multiplied.
     """
     layers = [
         attention
@@ -108,7 +108,7 @@ def rollout(trace: Trace, stack: str = "encoder") -> Float[Tensor, "query key"]:
 
 
 def rollout_layers(layers: Sequence[Float[Tensor, "*batch token token"]]) -> Float[Tensor, "*batch token token"]:
-    """Layers of attention, the first one first, each mixed half and half with the identity, multiplied."""
+    """Multiply layers of attention, the first one first, each mixed equally with the identity."""
     identity = torch.eye(layers[0].shape[-1], dtype=layers[0].dtype, device=layers[0].device)
     total = identity.expand_as(layers[0])
     for layer in layers:
@@ -117,14 +117,14 @@ def rollout_layers(layers: Sequence[Float[Tensor, "*batch token token"]]) -> Flo
 
 
 def _word_weights(trace: Trace, attention: Weights) -> Tensor:
-    """The weights between words."""
+    """Return the weights between words."""
     return merge(
         attention.values.float(), group_items(trace.items[attention.query]), group_items(trace.items[attention.key])
     )
 
 
 def _visible_counts(attention: Weights) -> Float[Tensor, "query"]:
-    """How many keys each query may see: in a decoder those up to itself."""
+    """Return the number of visible keys per query: in a decoder those up to itself."""
     _, queries, keys = attention.values.shape
     if attention.query == "target" and attention.key == "fed":
         return torch.arange(1.0, queries + 1)
@@ -132,20 +132,20 @@ def _visible_counts(attention: Weights) -> Float[Tensor, "query"]:
 
 
 def _relation_weights(weights: Tensor, rows: list[int], keys: list[list[int]]) -> Float[Tensor, "heads place"]:
-    """What each of these rows gives to its keys."""
+    """Return the weight of these rows on their keys."""
     return torch.stack([weights[:, row, row_keys].sum(-1) for row, row_keys in zip(rows, keys, strict=True)], dim=-1)
 
 
 def _even_weights(visible: Tensor, rows: list[int], keys: list[list[int]]) -> Float[Tensor, "place"]:
-    """What an even look would give."""
+    """Return the weight that uniform attention would have."""
     return torch.tensor([len(row_keys) for row_keys in keys]) / visible[rows]
 
 
 def _find_relations(trace: Trace, attention: Weights) -> Iterator[tuple[str, list[int], list[list[int]]]]:
-    """Each relation of a self-attention: which rows have it, and to which keys."""
+    """Yield each relation of a self-attention with the rows that have it and their keys."""
     if attention.name.endswith("cross"):
         return
-    items = trace.items[attention.key]  # row r stands at key r: in a decoder it was fed that token
+    items = trace.items[attention.key]  # query r is key r: in a decoder the token fed at that position
     size, backward = len(items), attention.key == "fed"
     keys_by_relation = {
         "itself": [[row] for row in range(size)],
@@ -162,7 +162,7 @@ def _find_relations(trace: Trace, attention: Weights) -> Iterator[tuple[str, lis
 
 
 def _siblings(items: Sequence[Item], *, backward: bool) -> list[list[int]]:
-    """The other pieces of each token's word, those before it where the future is hidden."""
+    """Return the other pieces of each token's word, only those before it if the future is hidden."""
     return [
         [
             place

@@ -1,7 +1,7 @@
-"""Heads that follow a relation of grammar, as an article its noun: what they give to it, and what they give without it.
+"""Heads that follow a grammatical relation, such as an article and its noun, compared with controls.
 
-A head that always looks one word ahead also looks from most articles to their nouns. So what it gives to a relation
-stands beside what it gives, from the other words of the same sentence, to the word at the same distance.
+A head that always attends one word ahead also attends from most articles to their nouns. So its weight on a relation is
+compared with its weight at the same distance from the other words of the sentence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class RelationScore:
-    """One head and one relation: the weight it gives, and its controls."""
+    """The weight of one head on one relation, and its controls."""
 
     where: str
     head: int
@@ -39,18 +39,18 @@ class RelationScore:
 
     @property
     def gain(self) -> float:
-        """By how much it exceeds the larger control."""
+        """Return by how much the weight exceeds the larger control."""
         return self.value - max(self.even, self.distance)
 
     @property
     def follows(self) -> bool:
-        """Whether it gives much to the relation, and many times what the controls get."""
+        """Return True if the weight on the relation is high, and many times that of the controls."""
         return self.value >= max(MIN_SHARE, MIN_RATIO * self.even, MIN_RATIO * self.distance)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """What all heads of one attention give from one word to the one it is related to."""
+    """The weights of all heads of one attention from one word to a related one."""
 
     example: int
     values: Float[Tensor, "heads"]
@@ -62,7 +62,7 @@ PlacesByRelation = dict[tuple[str, str], list[_Place]]
 
 
 def score_relations(examples: Sequence[Example]) -> list[RelationScore]:
-    """Every head of every self-attention by every relation that occurs, the clearest first."""
+    """Score every head of every self-attention on every relation that occurs, the highest gain first."""
     heads = [
         head
         for (relation, where), places in _gather_places(examples).items()
@@ -72,7 +72,7 @@ def score_relations(examples: Sequence[Example]) -> list[RelationScore]:
 
 
 def best_heads(examples: Sequence[Example]) -> list[RelationScore]:
-    """For each relation the head that follows it best, chosen on one half of the pairs and scored on the other."""
+    """Return the best head for each relation, chosen on one half of the pairs and scored on the other."""
     places_by_relation, scored = _gather_places(examples), []
     for relation in RELATIONS:
         tables = {where: places for (name, where), places in places_by_relation.items() if name == relation}
@@ -87,7 +87,7 @@ def best_heads(examples: Sequence[Example]) -> list[RelationScore]:
 
 
 def _rank_heads(relation: str, tables: dict[str, list[_Place]], half: int) -> list[RelationScore]:
-    """All heads on the even or the odd examples."""
+    """Rank all heads on the even or the odd examples."""
     places_of_half = {
         where: [entry for entry in places if entry.example % 2 == half] for where, places in tables.items()
     }
@@ -98,7 +98,7 @@ def _rank_heads(relation: str, tables: dict[str, list[_Place]], half: int) -> li
 
 
 def _pool_halves(relation: str, parts: Sequence[RelationScore]) -> RelationScore:
-    """Two halves as one, each place counting the same."""
+    """Combine the scores of two halves, weighted by their number of word pairs."""
     total = sum(part.places for part in parts)
     names = ("value", "even", "distance")
     means = {name: sum(getattr(part, name) * part.places for part in parts) / total for name in names}
@@ -117,7 +117,7 @@ def _score_heads(relation: str, where: str, places: Sequence[_Place]) -> list[Re
 
 
 def _gather_places(examples: Sequence[Example]) -> PlacesByRelation:
-    """Every related pair of words of every sentence, attention by attention."""
+    """Collect every related pair of words of every sentence, by relation and attention."""
     places_by_relation: PlacesByRelation = {}
     for number, example in enumerate(examples):
         for attention in example.trace.weights:
@@ -140,8 +140,8 @@ def _gather_places(examples: Sequence[Example]) -> PlacesByRelation:
 def _merge_words(
     example: Example, attention: Weights, *, backward: bool
 ) -> tuple[Float[Tensor, "heads word word"], Float[Tensor, "word word"]]:
-    """Weights between words of one side, and those of a look at all that is in sight evenly."""
-    words = group_items(example.trace.items[attention.key])  # row r stands at key r: in a decoder it was fed that token
+    """Return the weights between words of one side, and those of uniform attention over the visible words."""
+    words = group_items(example.trace.items[attention.key])  # row r is key r: in a decoder the token fed there
     values = attention.values.float().cpu()
     visible = torch.ones_like(values[0])
     visible = visible.tril() if backward else visible
@@ -149,14 +149,14 @@ def _merge_words(
 
 
 def _elsewhere(table: Tensor, distance: int, sources: set[int]) -> Tensor | None:
-    """What each head gives at this distance from words that do not have the relation; None if there is no such word."""
+    """Return each head's mean weight at this distance from words without the relation; None if there is none."""
     size = table.shape[-1]
     rows = [row for row in range(size) if row not in sources and 0 <= row + distance < size]
     return torch.stack([table[:, row, row + distance] for row in rows]).mean(0) if rows else None
 
 
 def _pairs(gold: Gold, *, side: int) -> Iterator[tuple[str, list[Pair]]]:
-    """Each relation as (word that looks, word looked at) on one side of a pair of sentences."""
+    """Yield each relation with its pairs (query word, key word) on one side of a sentence pair."""
     for name, phrases in (("article", gold.articles), ("adjective", gold.adjectives)):
         forth = [(phrase.word[side], phrase.noun[side]) for phrase in phrases]
         yield f"{name} to noun", forth

@@ -1,4 +1,4 @@
-"""All measures of a translator as tables: each number with its controls beside it."""
+"""All attention measures of a translator as tables, with their controls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THEIRS = {"itself": "themselves", "rest of its word": "the rest of their word"}
 
 
 def summary(reader: ForcedReader, golds: Sequence[Gold], *, intervene: bool = True) -> list[Table]:
-    """Everything measured on these pairs; without interventions, which read them many times over, it is quick."""
+    """Measure everything on these pairs; interventions read them many times and are slow."""
     examples = alignment_scores.examples(reader, golds)
     grammar = relations.score_relations(examples)
     tables = [
@@ -33,7 +33,7 @@ def summary(reader: ForcedReader, golds: Sequence[Gold], *, intervene: bool = Tr
 
 
 def alignment_table(examples: Sequence[Example]) -> Table:
-    """Error rates against the hand-drawn links."""
+    """Return the alignment error rates."""
     alignments: list[Aligned] = []
     for shift in SHIFTS:
         alignments += alignment_scores.measure_alignments(examples, shift=shift)
@@ -58,7 +58,7 @@ def alignment_table(examples: Sequence[Example]) -> Table:
 
 
 def _describe_alignment(alignments: Sequence[Aligned], total: Aligned) -> str:
-    """Whether the mean of all heads aligns, and whether one of them does it better."""
+    """Describe how well the mean of all heads aligns, and the best head."""
     controls = total.diagonal.aer, total.permuted.aer, total.uniform.aer
     verdict = "better than every control" if total.counts.aer < min(controls) else "no better than its controls"
     text = (
@@ -75,7 +75,7 @@ def _describe_alignment(alignments: Sequence[Aligned], total: Aligned) -> str:
 
 
 def inversion_table(examples: Sequence[Example]) -> Table:
-    """Whether adjectives change sides."""
+    """Return how often the weights follow adjectives that change sides."""
     inversions = [
         inversion for shift in SHIFTS for inversion in alignment_scores.measure_inversions(examples, shift=shift)
     ]
@@ -108,7 +108,7 @@ def inversion_table(examples: Sequence[Example]) -> Table:
 
 
 def article_table(examples: Sequence[Example]) -> Table:
-    """Whether articles look at their nouns."""
+    """Return how much articles attend to their nouns."""
     lookaheads = [
         lookahead for shift in SHIFTS for lookahead in alignment_scores.measure_articles(examples, shift=shift)
     ]
@@ -139,7 +139,7 @@ def article_table(examples: Sequence[Example]) -> Table:
 
 
 def grammar_table(examples: Sequence[Example], grammar: Sequence[RelationScore]) -> Table:
-    """Whether some head follows grammar: articles their nouns, adjectives theirs, and back."""
+    """Return the heads that follow a grammatical relation between articles or adjectives and their nouns."""
     following = [score for score in grammar if score.follows]
     tested = relations.best_heads(examples) if len(examples) > 1 else []
     listed = sorted([*tested, *following], key=lambda score: relations.RELATIONS.index(score.relation))
@@ -163,7 +163,7 @@ def grammar_table(examples: Sequence[Example], grammar: Sequence[RelationScore])
 
 
 def head_tables(examples: Sequence[Example], grammar: Sequence[RelationScore] = ()) -> list[Table]:
-    """What single heads do: across, and among themselves."""
+    """Return the patterns of cross-attention and of self-attention heads."""
     head_patterns = patterns.measure_heads([example.trace for example in examples])
     across = tuple(
         (*_entropy_cells(pattern), pattern.diagonality) for pattern in head_patterns if pattern.where.endswith(CROSS)
@@ -201,7 +201,7 @@ def head_tables(examples: Sequence[Example], grammar: Sequence[RelationScore] = 
 
 
 def measures_for_page(examples: Sequence[Example]) -> dict[str, dict[str, list[float]] | float]:
-    """Numbers of every head, by which a page sorts them, and those of the mean of all heads with their controls."""
+    """Return the measures of every head, by which a page sorts them, and of the mean of all heads with controls."""
     tables: dict[str, dict[str, list[float]]] = {}
     aligned_views = alignment_scores.measure_alignments(examples)
     for aligned in aligned_views:
@@ -214,7 +214,7 @@ def measures_for_page(examples: Sequence[Example]) -> dict[str, dict[str, list[f
     by_place = sorted(relations.score_relations(examples), key=lambda head: (head.where, head.head))
     for head in by_place:
         tables.setdefault(head.relation, {}).setdefault(head.where, []).append(head.value)
-    total = aligned_views[-1]  # the mean of all layers, or of the only one
+    total = aligned_views[-1]  # the mean of all layers, or of the only layer
     numbers = {"AER": total.counts, "permuted": total.permuted, "diagonal": total.diagonal, "even": total.uniform}
     return {
         **tables,
@@ -223,7 +223,7 @@ def measures_for_page(examples: Sequence[Example]) -> dict[str, dict[str, list[f
 
 
 def ablation_table(reader: ForcedReader, golds: Sequence[Gold]) -> Table:
-    """What silencing a head costs."""
+    """Return the effect of silencing each head."""
     loss = interventions.answer_loss(reader, [(gold.source_text, gold.target_text) for gold in golds])
     before = loss()
     effects = sorted(interventions.ablate_heads(reader.model, loss), key=lambda effect: -effect.silent)
@@ -239,7 +239,7 @@ def ablation_table(reader: ForcedReader, golds: Sequence[Gold]) -> Table:
 
 
 def agreement_table(reader: ForcedReader, examples: Sequence[Example]) -> Table:
-    """Whether attention ranks source words by what they matter."""
+    """Return the agreement of attention with the effects of deleting source words."""
     agreements = interventions.agreement(reader, [example.trace for example in examples])
     rows = tuple(
         (agreement.method, agreement.value, agreement.permuted, agreement.letters, agreement.sentences)
@@ -256,7 +256,7 @@ def agreement_table(reader: ForcedReader, examples: Sequence[Example]) -> Table:
 
 
 def _roles(pattern: patterns.Pattern, grammar: Sequence[RelationScore]) -> list[str]:
-    """What a head is named after: where it looks, and what of grammar it follows."""
+    """Return the roles of a head: its favourite relation, and the grammatical relations it follows."""
     followed_relations = [
         score.relation
         for score in grammar
@@ -270,17 +270,17 @@ def _rates(counts: Counts) -> tuple[float, float, float]:
 
 
 def _entropy_cells(pattern: patterns.Pattern) -> tuple[str, float, float]:
-    """A head's name, and how widely it looks."""
+    """Return a head's name, its entropy, and that of uniform attention."""
     return f"{pattern.where} head {pattern.head}", pattern.entropy.value, pattern.entropy.even
 
 
 def _cell_with_control(mean: patterns.Mean | None) -> str:
-    """A number and its control in one cell."""
+    """Return a value and its control in one cell."""
     return "-" if mean is None else f"{mean.value:.2f} / {mean.even:.2f}"
 
 
 def _overall_measurements(measurements: Sequence[Any]) -> list[Any]:
-    """Of all heads together, or of the only layer, at every shift."""
+    """Return the measurements of all heads together, or of the only layer, at every shift."""
     means = [
         measurement
         for measurement in measurements
@@ -290,7 +290,7 @@ def _overall_measurements(measurements: Sequence[Any]) -> list[Any]:
 
 
 def _main_rows(measurements: Sequence[Any], shift: int) -> tuple[int, ...]:
-    """The rows of means, and of the best head, at one shift."""
+    """Return the indices of the rows of means and of the best head at one shift."""
     single = [isinstance(measurement.view, View) and measurement.view.head is not None for measurement in measurements]
     return tuple(
         number for number, measurement in enumerate(measurements) if measurement.shift == shift and not single[number]
@@ -302,7 +302,7 @@ def _label(score: RelationScore) -> str:
 
 
 def _describe_entropy(across: Sequence[patterns.Pattern]) -> str:
-    """How widely the heads look that look across."""
+    """Describe the entropy and diagonality of the cross-attention heads."""
     if not across:
         return ""
     bits, straight = [pattern.entropy.value for pattern in across], [pattern.diagonality or 0.0 for pattern in across]
@@ -315,7 +315,7 @@ def _describe_entropy(across: Sequence[patterns.Pattern]) -> str:
 
 
 def _describe_roles(inward: Sequence[patterns.Pattern]) -> str:
-    """Which roles the heads have that look at their own side."""
+    """Describe the roles of the self-attention heads."""
     if not inward:
         return ""
     roles = Counter(pattern.role for pattern in inward if pattern.role)

@@ -9,6 +9,7 @@ from typing import Any
 
 from regard.lab.agreement import sentences as agreement
 from regard.lab.agreement.sentences import RIGHT, WRONG, Sentence
+from regard.lab.demonstration import Measurement
 from regard.tasks.text_labels.tagger import Tagger
 
 DISTANCES = (1, 2, 4, 8, 12, 16, 24, 32, 48)
@@ -41,6 +42,14 @@ class Point:
         return {**summary, "error": self.error, "errors": self.errors}
 
 
+def compare_extremes(name: str, points: Sequence[Point]) -> Measurement:
+    """Compare errors at the longest distance with nouns in between with those at the shortest without any."""
+    hard = max(points, key=lambda point: (point.attractors, point.distance))
+    easy = min(points, key=lambda point: (point.attractors, point.distance))
+    settings = [f"{point.distance} words, {CONDITIONS[point.attractors]}" for point in (hard, easy)]
+    return Measurement(f"errors in 100: {name}", settings[0], hard.error, settings[1], easy.error)
+
+
 def measure(
     taggers: Sequence[Tagger],
     *,
@@ -63,13 +72,13 @@ def measure(
                 continue
             how = partial(agreement.sentence, seed, distance=distance, described=described, testing=True)
             test_sentences = [how(number, attractors=attractors) for number in range(count)]
-            mistakes = tuple(_mistakes(tagger, test_sentences) for tagger in taggers)
+            mistakes = tuple(count_mistakes(tagger, test_sentences) for tagger in taggers)
             points.append(Point(distance, attractors, count, mistakes))
     return points
 
 
-def _mistakes(tagger: Tagger, test_sentences: Sequence[Sentence]) -> int:
-    """Participles that were told wrongly."""
+def count_mistakes(tagger: Tagger, test_sentences: Sequence[Sentence]) -> int:
+    """Count the participles that a tagger takes for right where they are wrong, or the other way round."""
     tags = tagger.tag([list(sentence.words) for sentence in test_sentences])
     return sum(
         predicted.tags[sentence.place] != sentence.tags[sentence.place]

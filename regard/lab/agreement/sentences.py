@@ -169,7 +169,7 @@ def sentence(
     auxiliary = chance.choice(auxiliaries)[plural]
     writer.fill(distance - len(auxiliary))
     right = chance.random() < 0.5
-    shown: Gender = gender if right else _other(gender)
+    shown: Gender = gender if right else other_gender(gender)
     head = [*_opening(chance), _determiner(chance, gender, plural), noun(NOUNS[gender][subject], plural)]
     before = [*head, *writer.words, *auxiliary]
     words = [*before, participle(PARTICIPLES[verb], shown, plural), *chance.choice(ENDINGS).split(), "."]
@@ -259,7 +259,8 @@ class _Writer:
         right = self.chance.random() < 0.5
         if not right:
             self.wrong.append(len(self.words))
-        return participle(self.chance.choice(PARTICIPLES), self.nearest if right else _other(self.nearest), self.last)
+        gender = self.nearest if right else other_gender(self.nearest)
+        return participle(self.chance.choice(PARTICIPLES), gender, self.last)
 
     def _of(self) -> list[str]:
         """Two words, for `de` melts with `le` and `les`: du village, des villes."""
@@ -277,7 +278,7 @@ class _Writer:
         other = self.chance.random() < 0.5 if self.wanted is None else self.wanted
         self.attractors += other
         self.last = self.chance.randrange(2)
-        self.nearest = _other(self.gender) if other else self.gender
+        self.nearest = other_gender(self.gender) if other else self.gender
         return self.nearest, self.last
 
     def _noun(self, gender: Gender, number: int) -> str:
@@ -302,7 +303,8 @@ def _opening(chance: Random) -> list[str]:
     return [chance.choice(SPEAKERS), _determiner(chance, gender, plural), word, ","]
 
 
-def _other(gender: Gender) -> Gender:
+def other_gender(gender: Gender) -> Gender:
+    """The gender that a word does not have."""
     return "f" if gender == "m" else "m"
 
 

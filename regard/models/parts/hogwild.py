@@ -116,8 +116,10 @@ def learn_from_mean(words, centre, vectors, targets, rate, state, hidden, error)
 @compiled
 @no_type_check
 def predict(hidden, error, word, targets, rate, state):
-    """Train on predicting a word, along its path in the tree or against noise words, and return its probability."""
+    """Train on predicting a word, along its path in the tree or against noise or all words; return its probability."""
     chance = 1.0
+    if targets.negatives == 0 and len(targets.start) == 0:
+        return state, max(predict_among_all(hidden, error, word, targets.output, rate), LEAST)
     if targets.negatives == 0:
         for turn in range(targets.start[word], targets.start[word + 1]):
             sign = np.float32(1 - 2 * np.int64(targets.turns[turn]))
@@ -130,6 +132,32 @@ def predict(hidden, error, word, targets, rate, state):
         if other != word:
             chance *= nudge(hidden, error, targets.output[other], np.float32(-1), rate)
     return state, max(chance, LEAST)
+
+
+@compiled
+@no_type_check
+def predict_among_all(hidden, error, word, output, rate):
+    """One step down the cross-entropy of the softmax over all words: the probability of the word before it."""
+    size, width = output.shape
+    shares = np.empty(size, np.float32)
+    for other in range(size):
+        score = np.float32(0)
+        for feature in range(width):
+            score += hidden[feature] * output[other, feature]
+        shares[other] = score
+    highest = shares.max()
+    total = 0.0
+    for other in range(size):
+        shares[other] = np.float32(exp(shares[other] - highest))
+        total += shares[other]
+    chance = shares[word] / total
+    for other in range(size):
+        step = rate * (np.float32(other == word) - np.float32(shares[other] / total))
+        for feature in range(width):
+            old = output[other, feature]
+            error[feature] += step * old
+            output[other, feature] = old + step * hidden[feature]
+    return chance
 
 
 @compiled

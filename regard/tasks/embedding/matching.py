@@ -252,7 +252,7 @@ class Matching(Task):
         shape: Any = replace(recipe.model, vocab=max(prepared.tokenizer.vocab, prepared.counted))
         masked = recipe.objective.masked > 0
         if isinstance(shape, BERTConfig):
-            shape = replace(shape, masked=masked, pooler=False, next_sentence=False)
+            shape = replace(shape, masked=masked, pooler=False, next_sentence=False, span_boundary=False)
         elif masked:
             raise ValueError(f"objective.masked needs a BERT, the model is a {shape.name}: set objective.masked=0")
         embedding_config = recipe.embedding

@@ -111,7 +111,7 @@ class NodeClassifier(DirectAnswers):
 
     def controls(self) -> dict[str, NodeClassifier]:
         """Return classifiers with the same weights and less to go by: equal weights (equal) or no neighbours (none)."""
-        weaker: dict[str, tuple[Control, ...]] = {"graph": CONTROLS, "equal": CONTROLS[1:], "none": ()}
+        weaker: dict[str, tuple[Control, ...]] = {"graph": CONTROLS, "gcn": CONTROLS, "equal": CONTROLS[1:], "none": ()}
         return {attention: self._with_attention(attention) for attention in weaker[self.model.config.attention]}
 
     def with_files(self, *files: str | Path) -> NodeClassifier:

@@ -40,6 +40,7 @@ from regard.tasks.image_inputs import (
 from regard.tasks.images.explain import explain_image
 from regard.tasks.images.map_evaluation import MapEvaluation, MapEvaluationOptions, evaluate_maps
 from regard.tasks.images.scoring import classification_scores, evaluate_logits
+from regard.tasks.images.second_look import SecondLook, SecondLookOptions, look_again
 from regard.tasks.images.shortcut_probe import ShortcutProbe, probe_shortcut
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
 from regard.tasks.supervised.calibration import read_temperature
@@ -120,6 +121,7 @@ class ImageClassifier(DirectAnswers):
             "judge": Extra(self.judge_maps, MapEvaluationOptions, "How far each kind of map may be believed."),
             "probe": Extra(self.probe, NoOptions, "Whether a mark in a corner decides the answer."),
             "anatomy": Extra(self.anatomy, NoOptions, "Patch filters, likeness of positions and reach of heads."),
+            "look_again": Extra(self.look_again, SecondLookOptions, "The answer to the brightest part, enlarged."),
         }
         if self.data.get("scatter"):
             extras["scenes"] = Extra(
@@ -210,13 +212,22 @@ class ImageClassifier(DirectAnswers):
         pixels = self.decode_images(sample_evenly(_expand_inputs(images), ANATOMY_IMAGES))
         return anatomy(self.model, self.normalise(pixels.to(self.runner.device)))
 
-    def look(self, image: ImageInput, *, about: str | None = None) -> Trace:
-        """Classify an image and keep the evidence for the likeliest labels, or for one that is asked about."""
-        if about is not None and about not in self.classes:
-            raise ValueError(f"{about!r} is no label of {self.name}{suggest_name(about, self.classes)}")
+    def look_again(self, image: ImageInput, **options: Any) -> SecondLook:
+        """Classify an image, then its brightest part, enlarged; options are those of `SecondLookOptions`."""
+        return look_again(self, image, config.build(SecondLookOptions, options, where="options"))
+
+    def look(self, image: ImageInput, *, about: str | Sequence[str] | None = None) -> Trace:
+        """Classify an image and keep the evidence for the likeliest labels; first for one that is asked about.
+
+        Of several labels that are asked about, the evidence for these alone.
+        """
+        asked = [about] if isinstance(about, str) else list(about or [])
+        for label in asked:
+            if label not in self.classes:
+                raise ValueError(f"{label!r} is no label of {self.name}{suggest_name(label, self.classes)}")
         pixels = self.decode_images([image])
         [prediction] = self.predict_pixels([image], pixels)
-        return explain_image(self, pixels, prediction, name=prediction.picture, about=about)
+        return explain_image(self, pixels, prediction, name=prediction.picture, asked=asked)
 
     def attention_names(self) -> list[str]:
         """Return the names of what `look` shows: every attention, then every kind of map."""

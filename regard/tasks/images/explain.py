@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,12 +30,12 @@ def explain_image(
     prediction: Prediction,
     *,
     name: str,
-    about: str | None = None,
+    asked: Sequence[str] = (),
 ) -> Trace:
     """Return the prediction with the evidence that each method finds for some labels, and every attention."""
     model, classes = classifier.model, classifier.classes
     likeliest = list(prediction.all)
-    labels = list(dict.fromkeys([*([about] if about else []), *likeliest[:EXPLAINED_LABELS]]))
+    labels = list(dict.fromkeys([*asked, *(likeliest[:EXPLAINED_LABELS] if len(asked) < 2 else [])]))
     pixels = classifier.normalise(image_bytes.to(device_of(model)))
     class_numbers = torch.tensor([classes.index(label) for label in labels], device=pixels.device)
     copies = pixels.expand(len(class_numbers), -1, -1, -1)
@@ -61,6 +61,7 @@ def explain_image(
         "answers": [[label, round(prediction.all[label], 6)] for label in listed],
         "curves": curves,
         **_crop_corners(model, pixels),
+        **({"questions": labels} if len(asked) > 1 else {}),
     }
     source = image_bytes[0].permute(1, 2, 0)
     return Trace(classifier.name, classifier.task, items, weights, facts, pictures={"source": source})

@@ -1,1 +1,1 @@
-"""Pre-training on documents: next tokens, masked tokens, spans that are left out."""
+"""Pretraining on documents: next-token prediction, masked language modelling, span corruption."""

@@ -1,4 +1,4 @@
-"""Learning to continue a text: a GPT predicts every next token of documents that lie end to end in packed rows."""
+"""Causal language modelling: a GPT predicts every next token of documents in packed rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CausalRecipe(TextRecipe):
 
 
 class CausalLM(Pretraining):
-    """The task of learning what comes next."""
+    """The task of next-token prediction."""
 
     Recipe = CausalRecipe
     usage: ClassVar[str] = "regard generate {folder}"
@@ -64,15 +64,15 @@ class CausalLM(Pretraining):
     def __init__(self, recipe: CausalRecipe, prepared: Any, model: Any, *, fixed: bool = False) -> None:
         super().__init__(recipe, prepared, model, fixed=fixed)
         self.piece_tokens = piece_tokens(recipe.model, recipe.data.context)
-        self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
+        self.writer().begin(recipe.writing.prompt)  # an invalid prompt is reported before training
 
     def make_training_rows(self) -> Rows:
-        """Windows over the text."""
+        """Return the rows of windows over the text."""
         data, seed = self.recipe.data, self.recipe.training.seed
         return Rows(self.prepared.train, data.context, data.batch_size, seed, fixed=self.fixed)
 
     def step(self, batch: CausalBatch, part: str) -> Step:
-        """The surprise at every next token."""
+        """Return the cross-entropy of the next tokens, summed."""
         batch = batch.to(device_of(self.model))
         features = self.model(batch.tokens, layout=batch.row)
         loss = sum_cross_entropy(self.model, features, batch.labels, smoothing=self.recipe.objective.label_smoothing)
@@ -80,7 +80,7 @@ class CausalLM(Pretraining):
         return Step(loss=loss, weight=token_count, counts={"tokens": token_count})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """The whole held-out text in windows that do not overlap, and a few texts to look at."""
+        """Evaluate on the whole held-out text in windows without overlap, and generate sample texts."""
         data = self.recipe.data
         text_surprisal, _ = measure_surprisal(self.model, self.prepared.valid, data.context, spread=spread)
         metrics = {"loss": text_surprisal.loss, "bits_per_byte": text_surprisal.bits_per_byte}
@@ -90,10 +90,10 @@ class CausalLM(Pretraining):
         return Evaluation(metrics, [{**prompt_field, "text": sample.text} for sample in self.writer().write()])
 
     def writer(self) -> Writer:
-        """The model as it is now, ready to use."""
+        """Return a writer with the current model."""
         return Writer(self.model, self.prepared.tokenizer, self.recipe.writing, opened=self.recipe.opened)
 
     @classmethod
     def settings_from_tokenizer(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        """A token stands before a text where the tokenizer puts one there."""
+        """Return `opened`, which is True if the tokenizer adds a token before a text."""
         return {"opened": tokenizer.opens}

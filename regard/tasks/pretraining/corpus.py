@@ -1,4 +1,4 @@
-"""Documents as one long array of tokens, made once and found again by content, with the bounds of every document."""
+"""Corpora of documents as one long array of tokens, cached by content, with the bounds of every document."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from regard.tasks.pretraining.documents import (
 from regard.tasks.pretraining.selection import REPEATED, Selection, Side, select
 from regard.tasks.pretraining.tokenising import Amount, opening_token, split_text, tokenise_documents
 
-TOKENIZER_SAMPLE = 1 << 28  # characters that a tokenizer learns from; of more text, a part is chosen by content
+TOKENIZER_SAMPLE = 1 << 28  # characters that a tokenizer is trained on; of larger corpora a part is chosen by content
 ARRAYS = ("tokens", "starts", "origins")
 SIDES: tuple[Side, Side] = ("train", "valid")
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents as tokens, end to end; document n is `tokens[starts[n]:starts[n + 1]]`, its end token included."""
+    """Documents as concatenated tokens; document n is `tokens[starts[n]:starts[n + 1]]`, including its end token."""
 
     tokens: Integer[np.ndarray, "token"]
     starts: Int[np.ndarray, "bound"]
@@ -62,18 +62,18 @@ class Corpus:
 
     @property
     def documents(self) -> int:
-        """How many there are."""
+        """Return the number of documents."""
         return len(self.starts) - 1
 
     def place(self, document: int) -> str:
-        """Where a document begins, as file:line."""
+        """Return the place of a document as file:line."""
         file, line = self.origins[document].tolist()
         return f"{self.files[file]}:{line}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared(Splits[Corpus, Corpus]):
-    """Documents as tokens, and the tokenizer."""
+    """Tokenised training and validation documents, and the tokenizer."""
 
     tokenizer: Tokenizer
     counted: int = 0
@@ -83,9 +83,9 @@ class Prepared(Splits[Corpus, Corpus]):
 def prepare(
     config: DocumentsConfig, how: UnitsConfig, parent_tokenizer: Tokenizer | None = None, *, special: Sequence[str] = ()
 ) -> Prepared:
-    """Read and tokenise the documents, or find them in the cache.
+    """Read and tokenise the documents, or load them from the cache.
 
-    The tokenizer of a model to start from is used as it is; a new one gets the tokens named `special` beside its own.
+    The tokenizer of a parent model is used as it is; a new one gets the `special` tokens besides its own.
     """
     normal = how.normal if parent_tokenizer is None else parent_tokenizer.how.normal
     sources = {side: find_documents(config, side, normal) for side in SIDES}
@@ -141,7 +141,7 @@ def prepare(
 
 
 def _units_key(how: UnitsConfig, parent_tokenizer: Tokenizer | None, special: Sequence[str]) -> Any:
-    """What tokens depend on."""
+    """Return everything on which the tokens depend."""
     if parent_tokenizer is not None:
         return [parent_tokenizer.how.normalise, parent_tokenizer.json()]
     described = settings.restore_former_names(asdict(how), where="tokenizer")
@@ -151,7 +151,7 @@ def _units_key(how: UnitsConfig, parent_tokenizer: Tokenizer | None, special: Se
 def read(
     names: Sequence[str], tokenizer: Tokenizer, *, end: str = "file", field: str = "text", reject: float = 0.01
 ) -> Corpus:
-    """Files or folders as documents of a tokenizer that is known, held in memory and not cached."""
+    """Read files or folders as documents with a given tokenizer, in memory and uncached."""
     if end not in ENDS:
         raise ValueError(f"document is {end!r}: choose {', '.join(ENDS)}")
     files = expand_folders([TextFile(path=name, field=field) for name in names])
@@ -160,7 +160,7 @@ def read(
 
 
 def _corpus_in_memory(source: Documents, tokenizer: Tokenizer, *, reject: float = 0.0) -> Corpus:
-    """Documents in memory."""
+    """Tokenise documents in memory."""
     tally, amount = LineReport(), Amount()
     blocks = list(tokenise_documents(tokenizer, source.pieces(tally), amount))
     tally.check(reject, source.names, unit="line", remedy="")
@@ -172,7 +172,7 @@ def _corpus_in_memory(source: Documents, tokenizer: Tokenizer, *, reject: float 
 
 
 def corpus_from_text(text: str, tokenizer: Tokenizer) -> Corpus:
-    """A text that somebody gives, as the only document."""
+    """Tokenise a given text as the only document."""
     return _corpus_in_memory(Documents((), "file", text, tokenizer.how.normal), tokenizer)
 
 
@@ -184,7 +184,7 @@ def _build_cache(
     parent_tokenizer: Tokenizer | None,
     special: Sequence[str],
 ) -> None:
-    """Look at every document, learn the tokens from those to learn from, and write all as numbers."""
+    """Survey the documents, train the tokenizer on the training documents, and store all tokens."""
     train, valid = sources["train"], sources["valid"] if config.valid else None
     tallies = {side: LineReport() for side in SIDES}
     selection = select(
@@ -238,7 +238,7 @@ def _build_cache(
 
 
 def _sample_texts(pieces: Iterable[Piece], characters: int) -> Iterator[str]:
-    """Texts to learn a tokenizer from: all documents, or of very much text a part that is chosen by content."""
+    """Yield the texts to train a tokenizer on: all documents, or for a huge corpus a part chosen by content."""
     share = TOKENIZER_SAMPLE / max(characters, 1)
     for _, group in groupby(pieces, key=lambda piece: piece.document):
         texts = (text for excerpt in split_text(piece.text for piece in group) for text in excerpt.split(BETWEEN))
@@ -246,7 +246,7 @@ def _sample_texts(pieces: Iterable[Piece], characters: int) -> Iterator[str]:
 
 
 def _limit_words(texts: Iterable[str], how: UnitsConfig, words: WordLimit) -> Iterator[str]:
-    """Bound the number of different words, unless the tokenizer knows characters alone and has no table of words."""
+    """Limit the number of distinct words, unless the tokenizer is of characters and has no table of words."""
     return iter(texts) if how.kind == "characters" else words.filter(texts)
 
 
@@ -269,7 +269,7 @@ def _load_corpus(arrays: caches.Arrays, side: Side, sources: dict[Side, Document
 
 
 def _describe_sizes(tokenizer: Tokenizer, train: Corpus, valid: Corpus) -> str:
-    """The sizes in words."""
+    """Describe the sizes of both sets."""
     documents = quantity(train.documents, "document")
     sizes = f"{len(train.tokens):,} tokens of {documents} to train on, {len(valid.tokens):,} held out"
     unknown_note = f", of which {valid.unknown:,} are <unk>" if tokenizer.closed and valid.unknown else ""
@@ -277,17 +277,17 @@ def _describe_sizes(tokenizer: Tokenizer, train: Corpus, valid: Corpus) -> str:
 
 
 def _reading_key(file: TextFile) -> list[str]:
-    """What decides how a file is read, but for where it lies."""
+    """Return the settings that decide how a file is read, without its path."""
     return ["json", file.field] if suffix(file.path) in JSON_SUFFIXES else ["text"]
 
 
 def _content_keys(files: Sequence[TextFile], digests: Sequence[str]) -> list[tuple[list[str], str]]:
-    """Files by how they are read and by their content."""
+    """Return the files' reading settings with the digests of their contents."""
     return [*zip(map(_reading_key, files), digests[: len(files)], strict=True)]
 
 
 def _pair_format_key(corpus: readers.Corpus) -> list[Any]:
-    """The same of pairs."""
+    """Return the settings that decide how pairs are read, without their paths."""
     heading = ["heading"] if readers.has_heading(corpus) else []
     return [corpus.form, list(corpus.columns), list(corpus.fields), corpus.prefix, *heading]
 

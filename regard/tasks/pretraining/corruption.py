@@ -1,4 +1,4 @@
-"""Learning to restore texts: a T5 reads one whose spans were left out and writes them (Raffel et al. 2020)."""
+"""Span corruption: a T5 reads a text with spans left out and generates them (Raffel et al. 2020)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SpanRecipe(TextRecipe):
 
 
 class SpanCorruption(Pretraining):
-    """The task of restoring what was cut out."""
+    """The task of span corruption."""
 
     Recipe = SpanRecipe
     usage: ClassVar[str] = 'regard predict {folder} "TEXT WITH <extra_id_0> GAPS"'
@@ -51,22 +51,22 @@ class SpanCorruption(Pretraining):
     needs: ClassVar[Sequence[str]] = ("end", "pad")
 
     def make_training_rows(self) -> SpanRows:
-        """Windows over the text with spans cut out."""
+        """Return the rows of windows over the text with spans left out."""
         return self._rows(self.prepared.train, self.recipe.training.seed, fixed=self.fixed)
 
     @classmethod
     def special(cls, recipe: SpanRecipe) -> Sequence[str]:
-        """The sentinels."""
+        """Return the names of the sentinels."""
         return sentinel_names(recipe.objective, recipe.data.context)
 
     def step(self, batch: SpanBatch, part: str) -> Step:
-        """The surprise at every token of what was cut out."""
+        """Return the cross-entropy of the target tokens, summed."""
         batch = batch.to(device_of(self.model))
         loss = self._batch_loss(batch)
         return Step(loss=loss, weight=count(batch.labels), counts={"tokens": batch.rows[0].filled})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Spans cut out of the held-out text, the same every time."""
+        """Evaluate on spans left out of the held-out text, the same every time."""
         rows = self._rows(self.prepared.valid, 0)
         batch_losses = evaluate_batches(
             self.model,
@@ -79,7 +79,7 @@ class SpanCorruption(Pretraining):
         return Evaluation({"loss": nats / scored, "perplexity": perplexity(nats, scored)})
 
     def restorer(self) -> Restorer:
-        """The model as it is now, ready to use."""
+        """Return a restorer with the current model."""
         return Restorer(self.model, self.prepared.tokenizer)
 
     def _rows(self, corpus: Corpus, seed: int, *, fixed: bool = False) -> SpanRows:

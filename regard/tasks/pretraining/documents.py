@@ -1,8 +1,8 @@
-"""Documents to learn from, read as a stream: text files, folders of them, JSON lines, gzipped or not.
+"""Documents read as a stream: text files, folders of them, JSON lines, gzipped or not.
 
-A file of plain text is one document unless the settings say that each line, or what lies between empty lines, is one;
-a record of JSON lines always is, and so is a pair of texts. Of a document only a part is held at a time, however long
-the file, but a line is held whole. A bad line is left out of its document, counted, and remembered by its place.
+A file of plain text is one document unless the settings say that each line, or each block between blank lines, is one;
+a record of JSON lines always is, and so is a pair of texts. Only a part of a document is held in memory, but a line is
+held whole. A bad line is left out of its document, counted, and reported with its place.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from regard.data.readers import pairs as pairs_of
 
 ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".jsonl", ".ndjson")
 """How files of a folder are named that are read, `.gz` after it or not; a file that is named itself always is."""
-LONGEST = 1 << 27  # bytes of a line or record; a longer one is passed over without ever being held whole
-BLOCK = 1 << 16  # characters of a document that are handed on at a time
+LONGEST = 1 << 27  # bytes of a line or record; a longer one is skipped without being held in memory
+BLOCK = 1 << 16  # characters of a document that are passed on at a time
 INLINE = "data.text"
-BETWEEN = "\0"  # stands between the texts of a pair; a line that has it is refused
+BETWEEN = "\0"  # separates the texts of a pair; a line that contains it is refused
 End = Literal["file", "line", "blank"]
 ENDS = get_args(End)
 
@@ -62,17 +62,17 @@ class DocumentsConfig:
 
     @property
     def end(self) -> End:
-        """What ends a document of plain text."""
+        """Return what ends a document of plain text."""
         return "file" if self.document == "auto" else self.document
 
     @property
     def pair_corpora(self) -> tuple[Corpus, ...]:
-        """Pairs of texts that are documents too."""
+        """Return the pairs of texts that are documents too."""
         return ()
 
     @property
     def training_paths(self) -> list[str]:
-        """The files and folders to train on, as they were named."""
+        """Return the training files and folders, as given."""
         return [file.path for file in self.train] + [name for corpus in self.pair_corpora for name in corpus.files]
 
 
@@ -93,12 +93,12 @@ class PairedConfig(DocumentsConfig):
 
     @property
     def pair_corpora(self) -> tuple[Corpus, ...]:
-        """Pairs of texts that are documents too."""
+        """Return the pairs of texts that are documents too."""
         return self.pairs
 
 
 class Piece(NamedTuple):
-    """Some of a document's text; those of a document come one after the other, and joined they are all of it."""
+    """A part of a document's text; the pieces of a document are consecutive and together are its whole text."""
 
     document: int
     """Its number, counted from 0 over all files, bad and empty ones not counted."""
@@ -110,7 +110,7 @@ class Piece(NamedTuple):
 
 @dataclass
 class Documents:
-    """What is read from some files, again and again the same."""
+    """A repeatable reader of the documents of some files."""
 
     files: tuple[TextFile, ...]
     """All of them, those of folders included."""
@@ -123,16 +123,16 @@ class Documents:
 
     @property
     def paths(self) -> list[str]:
-        """All files, those of pairs last."""
+        """Return all files, those of pairs last."""
         return [file.path for file in self.files] + [name for corpus in self.pairs for name in corpus.files]
 
     @property
     def names(self) -> list[str]:
-        """What to call the files."""
+        """Return the names of the files for messages."""
         return [*[INLINE] * (self.text is not None), *self.paths] or [INLINE]
 
     def pieces(self, tally: LineReport | None = None) -> Iterator[Piece]:
-        """All documents in pieces; the tally hears of every line."""
+        """Yield all documents in pieces; every line is counted in `tally`."""
         tally = LineReport() if tally is None else tally
         number = -1
         for document, file, line, text in self._iterate_parts(tally):
@@ -140,7 +140,7 @@ class Documents:
             yield Piece(number, file, line, text)
 
     def _iterate_parts(self, tally: LineReport) -> Iterator[tuple[bool, int, int, str]]:
-        """Whether a document begins here, its place, and some of its text."""
+        """Yield whether a document starts here, its place, and a part of its text."""
         if self.text is not None:
             inline = enumerate((line.encode() for line in self.text.removesuffix("\n").split("\n")), start=1)
             yield from self._split_documents(0, _iterate_valid_lines(inline, 0, tally), tally)
@@ -165,9 +165,9 @@ class Documents:
     def _split_documents(
         self, file: int, numbered: Iterable[tuple[int, str]], tally: LineReport
     ) -> Iterator[tuple[bool, int, int, str]]:
-        """The documents of a file of plain text, each without the end of its last line."""
+        """Yield the documents of a plain text file in parts, each without its last line end."""
         pending_lines, size, first = list[str](), 0, 0
-        begun = visible = False  # whether some of the document was handed on; whether it is more than blanks
+        begun = visible = False  # whether a part of the document was yielded; whether it has more than white space
         for line, text in numbered:
             text = self.normal(text)
             blank = not text.strip()
@@ -189,14 +189,14 @@ class Documents:
 
 
 def find_documents(config: DocumentsConfig, part: Literal["train", "valid"], normal: Callable[[str], str]) -> Documents:
-    """The documents that a config names."""
+    """Return the documents of one part of a config."""
     files = expand_folders(config.train if part == "train" else config.valid)
     text, pairs = (config.text, config.pair_corpora) if part == "train" else (None, ())
     return Documents(files, config.end, text, normal, pairs)
 
 
 def expand_folders(files: Sequence[TextFile]) -> tuple[TextFile, ...]:
-    """These files, and of folders all that are named like text, in order of name; hidden ones are passed over."""
+    """Replace folders by their text files, recognised by name and in order of name; hidden ones are skipped."""
     return tuple(
         text_file for file in files for text_file in ([file] if find_path(file.path).is_file() else _list_folder(file))
     )
@@ -221,7 +221,7 @@ def _list_folder(folder: TextFile) -> list[TextFile]:
 def _iterate_valid_lines(
     numbered: Iterable[tuple[int, bytes | None]], file: int, tally: LineReport, *, field: str | None = None
 ) -> Iterator[tuple[int, str]]:
-    """The good lines of a file, or this field of its records, in NFC."""
+    """Yield the good lines of a file, or this field of its records, in NFC."""
     for number, line in numbered:
         tally.read += 1
         try:

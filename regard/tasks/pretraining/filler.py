@@ -1,4 +1,4 @@
-"""A trained BERT in use: it fills gaps in a text, measures how well, and shows where it looked."""
+"""A trained BERT for inference: fills gaps in texts, is evaluated on masked tokens, and traces its attention."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from regard.tasks.pretraining.tokenising import encode_parts
 from regard.tasks.trained import DirectAnswers, resolve_options
 from regard.training.task import Spread, alone
 
-GAP = re.compile(  # how a gap is typed, whatever the model calls it; a line to write on is three strokes or more
+GAP = re.compile(  # the forms of a gap in a text; a line to write on has three underscores or more
     r"\[MASK\]|<mask>|(?<![^\W_])_{3,}(?![^\W_])", re.IGNORECASE
 )
-BUDGET = 1 << 13  # tokens read at a time
+BUDGET = 1 << 13  # tokens per batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +62,14 @@ class Filled:
         return f"{self.filled}\t{candidates}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the fields as JSON."""
         gaps = [[{"token": word, "probability": round(share, 6)} for word, share in gap] for gap in self.gaps]
         return {"text": self.text, "filled": self.filled, "gaps": gaps}
 
 
 @dataclass(frozen=True)
 class Guesses:
-    """How masked tokens were guessed: for every batch the nats, the tokens, how many were right, and their bytes."""
+    """Predictions of masked tokens: for every batch the nats, the tokens, the correct ones, and their bytes."""
 
     batches: list[tuple[float, int, int, int]]
     first: list[int] = field(default_factory=list)
@@ -81,13 +81,13 @@ class Guesses:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """By name, as they are logged."""
+        """Return the metrics by name."""
         nats, scored, right, size = (sum(column) for column in zip(*self.batches, strict=True))
         return {"loss": nats / scored, "accuracy": right / scored, "bits_per_byte": nats / log(2) / max(size, 1)}
 
 
 class Filler(PromptedBERT, Reader, DirectAnswers):
-    """Fills gaps with a trained model."""
+    """A trained masked language model that fills gaps."""
 
     task: ClassVar[str] = "masked-lm"
     verb: ClassVar[str] = "fill"
@@ -97,22 +97,22 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
 
     @classmethod
     def serves(cls, model: Mapping[str, Any]) -> bool:
-        """Whether a model of any task can be used like this: a BERT with its masked head."""
+        """Return True if a model of any task can fill gaps: a BERT with its masked language modelling head."""
         return model.get("name") == BERTConfig.name and bool(model.get("masked"))
 
     @property
     def inputs(self) -> Inputs:
-        """Texts with gaps."""
+        """Return the description of inputs: texts with gaps."""
         return Inputs(kind=self.input_kind, parse=self.parse, example="Paris is the [MASK] of France.")
 
     def parse(self, text: str) -> str:
-        """An input is a text with a gap, if the model can fill it."""
+        """Return a text, or raise ValueError if it has no gap and the model could fill one."""
         if self.model.config.masked and not GAP.search(text):
             raise ValueError(f"no gap in {text[:40]!r}: write [MASK] where a word is missing")
         return text
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Filled]:
-        """The gaps of each text, filled; options are those of `FillingConfig`."""
+        """Return each text with its gaps filled; options are those of `FillingConfig`."""
         how: FillingConfig = resolve_options(self, options)
         self._require_masked_head()
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
@@ -123,14 +123,14 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
         return [self._fill_text(text, ids, guesses, how.top) for text, ids, guesses in texts_with_ids]
 
     def fill(self, text: str | Sequence[str], **options: Any) -> Any:
-        """The gaps of a text, or of each of several."""
+        """Fill the gaps of a text, or of several."""
         answers = self.answer(text, **options)
         return answers[0] if isinstance(text, str) else answers
 
     def evaluate(
         self, *files: str | Path, name: str | None = None, seed: int = 0, document: str | None = None
     ) -> Scores:
-        """How well tokens of text files are guessed that are masked by chance, always the same with a seed."""
+        """Score the predictions of randomly masked tokens of text files; the same seed masks the same tokens."""
         self._require_masked_head()
         batches: list[tuple[float, int, int, int]] = []
         for file in files:
@@ -153,7 +153,7 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
         return Scores(name or self.name, self.task, statistics, measures=measures, details=guesses.metrics, unit="span")
 
     def look(self, text: str, **options: Any) -> Trace:
-        """Fill the gaps of a text, if the model can, and keep where every head looked."""
+        """Fill the gaps of a text, if the model can, and trace the attention weights of all heads."""
         resolve_options(self, options)
         ids = self._encode(text)
         with watch(self.model) as watched:
@@ -168,13 +168,13 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
-        """The vectors of all attentions (or of those named) as the text is read again."""
+        """Return the intermediate results of all (or the named) attentions while the text is read again."""
         names = names or [attention.name for attention in trace.weights]
         vectors, _ = inside(self.model, lambda: self._features([trace.facts["read"]]), names=names)
         return Steps(vectors, [])
 
     def _require_masked_head(self) -> None:
-        """Stop where a model has nothing to guess with, as the bodies that others share."""
+        """Raise ValueError if the model has no masked language modelling head."""
         if not self.model.config.masked:
             raise ValueError(
                 f"{self.name} is a BERT without the head that guesses masked tokens: give one that has it; "
@@ -182,7 +182,7 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
             )
 
     def _encode(self, text: str) -> list[int]:
-        """Tokens of a text as the model reads it, the mask token for every gap."""
+        """Return the tokens of a text, with the mask token for every gap."""
         tokenizer = self.tokenizer
         first, *others = encode_parts(tokenizer, GAP.split(text))
         inner = [*first, *(token for part in others for token in (tokenizer.role("mask"), *part))]
@@ -193,7 +193,7 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
 
     @torch.no_grad()
     def _predict_gaps(self, texts: Sequence[list[int]]) -> list[Float[Tensor, "gap vocab"]]:
-        """Probabilities of all tokens at every gap of each text."""
+        """Return the probabilities of all tokens at every gap of each text."""
         mask, lengths = self.tokenizer.role("mask"), [len(ids) for ids in texts]
         gaps = [[n for n, id in enumerate(ids) if id == mask] for ids in texts]
         starts = np.cumsum([0, *lengths])
@@ -223,17 +223,17 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
 
     @property
     def _unreadable(self) -> list[int]:
-        """Tokens that stand for no text, and those that the model counts but the tokenizer does not know."""
+        """Return the tokens without text, and those that the model has but the tokenizer does not know."""
         return sorted(self.tokenizer.special | set(range(self.tokenizer.vocab, self.model.config.vocab)))
 
 
 def _format_candidate(piece: str) -> str:
-    """A token as a candidate, one that is nothing but blanks in quotes."""
+    """Return a token as a candidate, in quotes if it is only white space."""
     return piece.strip() or repr(piece)
 
 
 def guess_masked_tokens(model: BERT, rows: MaskedRows, tokenizer: Tokenizer, *, spread: Spread = alone) -> Guesses:
-    """How a model guesses the masked tokens of all rows of an epoch."""
+    """Predict the masked tokens of all rows of an epoch."""
     piece_bytes = np.array([len(piece or b"") for piece in tokenizer.token_bytes])
 
     def guess_batch(batch: MaskedBatch) -> tuple[float, int, int, int, list[int]]:

@@ -1,8 +1,9 @@
-"""How probable answers are in the gap of a text, by a GPT, a BERT and a T5, and what they write there themselves.
+"""Probabilities of candidate answers in the gap of a text, by a GPT, a BERT and a T5, and their own answers.
 
-An answer is tokenised together with what stands before it, so that " word" after a blank is not "word". A GPT reads the
-text before the gap once and every answer after it; a BERT reads as many masks as an answer has tokens and is told its
-tokens one by one, from left to right (a pseudo-log-likelihood); a T5 reads a sentinel and writes the span and its end.
+An answer is tokenised together with the text before it, so that " word" after a space is not "word". A GPT reads the
+text before the gap once and every answer after it; a BERT reads as many masks as an answer has tokens, which are
+revealed one by one from left to right (a pseudo-log-likelihood); a T5 reads a sentinel and generates the span and its
+end.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from regard.decoding.teacher_forcing import score_continuations
 from regard.tasks.pretraining.tokenising import encode_ends, encode_parts
 from regard.tasks.promptable import Gap
 
-BUDGET = 1 << 13  # tokens read at a time
+BUDGET = 1 << 13  # tokens per batch
 SENTINEL = "<extra_id_0>"
 Split = tuple[list[int], list[list[int]]]
 
 
 def split_at_gaps(tokenizer: Tokenizer, gaps: Sequence[Gap]) -> list[Split]:
-    """The tokens before each gap, and after these the tokens of every candidate.
+    """Return for each gap the tokens before it, and the tokens of every candidate after these.
 
-    Where a candidate melts with the end of what stands before it, all candidates take that end along.
+    If a candidate shares a token with the end of the text before it, all candidates start with that end.
     """
     splits = []
     for head, ends in zip(*encode_ends(tokenizer, [(gap.before, gap.candidates) for gap in gaps]), strict=True):
@@ -44,12 +45,12 @@ def split_at_gaps(tokenizer: Tokenizer, gaps: Sequence[Gap]) -> list[Split]:
 
 
 def _common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two texts begin with alike."""
+    """Return the length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 class Prompted:
-    """What the three families share."""
+    """The part that is common to the three model families."""
 
     left_to_right: ClassVar[bool] = False
     writes: ClassVar[bool] = True
@@ -58,20 +59,20 @@ class Prompted:
 
     @property
     def reach(self) -> int:
-        """Tokens that it reads at most."""
+        """Return the maximum number of tokens that the model reads."""
         return self.model.config.context
 
     def pieces(self, gap: Gap) -> list[list[int]]:
-        """The tokens of each candidate, as they stand in this text."""
+        """Return the tokens of each candidate in this text."""
         return split_at_gaps(self.tokenizer, [gap])[0][1]
 
     def _encode_after(self, gaps: Sequence[Gap]) -> list[list[int]]:
-        """The tokens after each gap."""
+        """Return the tokens after each gap."""
         return [encode_parts(self.tokenizer, ["a", gap.after])[1] for gap in gaps]
 
 
 class PromptedGPT(Prompted):
-    """A GPT answers with what comes next."""
+    """A GPT, which answers with a continuation."""
 
     left_to_right: ClassVar[bool] = True
     eos: int | None
@@ -80,7 +81,7 @@ class PromptedGPT(Prompted):
     decode: Any
 
     def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
-        """Tokens that each text has with the longest of its candidates, or with an answer of this length."""
+        """Return the number of tokens of each text with its longest candidate, or with an answer of this length."""
         return [
             len(self._prompt_ids(before)) + max([length, *map(len, answers)])
             for before, answers in split_at_gaps(self.tokenizer, gaps)
@@ -88,7 +89,7 @@ class PromptedGPT(Prompted):
 
     @torch.no_grad()
     def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
-        """Log-probabilities of the tokens of every candidate after the text before the gap, which is read once."""
+        """Return the log-probabilities of every candidate's tokens after the text before the gap, read once."""
         parts = [(self._prompt_ids(before), answers) for before, answers in split_at_gaps(self.tokenizer, gaps)]
         self.model.eval()
         batches = by_length([len(before) for before, _ in parts], budget=BUDGET)
@@ -101,7 +102,7 @@ class PromptedGPT(Prompted):
 
     @torch.no_grad()
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
-        """The likeliest continuation of what stands before each gap, up to the stop sequence."""
+        """Return the likeliest continuation of the text before each gap, up to the stop sequence."""
         prompts = [self._prompt_ids(before) for before, _ in split_at_gaps(self.tokenizer, gaps)]
         self.model.eval()
         batches = by_length([len(ids) for ids in prompts], budget=BUDGET)
@@ -115,7 +116,7 @@ class PromptedGPT(Prompted):
         return [_cut_at_stop(self._decode_continuation(before, after), stop) for before, after in completed]
 
     def _prompt_ids(self, before: list[int]) -> list[int]:
-        """What is read before an answer: the opening and the text, or the end of another text where there is none."""
+        """Return the input before an answer: the opening and the text, or an end token if both are empty."""
         return [*self.opening, *before] or [self.tokenizer.role("end")]
 
     def _decode_continuation(self, before: list[int], after: list[int]) -> str:
@@ -123,21 +124,21 @@ class PromptedGPT(Prompted):
 
 
 class PromptedBERT(Prompted):
-    """A BERT answers with what it expects behind masks."""
+    """A BERT, which scores answers at masks."""
 
     writes: ClassVar[bool] = False
     _require_masked_head: Any
 
     def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
-        """Tokens that each text has with the longest of its candidates, or with an answer of this length."""
+        """Return the number of tokens of each text with its longest candidate, or with an answer of this length."""
         parts = zip(split_at_gaps(self.tokenizer, gaps), self._encode_after(gaps), strict=True)
         return [2 + len(before) + max([length, *map(len, answers)]) + len(after) for (before, answers), after in parts]
 
     def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
-        """Log-probabilities of the tokens of every candidate, those after it masked; like texts are read once."""
+        """Return the log-probabilities of every candidate's tokens, later ones masked; equal inputs are read once."""
         self._require_masked_head()
         texts: dict[tuple[int, ...], int] = {}
-        gap_questions: list[list[list[tuple[int, int, int]]]] = []  # text, place, token
+        gap_questions: list[list[list[tuple[int, int, int]]]] = []  # text, position, token
         for (before, answers), after in zip(split_at_gaps(self.tokenizer, gaps), self._encode_after(gaps), strict=True):
             steps = [list(self._steps(before, answer, after)) for answer in answers]
             gap_questions.append(
@@ -148,11 +149,11 @@ class PromptedBERT(Prompted):
         return [[[next(log_probs) for _ in candidate] for candidate in gap] for gap in gap_questions]
 
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
-        """A BERT does not write."""
+        """Raise AssertionError, since a BERT does not generate."""
         raise AssertionError("a masked language model cannot write")
 
     def _steps(self, before: list[int], answer: list[int], after: list[int]) -> Any:
-        """What is read for each token of an answer, where that token stands, and which it is."""
+        """Yield for each token of an answer the input, its position, and the token."""
         tokenizer = self.tokenizer
         first = [tokenizer.role("begin"), *before]
         for position, token in enumerate(answer):
@@ -167,7 +168,7 @@ class PromptedBERT(Prompted):
     def _token_log_probs(
         self, texts: Sequence[Sequence[int]], questions: Sequence[tuple[int, int, int]]
     ) -> list[float]:
-        """The log-probability of each token at its place in its text."""
+        """Return the log-probability of each token at its position in its text."""
         device = device_of(self.model)
         self.model.eval()
         by_text: dict[int, list[int]] = {}
@@ -191,18 +192,18 @@ class PromptedBERT(Prompted):
 
 
 class PromptedT5(Prompted):
-    """A T5 answers with the span in place of a sentinel."""
+    """A T5, which answers with the span for a sentinel."""
 
     answer: Any
     _sentinel: Any
 
     def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
-        """Tokens of each text as it is read; what is written has room of its own."""
+        """Return the number of tokens of each text as it is read; the decoder's length is separate."""
         return [len(ids) for ids in self._sources(gaps)]
 
     @torch.no_grad()
     def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
-        """Log-probabilities of the tokens of every candidate and of its end."""
+        """Return the log-probabilities of every candidate's tokens and its end."""
         tokenizer, device = self.tokenizer, device_of(self.model)
         end, sources = tokenizer.role("end"), self._sources(gaps)
         answers = [[[*ids, end] for ids in candidates] for _, candidates in split_at_gaps(tokenizer, gaps)]
@@ -217,7 +218,7 @@ class PromptedT5(Prompted):
         return in_order(batches, batch_scores)
 
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
-        """The likeliest span in place of the sentinel."""
+        """Return the likeliest span for the sentinel of each gap."""
         texts = [f"{gap.before}{SENTINEL}{gap.after}" for gap in gaps]
         spans = [(restored.spans or [restored.answer])[0] for restored in self.answer(texts, length=length)]
         return [_cut_at_stop(span, stop) for span in spans]
@@ -229,7 +230,7 @@ class PromptedT5(Prompted):
 
 
 def _cut_at_stop(text: str, stop: str) -> str:
-    """A text up to the first stop sequence after its first visible character."""
+    """Return a text up to the first stop sequence after its first visible character."""
     text = text.lstrip()
     return (text.partition(stop)[0] if stop else text).strip()
 

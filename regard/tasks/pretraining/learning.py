@@ -1,4 +1,4 @@
-"""Learning from plain text: what next tokens, masked tokens and corrupted spans share."""
+"""The base of pretraining tasks: the part common to next tokens, masked tokens and corrupted spans."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from regard.training.task import (  # fmt: skip
 )
 from regard.training.tuning import TuningConfig
 
-LOGITS = 1 << 28  # logits held at once, in numbers
-LOGITS_ON_CPU = 1 << 24  # a CPU gains nothing by holding more
-ACTIVATIONS = 1 << 26  # numbers that a CPU keeps of a row for its backward pass
-STEP_NUMBERS = 200_000_000  # numbers that a CPU holds in a step: the model four times, and what a piece of a row leaves
-PER_FEATURE = 24  # numbers that a block keeps for its backward pass, by feature of a token
+LOGITS = 1 << 28  # logits computed at once
+LOGITS_ON_CPU = 1 << 24  # larger chunks gain nothing on a CPU
+ACTIVATIONS = 1 << 26  # activations that a CPU stores of a row for the backward pass
+STEP_NUMBERS = 200_000_000  # numbers stored in a step on a CPU: four times the model, and activations
+PER_FEATURE = 24  # numbers that a block stores for the backward pass, per feature of a token
 Own = TypeVar("Own", bound="Reader")
 
 
@@ -76,7 +76,7 @@ class TextRecipe:
 
 @dataclass(frozen=True)
 class Size:
-    """What suits so much text: of a model, of its windows, and of the training."""
+    """Suitable sizes of the model, the batch and the training for an amount of text."""
 
     most: int | float
     """Tokens of text up to which this is meant."""
@@ -87,7 +87,7 @@ class Size:
 
 
 class Pretraining(Task):
-    """The task of learning from plain text; what is to be told from what is for the tasks below to say."""
+    """Base of the tasks that train on plain text."""
 
     Recipe: ClassVar[type]
     usage: ClassVar[str]
@@ -113,12 +113,12 @@ class Pretraining(Task):
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {windows} of {data.context:,} tokens"]
 
     def make_training_rows(self) -> Any:
-        """The rows to learn from."""
+        """Return the training rows."""
         raise NotImplementedError
 
     @classmethod
     def recognise(cls, inputs: Given) -> Claim | None:
-        """Running text, in files or folders; of two files other tasks may make more."""
+        """Claim running text, in files or folders; of two files other tasks may claim more."""
         text_settings = [_text_settings(name, explicit=inputs.is_declared) for name in inputs.files]
         if inputs.to is not None or None in text_settings:
             return None
@@ -133,7 +133,7 @@ class Pretraining(Task):
 
     @classmethod
     def prepare(cls, recipe: Any, parent: Checkpoint | None = None) -> Prepared:
-        """Read and tokenise the texts, with the tokenizer of a model to start from."""
+        """Read and tokenise the texts, with the tokenizer of the parent model, if any."""
         tokenizer = tokenizer_of(parent)
         if parent is not None and tokenizer is not None:
             for role in cls.needs:
@@ -147,12 +147,12 @@ class Pretraining(Task):
 
     @classmethod
     def special(cls, recipe: Any) -> Sequence[str]:
-        """Special tokens that a new tokenizer needs beside the usual ones."""
+        """Return the special tokens that a new tokenizer needs besides the usual ones."""
         return ()
 
     @classmethod
     def default_settings(cls, recipe: Any, prepared: Prepared) -> dict[str, Any]:
-        """Sizes, rate and length that suit so much text, and an end once nothing more is learnt."""
+        """Choose sizes, learning rate and training length for this amount of text."""
         amount = len(prepared.train.tokens)
         size = next(size for size in cls.sizes if amount <= size.most)
         context = recipe.data.context
@@ -174,18 +174,18 @@ class Pretraining(Task):
 
     @classmethod
     def required_sizes(cls, recipe: Any) -> dict[str, Any]:
-        """What the model must be able to hold of such data."""
+        """Return the sizes that the model needs for such data."""
         return {"context": recipe.data.context}
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
-        """How long windows are if a model to start from holds less than is usual."""
+        """Return a window length within the parent model's context, if that is below the default."""
         context = model.get("context", DocumentsConfig.context)
         return {"data": {"context": context}} if context < DocumentsConfig.context else {}
 
     @classmethod
     def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:
-        """The recipe with the number of tokens that the text turned out to have."""
+        """Return the recipe with the vocabulary size of the text."""
         tokenizer_config, window, model_context = prepared.tokenizer.how, recipe.data.context, recipe.model.context
         if window > model_context:
             raise ValueError(
@@ -196,15 +196,15 @@ class Pretraining(Task):
         return replace(recipe, model=replace(recipe.model, vocab=vocab), tokenizer=tokenizer_config)
 
     def batch(self, row: int) -> Any:
-        """The texts of a row."""
+        """Return the texts of a row."""
         return self.source.batch(row)
 
     def split(self, batch: Any) -> list[Any]:
-        """A row that does not fit the memory, in halves."""
+        """Split a row that does not fit into memory."""
         return batch.halves()
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the files of a checkpoint besides weights and metrics."""
         recipe = self.recipe
         settings = {**config.plain(recipe), "document": recipe.data.end}
         learnt = f"trained with Regard on {self.prepared.train.characters:,} characters"
@@ -217,7 +217,7 @@ class Pretraining(Task):
 
     @classmethod
     def checkpoint_files(cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = ()) -> dict[str, Any]:
-        """What the checkpoint of a model that somebody else trained holds beside its weights."""
+        """Return the files of an imported model's checkpoint besides its weights."""
         facts = " ".join([f"{shape.phrase}, {shape.vocab:,} tokens.", *notes])
         tokenizer_settings = config.plain(tokenizer.how)
         settings = {"task": cls.task_name(), "model": config.plain(shape), "tokenizer": tokenizer_settings}
@@ -225,17 +225,17 @@ class Pretraining(Task):
 
     @classmethod
     def use(cls, shape: Any) -> tuple[str, str]:
-        """The command and the Python that a model of this shape, which may lack a head, is used with."""
+        """Return the command and the Python code to use a model of this shape, which may lack a head."""
         return cls.usage, cls.code
 
     @classmethod
     def settings_from_tokenizer(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        """Further settings of a model that somebody else trained, as far as its tokenizer tells them."""
+        """Return further settings of an imported model, as far as its tokenizer implies them."""
         return {}
 
     @classmethod
     def task_name(cls) -> str:
-        """Its name, as recipes have it."""
+        """Return the name of the task in recipes."""
         return str({setting.name: setting.default for setting in fields(cls.Recipe)}["task"])
 
     @classmethod
@@ -248,7 +248,7 @@ class Pretraining(Task):
         *,
         use: tuple[str, str] | None = None,
     ) -> dict[str, Any]:
-        """The files of a checkpoint beside its weights."""
+        """Return the files of a checkpoint besides its weights."""
         usage, code = use or (cls.usage, cls.code)
         command = usage.format(folder="DIRECTORY")
         return {
@@ -259,7 +259,7 @@ class Pretraining(Task):
 
 
 class Reader:
-    """A trained model of plain text in use, with its tokenizer; what it answers is for those below to say."""
+    """Base of trained text models for inference, with their tokenizer."""
 
     document: str = "file"
     """Where documents end in the files that it is evaluated on, as in those that it was trained on."""
@@ -273,7 +273,7 @@ class Reader:
 
     @classmethod
     def load(cls: type[Own], checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Own:
-        """The one a checkpoint directory holds."""
+        """Load the model of a checkpoint directory."""
         tokenizer = tokenizer_of(checkpoint)
         assert tokenizer is not None
         reader = cls(load_model(checkpoint, device), tokenizer, name=checkpoint.directory.name)
@@ -282,12 +282,12 @@ class Reader:
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """Return the device of the model."""
         return device_of(self.model)
 
 
 def tokenizer_of(checkpoint: Checkpoint | None) -> Tokenizer | None:
-    """The tokenizer of a model: a run goes on with the tokens it began with."""
+    """Return the tokenizer of a checkpoint, which a run keeps; None without a checkpoint."""
     if checkpoint is None:
         return None
     settings = read_text_settings(checkpoint.config.get("tokenizer")).items()
@@ -299,15 +299,15 @@ def tokenizer_of(checkpoint: Checkpoint | None) -> Tokenizer | None:
 def sum_cross_entropy(
     model: Any, features: Float[Tensor, "token width"], labels: Int[Tensor, "token"], *, smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """The surprise at these labels, summed; only so many logits are held at once."""
+    """Return the cross-entropy of these labels, summed; logits are computed in chunks."""
     chunk = max(256, (LOGITS_ON_CPU if features.device.type == "cpu" else LOGITS) // model.config.vocab)
     return linear_cross_entropy(features, model.prediction, labels, smoothing=smoothing, bias=model.bias, chunk=chunk)
 
 
 def piece_tokens(shape: Any, context: int) -> int:
-    """Return of how many tokens a CPU computes gradients at once: of fewer beside the weights of a large model.
+    """Return for how many tokens at a time a CPU computes gradients: fewer for large models.
 
-    These are there four times, with their gradients and two averages; logits three times in the backward pass.
+    Weights are stored four times, with their gradients and two averages; logits three times in the backward pass.
     """
     numbers_per_token = PER_FEATURE * shape.width * shape.depth
     free_numbers = STEP_NUMBERS - 4 * shape.parameters
@@ -317,17 +317,17 @@ def piece_tokens(shape: Any, context: int) -> int:
 def evaluate_batches(
     model: Any, count: int, batch: Callable[[int], Any], read: Callable[[Any], tuple[Any, ...]], spread: Spread = alone
 ) -> list[tuple[Any, ...]]:
-    """What `read` says of each of so many batches, by a model without dropout, dealt out to all processes."""
+    """Apply `read` to each batch, without dropout and gradients, shared among all processes."""
     training, device = model.training, device_of(model)
     model.eval()
     with torch.no_grad():
         batch_scores = spread(lambda number: read(batch(number).to(device)), range(count))
     model.train(training)
-    return [tuple(scores) for scores in batch_scores]  # which come from other processes as lists
+    return [tuple(scores) for scores in batch_scores]  # other processes return lists
 
 
 def _text_settings(name: str, *, explicit: bool) -> dict[str, Any] | None:
-    """The settings by which a file or folder is read as text, or None."""
+    """Return the settings to read a file or folder as text, or None."""
     return {"path": name} if is_folder(name) else sniff_text_file(name, declared=explicit)
 
 

@@ -1,4 +1,4 @@
-"""Learning to fill gaps: a BERT guesses masked tokens and, where asked to, whether one text follows another."""
+"""Masked language modelling: a BERT predicts masked tokens and, optionally, whether one text follows another."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from regard.attention.hardware import device_of
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.metrics.likelihood import IGNORE, count
 from regard.models.bert import BERTConfig
+from regard.models.parts.span_boundary import find_boundaries
 from regard.tasks.pretraining.corpus import Corpus, Prepared
 from regard.tasks.pretraining.documents import PairedConfig
 from regard.tasks.pretraining.filler import Filler, Guesses, guess_masked_tokens
@@ -44,7 +45,7 @@ class MaskedRecipe(TextRecipe):
 
 
 class MaskedLM(Pretraining):
-    """The task of guessing what was masked."""
+    """The task of masked language modelling."""
 
     Recipe = MaskedRecipe
     usage: ClassVar[str] = 'regard fill {folder} "TEXT WITH A [MASK]"'
@@ -55,17 +56,17 @@ class MaskedLM(Pretraining):
     needs: ClassVar[Sequence[str]] = ("begin", "separator", "mask")
 
     def make_training_rows(self) -> MaskedRows:
-        """Pieces of documents with gaps."""
+        """Return the rows of pieces of documents with masked tokens."""
         return self._rows(self.prepared.train, self.recipe.training.seed, fixed=self.fixed)
 
     @classmethod
     def special(cls, recipe: MaskedRecipe) -> Sequence[str]:
-        """The mask, and what stands between two texts."""
+        """Return the mask and the separator between two texts."""
         return SPECIAL
 
     @classmethod
     def required_sizes(cls, recipe: MaskedRecipe) -> dict[str, Any]:
-        """Places for a window; segments where two texts are read, heads where the next sentence is guessed."""
+        """Return the context, and the segments and heads for two texts and the next sentence prediction."""
         next_sentence = recipe.objective.next_sentence
         segments = 2 if next_sentence or recipe.data.pairs else 0
         return {
@@ -73,11 +74,12 @@ class MaskedLM(Pretraining):
             "segments": segments,
             "pooler": next_sentence,
             "next_sentence": next_sentence,
+            "span_boundary": recipe.objective.span_boundary,
         }
 
     @classmethod
     def fill_sizes(cls, recipe: MaskedRecipe, prepared: Prepared) -> Any:
-        """As for every task; a model without the heads that are to be trained is refused."""
+        """Return the recipe with the vocabulary size; a model without the heads to train is refused."""
         model = recipe.model
         if not model.masked:
             raise ValueError("the model has no head that guesses masked tokens: start from one that has, or from none")
@@ -90,19 +92,27 @@ class MaskedLM(Pretraining):
                 "objective.next_sentence needs a model with next_sentence, pooler and two segments: set these, or "
                 "objective.next_sentence=false"
             )
+        if recipe.objective.span_boundary and not model.span_boundary:
+            raise ValueError(
+                "objective.span_boundary needs a model with its head: set model.span_boundary, or leave it out"
+            )
         return super().fill_sizes(recipe, prepared)
 
     @classmethod
     def use(cls, shape: BERTConfig) -> tuple[str, str]:
-        """A model without the head that guesses tokens gives vectors of texts."""
+        """Return the usage; a model without the masked language modelling head computes text embeddings."""
         return (cls.usage, cls.code) if shape.masked else ('regard embed {folder} "TEXT"', 'look("A text")')
 
     def step(self, batch: MaskedBatch, part: str) -> Step:
-        """The surprise at every masked token, and at whether the second text follows the first."""
+        """Return the cross-entropy of masked tokens, by both heads, and of next sentence prediction if trained."""
         batch = batch.to(device_of(self.model))
         features = self.model(batch.tokens, layout=batch.row, segments=batch.kinds(self.model))
         masked_features = self.model.transform(features.index_select(0, batch.places))
         loss, masked_count = sum_cross_entropy(self.model, masked_features, batch.labels), count(batch.labels)
+        if self.recipe.objective.span_boundary:
+            boundaries = find_boundaries(batch.places, masked=batch.labels != IGNORE, tokens=len(batch.tokens))
+            span_features = self.model.predict_spans(features, boundaries)
+            loss = loss + sum_cross_entropy(self.model, span_features, batch.labels)
         if batch.following is not None:
             following_logits = self.model.following(self.model.pool_features(features, batch.row)).float()[
                 : len(batch.following)
@@ -111,17 +121,17 @@ class MaskedLM(Pretraining):
             following_loss = F.cross_entropy(following_logits, batch.following, ignore_index=IGNORE, reduction="sum")
             loss = loss + following_loss * (
                 masked_count / labelled.sum().clamp(min=1)
-            )  # both losses are means of the same weight
+            )  # both losses are means with the same weight
         return Step(loss=loss, weight=masked_count, counts={"tokens": batch.row.filled})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Gaps in the held-out texts, the same every time, and a few of them to look at."""
+        """Evaluate on masked tokens of the held-out texts, the same every time, with samples."""
         rows = self._rows(self.prepared.valid, 0)
         guesses = guess_masked_tokens(self.model, rows, self.prepared.tokenizer, spread=spread)
         return Evaluation(guesses.metrics, self._sample_guesses(rows, guesses))
 
     def filler(self) -> Filler:
-        """The model as it is now, ready to use."""
+        """Return a filler with the current model."""
         return Filler(self.model, self.prepared.tokenizer)
 
     def _rows(self, corpus: Corpus, seed: int, *, fixed: bool = False) -> MaskedRows:
@@ -130,7 +140,7 @@ class MaskedLM(Pretraining):
         return MaskedRows(corpus, tokenizer, data.context, data.batch_size, seed, how=how, pairs=pairs, fixed=fixed)
 
     def _sample_guesses(self, rows: MaskedRows, guesses: Guesses) -> list[dict[str, Any]]:
-        """A few gaps with what stood there and what was guessed."""
+        """Return samples of masked tokens with the right token and the prediction."""
         tokenizer, batch = self.prepared.tokenizer, rows.batch(0)
         samples = list[dict[str, Any]]()
         for position, label, predicted in list(

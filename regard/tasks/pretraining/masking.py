@@ -1,11 +1,10 @@
-"""Rows for learning hidden tokens, and whether one text follows another (BERT; Devlin et al. 2019).
+"""Rows for masked language modelling and next sentence prediction (BERT; Devlin et al. 2019).
 
-A sequence is `<bos> text <sep>`, or `<bos> A <sep> B <sep>` where the next sentence is learnt too: a piece of a
-document, cut where a sentence ends, B being what follows A or, half the time, something from another document that
-begins a sentence as well. Where no sentence ends, lines do, and where there are none, any token may. A fixed share of
-a row's tokens is hidden, drawn from (seed, row), so anew in every epoch: tokens, whole words, or spans of words
-(SpanBERT; Joshi et al. 2020). Of what is hidden 80 % is replaced by the mask, 10 % by any token, and 10 % stays.
-Special tokens are never hidden.
+A sequence is `<bos> text <sep>`, or `<bos> A <sep> B <sep>` for next sentence prediction: a piece of a document, split
+at the end of a sentence, where B follows A or, half the time, is from another document and starts with a sentence as
+well. Without sentence ends it is split at line ends, and without these at any token. A fixed share of a row's tokens is
+masked, sampled from (seed, row), so anew in every epoch: tokens, whole words, or spans of words (SpanBERT; Joshi et al.
+2020). Of these, 80 % are replaced by the mask, 10 % by random tokens, and 10 % stay. Special tokens are never masked.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from regard.tasks.pretraining.whole import WholeTexts, arrange_whole_texts
 
 SPECIAL = ("<mask>", "<sep>")
 """What a new tokenizer must have."""
-TRIES = 8  # documents drawn to find one that is long enough
+TRIES = 8  # documents sampled to find one that is long enough
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +42,19 @@ class MaskingConfig:
     """Share of the tokens that are hidden."""
     unit: Literal["tokens", "words", "spans"] = "tokens"
     """What is hidden together: single tokens, whole words, or spans of 1 to 10 words, 3.8 in the mean."""
+    span_boundary: bool = False
+    """Whether tokens of a masked span are also predicted from the two beside it alone (SpanBERT); needs unit: spans."""
     next_sentence: bool = False
     """Whether a sequence is two texts, of which the second follows the first half the time; RoBERTa goes without."""
+
+    def __post_init__(self) -> None:
+        if self.span_boundary and self.unit != "spans":
+            raise ValueError("span_boundary is learnt of spans: set unit: spans")
 
 
 @dataclass(frozen=True)
 class MaskedBatch:
-    """Sequences, end to end in one row, some tokens of which are hidden."""
+    """Sequences concatenated in one row, some tokens of which are masked."""
 
     tokens: Int[Tensor, "token"]
     """What is read: begin, text, separators, and masks."""
@@ -66,7 +71,7 @@ class MaskedBatch:
     """The numbers of the documents, to name their places."""
 
     def to(self, device: torch.device | str) -> MaskedBatch:
-        """The same on a device; the numbers of the documents stay."""
+        """Return the batch on a device; the numbers of the documents stay."""
         tensors = (self.tokens, self.segments, self.places, self.labels, self.following)
         moved = (None if tensor is None else tensor.to(device, non_blocking=True) for tensor in tensors)
         tokens, segments, places, labels, following = moved
@@ -76,11 +81,11 @@ class MaskedBatch:
         return MaskedBatch(tokens, self.row.to(device), segments, places, labels, following, self.documents)
 
     def kinds(self, model: Any) -> Int[Tensor, "token"] | None:
-        """The segments, if a model tells them apart."""
+        """Return the segments if the model has several."""
         return self.segments if model.config.segments > 1 else None
 
     def halves(self) -> list[MaskedBatch]:
-        """The same sequences as two batches of no fixed shape; the batch itself when it has only one."""
+        """Split a batch into two without a fixed shape, or return it alone if it has only one sequence."""
         batches = []
         for sequences, tokens, row in halve_row(self.row):
             inside = (self.places >= tokens.start) & (self.places < tokens.stop) & (self.labels != IGNORE)
@@ -94,9 +99,9 @@ class MaskedBatch:
 
 
 class MaskedRows:
-    """Rows of training on hidden tokens; row g is a pure function of (seed, g).
+    """Training rows with masked tokens; row g is a pure function of (seed, g).
 
-    `fixed` gives all rows the same number of tokens, segments and hidden places, so that a compiled step fits all.
+    `fixed` gives all rows the same number of tokens, segments and masked positions, so that a compiled step fits all.
     With `pairs` among the documents, each is read whole, its texts in either order.
     """
 
@@ -115,7 +120,7 @@ class MaskedRows:
         self.corpus, self.context, self.seed, self.fixed = corpus, context, seed, fixed
         self.how = how or MaskingConfig()
         self.begin, self.separator, self.filler = tokenizer.role("begin"), tokenizer.role("separator"), tokenizer.filler
-        self._frame = 3 if self.how.next_sentence or pairs else 2  # tokens of a sequence that are not of its text
+        self._frame = 3 if self.how.next_sentence or pairs else 2  # special tokens of a sequence
         if context <= self._frame:
             raise ValueError(f"a context of {context} has no room for text: give data.context more than {self._frame}")
         self._bounds = text_bounds(corpus)
@@ -130,19 +135,19 @@ class MaskedRows:
 
     @property
     def rows(self) -> int:
-        """Rows in an epoch."""
+        """Return the number of rows per epoch."""
         return (self.whole or self.windows).rows
 
     @property
     def sequences(self) -> int:
-        """Sequences of a row at most."""
+        """Return the maximum number of sequences in a row."""
         return (self.whole or self.windows).pieces
 
     @property
     def tokens(self) -> int:
-        """Tokens of a row of fixed shape: full windows, and room for the frames of pieces that begin within one.
+        """Return the number of tokens of a row of fixed shape: full windows, and the special tokens of all pieces.
 
-        Whole windows of them: a row whose sequences are all full is a batch, for which there are faster kernels.
+        It is a multiple of the context: a row of full sequences only is a batch, for which there are faster kernels.
         """
         if self.whole is not None:
             return self.whole.tokens
@@ -151,11 +156,11 @@ class MaskedRows:
 
     @property
     def hidden(self) -> int:
-        """Hidden places of a full row."""
+        """Return the number of masked positions of a full row."""
         return self._masking.hidden_count(self.tokens if self.whole else self.windows.fullest * self.windows.size)
 
     def batch(self, row: int) -> MaskedBatch:
-        """The sequences of this row, counted on across epochs."""
+        """Return the sequences of this row; rows count on across epochs."""
         random = np.random.default_rng(number(self.seed, row, 2))
         following = None
         if self.whole is not None:
@@ -188,7 +193,7 @@ class MaskedRows:
     def _swap_pairs(
         self, first: Spans, second: Spans, random: np.random.Generator
     ) -> tuple[list[Spans], Bool[np.ndarray, "text sequence"]]:
-        """The texts of pairs in either order, and which texts there are: all first ones, and the second of a pair."""
+        """Return the texts of pairs in random order, and a mask of texts: all first, and the second of pairs."""
         is_pair = second.document >= 0
         reversed_pair = (random.random(len(is_pair)) < 0.5) & is_pair
         swapped = [
@@ -200,7 +205,7 @@ class MaskedRows:
     def _make_sentence_pairs(
         self, spans: Spans, random: np.random.Generator
     ) -> tuple[Spans, Spans, Int[np.ndarray, "sequence"]]:
-        """Every piece cut in two, and of half of them the second part replaced by one of another document."""
+        """Split every piece in two, and replace the second part of half of them by a piece of another document."""
         lengths = spans.lengths
         cut = spans.first + 1 + (random.random(len(lengths)) * (lengths - 1)).astype(np.int64)
         cut = np.minimum(cut, spans.last)  # a single token has nothing after it
@@ -219,14 +224,14 @@ class MaskedRows:
         at_sentence: Bool[np.ndarray, "sequence"],
         random: np.random.Generator,
     ) -> Spans:
-        """For each a piece of another document, as long as asked if one of some that are drawn is.
+        """Sample for each sequence a piece of another document, of this length if one of several samples is that long.
 
-        It begins a sentence, or its document, where it is to be `whole`, so that no beginning tells it from a follower.
+        Where `at_sentence`, it starts a sentence or its document, so that its beginning does not give it away.
         """
         bounds = self._bounds
         begin, size = bounds[documents], np.diff(bounds)[documents]
         sampled = (random.random((TRIES, len(documents))) * (bounds[-1] - size)).astype(np.int64)
-        sampled += np.where(sampled >= begin, size, 0)  # a place outside the document
+        sampled += np.where(sampled >= begin, size, 0)  # a position outside the document
         candidates = np.searchsorted(bounds, sampled, side="right") - 1
         enough = np.diff(bounds)[candidates] >= lengths
         other_documents = candidates[np.argmax(enough, axis=0), np.arange(len(documents))]
@@ -244,19 +249,19 @@ class MaskedRows:
     def _snap_to_sentences(
         self, spans: Spans, cut: Int[np.ndarray, "piece"]
     ) -> tuple[Int[np.ndarray, "piece"], Bool[np.ndarray, "piece"]]:
-        """For each place in a piece the nearest one that is between two sentences, and whether there is one."""
+        """Return for each position in a piece the nearest one between two sentences, and whether there is one."""
         assert self._sentences is not None
         near, there = self._sentences.nearest(self._gather_tokens(spans), spans.lengths, cut - spans.first)
         return spans.first + near, there
 
     def _gather_tokens(self, spans: Spans) -> Int[np.ndarray, "token"]:
-        """The tokens of all pieces, end to end; each document before one has an end token."""
+        """Return the concatenated tokens of all pieces; earlier documents each have an end token."""
         return self.corpus.tokens[spans.places() + np.repeat(spans.document, spans.lengths)].astype(np.int64)
 
     def _add_special_tokens(
         self, texts: Sequence[Spans], has_text: Bool[np.ndarray, "text sequence"]
     ) -> tuple[Int[np.ndarray, "token"], Int[np.ndarray, "token"], Int[np.ndarray, "sequence"]]:
-        """Begin, and every text that is to be `closed` with a separator after it: tokens, their texts, and lengths."""
+        """Add a begin token to every sequence and a separator after every text: tokens, segments, and lengths."""
         sizes = np.stack([text.lengths for text in texts])  # (text, sequence)
         lengths = sizes.sum(0) + has_text.sum(0) + 1
         starts = np.cumsum(lengths) - lengths
@@ -275,7 +280,7 @@ class MaskedRows:
 
 
 def text_bounds(corpus: Corpus) -> Int[np.ndarray, "bound"]:
-    """The bounds of documents without their end tokens: place p of document n is token p + n of the corpus."""
+    """Return the document bounds without end tokens: position p of document n is token p + n of the corpus."""
     starts = np.asarray(corpus.starts)
     return starts - np.arange(len(starts))
 

@@ -1,4 +1,4 @@
-"""A trained T5 in use: text in, text out; of a text with gaps, what stands in them."""
+"""A trained T5 for inference: answers texts, and fills the gaps of texts with sentinels."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from regard.tasks.pretraining.spans import SpanBatch, SpanRows
 from regard.tasks.pretraining.tokenising import encode_parts
 from regard.tasks.trained import Face, resolve_options
 
-LONGEST = 512  # tokens of an answer that an engine has room for, where the model reads less
-BUDGET = 1 << 12  # tokens read at a time
+LONGEST = 512  # maximum answer length of an engine if the model's context is shorter
+BUDGET = 1 << 12  # tokens per batch
 SENTINEL = re.compile(r"(<extra_id_\d+>)")
 
 
@@ -56,7 +56,7 @@ class RestoringConfig:
 
 @dataclass(frozen=True)
 class Restored:
-    """An answer as the model wrote it, and what it put into each gap."""
+    """An answer of the model, and the span for each gap."""
 
     text: str
     answer: str
@@ -67,12 +67,12 @@ class Restored:
         return self.answer
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the fields as JSON."""
         return {"text": self.text, "answer": self.answer, "spans": self.spans, "score": round(self.score, 6)}
 
 
 class Restorer(PromptedT5, Reader, Face):
-    """Answers a text with a text."""
+    """A trained T5 that answers a text with a text."""
 
     task: ClassVar[str] = "span-corruption"
     verb: ClassVar[str] = "restore"
@@ -85,7 +85,7 @@ class Restorer(PromptedT5, Reader, Face):
         self.ready = FastPath(model)
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Restored]:
-        """An answer to each text; options are those of `RestoringConfig`."""
+        """Return an answer to each text; options are those of `RestoringConfig`."""
         how: RestoringConfig = resolve_options(self, options)
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         read_as = [self._encode(text) for text in inputs]
@@ -96,7 +96,7 @@ class Restorer(PromptedT5, Reader, Face):
         ]
 
     def exchange(self, inputs: Sequence[str], **options: Any) -> Exchange[list[Restored]]:
-        """The same, with somebody else to search."""
+        """Answer texts as `answer` does, by requests to an engine."""
         how: RestoringConfig = resolve_options(self, options)
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         begin, rules = torch.tensor([self.tokenizer.filler]), tuple(self._rules())
@@ -113,7 +113,7 @@ class Restorer(PromptedT5, Reader, Face):
         return [self._parse_answer(text, best) for text, [best, *_] in zip(inputs, hypotheses, strict=True)]
 
     def make_engine(self, *, rows: int = ROWS) -> Engine:
-        """Return an engine for texts as long as the model reads; answers have no limit of their own."""
+        """Return an engine for texts up to the model's context; answers have a separate limit."""
         size = self.model.config.context
         engine = Engine(
             self.ready(ENOUGH),
@@ -128,13 +128,13 @@ class Restorer(PromptedT5, Reader, Face):
         return engine
 
     def restore(self, text: str, **options: Any) -> Restored:
-        """What stands in the gaps of a text."""
+        """Return the answer to a text with gaps."""
         return self.answer([check_input(text, TEXT, verb=self.verb)], **options)[0]
 
     def evaluate(
         self, *files: str | Path, name: str | None = None, seed: int = 0, document: str | None = None
     ) -> Scores:
-        """How much spans of text files surprise the model that are cut out by chance, always the same with a seed."""
+        """Score randomly left-out spans of text files; the same seed leaves out the same spans."""
         spans: list[tuple[float, int, int]] = []
         for file in files:
             context = min(512, self.model.config.context)
@@ -159,7 +159,7 @@ class Restorer(PromptedT5, Reader, Face):
         return Scores(name or self.name, self.task, loss, measures=measures, details=details, unit="span")
 
     def look(self, text: str, **options: Any) -> Trace:
-        """Answer a text and keep where every head looked while the winning beam was written."""
+        """Answer a text, and trace the attention weights of all heads along the best hypothesis."""
         how: RestoringConfig = resolve_options(self, options)
         read_as = self._encode(text)
         with watch(self.model) as watched:
@@ -176,7 +176,7 @@ class Restorer(PromptedT5, Reader, Face):
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
-        """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""
+        """Return the intermediate results of the decoder's (or the named) attentions while the answer is read again."""
         read_as, written, device = trace.facts["read"], trace.facts["written"], self.device
         fed = [self.tokenizer.filler, *written[:-1]]
         inputs = torch.tensor([read_as], device=device), torch.tensor([fed], device=device)
@@ -188,7 +188,7 @@ class Restorer(PromptedT5, Reader, Face):
         return Steps(vectors, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
 
     def _encode(self, text: str) -> list[int]:
-        """Tokens of a text, the sentinels in it as what they stand for, closed by the end token."""
+        """Return the tokens of a text with its sentinels and the end token."""
         tokenizer = self.tokenizer
         first, *others = encode_parts(tokenizer, SENTINEL.split(text)[::2])
         gaps = map(self._sentinel, SENTINEL.findall(text))
@@ -205,7 +205,7 @@ class Restorer(PromptedT5, Reader, Face):
         return token
 
     def _search_batch(self, texts: Sequence[list[int]], how: RestoringConfig, *, plain: bool = False) -> list[Any]:
-        """The best answer to each text; writing begins with the pad token."""
+        """Return the best answer to each text; decoding starts with the pad token."""
         source, lengths = padded(texts, self.tokenizer.filler, None)
         prompt = torch.full((len(texts), 1), self.tokenizer.filler)
         inputs = [tensor.to(self.device) for tensor in (source, lengths, prompt)]
@@ -221,7 +221,7 @@ class Restorer(PromptedT5, Reader, Face):
         return [best for best, *_ in hypotheses]
 
     def _rules(self) -> list[Constraint]:
-        """Tokens that the model counts and the tokenizer does not know are never written."""
+        """Return constraints against tokens that the model has but the tokenizer does not know."""
         unknown_tokens = range(self.tokenizer.vocab, self.model.config.vocab)
         return [Forbid([[token] for token in unknown_tokens])] if unknown_tokens else []
 
@@ -239,7 +239,7 @@ class Restorer(PromptedT5, Reader, Face):
         return Restored(text, whole, [span.strip() for span in ([*spans, rest] if parts else [])], best.score)
 
     def _batch_loss(self, batch: SpanBatch) -> tuple[float, int, int]:
-        """Nats, tokens and bytes of what was left out; sentinels cost nats and are no bytes."""
+        """Return nats, tokens and bytes of the left-out spans; sentinels count for the nats but have no bytes."""
         features = self.model(batch.source, batch.target, layouts=batch.rows)
         labels = batch.labels[batch.labels >= 0].tolist()
         size = sum(len(self.tokenizer.token_bytes[label] or b"") for label in labels)

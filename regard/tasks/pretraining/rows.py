@@ -1,8 +1,8 @@
-"""Which windows of the documents are in which row, and rows for learning the next token.
+"""The assignment of document windows to rows, and rows for next-token prediction.
 
-The documents lie end to end and are cut into windows of the same size; a window is cut again where a document begins,
-so that nothing is read across. Every epoch shifts the windows and permutes them anew: row g is a pure function of
-(seed, g), and in an epoch every token is learnt once.
+The concatenated documents are split into windows of the same size; a window is split again where a document starts, so
+that no sequence spans two. Every epoch shifts and permutes the windows anew: row g is a pure function of (seed, g), and
+every token is a target once per epoch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from regard.tasks.pretraining.corpus import Corpus
 
 
 class Spans(NamedTuple):
-    """Pieces of documents, none of them empty, by the places where they begin and end."""
+    """Non-empty pieces of documents, by their start and end positions."""
 
     first: Int[np.ndarray, "piece"]
     last: Int[np.ndarray, "piece"]
@@ -32,11 +32,11 @@ class Spans(NamedTuple):
 
     @property
     def lengths(self) -> Int[np.ndarray, "piece"]:
-        """How long each is."""
+        """Return the length of each piece."""
         return self.last - self.first
 
     def places(self) -> Int[np.ndarray, "place"]:
-        """All places of all pieces, end to end."""
+        """Return the concatenated positions of all pieces."""
         lengths = self.lengths
         ends = np.cumsum(lengths)
         return np.arange(int(lengths.sum())) + np.repeat(self.first - ends + lengths, lengths)
@@ -44,10 +44,10 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True)
 class Windows:
-    """Documents with these bounds in windows of `size` places, at most `most` of them in a row.
+    """Documents with these bounds in windows of `size` positions, at most `most` of them in a row.
 
-    Rows have as equal a number of windows as can be. Of all shifts those are used that give the commoner number of
-    windows, the first and the last of which may be shorter than the others, so that all epochs have as many rows.
+    Rows have as equal a number of windows as possible. Only shifts with the commoner number of windows are used, so
+    that all epochs have the same number of rows; the first and the last window may be shorter than the others.
     """
 
     bounds: Int[np.ndarray, "bound"]
@@ -57,36 +57,36 @@ class Windows:
 
     @property
     def total(self) -> int:
-        """Places of all documents."""
+        """Return the number of positions of all documents."""
         return int(self.bounds[-1])
 
     @property
     def shifts(self) -> range:
-        """How many places of the first window may lie before the first document."""
+        """Return the possible shifts: numbers of positions of the first window before the first document."""
         free = -self.total % self.size
         return range(free + 1) if 2 * free >= self.size - 1 else range(free + 1, self.size)
 
     @property
     def count(self) -> int:
-        """Windows in an epoch."""
+        """Return the number of windows per epoch."""
         return -(-(self.total + self.shifts[0]) // self.size)
 
     @property
     def rows(self) -> int:
-        """Rows in an epoch."""
+        """Return the number of rows per epoch."""
         return -(-self.count // self.most)
 
     @property
     def fullest(self) -> int:
-        """Windows of the fullest row."""
+        """Return the number of windows in the fullest row."""
         return -(-self.count // self.rows)
 
     @cached_property
     def pieces(self) -> int:
-        """More pieces than this are in no row: one for each window, and one for each document that begins in one.
+        """Return an upper bound on the pieces of a row: one per window, and one per document that starts in one.
 
-        Windows do not overlap, so of documents that begin in a row there are no more than in the fullest blocks, twice
-        as many as there are windows, into which the text can be cut without a shift.
+        Windows do not overlap, so the documents that start in a row are no more than those in the fullest blocks, twice
+        as many as there are windows, when the text is split without a shift.
         """
         starts = np.asarray(self.bounds[:-1])
         within = np.searchsorted(starts, starts + self.size) - np.arange(len(starts))
@@ -95,11 +95,11 @@ class Windows:
         return self.fullest + int(min(self.fullest * within.max(), fullest.sum()))
 
     def shift(self, epoch: int) -> int:
-        """How many do in this epoch."""
+        """Return the shift of this epoch."""
         return self.shifts[number(self.seed, epoch, 0) % len(self.shifts)]
 
     def row(self, row: int) -> Spans:
-        """The pieces of documents in this row, counted on across epochs; those of whole windows first."""
+        """Return the pieces of this row, those of full windows first; rows count on across epochs."""
         epoch, place = divmod(row, self.rows)
         turns = np.arange(place * self.count // self.rows, (place + 1) * self.count // self.rows)
         windows = permute(turns, self.count, number(self.seed, epoch, 1))
@@ -112,7 +112,7 @@ class Windows:
 def split_at_documents(
     bounds: Int[np.ndarray, "bound"], first: Int[np.ndarray, "window"], last: Int[np.ndarray, "window"]
 ) -> Spans:
-    """Windows cut where documents begin; nothing is left of empty ones."""
+    """Split windows where documents start, without empty pieces."""
     first, last = first[first < last], last[first < last]
     first_document = np.searchsorted(bounds, first, side="right") - 1
     last_document = np.searchsorted(bounds, last, side="left") - 1
@@ -126,7 +126,7 @@ def split_at_documents(
 
 @dataclass(frozen=True)
 class CausalBatch:
-    """Pieces of documents, end to end in one row, and what follows each of their tokens."""
+    """Pieces of documents concatenated in one row, with the next token of each token."""
 
     tokens: Int[Tensor, "token"]
     labels: Int[Tensor, "token"]
@@ -136,12 +136,12 @@ class CausalBatch:
     """The numbers of the documents, to name their places."""
 
     def to(self, device: torch.device | str) -> CausalBatch:
-        """The same on a device; the numbers of the documents stay."""
+        """Return the batch on a device; the numbers of the documents stay."""
         tokens, labels = (tensor.to(device, non_blocking=True) for tensor in (self.tokens, self.labels))
         return CausalBatch(tokens, labels, self.row.to(device), self.documents)
 
     def halves(self) -> list[CausalBatch]:
-        """The same pieces as two batches of no fixed shape; the batch itself when it has only one."""
+        """Split a batch into two without a fixed shape, or return it alone if it has only one piece."""
         return [
             CausalBatch(self.tokens[tokens], self.labels[tokens], row, self.documents[sequences])
             for sequences, tokens, row in halve_row(self.row)
@@ -149,14 +149,14 @@ class CausalBatch:
 
 
 def split_batch(batch: CausalBatch, tokens: int) -> list[CausalBatch]:
-    """Halve a batch until each part has no more tokens than this, or is a single piece of a document."""
+    """Split a batch until each part has at most `tokens` tokens, or is a single piece of a document."""
     if len(batch.tokens) <= tokens or len(halves := batch.halves()) < 2:
         return [batch]
     return [part for half in halves for part in split_batch(half, tokens)]
 
 
 def halve_row(row: Row) -> list[tuple[slice, slice, Row]]:
-    """Which sequences and which tokens are in either half of a row, and its layout; none if it has only one."""
+    """Return the sequences, the tokens and the layout of both halves of a row; empty if it has only one sequence."""
     count = int(row.count)
     if count < 2:
         return []
@@ -174,7 +174,7 @@ def halve_row(row: Row) -> list[tuple[slice, slice, Row]]:
 
 
 class Rows:
-    """Rows of training on the next token; row g is a pure function of (seed, g).
+    """Training rows for next-token prediction; row g is a pure function of (seed, g).
 
     `fixed` gives all rows the same number of tokens and segments, so that a compiled step fits all.
     """
@@ -185,16 +185,16 @@ class Rows:
 
     @property
     def rows(self) -> int:
-        """Rows in an epoch."""
+        """Return the number of rows per epoch."""
         return self.windows.rows
 
     @property
     def tokens(self) -> int:
-        """Tokens of a full row."""
+        """Return the number of tokens of a full row."""
         return self.windows.fullest * self.context
 
     def batch(self, row: int) -> CausalBatch:
-        """The windows of this row, counted on across epochs."""
+        """Return the windows of this row; rows count on across epochs."""
         spans = self.windows.row(row)
         if not self.fixed:
             return causal_batch(self.corpus, spans, longest=self.context)
@@ -205,7 +205,7 @@ class Rows:
 def causal_batch(
     corpus: Corpus, spans: Spans, *, longest: int | None = None, size: int | None = None, **shape: int
 ) -> CausalBatch:
-    """These pieces as a row: what is predicted are their tokens, each from the one before it."""
+    """Return these pieces as a row; each of their tokens is predicted from the one before it."""
     places = spans.places()
     labels = corpus.tokens[places].astype(np.int64)
     tokens = corpus.tokens[places - 1].astype(np.int64)
@@ -218,10 +218,10 @@ def causal_batch(
 
 
 class EvaluationBatches(Sequence[CausalBatch]):
-    """All of a corpus, every token predicted once, for measuring.
+    """Batches of a whole corpus for evaluation, with every token predicted once.
 
-    Each document is read in windows of `context` tokens that do not overlap; with a `stride` they do, and only the last
-    so many tokens of a window count, the others being what they are predicted from.
+    Each document is read in windows of `context` tokens without overlap; with a `stride` they do, and only the last
+    `stride` tokens of a window count, with the others as their context.
     """
 
     def __init__(self, corpus: Corpus, context: int, windows: int, *, stride: int | None = None) -> None:
@@ -231,7 +231,7 @@ class EvaluationBatches(Sequence[CausalBatch]):
         counts = -(-np.diff(starts) // self.stride)
         document = np.repeat(np.arange(len(counts)), counts)
         block = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
-        self._counted = starts[document] + block * self.stride  # from where on tokens count
+        self._counted = starts[document] + block * self.stride  # the first token that counts
         last = np.minimum(self._counted + self.stride, starts[document + 1])
         first = self._counted if stride is None else np.maximum(starts[document], last - context)
         self._spans = Spans(first, last, document)

@@ -1,8 +1,8 @@
-"""Which documents are learnt from and which are held out; which are left out, and why.
+"""The selection of documents: for training, held out, or left out, and why.
 
-Held-out documents are chosen by content alone: by no seed, and not by their order. Of fewer than 20 documents the end
-of the text is held out instead. A document repeats another if it is the same to the letter; it is also held out if it
-differs from a held-out one in case, blanks and punctuation at most. Memory does not grow with the text.
+Held-out documents are chosen by content alone, not by seed or order. Of fewer than 20 documents the end of the
+text is held out instead. A document is a repetition if it is identical to an earlier one; it is also held out if it
+differs from a held-out one at most in case, spaces and punctuation. Memory use does not grow with the text.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from regard.data.holdout import count_to_hold_out, letters
 from regard.data.line_report import HELD, LineReport
 from regard.tasks.pretraining.documents import Documents, Piece
 
-FEW = 20  # documents below which the end of the text is held out
-MANY = 1 << 20  # documents above which the share held out is exact enough without counting
+FEW = 20  # number of documents below which the end of the text is held out
+MANY = 1 << 20  # number of documents above which the held-out share is exact enough without counting
 REPEATED = "repeating an earlier one"
 LEAKED = "also held out"
 Side = Literal["train", "valid"]
@@ -31,7 +31,7 @@ Side = Literal["train", "valid"]
 
 @dataclass(frozen=True)
 class Selection:
-    """The fate of every document."""
+    """The assignment of every document to a side."""
 
     documents: int
     """How many there are in the training files."""
@@ -47,9 +47,9 @@ class Selection:
     """The same in numbers, with the first places; filled when the documents are dealt for the first time."""
 
     def assign_sides(self, pieces: Iterable[Piece]) -> Iterator[tuple[Side, Piece]]:
-        """The pieces that are learnt from or held out."""
+        """Yield the pieces that are trained on or held out, with their side."""
         tally = LineReport() if self.tally.read else self.tally
-        before = 0  # characters
+        before = 0  # in characters
         for number, group in groupby(pieces, key=lambda piece: piece.document):
             first = next(group)
             tally.read += 1
@@ -73,7 +73,7 @@ class Selection:
         return REPEATED if self.duplicates == "drop" and self.repeated.has(0, number + 1) else None
 
     def _split_at_cut(self, piece: Piece, before: int) -> Iterator[tuple[Side, Piece]]:
-        """What lies before the cut and what after it."""
+        """Yield the parts of a piece before and after the cut."""
         assert self.cut is not None
         train_length = max(self.cut - before, 0)
         if piece.text[:train_length]:
@@ -91,7 +91,7 @@ def select(
     tallies: dict[Side, LineReport],
     scratch: Path,
 ) -> Selection:
-    """One pass over all documents; the tallies hear of every line."""
+    """Select documents in one pass; every line is counted in `tallies`."""
     held_out_prints = np.zeros(0, np.uint64)
     if valid is not None:
         held_out_prints = np.unique(
@@ -127,7 +127,7 @@ def select(
 
 
 def hash_documents(pieces: Iterable[Piece]) -> Iterator[tuple[int, int, int]]:
-    """Of every document: 64 bits of its text, 64 bits of its letters alone, and its length with its end."""
+    """Yield for every document a 64-bit hash of its text, one of its letters alone, and its length with its end."""
     for _, group in groupby(pieces, key=lambda piece: piece.document):
         exact, alike, characters, bare = hashlib.blake2b(digest_size=8), hashlib.blake2b(digest_size=8), 1, True
         for piece in group:
@@ -140,8 +140,8 @@ def hash_documents(pieces: Iterable[Piece]) -> Iterator[tuple[int, int, int]]:
 
 
 def _held_out_threshold(distinct: UInt64[np.ndarray, "document"], held_share: float) -> np.uint64:
-    """The largest number of a document that is held out: one at least is, and never all."""
-    if not len(distinct):  # so many that nobody has counted them
+    """Return the largest hash of a held-out document, such that at least one is held out and never all."""
+    if not len(distinct):  # too many to have been counted
         return np.uint64(held_share * 2**64)
     return distinct[count_to_hold_out(held_share, len(distinct), leave=1) - 1]
 

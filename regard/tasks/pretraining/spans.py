@@ -1,8 +1,8 @@
-"""Rows for learning spans that are left out of a text (T5; Raffel et al. 2020).
+"""Rows for span corruption (T5; Raffel et al. 2020).
 
-Of a piece of a document 15 % are left out, in spans of 3 tokens in the mean. The source has a sentinel in place of each
-span and ends with the end token; the target is every sentinel with the span it stands for, and the end token. How long
-both are follows from the length of the piece alone. The decoder begins with the pad token, as T5's does.
+Of a piece of a document 15 % are left out, in spans of 3 tokens on average. The source has a sentinel in place of each
+span and ends with the end token; the target is every sentinel with its span, and the end token. The lengths of both
+follow from the length of the piece alone. The decoder starts with the pad token, as T5's does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from regard.tasks.pretraining.masking import text_bounds
 from regard.tasks.pretraining.rows import Windows, halve_row
 
 SENTINELS = 100
-COMPARED = 1 << 13  # lengths of pieces among which the worst way to cut is looked for
+COMPARED = 1 << 13  # piece lengths among which the worst split is searched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,23 +40,23 @@ class SpansConfig:
     """Tokens of a span in the mean."""
 
     def counts(self, length: int) -> tuple[int, int]:
-        """How many tokens of a piece are left out, and in how many spans; nothing of a single token."""
+        """Return how many tokens of a piece are left out, and in how many spans; (0, 0) for a single token."""
         if length < 2:
             return 0, 0
         tokens = min(max(round(length * self.share), 1), length - 1)
         return tokens, min(max(round(tokens / self.mean_span_length), 1), tokens, length - tokens)
 
     def source(self, length: int) -> int:
-        """How long the source of a piece is: what is left, a sentinel for each span, and the end."""
+        """Return the source length of a piece: the remaining tokens, a sentinel for each span, and the end."""
         tokens, spans = self.counts(length)
         return length - tokens + spans + 1
 
     def target(self, length: int) -> int:
-        """How long its target is: what was left out, a sentinel before each span, and the end."""
+        """Return its target length: the tokens left out, a sentinel before each span, and the end."""
         return sum(self.counts(length)) + 1
 
     def length(self, context: int) -> int:
-        """The longest piece whose source and target have at most `context` tokens."""
+        """Return the longest piece whose source and target have at most `context` tokens."""
         length = 1
         while max(self.source(length + 1), self.target(length + 1)) <= context:
             length += 1
@@ -64,13 +64,13 @@ class SpansConfig:
 
 
 def sentinel_names(how: SpansConfig, context: int) -> list[str]:
-    """The names of the sentinels that a new tokenizer needs."""
+    """Return the names of the sentinels that a new tokenizer needs."""
     return [f"<extra_id_{number}>" for number in range(max(SENTINELS, how.counts(how.length(context))[1]))]
 
 
 @dataclass(frozen=True)
 class SpanBatch:
-    """Sources and targets, each end to end in one row; sequence n of one belongs to sequence n of the other."""
+    """Sources and targets, each concatenated in one row; sequence n of one belongs to sequence n of the other."""
 
     source: Int[Tensor, "source"]
     target: Int[Tensor, "target"]
@@ -82,14 +82,14 @@ class SpanBatch:
     """The numbers of the documents, to name their places."""
 
     def to(self, device: torch.device | str) -> SpanBatch:
-        """The same on a device; the numbers of the documents stay."""
+        """Return the batch on a device; the numbers of the documents stay."""
         source, target, labels = (
             tensor.to(device, non_blocking=True) for tensor in (self.source, self.target, self.labels)
         )
         return SpanBatch(source, target, labels, (self.rows[0].to(device), self.rows[1].to(device)), self.documents)
 
     def halves(self) -> list[SpanBatch]:
-        """The same sequences as two batches of no fixed shape; the batch itself when it has only one."""
+        """Split a batch into two without a fixed shape, or return it alone if it has only one sequence."""
         source, target = self.rows
         middle = [sequences for sequences, _, _ in halve_row(source)]
         return [
@@ -105,7 +105,7 @@ class SpanBatch:
 
 
 class SpanRows:
-    """Rows of training on spans that were left out; row g is a pure function of (seed, g).
+    """Training rows for span corruption; row g is a pure function of (seed, g).
 
     `context` bounds source and target. `fixed` gives all rows the same number of tokens and segments, so that a
     compiled step fits all.
@@ -133,12 +133,12 @@ class SpanRows:
 
     @property
     def rows(self) -> int:
-        """Rows in an epoch."""
+        """Return the number of rows per epoch."""
         return self.windows.rows
 
     @cached_property
     def sizes(self) -> tuple[int, int]:
-        """Tokens of source and target of a row of fixed shape."""
+        """Return the numbers of source and target tokens of a row of fixed shape."""
         full, more = self.windows.fullest, self.windows.pieces - self.windows.fullest
         lengths = (self.how.source, self.how.target)
         source, target = (
@@ -147,7 +147,7 @@ class SpanRows:
         return source, target
 
     def batch(self, row: int) -> SpanBatch:
-        """The sequences of this row, counted on across epochs."""
+        """Return the sequences of this row; rows count on across epochs."""
         spans = self.windows.row(row)
         lengths = spans.lengths
         text = self.corpus.tokens[spans.places() + np.repeat(spans.document, lengths)].astype(np.int64)
@@ -180,12 +180,12 @@ class SpanRows:
 def sample_spans(
     lengths: Int[np.ndarray, "piece"], how: SpansConfig, random: np.random.Generator
 ) -> Bool[np.ndarray, "token"]:
-    """Which tokens of pieces of these lengths are left out.
+    """Sample which tokens of pieces of these lengths are left out.
 
-    Every piece begins with a part that stays and ends with one that does not, every way of parting equally likely.
+    Every piece starts with a part that stays and ends with one that does not; all ways to split it are equally likely.
     """
     tokens, spans = np.array([how.counts(length) for length in lengths.tolist()]).T
-    parts = np.maximum(spans, 1)  # of a single token: itself, and a gap of nothing
+    parts = np.maximum(spans, 1)  # for a single token: the token, and an empty gap
     both = [_random_partition(lengths - tokens, parts, random), _random_partition(tokens, parts, random)]
     return np.repeat(np.arange(2 * int(parts.sum())) % 2 == 1, np.stack(both, 1).ravel())
 
@@ -197,7 +197,7 @@ def corrupt_spans(
     sentinels: Int[np.ndarray, "sentinel"],
     end: int,
 ) -> tuple[Int[np.ndarray, "source"], Int[np.ndarray, "target"]]:
-    """Pieces with a sentinel for each span that is gone, and each sentinel with its span, an end after every piece."""
+    """Return the sources with a sentinel for each span, and the targets with each sentinel and its span."""
     piece = np.repeat(np.arange(len(lengths)), lengths)
     begins = removed & ~np.concatenate([[False], removed[:-1]])  # the first token of a piece always stays
     count = np.cumsum(begins)
@@ -218,15 +218,15 @@ def corrupt_spans(
 def _random_partition(
     totals: Int[np.ndarray, "piece"], counts: Int[np.ndarray, "piece"], random: np.random.Generator
 ) -> Int[np.ndarray, "part"]:
-    """The sizes of so many parts, none of them empty, that make up each total; all of nothing is one empty part."""
+    """Return random sizes of non-empty parts that sum to each total; a total of zero is one empty part."""
     piece = np.repeat(np.arange(len(totals)), totals)
     first = np.concatenate([[True], piece[1:] != piece[:-1]]) if len(piece) else np.zeros(0, bool)
-    draw = np.where(first, -1.0, random.random(len(piece)))  # a piece begins with a part, others are drawn
+    draw = np.where(first, -1.0, random.random(len(piece)))  # a piece starts with a part, the other starts are sampled
     order = np.lexsort((draw, piece))
     rank = np.arange(len(piece)) - np.repeat(np.cumsum(totals) - totals, totals)
     begins = np.zeros(len(piece), bool)
     begins[order] = rank < np.repeat(counts, totals)
-    empty = np.cumsum(np.where(totals > 0, 0, counts))  # parts so far that nobody begins
+    empty = np.cumsum(np.where(totals > 0, 0, counts))  # empty parts so far, which have no first token
     return np.bincount(np.cumsum(begins) - 1 + np.repeat(empty, totals), minlength=int(counts.sum()))
 
 
@@ -242,7 +242,7 @@ def _sentinels(tokenizer: Tokenizer, count: int, context: int) -> Int[np.ndarray
 
 
 def _largest_growth(of: Callable[[int], int], size: int) -> int:
-    """By how much a sequence grows at most when its piece is cut in two."""
+    """Return the maximum by which a sequence grows when its piece is split in two."""
     lengths = np.array([of(length) for length in range(1, min(size, COMPARED) + 1)])
     return max(
         (

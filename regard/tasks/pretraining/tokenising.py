@@ -1,9 +1,8 @@
-"""Documents to tokens, piece by piece, so that neither memory nor time runs away on a long one.
+"""Tokenisation of documents piece by piece, with bounded memory and time for long ones.
 
-A document is cut where its tokens meet in any case: before a line end or a blank that follows a letter. The tokens are
-then those of the text read whole, and also those of its lines read one by one. Only in a text without either for 16,384
-characters the cut falls anywhere. Every document is closed by the end token; between the texts of a pair stands the
-separator.
+A document is split where tokens always end: before a line end or a space that follows a letter. The tokens are then
+those of the whole text, and also those of its lines read one by one. Only a text without either for 16,384 characters
+is split anywhere. Every document ends with the end token; the separator is between the texts of a pair.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from jaxtyping import Int
 from regard.data.tokenizers import EXCERPT, Tokenizer
 from regard.tasks.pretraining.documents import BETWEEN, Piece
 
-PIECE = EXCERPT  # characters that are tokenised, or learnt from, at once
-BLOCK = 1 << 20  # characters tokenised before they are handed on
+PIECE = EXCERPT  # characters that are tokenised, or trained on, at a time
+BLOCK = 1 << 20  # characters tokenised before they are passed on
 SEAMS = [re.compile(rf".*{before}(?={after})", re.DOTALL) for after in (r"\n", r"\s") for before in (r"\w", r"\S")]
 MEETING = re.compile(r"\w(?= )")
-NEAR = 1024  # characters before a gap in which tokens are looked for that meet in any case
-LEAD = "a"  # read in front of what goes on with a document, since some tokenizers treat the beginning of a text apart
+NEAR = 1024  # characters before a gap in which a token boundary is searched
+LEAD = "a"  # read before the continuation of a document, since some tokenizers treat the start of a text differently
 
 
 @dataclass
 class Amount:
-    """How much text there is, the end of a document counting as a line end."""
+    """The amount of text, where the end of a document counts as a line end."""
 
     bytes: int = 0
     characters: int = 0
@@ -39,20 +38,20 @@ class Amount:
     """Tokens of what the tokenizer does not know."""
 
     def add(self, text: str) -> None:
-        """One more piece of text."""
+        """Add a piece of text."""
         text = text.replace(BETWEEN, "\n")
         self.bytes += len(text) if text.isascii() else len(text.encode())
         self.characters += len(text)
         self.words += len(text.split()) + text.count("\n")
 
     def end(self) -> None:
-        """The end of a document."""
+        """Add the end of a document."""
         self.bytes, self.characters, self.words = self.bytes + 1, self.characters + 1, self.words + 1
 
 
 @dataclass(frozen=True)
 class Block:
-    """Tokens of some documents, end to end, with the documents that begin here: where, and their places."""
+    """Concatenated tokens of some documents, with the starts and places of the documents that start here."""
 
     tokens: Int[np.ndarray, "token"]
     starts: Int[np.ndarray, "document"]
@@ -60,26 +59,26 @@ class Block:
 
 
 def opening_token(tokenizer: Tokenizer) -> int:
-    """The token in front of a document, from which its first is predicted: begin, or end where there is no begin."""
+    """Return the token before a document, from which its first one is predicted: begin, or end if there is none."""
     return tokenizer.role("end") if tokenizer.begin is None else tokenizer.begin
 
 
 def line_end_is_end_token(tokenizer: Tokenizer) -> bool:
-    """Whether a line end is the end token, since this tokenizer has nothing else for it: a closed list without it."""
+    """Return True if line ends become end tokens: for a closed vocabulary without line ends."""
     return tokenizer.closed and set(tokenizer.encode_normal(["\n"])[0]) <= {tokenizer.unknown}
 
 
 def encode(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The tokens of a text as those of a document, without its end."""
+    """Return the tokens of a text as those of a document, without its end."""
     return _encode_documents(tokenizer, [_normalise_lines(tokenizer, text)])[0]
 
 
 def encode_ends(
     tokenizer: Tokenizer, texts: Sequence[tuple[str, Sequence[str]]]
 ) -> tuple[list[list[int]], list[list[list[int]]]]:
-    """The tokens of texts that may go on in several ways: of what all share, and of the rest without and with each.
+    """Return the tokens of texts with several endings: of the shared part, and of the rest without and with each.
 
-    What is shared ends where tokens meet in any case, so that it is tokenised once; blanks before what goes on are its.
+    The shared part ends at a token boundary, so that it is tokenised once; spaces before the endings belong to these.
     """
     heads, pieces = [], list[tuple[int, str]]()
     for text, endings in texts:
@@ -96,7 +95,7 @@ def encode_ends(
 
 
 def _encode_documents(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """The tokens of normalised texts."""
+    """Return the tokens of normalised texts."""
     pieces = [list(enumerate(split_text([text]))) for text in texts]
     coded = iter(_encode_pieces(tokenizer, list(chain.from_iterable(pieces))))
     return [[token for _ in text_pieces for token in next(coded)] for text_pieces in pieces]
@@ -107,7 +106,7 @@ def _normalise_lines(tokenizer: Tokenizer, text: str) -> str:
 
 
 def split_text(texts: Iterable[str]) -> Iterator[str]:
-    """A text that comes in parts, in pieces of at most PIECE characters; joined they are the same."""
+    """Yield a text given in parts in pieces of at most PIECE characters; joined, they are the same."""
     rest = ""
     for part in texts:
         text, start = rest + part, 0
@@ -121,7 +120,7 @@ def split_text(texts: Iterable[str]) -> Iterator[str]:
 
 
 def tokenise_documents(tokenizer: Tokenizer, pieces: Iterable[Piece], amount: Amount) -> Iterator[Block]:
-    """Tokens of all documents, each closed by the end token; `amount` hears how much text they were."""
+    """Yield the tokens of all documents, each with its end token; `amount` counts the text."""
     end, offset = tokenizer.role("end"), 0
     for block in _group_into_blocks(pieces):
         coded = iter(_encode_pairs(tokenizer, [(place, text) for _, place, text in block if text is not None]))
@@ -142,11 +141,11 @@ def tokenise_documents(tokenizer: Tokenizer, pieces: Iterable[Piece], amount: Am
         yield Block(tokens, np.array(starts, np.int64), np.array(origins, np.int64).reshape(-1, 2))
 
 
-Cut = tuple[Piece, int, str | None]  # of which document, which piece of it, its text; None: the document ends
+Cut = tuple[Piece, int, str | None]  # the document, number of the piece, its text; None: the document ends
 
 
 def _group_into_blocks(pieces: Iterable[Piece]) -> Iterator[list[Cut]]:
-    """Texts to tokenise together."""
+    """Yield blocks of texts to tokenise together."""
     block, size = list[Cut](), 0
     for _, group in groupby(pieces, key=lambda piece: piece.document):
         first = next(group)
@@ -162,7 +161,7 @@ def _group_into_blocks(pieces: Iterable[Piece]) -> Iterator[list[Cut]]:
 
 
 def _encode_pairs(tokenizer: Tokenizer, texts: Sequence[tuple[int, str]]) -> list[list[int]]:
-    """The tokens of pieces, with the separator between the texts of a pair, the second of which begins anew."""
+    """Return the tokens of pieces, with the separator between the texts of a pair, the second of which starts anew."""
     parts = [text.split(BETWEEN) for _, text in texts]
     alone = (
         (0 if n else place, part)
@@ -179,7 +178,7 @@ def _encode_pairs(tokenizer: Tokenizer, texts: Sequence[tuple[int, str]]) -> lis
 
 
 def _encode_pieces(tokenizer: Tokenizer, texts: Sequence[tuple[int, str]]) -> list[list[int]]:
-    """The tokens of pieces, of each of which is said which it is of its document."""
+    """Return the tokens of pieces, given with their numbers within their documents."""
     if line_end_is_end_token(tokenizer):
         return [_encode_lines(tokenizer, text.split("\n")) for _, text in texts]
     [lead] = tokenizer.encode_normal([LEAD])
@@ -197,7 +196,7 @@ def _encode_lines(tokenizer: Tokenizer, lines: Sequence[str]) -> list[int]:
 
 
 def _find_cut(text: str, first: int, last: int) -> int:
-    """Where to cut between two places: as late as tokens surely meet, else at the last."""
+    """Return where to cut: as late as possible at a token boundary, else at the last position."""
     for seam in SEAMS:
         if match := seam.match(text, (first + last) // 2, last + 1):
             return match.end()
@@ -205,9 +204,9 @@ def _find_cut(text: str, first: int, last: int) -> int:
 
 
 def encode_parts(tokenizer: Tokenizer, parts: Sequence[str]) -> list[list[int]]:
-    """The tokens of the parts of a text, between which gaps are.
+    """Return the tokens of the parts of a text between gaps.
 
-    A blank before a gap belongs to it, since tokens begin with their blanks, unless every character is a token.
+    A space before a gap belongs to it, since tokens start with their space, unless every character is a token.
     """
     normal = [tokenizer.how.tidy(part) for part in parts]
     if tokenizer.between or not tokenizer.closed:
@@ -219,5 +218,5 @@ def encode_parts(tokenizer: Tokenizer, parts: Sequence[str]) -> list[list[int]]:
 
 
 def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """The text of tokens as those of a document."""
+    """Return the text of tokens as those of a document."""
     return tokenizer.decode_lines(ids) if line_end_is_end_token(tokenizer) else tokenizer.decode(ids)

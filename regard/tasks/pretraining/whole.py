@@ -1,7 +1,7 @@
-"""Rows of whole texts: no document is cut that fits into a window, and the two texts of a pair stay together.
+"""Rows of whole texts: documents that fit into a window are not split, and the two texts of a pair stay together.
 
-Documents and pairs that follow one another are dealt in bundles, as many as fit into a few windows, and every epoch
-permutes the bundles anew: row g is a pure function of (seed, g). Of a pair that is too long the beginnings are read.
+Consecutive documents and pairs are grouped into bundles, as many as fit into a few windows, and every epoch permutes
+the bundles anew: row g is a pure function of (seed, g). A pair that is too long is truncated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BLOCK = 1 << 24  # tokens searched at a time
 
 @dataclass(frozen=True)
 class WholeTexts:
-    """Texts of at most `context` tokens with begin and separators, in rows that fill at most so many windows."""
+    """Texts of at most `context` tokens with begin and separators, in rows of at most `most` windows."""
 
     first: Spans
     """The text of every sequence, or the first of a pair."""
@@ -34,17 +34,17 @@ class WholeTexts:
 
     @property
     def is_pair(self) -> Bool[np.ndarray, "sequence"]:
-        """Which sequences are pairs."""
+        """Return which sequences are pairs."""
         return self.second.document >= 0
 
     @property
     def size(self) -> int:
-        """Tokens of a bundle at most."""
+        """Return the maximum number of tokens of a bundle."""
         return min(BUNDLE, self.most) * self.context
 
     @cached_property
     def edges(self) -> Int[np.ndarray, "edge"]:
-        """The sequence that each bundle begins with, and their number at the end."""
+        """Return the first sequence of each bundle, and the number of sequences at the end."""
         ends = np.cumsum(self.first.lengths + self.second.lengths + 2 + self.is_pair)
         edges = [0]
         while edges[-1] < len(ends):
@@ -54,31 +54,31 @@ class WholeTexts:
 
     @property
     def count(self) -> int:
-        """Bundles in an epoch."""
+        """Return the number of bundles per epoch."""
         return len(self.edges) - 1
 
     @property
     def rows(self) -> int:
-        """Rows in an epoch."""
+        """Return the number of rows per epoch."""
         return -(-self.count // (self.most * self.context // self.size))
 
     @property
     def fullest(self) -> int:
-        """Bundles of the fullest row."""
+        """Return the number of bundles in the fullest row."""
         return -(-self.count // self.rows)
 
     @property
     def tokens(self) -> int:
-        """Tokens of the fullest row at most."""
+        """Return the maximum number of tokens of a row."""
         return self.fullest * self.size
 
     @cached_property
     def pieces(self) -> int:
-        """More sequences than this are in no row."""
+        """Return an upper bound on the sequences of a row."""
         return int(np.sort(np.diff(self.edges))[::-1][: self.fullest].sum())
 
     def row(self, row: int) -> tuple[Spans, Spans]:
-        """The first and the second texts of this row, counted on across epochs."""
+        """Return the first and the second texts of this row; rows count on across epochs."""
         epoch, place = divmod(row, self.rows)
         turns = np.arange(place * self.count // self.rows, (place + 1) * self.count // self.rows)
         bundles = permute(turns, self.count, number(self.seed, epoch, 1))
@@ -92,9 +92,9 @@ class WholeTexts:
 def arrange_whole_texts(
     corpus: Corpus, bounds: Int[np.ndarray, "bound"], separator: int, context: int, most: int, seed: int
 ) -> WholeTexts:
-    """All documents of a corpus with these bounds, without their ends; long ones in as many parts as they need."""
+    """Return all documents of a corpus, without their end tokens; long ones are split into parts."""
     begin, end = bounds[:-1], bounds[1:]
-    middle = np.full(len(begin), -1)  # where the texts of a pair meet
+    middle = np.full(len(begin), -1)  # the separator between the texts of a pair
     separators = _find_separators(corpus, separator)
     owners = np.searchsorted(np.asarray(corpus.starts), separators, side="right") - 1
     middle[owners] = separators - owners
@@ -116,14 +116,14 @@ def arrange_whole_texts(
 def _fit_pair(
     first: Int[np.ndarray, "pair"], second: Int[np.ndarray, "pair"], room: int
 ) -> tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"]]:
-    """How much of two texts fits: all, or half of the room each, or what the shorter one leaves."""
+    """Return how much of two texts fits: all, or half of the room each, or what the shorter one leaves."""
     half = room // 2
     first_length = np.minimum(first, np.maximum(room - second, room - half))
     return first_length, np.minimum(second, room - first_length)
 
 
 def _find_separators(corpus: Corpus, separator: int) -> Int[np.ndarray, "pair"]:
-    """Where in the corpus a separator stands, which only pairs have."""
+    """Return the positions of separators in the corpus, which only pairs have."""
     tokens = corpus.tokens
     blocks = (
         start + np.flatnonzero(tokens[start : start + BLOCK] == separator) for start in range(0, len(tokens), BLOCK)

@@ -1,1 +1,1 @@
-"""Language models: running text, training and writing."""
+"""Recurrent language models: data, training and text generation."""

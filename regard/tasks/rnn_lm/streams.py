@@ -1,6 +1,6 @@
-"""Running text as one long stream of tokens, cached by content, and cut into lanes that are read side by side.
+"""Running text as one long stream of tokens, cached by content, and split into lanes that are read side by side.
 
-Only `\\n` ends a line; a bad line is left out, counted, and remembered by its place.
+Only `\\n` ends a line; a bad line is left out, counted, and reported with its place.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class StreamConfig:
 
 
 class Window(NamedTuple):
-    """What all lanes read in a step, and the tokens that follow."""
+    """The inputs of all lanes in a step, and the next tokens."""
 
     inputs: Int[np.ndarray, "lanes time"]
     labels: Int[np.ndarray, "lanes time"]
@@ -76,7 +76,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """A text as tokens; every one of them is predicted once, the first from a line end."""
+    """A text as tokens; each is predicted once, the first one from a line end."""
 
     tokens: Int[np.ndarray, "token"]
     characters: int
@@ -89,7 +89,7 @@ class Stream:
     """Of the text in UTF-8."""
 
     def span(self, first: int, last: int) -> Window:
-        """The tokens from the first up to the last as the only lane, with those before them."""
+        """Return the tokens from `first` up to `last` as a single lane, with the tokens before them as inputs."""
         labels = np.array(self.tokens[first:last], np.int64)
         before = self.before if first == 0 else self.tokens[first - 1]
         return Window(np.concatenate([[before], labels[:-1]])[None], labels[None])
@@ -97,10 +97,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class Lanes:
-    """A stream in equal parts, one below the other, walked over window by window.
+    """A stream in equal parts, which are read side by side, window by window.
 
-    Row g of training is window g of every lane, and the next row goes on where it ends; after the last row of an epoch
-    comes the first one again. The rest of a division is never read.
+    Row g of training is window g of every lane, and the next row continues where it ends; after the last row of an
+    epoch comes the first one again. The remainder of the division is never read.
     """
 
     stream: Stream
@@ -109,16 +109,16 @@ class Lanes:
 
     @property
     def length(self) -> int:
-        """Tokens of a lane."""
+        """Return the number of tokens of a lane."""
         return len(self.stream.tokens) // self.lanes
 
     @property
     def rows(self) -> int:
-        """Rows of an epoch; the last one may be shorter."""
+        """Return the number of rows per epoch; the last one may be shorter."""
         return -(-self.length // self.window)
 
     def row(self, number: int) -> Window:
-        """The tokens of a row, whatever the epoch."""
+        """Return the tokens of a row; rows count on across epochs."""
         first = number % self.rows * self.window
         last = min(first + self.window, self.length)
         spans = [self.stream.span(lane * self.length + first, lane * self.length + last) for lane in range(self.lanes)]
@@ -127,13 +127,13 @@ class Lanes:
 
 @dataclass(frozen=True, kw_only=True)
 class Texts(Splits[Stream, Stream]):
-    """Texts as tokens, and the tokenizer."""
+    """Training and validation texts as tokens, and the tokenizer."""
 
     tokenizer: Tokenizer
 
 
 def prepare(config: StreamConfig, how: UnitsConfig, parent_tokenizer: Tokenizer | None = None) -> Texts:
-    """Read and tokenise the files, or load them from the cache; units of a model to start from are used as they are."""
+    """Read and tokenise the files, or load them from the cache; the tokenizer of a parent model is used unchanged."""
     names = [file.path for file in (*config.train, *config.valid)]
     stamps = {name: _file_stamp(name) for name in names}
     digests = {name: digest(name) for name in names}
@@ -182,7 +182,7 @@ def prepare(config: StreamConfig, how: UnitsConfig, parent_tokenizer: Tokenizer 
 
 
 def read(name: str, tokenizer: Tokenizer, *, reject: float = 0.01) -> Stream:
-    """A file as tokens of units that are known, held in memory and not cached."""
+    """Read a file with a given tokenizer, in memory and uncached."""
     tally, flat = LineReport(), BytesIO()
     read = map(tokenizer.how.normal, _iterate_valid_lines([_number_lines(TextFile(path=name))], tally))
     counts = _encode(((text, True) for text in read), tokenizer, flat)
@@ -191,7 +191,7 @@ def read(name: str, tokenizer: Tokenizer, *, reject: float = 0.01) -> Stream:
 
 
 def _build_cache(config: StreamConfig, how: UnitsConfig, parent_tokenizer: Tokenizer | None, place: Path) -> None:
-    """Count, cut, learn the units from what is learnt from, and write everything as numbers."""
+    """Count the text, split it, train the tokenizer on the training part, and write all tokens."""
     tallies = {"train": LineReport(), "valid": LineReport()}
     normal = parent_tokenizer.how.normal if parent_tokenizer else how.normal
     total = sum(len(text) + 1 for text in _iterate_texts(config, config.train, tallies["train"], normal))
@@ -230,7 +230,7 @@ def _check_rejects(config: StreamConfig, tally: LineReport, group: Sequence[Text
 def _iterate_texts(
     config: StreamConfig, files: Sequence[TextFile], tally: LineReport, normal: Callable[[str], str]
 ) -> Iterator[str]:
-    """The good lines of these files, or of the text that stands in the recipe, normalised."""
+    """Yield the good lines of these files, or of the text in the recipe, normalised."""
     if config.text is None or files:
         return map(normal, _iterate_valid_lines(map(_number_lines, files), tally))
     inline = (line.encode() for line in config.text.removesuffix("\n").split("\n"))
@@ -238,7 +238,7 @@ def _iterate_texts(
 
 
 def _number_lines(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
-    """The lines of a file with their numbers; of JSON lines, those of each text, or the reason why there is none."""
+    """Yield the numbered lines of a file; for JSON lines, those of each text, or the reason why there is none."""
     numbered = enumerate(lines(file.path, longest=LONGEST_TEXT), start=1)
     if suffix(file.path) not in JSON_SUFFIXES:
         yield from numbered
@@ -257,7 +257,7 @@ def _number_lines(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
 def _iterate_valid_lines(
     sources: Iterable[Iterable[tuple[int, bytes | str | None]]], tally: LineReport
 ) -> Iterator[str]:
-    """The good lines of all files, without their ends."""
+    """Yield the good lines of all files, without their ends."""
     for file, source in enumerate(sources):
         for number, line in source:
             tally.read += 1
@@ -273,7 +273,7 @@ def _iterate_valid_lines(
 
 
 def _slice_by_characters(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str, bool]]:
-    """What lies between two places of the text, counted in characters: lines, and whether the end of each is in."""
+    """Yield the lines between two positions in characters, and whether the end of each is included."""
     begin = 0
     for text in texts:
         end = begin + len(text) + 1
@@ -286,7 +286,7 @@ def _slice_by_characters(texts: Iterable[str], first: int, last: int) -> Iterato
 
 
 def _encode(pieces: Iterator[tuple[str, bool]], tokenizer: Tokenizer, file: BufferedIOBase) -> dict[str, int]:
-    """Tokens to a file; how much text they are."""
+    """Write tokens to a file, and return the amount of text."""
     counts, end = {"characters": 0, "words": 0, "bytes": 0, "unknown": 0}, tokenizer.role("end")
     while block := list(islice(pieces, BLOCK)):
         for (text, ended), tokens in zip(block, tokenizer.encode_normal([text for text, _ in block]), strict=True):
@@ -299,7 +299,7 @@ def _encode(pieces: Iterator[tuple[str, bool]], tokenizer: Tokenizer, file: Buff
 
 
 def _describe_sizes(tokenizer: Tokenizer, train: Stream, valid: Stream) -> str:
-    """The sizes in words."""
+    """Describe the sizes of both sets."""
     sizes = f"{len(train.tokens):,} tokens to train on, {len(valid.tokens):,} held out"
     unknown_note = f", of which {valid.unknown:,} are <unk>" if tokenizer.closed and valid.unknown else ""
     return f"{sizes}{unknown_note}, {tokenizer.vocab:,} different ones"

@@ -1,7 +1,7 @@
-"""Learning to continue a text: truncated back-propagation through time with a state that is carried on.
+"""The recurrent language modelling task: truncated back-propagation through time with a carried state.
 
-Each row is one window of every lane. Its state begins where that of the row before ended, cut off from its gradients,
-so the memory of a step is that of a window however long the text (Williams and Peng 1990).
+Each row is one window of every lane. Its initial state is the final one of the previous row, detached from its
+gradients, so the memory of a step is that of a window, however long the text (Williams and Peng 1990).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LanguageRecipe:
 
 @dataclass(frozen=True)
 class Batch:
-    """A row of training: which, what its lanes read and what follows."""
+    """A training row: its number, the inputs of its lanes and the next tokens."""
 
     row: int
     first: int
@@ -84,16 +84,16 @@ class Batch:
     labels: Int[Tensor, "lanes time"]
 
     def to(self, device: torch.device) -> Batch:
-        """The same on a device."""
+        """Return the batch on a device."""
         return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
 
 class Language(Task):
-    """The task of learning a text."""
+    """The task of training a recurrent language model."""
 
     Recipe = LanguageRecipe
     usage: ClassVar[str] = "regard generate {folder}"
-    shared: ClassVar[bool] = False  # a row begins with the state in which the one before it ended
+    shared: ClassVar[bool] = False  # a row starts with the final state of the previous one
     goal: Goal = ("loss", "min")
 
     def __init__(self, recipe: LanguageRecipe, texts: Texts, model: Any, *, fixed: bool = False) -> None:
@@ -101,15 +101,15 @@ class Language(Task):
         lanes = min(recipe.data.batch_size, len(texts.train.tokens))
         self.lanes = Lanes(texts.train, lanes, recipe.data.window)
         self.rows = self.lanes.rows
-        self._begun: dict[int, Tensor] = {}  # the states with which the rows of this step began
+        self._begun: dict[int, Tensor] = {}  # the initial states of the rows of this step
         register_lane_state(model, model.blank(lanes))
-        self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
+        self.writer().begin(recipe.writing.prompt)  # an invalid prompt is reported before training
         self.features = recipe.data.batch_size * recipe.data.window * recipe.model.width
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {self.lanes.lanes} lanes"]
 
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:
-        """Running text; of two files other tasks may make more."""
+        """Claim running text; of two files other tasks may claim more."""
         text_settings = [sniff_text_file(name, declared=inputs.is_declared) for name in inputs.files]
         if inputs.to is not None or None in text_settings:
             return None
@@ -119,12 +119,12 @@ class Language(Task):
 
     @staticmethod
     def prepare(recipe: LanguageRecipe, parent: Checkpoint | None = None) -> Texts:
-        """Read and tokenise the text, with the tokenizer of a model to start from."""
+        """Read and tokenise the text, with the tokenizer of the parent model, if any."""
         return prepare(recipe.data, recipe.tokenizer, _load_tokenizer(parent))
 
     @staticmethod
     def default_settings(recipe: LanguageRecipe, texts: Texts) -> dict[str, Any]:
-        """Sizes, lanes and an end that suit so much text."""
+        """Choose model size, batch size and training length for this amount of text."""
         amount = len(texts.train.tokens)
         sizes, rate, epochs = next((size, rate, epochs) for most, size, rate, epochs in SIZES if amount <= most)
         row = round_between(256, power_of_two_below(amount / 40), 4096)
@@ -140,17 +140,17 @@ class Language(Task):
 
     @staticmethod
     def fill_sizes(recipe: LanguageRecipe, texts: Texts) -> LanguageRecipe:
-        """The recipe with the number of tokens that the text turned out to have."""
+        """Return the recipe with the vocabulary size of the text."""
         how = texts.tokenizer.how
         assert isinstance(how, UnitsConfig)
         return replace(recipe, model=replace(recipe.model, vocab=texts.tokenizer.vocab), tokenizer=how)
 
     def batch(self, row: int) -> Batch:
-        """A window of every lane."""
+        """Return a window of every lane."""
         return Batch(row, 0, *map(torch.from_numpy, self.lanes.row(row)))
 
     def split(self, batch: Batch) -> list[Batch]:
-        """A row that does not fit the memory, as two of half the lanes."""
+        """Split a row that does not fit into memory into two of half the lanes."""
         half = len(batch.inputs) // 2
         if not half:
             return [batch]
@@ -159,20 +159,20 @@ class Language(Task):
         return [upper, lower]
 
     def step(self, batch: Batch, part: str) -> Step:
-        """The surprise at every token of a window, read from where the row before it ended."""
+        """Return the cross-entropy of a window, summed, with the final state of the previous row as the initial one."""
         batch = batch.to(self.model.bias.device)
         lanes = slice(batch.first, batch.first + len(batch.inputs))
         features, after = self.model(batch.inputs, self._initial_state(batch.row)[lanes])
         loss = sum_cross_entropy(self.model, features, batch.labels)
         sound = after.detach().isfinite().flatten(1).all(1)[:, None, None]
-        self._lane_state[lanes] = torch.where(sound, after.detach(), 0.0)  # a broken lane begins anew
+        self._lane_state[lanes] = torch.where(sound, after.detach(), 0.0)  # a broken lane starts anew
         count = batch.labels.numel()
         return Step(loss=loss, weight=count, counts={"tokens": count})
 
     def _initial_state(self, row: int) -> Float[Tensor, "lanes parts width"]:
-        """The states a row begins with, the same when it is done again: blank at the start of an epoch.
+        """Return the initial states of a row, the same if it is repeated: zeros at the start of an epoch.
 
-        A step that does not fit the memory is done again from its first row: what later rows began with is void.
+        A step that does not fit into memory is repeated from its first row: the initial states of later rows are void.
         """
         oldest = row - self.recipe.training.accumulate
         self._begun = {begun_row: state for begun_row, state in self._begun.items() if oldest < begun_row <= row}
@@ -183,11 +183,11 @@ class Language(Task):
 
     @property
     def _lane_state(self) -> Tensor:
-        """The state of every lane after the last row."""
+        """Return the state of every lane after the last row."""
         return self.model.get_buffer(LANE_STATE)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """The whole held-out text in one pass with its state carried on, and a few texts to look at."""
+        """Evaluate on the whole held-out text in one pass with a carried state, and generate sample texts."""
         text_surprisal = measure_surprisal(self.model, self.texts.valid)
         metrics = {"loss": text_surprisal.loss, "nats_per_character": text_surprisal.per_character}
         if self.recipe.tokenizer.kind == "words":
@@ -196,11 +196,11 @@ class Language(Task):
         return Evaluation(metrics, [{**prompt_field, "text": sample.text} for sample in self.writer().write()])
 
     def writer(self) -> Writer:
-        """The model as it is now, ready to use."""
+        """Return a writer with the current model."""
         return Writer(self.model, self.texts.tokenizer, self.recipe.writing)
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the files of a checkpoint besides weights and metrics."""
         recipe = config.plain(self.recipe)
         settings = {name: recipe[name] for name in ("task", "model", "tokenizer", "writing")}
         return {
@@ -211,7 +211,7 @@ class Language(Task):
 
 
 def _load_tokenizer(checkpoint: Checkpoint | None) -> Tokenizer | None:
-    """A run goes on with the tokens it began with."""
+    """Return the tokenizer of a checkpoint, which a run keeps; None without a checkpoint."""
     if checkpoint is None:
         return None
     settings = read_text_settings(checkpoint.config.get("tokenizer")).items()

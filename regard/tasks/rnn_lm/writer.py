@@ -1,4 +1,4 @@
-"""A trained language model in use: it continues a text, or measures how probable a text is."""
+"""A trained recurrent language model for inference: continues texts and measures their surprisal."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from regard.tasks.surprisal import Surprisal, total_surprisal
 from regard.tasks.trained import load_model, no_attention_error
 from regard.tasks.writing import Writes, WritingConfig
 
-LANE_STATE = "carried"  # the buffer in which training keeps the state of every lane
+LANE_STATE = "carried"  # the buffer in which training stores the state of every lane
 SPAN = 2048  # tokens of a text read at a time to measure it
-LOGITS = 1 << 22  # logits held at once
+LOGITS = 1 << 22  # logits computed at once
 
 
 class Writer(Writes):
-    """Writes text with a trained model."""
+    """A trained recurrent language model that writes text."""
 
     task: ClassVar[str] = "language"
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Writer:
-        """The writer a checkpoint directory holds."""
+        """Load the writer of a checkpoint directory."""
         settings = checkpoint.config
         how = config.build(UnitsConfig, read_text_settings(settings["tokenizer"]), where="tokenizer")
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
@@ -48,7 +48,7 @@ class Writer(Writes):
         return cls(load_model(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name)
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
-        """How much text files surprise the model."""
+        """Score text files by their surprisal."""
         spans: list[tuple[float, int]] = []
         file_surprisals = []
         for file in files:
@@ -61,16 +61,16 @@ class Writer(Writes):
         return total_surprisal(file_surprisals).scores(name or self.name, self.task, spans)
 
     def look(self, text: str, **options: Any) -> Trace:
-        """There is nothing to look at in a recurrent network."""
+        """Raise an error, since a recurrent network has no attention."""
         raise no_attention_error(self, "it is recurrent; train a model with attention")
 
     @property
     def opening(self) -> list[int]:
-        """A text begins after a line end."""
+        """Return the token before a text, a line end."""
         return [self.tokenizer.role("end")]
 
     def begin(self, prompt: str) -> list[int]:
-        """The tokens of a beginning; characters that the model does not know are an error."""
+        """Return the tokens of a prompt; characters that the model does not know are an error."""
         if unknown := self.tokenizer.unknown_characters(prompt):
             raise ValueError(
                 f"the model has never seen {' '.join(map(repr, unknown[:5]))}: begin with characters of its text"
@@ -78,7 +78,7 @@ class Writer(Writes):
         return self.tokenizer.encode_lines(prompt)
 
     def measure(self, text: str) -> Surprisal:
-        """How much a text surprises the model, read from its beginning."""
+        """Return the surprisal of a text, read from its beginning."""
         how = self.tokenizer.how
         text = "\n".join(how.normal(unicodedata.normalize("NFC", line)) for line in text.split("\n"))
         tokens = self.tokenizer.encode_lines(text)
@@ -95,19 +95,19 @@ class Writer(Writes):
         return measure_surprisal(self.model, stream)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens, lines being a token apart."""
+        """Return the text of tokens, with a line end for every end token."""
         return self.tokenizer.decode_lines(tokens)
 
     @property
     def unreadable(self) -> Forbid:
-        """Tokens that stand for no text; texts of words may hold <unk> themselves."""
+        """Return a constraint against tokens without text, except <unk> in texts of words."""
         tokenizer = self.tokenizer
         writable = {tokenizer.end, tokenizer.unknown if tokenizer.closed and tokenizer.between else None}
         return Forbid([[token] for token in sorted(tokenizer.special - writable)])
 
 
 def measure_surprisal(model: RecurrentLM, stream: Stream) -> Surprisal:
-    """A whole text in one pass from a blank state, carried from span to span; dropout off."""
+    """Return the surprisal of a text, read in one pass from a blank state, without dropout."""
     nats = sum(span_nats for span_nats, _ in measure_spans(model, stream))
     return _make_surprisal(nats, stream)
 
@@ -118,7 +118,7 @@ def _make_surprisal(nats: float, stream: Stream) -> Surprisal:
 
 @torch.no_grad()
 def measure_spans(model: RecurrentLM, stream: Stream) -> list[tuple[float, int]]:
-    """The nats and tokens of every span of a text, read in one pass."""
+    """Return the nats and tokens of every span of a text, read in one pass."""
     training = model.training
     model.eval()
     device, state, spans = device_of(model), model.blank(1), []
@@ -134,7 +134,7 @@ def measure_spans(model: RecurrentLM, stream: Stream) -> list[tuple[float, int]]
 def sum_cross_entropy(
     model: RecurrentLM, features: Float[Tensor, "lanes time features"], labels: Int[Tensor, "lanes time"]
 ) -> Float[Tensor, ""]:
-    """The surprise at these labels, summed, in full precision; only so many logits are held at once."""
+    """Return the cross-entropy of these labels, summed in full precision; logits are computed in chunks."""
     chunk = max(1, LOGITS // model.config.vocab)
     with torch.autocast(features.device.type, enabled=False):
         return linear_cross_entropy(
@@ -143,5 +143,5 @@ def sum_cross_entropy(
 
 
 def register_lane_state(model: nn.Module, state: Float[Tensor, "lanes parts width"]) -> None:
-    """Give a model in training the buffer that holds its state between rows, which is saved with its weights."""
+    """Register the buffer with a model's state between training rows, which is saved with its weights."""
     model.register_buffer(LANE_STATE, state)

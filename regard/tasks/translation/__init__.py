@@ -1,1 +1,1 @@
-"""Translation: its files, its training, its use and its evaluation."""
+"""The translation task: data, training, inference and evaluation."""

@@ -1,4 +1,4 @@
-"""Which words of a source a trained translator looks at while it writes those of an answer, its own or another."""
+"""Word alignment by the cross-attention of a trained translator, for its own or given answers."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def links(
     to: str | None = None,
     attention: str | None = None,
 ) -> list[list[tuple[int, int]]]:
-    """For each pair, (source word, answer word) where the model looks most when it writes the answer.
+    """Return for each pair the links (source word, answer word) by the highest attention weights.
 
-    All heads of one attention are averaged: the last that looks at the source, unless named. Words are counted as the
-    tokenizers count them.
+    The heads of one attention are averaged: the last cross-attention, unless named. Words are counted as the tokenizers
+    count them.
     """
     read = translator.encode_many(sources, to)
     written = translator.target.encode_many(answers, written=True)
@@ -44,7 +44,7 @@ def links(
 def link_words(
     translator: Searcher, source: str, read: list[int], written: list[int], weights: Float[Tensor, "heads written read"]
 ) -> list[tuple[int, int]]:
-    """Return (source word, answer word) of a pair by the weights of its tokens."""
+    """Return the links (source word, answer word) of a pair from the weights of its tokens."""
     rows = group_items(tokens(translator.target, [*written, translator.end]))
     columns = group_items(tokens(translator.source, read, source))
     table = merge(weights.mean(0), rows, columns).tolist() if rows and columns else []
@@ -54,9 +54,9 @@ def link_words(
 def looks(
     translator: Searcher, read: Sequence[list[int]], written: Sequence[list[int]], *, attention: str | None = None
 ) -> Iterator[tuple[int, Float[Tensor, "heads written read"]]]:
-    """(number, where each head looks in the source as it writes each token and the end), in any order.
+    """Yield (number, cross-attention weights of every answer token and the end), in any order.
 
-    Pairs longer than the model reads at once are passed over.
+    Pairs longer than the model's context are skipped.
     """
     name = attention or last_crossing(translator)
     for numbers, watched in _watch_batches(translator.teacher, read, written, name):
@@ -64,7 +64,7 @@ def looks(
 
 
 def last_crossing(translator: Searcher) -> str:
-    """Return the name of the last attention from answers to sources."""
+    """Return the name of the last cross-attention."""
     if not translator.crossing:
         raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")
     return translator.crossing[-1]
@@ -73,7 +73,7 @@ def last_crossing(translator: Searcher) -> str:
 def _watch_batches(
     teaching: Teacher, read: Sequence[list[int]], written: Sequence[list[int]], name: str
 ) -> Iterator[tuple[list[int], AttentionRecord]]:
-    """(numbers of pairs that are read together, what was seen meanwhile), watching one attention."""
+    """Yield (numbers of the pairs of a batch, their attention record), for one attention."""
     fitting = teaching.fitting(read, written)
     for batch in teaching.batches([read[i] for i in fitting], [written[i] for i in fitting]):
         numbers = [fitting[i] for i in batch]
@@ -83,21 +83,21 @@ def _watch_batches(
 
 
 class WordLooks(NamedTuple):
-    """Where the words of some answers look among those of their sources, maybe still being computed by a device."""
+    """Weights between the words of some answers and their sources, possibly still being computed on a device."""
 
     numbers: list[int]
     means: Float[Tensor, "example word source_word"]
     shapes: list[tuple[int, int]]
 
     def collect(self) -> Iterator[tuple[int, Float[np.ndarray, "word source_word"]]]:
-        """(number, the weights of this example), as soon as the device has them."""
+        """Yield (number, the weights of this example), as soon as the device has computed them."""
         for number, mean, (height, width) in zip(self.numbers, self.means.cpu().numpy(), self.shapes, strict=True):
             yield number, mean[:height, :width]
 
 
 @torch.inference_mode()
 def average_looks(translator: Searcher, pairs: Sequence[CodedPair], *, to: str | None = None) -> list[WordLooks]:
-    """Where the words of answers look among those of their sources, heads averaged, batch by batch."""
+    """Return the weights between the words of answers and their sources, averaged over heads, batch by batch."""
     teaching, name = replace(translator.teacher, model=translator.ready.reader()), last_crossing(translator)
     read = read_sources(translator, pairs, to)
     return [
@@ -107,7 +107,7 @@ def average_looks(translator: Searcher, pairs: Sequence[CodedPair], *, to: str |
 
 
 def read_sources(translator: Searcher, pairs: Sequence[CodedPair], to: str | None) -> list[list[int]]:
-    """Return the sources of pairs as the model reads them."""
+    """Return the token ids of the sources as the model reads them."""
     tag, end = translator.tag(to), translator.source.role("end")
     return [[*tag, *pair.source_ids, end] for pair in pairs]
 
@@ -118,9 +118,9 @@ def merge_looks(
     numbers: list[int],
     weights: Float[Tensor, "example token source"],
 ) -> WordLooks:
-    """Return the weights between the words of the pairs with these numbers, from those between tokens."""
+    """Convert the weights between tokens to weights between words, for the pairs with these numbers."""
     rows, columns = ([pairs[n].answer_words for n in numbers], [pairs[n].source_words for n in numbers])
-    skipped = len(read[numbers[0]]) - len(pairs[numbers[0]].source_ids) - 1  # what asks for a language
+    skipped = len(read[numbers[0]]) - len(pairs[numbers[0]].source_ids) - 1  # the language tag
     return WordLooks(numbers, *merge_words(weights, rows, columns, skipped=skipped))
 
 
@@ -131,10 +131,10 @@ def merge_words(
     *,
     skipped: int = 0,
 ) -> tuple[Float[Tensor, "example word source_word"], list[tuple[int, int]]]:
-    """Sum over the tokens of a word that is looked at, average over those of a word that looks.
+    """Merge token weights into word weights: the sum over a source word's tokens, the mean over an answer word's.
 
-    Returned with how many words each example has on both sides. `rows` and `columns` say which word each token belongs
-    to, after so many `skipped` tokens of the source; further tokens belong to none. A word may have no token.
+    Returned with the number of words of each example on both sides. `rows` and `columns` give the word of each token,
+    after `skipped` tokens of the source; further tokens belong to no word. A word may have no token.
     """
     shape = [
         (max(row_words, default=-1) + 1, max(column_words, default=-1) + 1)
@@ -155,7 +155,7 @@ def merge_words(
 def _pad_owners(
     owners: Sequence[Sequence[int]], length: int, nobody: int, skipped: int = 0
 ) -> Int[Tensor, "example token"]:
-    """The word of each token, `nobody` where there is none."""
+    """Return the word of each token, `nobody` where there is none."""
     padded = np.full((len(owners), length), nobody, dtype=np.int64)
     for row, words in zip(padded, owners, strict=True):
         row[skipped : skipped + len(words)] = words

@@ -1,4 +1,4 @@
-"""What else a translator might have said: other words at every place of its answer, and other whole answers."""
+"""Alternatives to a translation: other words at every position of an answer, and other whole answers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from regard.tasks.translation.translator import Translator
 
 END = "(end)"
-REST = 8  # most tokens in which a word that began otherwise is brought to its end
+REST = 8  # maximum number of tokens to complete an alternative word
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A word that could stand at a place, and the probability that the text goes on with these letters.
+    """An alternative word at a position, with the probability that the text continues with these letters.
 
     An empty text is the end of the answer.
     """
@@ -36,7 +36,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Place:
-    """A word of the answer as it was written, and what was considered instead, the likeliest first."""
+    """A word of the answer, and its alternatives, the likeliest first."""
 
     text: str
     probability: float
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Considered:
-    """One sentence with its answer word by word, its end last, and the runners-up as a whole."""
+    """A sentence with its answer word by word, the end last, and the other whole answers."""
 
     source: str
     answer: str
@@ -55,13 +55,13 @@ class Considered:
     """Other answers of the search and the logarithms of their probabilities."""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the fields as JSON."""
         return {**asdict(self), "others": [{"text": text, "score": score} for text, score in self.others]}
 
     def lines(self) -> list[tuple[str, str]]:
-        """A two-column table: each word and what else could stand there, then the whole answers with their scores.
+        """Return a two-column table: each word with its alternatives, then the whole answers with their scores.
 
-        Answers that differ in white space only, as French ones do before a question mark, are shown once.
+        Answers that differ only in white space, as French ones do before a question mark, are shown once.
         """
         word_rows = [
             (f"{place.text or END} {place.probability:.0%}", ", ".join(map(str, place.others))) for place in self.places
@@ -73,7 +73,7 @@ class Considered:
 
 
 def consider(translator: Translator, text: str, *, to: str | None = None, **settings: Any) -> list[Considered]:
-    """Translate a text and say, sentence by sentence, what else the model considered.
+    """Translate a text, and return the alternatives of every sentence.
 
     Settings are those of `consider_stepwise`.
     """
@@ -92,7 +92,8 @@ def consider_stepwise(
 ) -> Steps[list[Considered]]:
     """Translate a text as `consider` does.
 
-    Other words are shown up to `top` at a place, from a probability of `least`. Settings are those of `translate`.
+    Up to `top` other words of at least the probability `least` are shown at each position. Settings are those of
+    `translate`.
     """
     if top < 1 or nbest < 1 or not 0 < least < 1:
         raise ValueError(
@@ -115,7 +116,7 @@ def _consider_sentence(
     [[best, *rest]] = yield SearchCall(sources=[read], decoding=decoding)
     places = yield from _find_rivals(translator, read, best.tokens, ask)
     answers: dict[str, float] = {}
-    for hypothesis in (best, *rest):  # the same text in other pieces counts once
+    for hypothesis in (best, *rest):  # the same text in other tokens counts once
         answers.setdefault(translator.target.decode(hypothesis.tokens), hypothesis.score)
     answer, *others = answers
     return Considered(text, answer, best.score, places, tuple((other, answers[other]) for other in others))
@@ -124,7 +125,7 @@ def _consider_sentence(
 def _find_rivals(
     translator: TextSide, read: list[int], written: list[int], ask: _Threshold
 ) -> Steps[tuple[Place, ...]]:
-    """The words of an answer, each with its rivals: every likely other token of it, written on to the end of a word."""
+    """Return the words of an answer with their alternatives: every likely other token, completed to a whole word."""
     spans = [*_word_spans(translator, written), (len(written), len(written) + 1)]
     [score] = yield ScoreCall([read], [written], top=ask.top + 1)
     end = translator.end
@@ -136,7 +137,7 @@ def _find_rivals(
         rival_chances = rivals[branch.word]
         rival_chances[text, continues] = max(
             chance, rival_chances.get((text, continues), 0.0)
-        )  # spelled in other tokens: the likelier
+        )  # the same word in other tokens: the likelier
     places = []
     for (begin, end), word_rivals in zip(spans, rivals, strict=True):
         word = translator.target.decode(written[begin:end]).strip()
@@ -150,14 +151,14 @@ def _find_rivals(
 
 
 class _Threshold(NamedTuple):
-    """How many rivals, and how probable they must be."""
+    """The maximum number of alternatives, and their minimum probability."""
 
     top: int
     least: float
 
 
 class _Branch(NamedTuple):
-    """Another beginning of a word: the number of the word, where it begins, all tokens so far, and its probability."""
+    """An alternative beginning of a word: the number of the word, its start, all tokens so far, and its probability."""
 
     word: int
     begin: int
@@ -168,14 +169,14 @@ class _Branch(NamedTuple):
 def _find_branches(
     spans: Sequence[tuple[int, int]], written: Sequence[int], score: TargetScore, ask: _Threshold
 ) -> list[_Branch]:
-    """All beginnings of words that leave the answer at one token and are probable enough."""
+    """Return all alternative beginnings of words that differ from the answer in one token and are probable enough."""
     branches = []
     for number, (begin, end) in enumerate(spans):
         before = 1.0
         for position in range(begin, end):
             for token, log_probability in score.choices[position]:
                 chance = math.exp(log_probability)
-                ends_early = token == written[-1] and position > begin  # that is the next place's business
+                ends_early = token == written[-1] and position > begin  # that is an alternative at the next position
                 if token != written[position] and before * chance >= ask.least and not ends_early:
                     branches.append(_Branch(number, begin, [*written[:position], token], before * chance))
             before *= math.exp(score.tokens[position])
@@ -185,7 +186,7 @@ def _find_branches(
 def _complete_words(
     translator: TextSide, read: list[int], branches: Sequence[_Branch]
 ) -> Steps[list[tuple[_Branch, tuple[str, bool, float]]]]:
-    """Each branch written on greedily to the end of its word: the word, whether it joins the last one, its chance."""
+    """Complete each branch greedily; return its word, whether it joins the previous one, and its probability."""
     if not branches:
         return []
     sources, prefixes = [read] * len(branches), [branch.tokens for branch in branches]
@@ -210,7 +211,7 @@ def _complete_words(
 
 
 def _word_spans(translator: TextSide, tokens: Sequence[int]) -> list[tuple[int, int]]:
-    """Where each word begins and ends among the tokens."""
+    """Return the span of tokens of each word."""
     spans: list[tuple[int, int]] = []
     last: object = None
     for place, word in enumerate(translator.target.words(tokens)):

@@ -1,8 +1,8 @@
-"""Translations as they are given back: in words, with their scores and alternatives, in the white space of the text."""
+"""Translations as returned: text with score and alternatives, and the white space of the source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from regard.tasks.translation.phrases import remove_phrases
 
 @dataclass(frozen=True)
 class Answer:
-    """One translation with the model's log-probability of it, and the runners-up."""
+    """A translation with its log-probability and its alternatives."""
 
     text: str
     score: float
@@ -30,7 +30,7 @@ class Answer:
         return self.text.replace("\n", " ")
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the fields as JSON."""
         others = [{"translation": answer.text, "score": round(answer.score, 6)} for answer in self.alternatives]
         record = {"translation": self.text, "score": round(self.score, 6)}
         record |= {"alternatives": others} if others else {}
@@ -42,8 +42,16 @@ class Answer:
 def decode_answers(
     tokenizer: Tokenizer, group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False
 ) -> Iterator[Answer]:
-    """The best hypothesis of each in words, the others behind it; the same text in other pieces counts once."""
-    texts = iter(tokenizer.decode_many([hypothesis.tokens for hypotheses in group for hypothesis in hypotheses]))
+    """Decode the best hypothesis of each group, with the others as alternatives; duplicate texts are merged."""
+    texts = tokenizer.decode_many([hypothesis.tokens for hypotheses in group for hypothesis in hypotheses])
+    return rank_answers(texts, group, drawn=drawn)
+
+
+def rank_answers(
+    decoded: Iterable[str], group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False
+) -> Iterator[Answer]:
+    """As `decode_answers`, from texts that are decoded already, those of all hypotheses in order."""
+    texts = iter(decoded)
     for hypotheses in group:
         answers = [
             Answer(next(texts), hypothesis.score, unfinished=int(not hypothesis.finished)) for hypothesis in hypotheses
@@ -57,12 +65,12 @@ def decode_answers(
 
 
 def uppercase(answer: Answer) -> Answer:
-    """The same in capitals."""
+    """Return the answer in capitals."""
     return replace(answer, text=answer.text.upper(), alternatives=tuple(map(uppercase, answer.alternatives)))
 
 
 def remove_forbidden(answer: Answer, phrases: Sequence[str]) -> Answer:
-    """An answer that may have been copied, not searched for, without the phrases that it may not contain."""
+    """Remove forbidden phrases from an answer, which may have been copied instead of searched for."""
     if not phrases:
         return answer
     others = tuple(remove_forbidden(other, phrases) for other in answer.alternatives)
@@ -70,12 +78,12 @@ def remove_forbidden(answer: Answer, phrases: Sequence[str]) -> Answer:
 
 
 def join_pieces(plan: Sequence[sentences.Piece], answers: Sequence[Answer]) -> Answer:
-    """Translations of the pieces with the white space that stood between them; the k-th best of each together."""
+    """Join the translations of the pieces and the white space between them; the k-th best are joined together."""
     if len(plan) == 1 and not plan[0].gap:
         return answers[0]
     ranks = 1 + min((len(answer.alternatives) for answer in answers if answer.alternatives), default=0)
     joined_answers = []
-    for rank in range(ranks):  # what was copied has no others, and stands in all
+    for rank in range(ranks):  # a copied sentence has no alternatives and is part of all
         ranked = iter([(answer, *answer.alternatives)[rank if answer.alternatives else 0] for answer in answers])
         parts, score = [], 0.0
         for piece in plan:
@@ -91,6 +99,6 @@ def join_pieces(plan: Sequence[sentences.Piece], answers: Sequence[Answer]) -> A
 
 
 def describe_unfinished(count: int) -> str:
-    """What to say of so many sentences whose answers ran to their length limit."""
+    """Return the warning about answers that reached their length limit."""
     answers = "1 answer" if count == 1 else f"{count:,} answers"
     return f"{answers} ran to the length limit before the end: expect repeated or missing words there"

@@ -1,4 +1,4 @@
-"""Calls of text steps answered: at once by the model itself, or by requests to an engine that many share."""
+"""Answering the calls of text steps: directly by the model, or by requests to a shared engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 def run_steps(translator: Searcher, steps: Steps[Result]) -> Result:
-    """Drive text steps to their end, and return their result; the model answers each call at once."""
+    """Run text steps to their end with the model, and return their result."""
     answer = None
     while True:
         try:
@@ -44,7 +44,7 @@ def run_steps(translator: Searcher, steps: Steps[Result]) -> Result:
 
 
 def exchange_steps(translator: Searcher, steps: Steps[Result]) -> Exchange[Result]:
-    """Drive text steps to their end, asking an engine: yield requests, and return the result of the steps."""
+    """Run text steps to their end with an engine: yield requests, and return the result of the steps."""
     answer = None
     while True:
         try:
@@ -114,7 +114,7 @@ def _exchange_looks(translator: Searcher, call: LookCall) -> Exchange[list[WordL
 def _exchange_weights(
     translator: Searcher, read: list[list[int]], written: list[list[int]]
 ) -> Exchange[dict[int, torch.Tensor]]:
-    """Return the weights of the last attention to the source, by the numbers of the pairs that the model can read."""
+    """Return the weights of the last cross-attention by the numbers of the pairs that fit the model's context."""
     name, fitting = last_crossing(translator), translator.teacher.fitting(read, written)
     sources, targets = ([side[number] for number in fitting] for side in (read, written))
     answers = yield translator.make_score_requests(sources, targets, weights=(name,))

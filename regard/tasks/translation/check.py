@@ -1,4 +1,4 @@
-"""A look at parallel corpora before anything is trained on them, exactly as training will read them."""
+"""A check of parallel corpora before training, which reads them exactly as training does."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from regard.tasks.translation.indexing import BATCH, WAITING, Survey, ratio
 from regard.tasks.translation.pairs import PairsConfig
 from regard.tasks.translation.sources import Sources
 
-VALID = 1 << 63  # the bit that sets places of validation pairs apart
+VALID = 1 << 63  # the bit that marks places of validation pairs
 
 
 def check(config: PairsConfig, tokenizer: TokenizerConfig | None = None, *, cache: str | Path | None = None) -> Report:
-    """Look at every line of the corpora and at what training on them would leave out; memory stays flat.
+    """Check every line of the corpora, and what training on them would leave out; memory use stays constant.
 
-    With the settings of a tokenizer, one is trained (and cached, as training does) and lengths are told in tokens too;
-    otherwise nothing is known of texts too long for `config.max_length`.
+    With the settings of a tokenizer, one is trained (and cached, as in training) and lengths are also in tokens;
+    otherwise pairs longer than `config.max_length` are not detected.
     """
     home = caches.cache_folder(cache)
     report = Report()
@@ -40,7 +40,7 @@ def check(config: PairsConfig, tokenizer: TokenizerConfig | None = None, *, cach
         watcher = _Watcher(sources, report, *(stack.enter_context(Keys(home, columns)) for columns in (3, 2)))
         try:
             survey = sources.survey(home, watcher.see)
-        except ValueError as error:  # files of different lengths, a damaged one
+        except ValueError as error:  # files of different lengths, or a damaged one
             report.problems.append(str(error))
             return report
         watcher.finish(survey)
@@ -54,7 +54,7 @@ def check(config: PairsConfig, tokenizer: TokenizerConfig | None = None, *, cach
 
 
 class _Watcher:
-    """Sees every good pair once, and fills a report."""
+    """Collects a report from every good pair."""
 
     def __init__(self, sources: Sources, report: Report, pairs: Keys, sentences: Keys) -> None:
         self.sources, self.report = sources, report
@@ -64,7 +64,7 @@ class _Watcher:
         self._extreme: list[tuple[float, int, str]] = []
 
     def see(self, name: str, number: int, line: int, source: str, target: str) -> None:
-        """One good pair."""
+        """Record a good pair."""
         corpus = self.corpora[name][number]
         if corpus.tag is not None:
             self.report.tags.setdefault(corpus.tag, dict.fromkeys(self.corpora, 0))[name] += 1
@@ -88,11 +88,11 @@ class _Watcher:
         for bound in OVER:
             self.report.over[bound] += times > bound
         if times > OVER[0]:
-            entry = (times, -here, at)  # of equal ratios the first is kept
+            entry = (times, -here, at)  # the first of equal ratios stays
             (heapq.heappush if len(self._extreme) < REMEMBERED else heapq.heappushpop)(self._extreme, entry)
 
     def finish(self, survey: Survey) -> None:
-        """Put into the report what only the end tells."""
+        """Complete the report with what is only known at the end."""
         report = self.report
         report.extreme = [(times, at) for times, _, at in sorted(self._extreme, reverse=True)]
         for (side, unit), lengths in self.lengths.items():
@@ -148,7 +148,7 @@ def _make_finding(marks: Marks, corpora: Sequence[Corpus]) -> Finding:
 def _sift_pairs(
     config: PairsConfig, survey: Survey, tokenizers: tuple[Tokenizer, Tokenizer] | None, report: Report
 ) -> None:
-    """What would be learnt from and left out, told as training would tell it."""
+    """Record what training would use and leave out."""
     train, valid = (_Sieve(config, tokenizers, drop) for drop in (config.overlong == "drop", False))
     indexing.index(config.train, survey, train, None if config.valid else valid)
     indexing.measure(config.valid or (), valid)
@@ -173,7 +173,7 @@ def _extend_finding(finding: Finding, count: int, new_places: list[str]) -> None
 
 
 class _Sieve:
-    """Takes pairs as a split does, and keeps only counts."""
+    """A counterpart of `Split` that only counts pairs."""
 
     def __init__(self, config: PairsConfig, tokenizers: tuple[Tokenizer, Tokenizer] | None, drop: bool) -> None:
         self.config, self.tokenizers, self.drop = config, tokenizers, drop
@@ -183,14 +183,14 @@ class _Sieve:
         self._characters = self._tag = 0
 
     def begin(self, corpus: Corpus) -> LineReport:
-        """What follows is from this corpus; its tally."""
+        """Start the next corpus, and return its line report."""
         self.flush()
         self._tag = int(corpus.tag is not None)
         self.tallies.append(LineReport())
         return self.tallies[-1]
 
     def add(self, line: int, source: str, target: str) -> None:
-        """One more pair."""
+        """Add a pair."""
         if self.tokenizers is None:
             self.tallies[-1].kept += 1
             return
@@ -200,7 +200,7 @@ class _Sieve:
             self.flush()
 
     def flush(self) -> None:
-        """Count the tokens of what is waiting, ends and tags included."""
+        """Count the tokens of the waiting pairs, including ends and tags."""
         if not self._waiting or self.tokenizers is None:
             return
         numbers, *texts = zip(*self._waiting, strict=True)
@@ -222,5 +222,5 @@ class _Sieve:
             tally.kept += 1
 
     def _most(self, tokenizer: Tokenizer) -> int:
-        """Tokens that are enough to be too long: of a huge text, only the beginning is looked at."""
+        """Return a number of tokens that is surely too long; only the beginning of a huge text is examined."""
         return max(self.config.max_length, EXCERPT // tokenizer.reach)

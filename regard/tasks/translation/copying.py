@@ -1,7 +1,7 @@
-"""What a translation must have as the source has it: addresses, placeholders, emoji, numbers, codes and names.
+"""Copying of addresses, placeholders, emoji, numbers, codes and names from the source to its translation.
 
-Placeholders are read as words that stand for them. An answer that has lost something all the same is mended: what the
-model wrote instead is found by its spelling, or by where the model looked, all sentences in one pass.
+Placeholders are replaced by stand-in words for the model. If an answer still lost something, it is repaired: what the
+model wrote instead is located by its spelling, or by the attention weights, for all sentences in one pass.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from regard.tasks.translation.text_side import TextSide
 
 SPOKEN = re.compile(r"\w")
-PLACEHOLDER_SIGN = re.compile(r"%[^\s,;]|\$[A-Za-z_]")  # begins a placeholder without braces
-ENCODED = 64  # answers to look up that are encoded at a time, while a device searches for others
+PLACEHOLDER_SIGN = re.compile(r"%[^\s,;]|\$[A-Za-z_]")  # the start of a placeholder without braces
+ENCODED = 64  # answers encoded at a time, while a device searches for others
 LOOSE_TIME = re.compile(
     r"(?<!\d)(\d{1,2})(?: h(?:eures? ?)?|: )(\d\d)(?!\d)"
-)  # 6 h47, 6: 47: a time with a blank too few or many
+)  # 6 h47, 6: 47: a time with a missing or extra space
 
 
 class Shielded(NamedTuple):
-    """A sentence as the model reads it, with words in place of addresses and other placeholders."""
+    """A sentence as the model reads it, with stand-ins for addresses and other placeholders."""
 
     text: str
     original: str
@@ -50,7 +50,7 @@ class Shielded(NamedTuple):
     """Tags that stand before and after it, which no model reads."""
 
     def put_back(self, answer: Answer) -> Answer:
-        """Return an answer with its placeholders; one whose stand-in is not there exactly once stays lost."""
+        """Return an answer with its placeholders; a stand-in that is not there exactly once stays lost."""
         if self.wordless:
             return replace(answer, text=self.original, alternatives=(), unfinished=0)
         if not self.placeholders and not self.characters and not any(self.edges):
@@ -65,9 +65,9 @@ class Shielded(NamedTuple):
 
 
 def shield(text: str) -> Shielded:
-    """Put stand-ins for placeholders: addresses take many tokens, and few of them come through whole.
+    """Replace placeholders by stand-ins: addresses take many tokens, and the model rarely copies them without error.
 
-    Words with entities such as AT&amp;T are placeholders too; other entities are read as the characters they are.
+    Words with entities such as AT&amp;T are placeholders too; other entities are decoded.
     """
     if not SPOKEN.search(text):
         return Shielded(".", text, {}, wordless=True)
@@ -94,21 +94,21 @@ def shield(text: str) -> Shielded:
 
 
 def _may_have_placeholder(text: str) -> bool:
-    """Return False for most texts without any; written out, since every sentence passes here before the search."""
+    """Return False for most texts without a placeholder; a fast check before the search, for every sentence."""
     if "@" in text or "{" in text or "://" in text or "www." in text:
         return True
     return ("%" in text or "$" in text) and PLACEHOLDER_SIGN.search(text) is not None
 
 
 def copies(decoding: DecodingConfig) -> bool:
-    """Whether answers must have what the source has: not where they are drawn, or their words are given."""
+    """Return True unless answers are sampled, their words are prescribed, or copying is off."""
     return not (decoding.copy == "none" or decoding.sample or decoding.prefix or decoding.force)
 
 
 def keep_entities(
     translator: TextSide, texts: Sequence[str], answers: Sequence[Answer], to: str | None, decoding: DecodingConfig
 ) -> Steps[list[Answer]]:
-    """Return the answers, those to texts with entities that copying did not bring back translated as HTML."""
+    """Return the answers, with texts translated as HTML if copying did not restore their entities."""
     if not copies(decoding):
         return list(answers)
     marked = (position for position, text in enumerate(texts) if "\n" not in text and has_entity(text))
@@ -124,7 +124,7 @@ def keep_entities(
 
 
 class Restoration:
-    """Sentences whose answers must have all that is to be copied; scores stay those of what the model wrote."""
+    """Restoration of copied content in the answers to sentences; scores stay those of the model's output."""
 
     def __init__(self, translator: TextSide, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> None:
         self.translator, self.to, self.decoding = translator, to, decoding
@@ -135,18 +135,18 @@ class Restoration:
         self._answers: dict[int, Answer] = {}
         self._written: dict[int, str] = {}
         self._mended: dict[int, str] = {}
-        self._losses: dict[int, LossyAnswer] = {}  # of which the spelling did not tell where to put what was lost
-        self._encoded: dict[int, tuple[LossyAnswer, CodedPair]] = {}  # the same, ready to be looked up
+        self._losses: dict[int, LossyAnswer] = {}  # spelling did not tell where to put what was lost
+        self._encoded: dict[int, tuple[LossyAnswer, CodedPair]] = {}  # the same losses, encoded for the attention
 
     @property
     def texts(self) -> list[str]:
-        """What the model is to read."""
+        """Return the inputs of the model."""
         return [sentence.text for sentence in self.sentences]
 
     def examine(self, answers: Mapping[int, Answer]) -> None:
-        """Take in answers by number, and put back what each has lost as far as its spelling tells where.
+        """Add answers by number, and restore what each has lost as far as its spelling tells where.
 
-        It waits for no device, so a search may go on meanwhile.
+        It does not wait for a device, so a search may continue meanwhile.
         """
         risks = self.translator.lexicon.screen([self.originals[number] for number in answers])
         self._risks |= dict(zip(answers, risks, strict=True))
@@ -170,7 +170,7 @@ class Restoration:
             self._encode_losses()
 
     def _encode_losses(self) -> None:
-        """Prepare to look up where the model looked when it wrote the answers that are not whole yet."""
+        """Encode the answers that are still incomplete, for their attention weights."""
         losses, sides = self._losses.values(), (self.translator.source, self.translator.target)
         pairs = encode_pairs(
             *sides,
@@ -183,7 +183,7 @@ class Restoration:
         self._losses = {}
 
     def finish(self) -> Steps[list[Answer]]:
-        """Return all answers in the order of the sentences, those that have lost something mended."""
+        """Return all answers in the order of the sentences, repaired where something was lost."""
         yield from self._mend_by_attention()
         for number, text in self._mended.items():
             if not holds_phrase(text, self.decoding.forbid):
@@ -192,9 +192,9 @@ class Restoration:
         return [answer if text == answer.text else replace(answer, text=text) for answer, text in answers]
 
     def _mend_by_attention(self) -> Steps[None]:
-        """Write what is still lost over what was written while the model looked at it.
+        """Write what is still lost over the words that attended to it.
 
-        Where nothing was, it is put after the word that looked at it most.
+        If there are none, it is inserted after the word with the highest weight on it.
         """
         self._encode_losses()
         if not self._encoded:
@@ -206,7 +206,7 @@ class Restoration:
             self._mended[number] = splice(loss.text, loss.answer, places)
 
     def _find_lost(self, answers: Mapping[int, str]) -> dict[int, list[Span]]:
-        """Return, by number, the spans that answers have lost, if any; what may not be written is not missed."""
+        """Return the lost spans by number of the answer, without forbidden phrases."""
         forbid, every = self.decoding.forbid, self.decoding.copy == "all"
         lexicon = self.translator.lexicon
         lost: dict[int, list[Span]] = {}
@@ -227,5 +227,5 @@ class Restoration:
 
 
 def _tighten_times(answer: str) -> str:
-    """Return an answer whose times have their usual blanks."""
+    """Return an answer with the usual spaces in its times."""
     return LOOSE_TIME.sub(lambda time: f"{time[1]} h {time[2]}" if "h" in time[0] else f"{time[1]}:{time[2]}", answer)

@@ -1,4 +1,4 @@
-"""Texts of pairs into tokens, in order; by several processes where there are many."""
+"""Tokenisation of sentence pairs in order, by several processes for large corpora."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ MOST = 16
 
 
 class Tokens(NamedTuple):
-    """Token ids of many texts, end to end."""
+    """The concatenated token ids of many texts."""
 
     ids: Integer[np.ndarray, "tokens"]
     lengths: Int[np.ndarray, "texts"]
 
     def only(self, mask: np.ndarray) -> Tokens:
-        """Of these texts alone, which a mask marks."""
+        """Return the tokens of the texts selected by a mask."""
         return Tokens(self.ids[np.repeat(mask, self.lengths)], self.lengths[mask])
 
     def cut(self, longest: int) -> Tokens:
-        """Each text with at most so many tokens, the last of which is its own last one."""
+        """Truncate each text to at most `longest` tokens, keeping its last token."""
         within = np.arange(len(self.ids)) - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
         remaining = np.repeat(self.lengths, self.lengths) - within
         return Tokens(self.ids[(within < longest - 1) | (remaining == 1)], np.minimum(self.lengths, longest))
 
 
 class Batch(NamedTuple):
-    """Some pairs of one corpus: lines, texts of both sides, and what stands before every source."""
+    """Some pairs of one corpus: lines, texts of both sides, and the tokens before every source."""
 
     lines: tuple[int, ...]
     texts: tuple[tuple[str, ...], tuple[str, ...]]
@@ -52,7 +52,7 @@ class Batch(NamedTuple):
 
 
 class Encoder:
-    """Turns batches of pairs into tokens, the end token behind every text; each comes back in its turn."""
+    """Tokenises batches of pairs, with the end token after every text; results are in order."""
 
     def __init__(self, tokenizers: tuple[Tokenizer, Tokenizer], *, longest: int, processes: int = 1) -> None:
         self._worker_settings = tokenizers, longest
@@ -61,7 +61,7 @@ class Encoder:
         self._waiting: deque[tuple[Batch, Future[tuple[Tokens, Tokens]]]] = deque()
 
     def add(self, batch: Batch) -> Iterator[tuple[Batch, tuple[Tokens, Tokens]]]:
-        """Take one more batch; answers with those that are to be written now."""
+        """Add a batch, and yield the batches that are finished in order."""
         if self._pool is None:
             yield batch, _encode_batch(batch, *self._worker_settings)
             return
@@ -70,7 +70,7 @@ class Encoder:
             yield self._next()
 
     def rest(self) -> Iterator[tuple[Batch, tuple[Tokens, Tokens]]]:
-        """All that were taken and not answered."""
+        """Yield all remaining batches."""
         while self._waiting:
             yield self._next()
 
@@ -91,22 +91,22 @@ class Encoder:
 
 
 def processes(pairs: int) -> int:
-    """How many are worth while for so many pairs on this machine."""
+    """Return the number of processes to use for this many pairs."""
     if pairs < MANY or "fork" not in get_all_start_methods():
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, MOST)
 
 
-_worker_settings: list[tuple[tuple[Tokenizer, Tokenizer], int]] = []  # in a worker: the tokenizers and the most tokens
+_worker_settings: list[tuple[tuple[Tokenizer, Tokenizer], int]] = []  # in a worker: tokenizers and maximum length
 
 
 def _fork_pool(count: int, worker_settings: tuple[tuple[Tokenizer, Tokenizer], int]) -> ProcessPoolExecutor:
-    """Processes that are copies of this one; a fresh Python would run the user's script again."""
+    """Start forked copies of this process; spawned ones would run the user's script again."""
     parent = os.getpid()
 
     def begin() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of it and ends them
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it and ends the workers
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         threading.Thread(target=_exit_with_parent, args=[parent], daemon=True).start()
         _worker_settings.append(worker_settings)
@@ -119,7 +119,7 @@ def _fork_pool(count: int, worker_settings: tuple[tuple[Tokenizer, Tokenizer], i
 
 
 def _exit_with_parent(parent: int) -> None:
-    """End when the process is gone that sends the work, even if it was killed."""
+    """Exit when the parent process has died, even if it was killed."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""How many answers of a translator are wrong, and by how much, where a source may have several right answers."""
+"""The error rate of a translator for sources with one or several correct answers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Question(NamedTuple):
-    """One source with everything that is right for it."""
+    """A source with all its correct answers."""
 
     source: str
     references: tuple[str, ...]
 
 
 class Mistake(NamedTuple):
-    """An answer that is not right."""
+    """A wrong answer."""
 
     source: str
     references: tuple[str, ...]
@@ -42,11 +42,11 @@ class Judgement:
 
     @cached_property
     def errors(self) -> Errors:
-        """Wrong answers, and edits to the nearest reference."""
+        """Return the number of wrong answers, and the edits to the nearest references."""
         return errors(self.answers, [question.references for question in self.questions])
 
     def worst(self, count: int = 5) -> list[Mistake]:
-        """The answers with most edits for their length, the worst first."""
+        """Return the answers with the most edits for their length, the worst first."""
         mistakes = []
         for question, answer in zip(self.questions, self.answers, strict=True):
             wrong, units = count_edits(answer, question)
@@ -55,7 +55,7 @@ class Judgement:
         return sorted(mistakes, key=lambda mistake: (-mistake.edits / max(mistake.units, 1), mistake.source))[:count]
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
-        """As JSON."""
+        """Return the results as JSON."""
         error_counts = self.errors
         record: dict[str, Any] = {"name": self.name, "sources": error_counts.answers, "wrong": error_counts.wrong}
         record |= {
@@ -70,7 +70,7 @@ class Judgement:
         return record
 
     def lines(self) -> list[tuple[str, str]]:
-        """A two-column table: what is measured, and the measure."""
+        """Return the results as a two-column table."""
         error_counts, kinds = self.errors, self.errors.edits
         several = sum(len(question.references) > 1 for question in self.questions)
         rows = [("system", self.name)]
@@ -86,13 +86,13 @@ class Judgement:
 
 
 def count_edits(answer: str, question: Question) -> tuple[int, int]:
-    """How many units of an answer are to be changed to be right, and of how many."""
+    """Return the edits from an answer to the nearest reference, and the length of that reference."""
     distance, units = nearest_reference(answer.split(), [reference.split() for reference in question.references])
     return distance.total, units
 
 
 def group_questions(pairs: Sequence[tuple[str, str]]) -> list[Question]:
-    """Sources in the order of a test set, each once, with the references of all lines that have it."""
+    """Return the distinct sources of a test set in order, each with the references of all its lines."""
     if not pairs:
         raise ValueError("no pairs to evaluate on: give at least one")
     references_by_source: dict[str, dict[str, None]] = {}
@@ -120,7 +120,7 @@ def evaluate(
 
 
 def judge(name: str, answers: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Judgement:
-    """Count the errors of answers to every line that somebody else gave; of a source's lines the first counts."""
+    """Count the errors of given answers; for a repeated source, the first answer counts."""
     first_answers: dict[str, str] = {}
     for (source, _), answer in zip(pairs, answers, strict=True):
         first_answers.setdefault(source, answer)

@@ -1,4 +1,4 @@
-"""How good a translator is: scores others can reproduce, where it fails, and whether it beats another one."""
+"""Evaluation of translators: reproducible scores, the worst sentences, and significance tests between systems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Sentence(NamedTuple):
-    """One sentence of a test set with its answer and the chrF of that."""
+    """A sentence of a test set with its answer and the chrF of the answer."""
 
     number: int
     """Its line, counted from 1."""
@@ -34,7 +34,7 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The answers of one system to a test set, and what they are worth."""
+    """The answers of one system to a test set, and their scores."""
 
     name: str
     sources: Sequence[str]
@@ -49,32 +49,32 @@ class Evaluation:
 
     @cached_property
     def scores(self) -> dict[str, Score]:
-        """BLEU, chrF and TER with their signatures."""
+        """Return BLEU, chrF and TER with their signatures."""
         return {metric: corpus(counts) for metric, counts in self.counts.items()}
 
     @property
     def ratio(self) -> float:
-        """Tokens written per token of the references."""
+        """Return the ratio of the lengths of answers and references in tokens."""
         return length_ratio(self.counts["bleu"])
 
     @cached_property
     def lengths(self) -> list[Bucket]:
-        """BLEU by the length of the sources."""
+        """Return BLEU by the length of the sources."""
         return by_length(self.sources, self.counts["bleu"])
 
     @cached_property
     def sentences(self) -> list[Sentence]:
-        """Every sentence with its own score, in the order of the test set."""
+        """Return every sentence with its score, in the order of the test set."""
         chrf = self.counts["chrf"].sentences.tolist()
         columns = (range(1, len(chrf) + 1), self.sources, self.references, self.answers, chrf)
         return [Sentence(*row) for row in zip(*columns, strict=True)]
 
     def worst(self, count: int = 5) -> list[Sentence]:
-        """The sentences that score lowest, the worst first."""
+        """Return the sentences with the lowest scores, the worst first."""
         return sorted(self.sentences, key=lambda sentence: (sentence.chrf, sentence.number))[:count]
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
-        """As JSON."""
+        """Return the results as JSON."""
         record: dict[str, Any] = {"name": self.name, "sentences": len(self.answers)}
         record |= {name: {"score": scored.value, "signature": scored.signature} for name, scored in self.scores.items()}
         record["length_ratio"] = self.ratio
@@ -97,7 +97,7 @@ class Evaluation:
         return record
 
     def lines(self) -> list[tuple[str, str]]:
-        """A two-column table: what is measured, and the measure."""
+        """Return the results as a two-column table."""
         rows = [("system", self.name), ("sentences", f"{len(self.answers):,}")]
         for metric, score in self.scores.items():
             rows.append((METRICS[metric], f"{score.value:.2f}"))
@@ -121,20 +121,20 @@ class Evaluation:
                 ("time", f"{self.seconds:.1f} s, {len(self.answers) / max(self.seconds, 1e-9):,.1f} sentences/s")
             )
         for bucket in self.lengths:
-            several = len(bucket.members) > 1  # one sentence drawn again and again never differs
+            several = len(bucket.members) > 1  # resampling a single sentence gives no variance
             spread = f" ± {bucket.interval.half:.1f}" if several else ""
             count = f"{len(bucket.members):,} sentence{'s' * several}"
             rows.append((f"BLEU, {bucket.name} words", f"{bucket.score:.1f}{spread}  {count}"))
         return rows
 
     def signatures(self) -> list[str]:
-        """How each metric was computed, in sacreBLEU's words, for whoever wants the same."""
+        """Return the sacreBLEU signature of each metric."""
         return [f"{METRICS[metric]} {score.signature}" for metric, score in self.scores.items()]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two or more systems on one test set; the first is what the others are compared with."""
+    """Two or more systems on one test set; the others are compared with the first."""
 
     systems: Sequence[Evaluation]
     bootstrap: Mapping[str, Sequence[Verdict]]
@@ -142,7 +142,7 @@ class Comparison:
     randomisation: Mapping[str, Sequence[Verdict]]
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
-        """As JSON."""
+        """Return the results as JSON."""
         tests = (("bootstrap", self.bootstrap), ("randomisation", self.randomisation))
         return {
             "systems": [system.plain(worst=worst) for system in self.systems],
@@ -155,7 +155,7 @@ class Comparison:
         }
 
     def lines(self) -> list[tuple[str, ...]]:
-        """A table under its head: each system by each metric, and the probability of the difference by chance."""
+        """Return a table with a header: each system by each metric, and the p-values of the differences."""
         rows: list[tuple[str, ...]] = [("metric", "system", "score, 95 %", "change", "p, bootstrap", "p, randomised")]
         for metric in self.bootstrap:
             for verdict, randomised in zip(self.bootstrap[metric], self.randomisation[metric], strict=True):
@@ -187,7 +187,7 @@ def evaluate(
 
 
 def judge(name: str, answers: Sequence[str], pairs: Sequence[tuple[str, str]], *, tokenize: str = "13a") -> Evaluation:
-    """Score answers that somebody else gave."""
+    """Score given answers."""
     sources, references = _split_sides(pairs)
     counts = {metric: statistics(metric, answers, references, tokenize=tokenize) for metric in METRICS}
     return Evaluation(name, sources, references, list(answers), counts)
@@ -196,7 +196,7 @@ def judge(name: str, answers: Sequence[str], pairs: Sequence[tuple[str, str]], *
 def compare(
     systems: Sequence[Evaluation], *, samples: int = 1000, trials: int = 10_000, seed: int = SEED
 ) -> Comparison:
-    """Each system against the first, by every metric, with two paired tests."""
+    """Compare each system with the first, by every metric, with two paired tests."""
     if len(systems) < 2:
         raise ValueError(f"{len(systems)} systems to compare: give at least two")
     first = systems[0]
@@ -216,7 +216,7 @@ def compare(
 
 
 def page(comparison: Comparison) -> str:
-    """The first two systems side by side, sentence by sentence, as one HTML page."""
+    """Return an HTML page with the first two systems side by side, sentence by sentence."""
     first, second = comparison.systems[:2]
     rows = [
         side_by_side.Row(a.number, a.source, a.reference, (a.answer, b.answer), (a.chrf, b.chrf))
@@ -234,7 +234,7 @@ def _split_sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]
 
 
 def number_duplicates(names: Sequence[str]) -> list[str]:
-    """Names with a number where one comes again, so that none is lost."""
+    """Number repeated names, so that all are distinct."""
     counts: dict[str, int] = {}
     numbered = []
     for name in names:

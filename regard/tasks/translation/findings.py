@@ -1,4 +1,4 @@
-"""What a check of parallel corpora finds, as plain data and as a table of two columns."""
+"""The report of a check of parallel corpora, as plain data and as a two-column table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from regard.config.words import quantity
 from regard.data.findings import Finding, Lengths, describe_finding
 
-OVER = (2, 3, 5, 9)  # times as long on one side: how many pairs are beyond each
+OVER = (2, 3, 5, 9)  # ratios of the lengths of the two sides, beyond which pairs are counted
 
 
 @dataclass
 class Report:
-    """What a check found; `problems` are what stops a training."""
+    """The findings of a check; `problems` are those that prevent training."""
 
     corpora: list[dict[str, Any]] = field(default_factory=list)
     """Each with its files, tag, and lines read, good and refused by reason."""
@@ -47,19 +47,19 @@ class Report:
 
     @property
     def pairs(self) -> int:
-        """Good training pairs."""
+        """Return the number of good training pairs."""
         return sum(corpus["good"] for corpus in self.corpora if corpus["set"] == "train")
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether this can be trained on."""
+        """Return one sentence: whether the data can be trained on."""
         if self.problems:
             return f"cannot be trained on: {'; '.join(self.problems)}"
         pairs = quantity(self.kept["train"], "pair")
         return f"can be trained on: {pairs} for training, {self.kept['valid']:,} for validation"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the report as JSON."""
 
         def plain(finding: Finding) -> dict[str, Any]:
             return {
@@ -92,7 +92,7 @@ class Report:
         }
 
     def lines(self) -> list[tuple[str, str]]:
-        """In words: a name and what there is to say of it, row by row, the verdict last."""
+        """Return the report as rows of a name and a description, the verdict last."""
         rows = [*self._count_rows(), *self._length_rows(), *self._oddity_rows()] if self.corpora else []
         return [*rows, ("verdict", self.verdict)]
 

@@ -1,10 +1,10 @@
-"""The passes over a parallel corpus: look at every line, train tokenizers, write shards; memory stays flat in all."""
+"""The passes over a parallel corpus: survey every line, train tokenizers, write shards; memory use stays constant."""
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -17,17 +17,18 @@ from regard.data.line_report import HELD, LineReport, describe_reasons
 from regard.data.packing import buckets
 from regard.data.readers import Corpus, pairs
 from regard.data.shards import Writer
-from regard.data.tokenizers import Tokenizer, TokenizerConfig, train
+from regard.data.tokenizers import Tokenizer, TokenizerConfig, default_vocab_size, train, units
+from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.translation.encoding import Batch, Encoder, Tokens
 
 BATCH = 4096  # pairs tokenised at a time
-WAITING = 1 << 20  # characters tokenised at a time, of which one text may have all
+WAITING = 1 << 20  # characters tokenised at a time, possibly of a single text
 TEXTS, TALLIES = "texts.jsonl", "tallies.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What decides whether a pair is learnt from, before it is tokenised."""
+    """The rules by which pairs are left out before they are tokenised."""
 
     reject: float
     held: int
@@ -37,21 +38,21 @@ class Rules:
     apart: Literal["both", "source"] = "both"
 
     def against(self, source: str, target: str) -> str | None:
-        """Why a pair is left out whatever else is in the corpus, if it is."""
+        """Return why a pair is left out regardless of other pairs, or None."""
         if self.ratio is not None and ratio(source, target) > self.ratio:
             return f"over {self.ratio:g} times as long on one side"
         return None
 
 
 def ratio(source: str, target: str) -> float:
-    """How many times as long the longer text is, in characters."""
+    """Return the ratio of the longer to the shorter text, in characters."""
     shorter, longer = sorted((len(source), len(target)))
     return longer / shorter
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What one look at every line of the corpora tells."""
+    """The result of one pass over every line of the corpora."""
 
     rules: Rules
     tallies: dict[str, list[LineReport]]
@@ -66,7 +67,7 @@ class Survey:
     """Pairs left out because they were there before; None if they stay."""
 
     def check(self, train: Sequence[Corpus], valid: Sequence[Corpus]) -> None:
-        """Stop when too many lines are bad or nothing is left."""
+        """Raise ValueError if too many lines are bad or no pair is left."""
         for name, corpora in (("train", train), ("valid", valid)):
             for tally, corpus in zip(self.tallies[name], corpora, strict=True):
                 tally.check(self.rules.reject, corpus.files)
@@ -74,7 +75,7 @@ class Survey:
             raise no_pairs_error("train", self.tallies["train"], train, remedy="raise data.ratio")
 
     def against(self, corpus: int, line: int, source: str, target: str) -> str | None:
-        """Why a training pair is left out, if it is."""
+        """Return why a training pair is left out, or None."""
         if self.repeats is not None and self.repeats.has(corpus, line):
             return "repeating an earlier pair"
         return self.rules.against(source, target)
@@ -132,20 +133,33 @@ def _watch_pairs(
 def tokenizers(
     corpora: Sequence[Corpus], corpus_survey: Survey, config: TokenizerConfig
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Source and target tokenizer trained on the training texts; one and the same if joint."""
+    """Train the source and target tokenizer on the training texts; both are the same if joint."""
     tags = {corpus.tag for corpus in corpora if corpus.tag is not None}
     sample_share = config.sample / corpus_survey.pairs
     total = sum(corpus_survey.characters)
     if config.joint:
-        joint = train(
+        joint = _train_tokenizer(
             _iterate_texts(corpora, corpus_survey, sample_share, (0, 1), config), config, characters=total, tags=tags
         )
         return joint, joint
     source, target = (_iterate_texts(corpora, corpus_survey, sample_share, (side,), config) for side in (0, 1))
     return (
-        train(source, config, characters=corpus_survey.characters[0], tags=tags),
-        train(target, replace(config, kind=config.target or config.kind), characters=corpus_survey.characters[1]),
+        _train_tokenizer(source, config, characters=corpus_survey.characters[0], tags=tags),
+        _train_tokenizer(
+            target, replace(config, kind=config.target or config.kind), characters=corpus_survey.characters[1]
+        ),
     )
+
+
+def _train_tokenizer(
+    texts: Iterable[str], config: TokenizerConfig, *, characters: int, tags: Iterable[str] = ()
+) -> Tokenizer:
+    """Train a tokenizer of these texts: of pieces, or of a closed list of words."""
+    if config.spell:
+        return train(texts, config, characters=characters, tags=tags)
+    vocab, tag_names = default_vocab_size("words", characters), [f"<2{tag}>" for tag in sorted(tags)]
+    closed = UnitsConfig(kind="words", vocab=config.vocab or vocab, min_frequency=config.min_frequency)
+    return units.train(texts, closed, characters=characters, special=tag_names).with_text_config(config)
 
 
 def _iterate_texts(
@@ -166,17 +180,17 @@ def _iterate_texts(
 
 @runtime_checkable
 class Sink(Protocol):
-    """Where pairs go that are learnt from or measured on."""
+    """A receiver of training or validation pairs."""
 
     def begin(self, corpus: Corpus) -> LineReport:
-        """What follows is from this corpus; its tally."""
+        """Start the next corpus, and return its line report."""
 
     def add(self, line: int, source: str, target: str) -> None:
-        """One more pair."""
+        """Add a pair."""
 
 
 class Split:
-    """Training or validation pairs on their way into shards."""
+    """A writer of training or validation pairs to shards."""
 
     def __init__(
         self,
@@ -200,7 +214,7 @@ class Split:
         self._start: list[int] = []
 
     def begin(self, corpus: Corpus) -> LineReport:
-        """What follows is from this corpus; its tally."""
+        """Start the next corpus, and return its line report."""
         self.flush()
         self.writer.begin()
         self._tag = corpus.tag
@@ -209,20 +223,20 @@ class Split:
         return self.tallies[-1]
 
     def add(self, line: int, source: str, target: str) -> None:
-        """One more pair."""
+        """Add a pair."""
         self._waiting.append((line, source, target))
         self._characters += len(source) + len(target)
         if len(self._waiting) >= BATCH or self._characters >= WAITING:
             self._encode()
 
     def flush(self) -> None:
-        """Tokenise and write all that is waiting."""
+        """Tokenise and write all waiting pairs."""
         self._encode()
         for batch, sides in self.encoder.rest():
             self._write(batch, *sides)
 
     def finish(self, corpora: Sequence[Corpus]) -> None:
-        """Write what is left and the index; an empty split is an error."""
+        """Write the remaining pairs and the index; an empty split is an error."""
         self.flush()
         self.encoder.close()
         if not self.writer.examples:
@@ -272,7 +286,7 @@ def no_pairs_error(
     *,
     remedy: str = "give more pairs, name a validation corpus (data.valid) or raise data.max_length",
 ) -> ValueError:
-    """The error of a set in which no pair is left, with the reasons."""
+    """Return the error for a set without any pair, with the reasons."""
     both = zip(tallies, corpora, strict=True)
     reasons = [
         text for tally, corpus in both for text in describe_reasons({**tally.refused, **tally.dropped}, corpus.files)
@@ -281,7 +295,7 @@ def no_pairs_error(
 
 
 def index(corpora: Sequence[Corpus], corpus_survey: Survey, train: Sink, valid: Sink | None) -> None:
-    """Every pair that the rules leave into `train`, the held-out ones into `valid`, those akin to them nowhere."""
+    """Write kept pairs to `train`, held-out ones to `valid`, and drop those that share a sentence with the latter."""
     for number, corpus in enumerate(corpora):
         tally = train.begin(corpus)
         valid_tally = valid.begin(corpus) if valid else LineReport()
@@ -299,7 +313,7 @@ def index(corpora: Sequence[Corpus], corpus_survey: Survey, train: Sink, valid: 
 
 
 def measure(corpora: Sequence[Corpus], valid: Sink) -> None:
-    """Every good pair of validation corpora, which no rule shortens."""
+    """Write every good pair of the validation corpora, without applying rules."""
     for corpus in corpora:
         for line, source, target in pairs(corpus, valid.begin(corpus)):
             valid.add(line, source, target)

@@ -1,4 +1,4 @@
-"""Where a translator looked while it wrote, and what its attentions computed."""
+"""Traces of a translator: its attention weights while it translates, and the intermediate results of its attentions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def trace_answer(translator: SentenceTranslator, text: str, to: str | None) -> Trace:
-    """Translate one sentence and keep where every head looked while the winning beam was written."""
+    """Translate one sentence, and trace the attention weights of all heads along the best hypothesis."""
     read = translator.encode(text, to)
     decoding = replace(translator.decoding, nbest=1, sample=False)
     with watch(translator.model) as watched:
@@ -43,7 +43,7 @@ def trace_answer(translator: SentenceTranslator, text: str, to: str | None) -> T
 def trace_steps(
     translator: SentenceTranslator, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10
 ) -> Steps:
-    """Return the vectors of attentions while a traced answer is read again in one go."""
+    """Return the intermediate results of attentions while a traced answer is read again in one pass."""
     from regard.interpret.steps import Steps, inside, predictions
 
     model, target = translator.model, translator.target

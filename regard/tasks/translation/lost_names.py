@@ -1,4 +1,4 @@
-"""Names and made-up words that a translation has lost: those that the tokenizer of the source has to spell out."""
+"""Detection of names and made-up words that a translation has lost: words that the source tokenizer splits finely."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from regard.tasks.translation.lost_text import inspect_chunk, says_plainly
 
 Span = tuple[int, int]
 WORD = re.compile(r"[^\W\d_]+(?:[-'][^\W\d_]+)*")
-OPENING = re.compile(r"^\W*$|[!?:]\W*$")  # what stands before the first word of a sentence
+OPENING = re.compile(r"^\W*$|[!?:]\W*$")  # the text before the first word of a sentence
 POSSESSIVE = re.compile(r"'s?$|^(?:qu|[cdjlmnst])'", re.IGNORECASE)
-SHORTEST = 4  # letters of a word that can be told to be spelt out
-NAME = (3, 2.8)  # least pieces of a name, most letters a piece
-ALIKE = 0.7  # the least likeness of a word and its rendering
-RARE = (4, 1.7)  # of any other word, which may be one that is only rare
-REMEMBERED = 1 << 16  # words whose pieces are kept
+SHORTEST = 4  # letters of a word that can be judged
+NAME = (3, 2.8)  # minimum pieces of a name, maximum letters per piece
+ALIKE = 0.7  # minimum similarity of a word and its rendering
+RARE = (4, 1.7)  # of any other word, which may merely be rare
+REMEMBERED = 1 << 16  # words whose pieces are cached
 
-SPACED = re.compile(r"\d\s+[\dh]")  # a number or a time with blanks in it
+SPACED = re.compile(r"\d\s+[\dh]")  # a number or a time with spaces in it
 
-EXONYMS = re.compile(  # names that languages spell each in its own way, by how they begin
+EXONYMS = re.compile(  # names that are spelt differently in each language, by their beginnings
     r"""(?:afri[ck]|al[ck]ora|alger|al+em|aleman|amazon|ameri|amér|angl|antar|antil|antwer|anvers|arab|argent|armen
     |armén|asia|asie|atheni|athen|athèn|atlant|austr|autrich|autric|balti|barcel|bavar|bavi|belg|berl|bohem|bolog|bord
     |brazi|brési|brit|brux|brus|bulga|bulg|burg|califor|canad|cast|catal|cathol|chin|christ|chré|chypr|colog|corn|corse
@@ -49,7 +49,7 @@ EXONYMS = re.compile(  # names that languages spell each in its own way, by how 
 
 
 class Risk(NamedTuple):
-    """What an answer could lose of a text."""
+    """The parts of a text that an answer could lose."""
 
     words: Sequence[str] = ()
     """Names and rare words, without clitics."""
@@ -61,11 +61,11 @@ class Risk(NamedTuple):
 
     @property
     def has_signs(self) -> bool:
-        """Whether there is anything but words."""
+        """True if there is anything besides words."""
         return bool(self.numbers or self.copied or self.has_braces)
 
     def may_lose_signs(self, text: str, answer: str) -> bool:
-        """Whether to look closer: not where the answer plainly has all codes and numbers."""
+        """Return False if the answer evidently has all codes and numbers."""
         if self.has_braces:
             return True
         if self.copied and any(answer.count(code) < text.count(code) for code in self.copied):
@@ -79,16 +79,16 @@ NO_RISK = Risk()
 
 
 class Lexicon:
-    """The words of texts as a tokenizer sees them; each is looked up once, and many together."""
+    """The words of texts with their number of tokens; each is looked up once, in batches."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._pieces: dict[str, int] = {}
         self._harmless: set[str] = set()  # chunks of text without anything that could be lost
-        self._risks: dict[str, Risk] = {}  # and those with something
+        self._risks: dict[str, Risk] = {}  # chunks with something that could be lost
 
     def look_up(self, words: Iterable[str]) -> None:
-        """Count the pieces of these words, all that are new in one call of the tokenizer."""
+        """Count the pieces of these words, in one call of the tokenizer for all new ones."""
         new = [word for word in dict.fromkeys(words) if word not in self._pieces]
         if new:
             if len(self._pieces) + len(new) > REMEMBERED:
@@ -96,15 +96,15 @@ class Lexicon:
             self._pieces |= dict(zip(new, map(len, self.tokenizer.encode_many(new)), strict=True))
 
     def count_pieces(self, word: str) -> int:
-        """Into how many tokens a word is cut."""
+        """Return the number of tokens of a word."""
         if word not in self._pieces:
             self.look_up([word])
         return self._pieces[word]
 
     def is_spelt_out(self, word: str, *, as_name: bool) -> bool:
-        """Whether the tokenizer spells a word out, or a part of it, as it does with names and with rare words.
+        """Return True if the tokenizer splits a word or a part of it finely, as it does with names and rare words.
 
-        Capitals are abbreviations, which have a translation.
+        Words in capitals are abbreviations, which have translations.
         """
         least, most = NAME if as_name else RARE
         for part in word.split("-"):
@@ -115,9 +115,9 @@ class Lexicon:
         return False
 
     def screen(self, texts: Sequence[str]) -> list[Risk]:
-        """Return what an answer to each text could lose at all; most texts have nothing of the kind.
+        """Return what an answer to each text could lose; for most texts nothing.
 
-        Texts are looked at by their chunks between blanks, most of which were met before.
+        Texts are examined by chunks between spaces, most of which are cached.
         """
         harmless, risks = self._harmless, self._risks
         chunks: list[Collection[str]] = [set(text.split()).difference(harmless) for text in texts]
@@ -132,7 +132,7 @@ class Lexicon:
         return [self._add_up(text_chunks) if text_chunks else NO_RISK for text_chunks in chunks]
 
     def _judge_chunks(self, chunks: Collection[str]) -> None:
-        """Remember of each chunk whether it has a name, a rare word or a sign that could be lost."""
+        """Classify each chunk by whether it has a name, a rare word or a sign that could be lost."""
         bare = {chunk: [strip_clitics(word) for word in WORD.findall(chunk)] for chunk in chunks}
         words = {word for chunk_words in bare.values() for word in chunk_words}
         parts = {part for word in words for part in word.split("-") if len(part) >= SHORTEST}
@@ -171,11 +171,10 @@ class Lexicon:
 
 
 def find_lost_names(text: str, answer: str, risk: Risk, lexicon: Lexicon) -> list[Span]:
-    """Return where names and made-up words stand in a text that its answer has lost.
+    """Return the spans of names and made-up words of a text that its answer has lost.
 
-    A name is one of people's first names, or spelt out in more than two pieces and has no spelling of its own in other
-    languages. Any other word must be in pieces as small as no common word's. Where most words are strange, none is
-    reported.
+    A name is a common first name, or split into more than two pieces and not spelt differently in other languages. Any
+    other word must be split as finely as no common word is. If most words are strange, none is reported.
     """
     missing = [word for word in dict.fromkeys(risk.words) if word not in answer]
     if not missing:
@@ -213,12 +212,12 @@ def find_lost_names(text: str, answer: str, risk: Risk, lexicon: Lexicon) -> lis
 
 
 def find_alike(word: str, answer: str, least: float = ALIKE) -> list[tuple[float, re.Match[str]]]:
-    """Return the words of an answer that are spelt much like this one, with their likeness, the likest first."""
+    """Return the words of an answer with a similar spelling, with their similarity, the most similar first."""
     small = word.lower()
     pairs, enough = _pairs(small), 2 if len(small) > SHORTEST else 1
     alike = []
     for match, other, others in _words_of(answer):
-        if pairs.isdisjoint(others):  # most words are, and this is the cheapest way to see it
+        if pairs.isdisjoint(others):  # true for most words, and the cheapest test
             continue
         bound = 2 * min(len(small), len(other)) / (len(small) + len(other))
         if bound >= least and len(pairs & others) >= enough:
@@ -230,38 +229,38 @@ def find_alike(word: str, answer: str, least: float = ALIKE) -> list[tuple[float
 
 @lru_cache(maxsize=REMEMBERED)
 def compare_words(word: str, other: str) -> float:
-    """Return how alike two words are spelt, from 0 to 1."""
+    """Return the similarity of the spellings of two words, from 0 to 1."""
     return SequenceMatcher(None, word, other, autojunk=False).ratio()
 
 
 @lru_cache(maxsize=4096)
 def _words_of(answer: str) -> list[tuple[re.Match[str], str, frozenset[str]]]:
-    """Return the words of an answer, each in small letters without clitics, and with its pairs of letters."""
+    """Return the words of an answer, each with its lowercase form without clitics and its letter bigrams."""
     return [(match, *_letters(match[0])) for match in WORD.finditer(answer)]
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _letters(word: str) -> tuple[str, frozenset[str]]:
-    """Return a word in small letters without clitics, and its pairs of letters."""
+    """Return a word in lower case without clitics, and its letter bigrams."""
     small = strip_clitics(word).lower()
     return small, _pairs(small)
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _pairs(word: str) -> frozenset[str]:
-    """Return the pairs of letters in a row of a word."""
+    """Return the letter bigrams of a word."""
     return frozenset(word[place : place + 2] for place in range(len(word) - 1))
 
 
 def strip_clitics(word: str) -> str:
-    """Return a word without the article or ending that an apostrophe sets apart."""
+    """Return a word without an article or ending separated by an apostrophe."""
     if "'" not in word:
         return word
     return POSSESSIVE.sub("", POSSESSIVE.sub("", word)) or word
 
 
 def is_name(text: str, match: re.Match[str], word: str) -> bool:
-    """Whether a word is written as a name, with a capital that no sentence begins by."""
+    """Return True if a word is written as a name, with a capital that is not at the start of a sentence."""
     if not word[:1].isupper() or is_exonym(word):
         return False
     return not OPENING.search(text[: match.start()].rstrip())
@@ -269,19 +268,21 @@ def is_name(text: str, match: re.Match[str], word: str) -> bool:
 
 @lru_cache(maxsize=REMEMBERED)
 def is_exonym(word: str) -> bool:
-    """Whether a word begins or ends as names do that languages spell each in its own way."""
+    """Return True if a word begins or ends like names that are spelt differently in each language."""
     return EXONYMS.match(word) is not None
 
 
 @cache
 def given_names() -> frozenset[str]:
-    """First names of people, common in English or French and the same in both."""
+    """Return first names that are common in English or French and the same in both."""
     return frozenset((resources.files("regard") / "data" / "given_names.txt").read_text(encoding="utf-8").split())
 
 
 def _is_rendered(word: str, answer: str, lexicon: Lexicon) -> bool:
-    """Whether an answer has a word for this one: one much like it that is not spelt out (Colomb for Columbus), or one
-    that differs in accents and its ending only (Éthiopie for Ethiopia).
+    """Return True if an answer has a rendering of this word.
+
+    That is a similar word that is not split finely (Colomb for Columbus), or one that differs in accents and ending
+    only (Éthiopie for Ethiopia).
     """
     stem = _stem(word)
     return any(
@@ -291,11 +292,11 @@ def _is_rendered(word: str, answer: str, lexicon: Lexicon) -> bool:
 
 
 def _stem(word: str) -> str:
-    """Return a word in small letters without accents and without the vowels that languages end it with."""
+    """Return a word in lower case without accents and without the final vowels that differ between languages."""
     letters = unicodedata.normalize("NFD", word.lower())
     return "".join(letter for letter in letters if not unicodedata.combining(letter)).rstrip("aeiouys")
 
 
 def _is_first_name(text: str, match: re.Match[str], word: str, lexicon: Lexicon) -> bool:
-    """Whether a first name is one here; where a sentence begins, one that is no other word: James, not Will."""
+    """Return True if a word is a first name here; at the start of a sentence only if it is no other word."""
     return not OPENING.search(text[: match.start()].rstrip()) or lexicon.count_pieces(word.lower()) > 1

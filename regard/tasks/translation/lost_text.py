@@ -1,4 +1,4 @@
-"""Addresses, placeholders, emoji, codes, numbers and dates that a translation should have as the source has them."""
+"""Detection of addresses, placeholders, emoji, codes, numbers and dates that a translation has lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from regard.tasks.translation.documents.markup import EMOJI, PLACEHOLDER, Span
 
-SUSPECT = re.compile(  # one of these is in everything that could be lost
+SUSPECT = re.compile(  # matches every text with something that could be lost
     r"[\d@#%${}]|[\w-]\.[\w-]|://|www\.|[\u203c-\u32ff\U0001f000-\U0001faff]"
 )
 LINK = re.compile(  # names of sites, files, people and topics: example.com, notes_2.pdf, @anna, #summer
@@ -21,7 +21,7 @@ MEASURE = re.compile(
 )  # 3rd, 5kg, 8h30, 10-year-old
 NUMBER = re.compile(r"\+\d+(?:[ .-]\d{1,4}(?!\d))+|\d{1,2} ?h ?\d\d(?!\w)|\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
 TIME = re.compile(r"\d{1,2}(?::| ?h ?)(\d\d)")
-GROUPED = re.compile(r"\d{1,3}(?:[,.\s]\d{3})+")  # thousands, which each language sets apart in its own way
+GROUPED = re.compile(r"\d{1,3}(?:[,.\s]\d{3})+")  # thousands, which languages group differently
 GROUP_SIGNS = " ", "\u202f", "\xa0", ".", ","
 DECIMAL = re.compile(r"\d+[.,]\d+")
 OTHER_POINT = str.maketrans(",.", ".,")
@@ -29,7 +29,7 @@ ENDS_IN_NUMBER, BEGINS_AS_NUMBER = re.compile(r"\d[.,\s]?$"), re.compile(r"[.,\s
 RUN = re.compile(r"\d(?:[\d,.\s]*\d)?")
 DIGITS = re.compile(r"\d+")
 
-PATTERNS = (  # each with what is in all that it matches, which is found sooner
+PATTERNS = (  # each with a pattern that is quicker to find in its matches
     (PLACEHOLDER, re.compile(r"://|www\.|[@{}%$]")),
     (EMOJI, re.compile(r"[\u203c-\u32ff\U0001f000-\U0001faff]")),
     (LINK, re.compile(r"[\w-]\.[a-z]|[@#]")),
@@ -38,7 +38,7 @@ PATTERNS = (  # each with what is in all that it matches, which is found sooner
 
 
 def find_lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
-    """Return where in a text stands what its answer should have as it is and has not; `numbers` and codes as well."""
+    """Return the spans of a text that its answer should have copied and did not; with `numbers`, codes too."""
     if not SUSPECT.search(text):
         return []
     copied = _find_copied(text, codes=numbers)
@@ -54,7 +54,7 @@ def find_lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
 
 
 class ChunkContents(NamedTuple):
-    """What a chunk of text between blanks has that an answer should have."""
+    """The parts of a chunk of text that an answer should have."""
 
     copied: tuple[str, ...] = ()
     """Addresses, emoji, links and codes."""
@@ -64,7 +64,7 @@ class ChunkContents(NamedTuple):
 
 
 def inspect_chunk(chunk: str) -> ChunkContents:
-    """Return what an answer to a chunk of text between blanks should have."""
+    """Return what an answer to a chunk of text between spaces should have."""
     if not SUSPECT.search(chunk):
         return ChunkContents()
     if "{" in chunk or "}" in chunk:
@@ -75,9 +75,9 @@ def inspect_chunk(chunk: str) -> ChunkContents:
 
 
 def says_plainly(answer: str, number: str) -> bool:
-    """Whether an answer has a number as it is, not as a part of another, or with the signs of another language.
+    """Return True if an answer has a number as it is, not as part of another, or in the notation of another language.
 
-    A number of two digits may be in words.
+    A number of two digits may be written in words.
     """
     if len(number) < 3 and number.isdigit():
         return True
@@ -91,7 +91,7 @@ def says_plainly(answer: str, number: str) -> bool:
 
 
 def _stands_alone(number: str, answer: str) -> bool:
-    """Whether an answer has a number that nothing beside it could continue."""
+    """Return True if an answer has a number that no neighbouring digits continue."""
     begin = answer.find(number)
     end = begin + len(number)
     return (
@@ -102,14 +102,14 @@ def _stands_alone(number: str, answer: str) -> bool:
 
 
 def _blank_out(text: str, matches: Sequence[re.Match[str]]) -> str:
-    """Return a text with blanks in place of these matches."""
+    """Replace these matches by spaces."""
     for match in matches:
         text = text[: match.start()] + " " * len(match[0]) + text[match.end() :]
     return text
 
 
 def _find_copied(text: str, *, codes: bool = True) -> list[re.Match[str]]:
-    """Find addresses, placeholders, emoji, links and codes, none within another."""
+    """Return the matches of addresses, placeholders, emoji, links and codes, without overlaps."""
     patterns = [pattern for pattern, sign in PATTERNS if sign.search(text) and (codes or pattern is not CODE)]
     copied: list[re.Match[str]] = []
     for match in (match for pattern in patterns for match in pattern.finditer(text)):
@@ -120,9 +120,9 @@ def _find_copied(text: str, *, codes: bool = True) -> list[re.Match[str]]:
 
 
 def _can_stand_for(answer_numbers: Sequence[str], number: str, answer: str) -> bool:
-    """Whether an answer with these runs of digits can stand for a number of the text.
+    """Return True if an answer with these runs of digits may render a number of the text.
 
-    Another language may write the signs in it otherwise, a time by another clock, and a small number in words.
+    Languages differ in separators, a time may use another clock, and a small number may be in words.
     """
     runs = DIGITS.findall(number)
     digits = "".join(runs)
@@ -153,5 +153,5 @@ def _digits(number: str) -> str:
 
 
 def _signs(number: str) -> set[str]:
-    """What sets the digits of a number apart, all blanks being one."""
+    """Return the separators within a number, with all kinds of space as one."""
     return {" " if sign.isspace() else sign for sign in number if not sign.isdigit()}

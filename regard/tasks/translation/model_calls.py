@@ -1,7 +1,7 @@
-"""What the text steps of a translator ask of its model; they import no model themselves, and no torch.
+"""Calls of a translator's text steps to its model; this module imports neither a model nor torch.
 
-A text step is a generator: it yields calls, is sent what the model answers to each, and returns its own result. Whoever
-drives it decides how the model is run: at once (`Translator.run`), or by requests to an engine that many share
+A text step is a generator: it yields calls, is sent the model's answer to each, and returns its result. The driver
+decides how the model is run: directly (`Translator.run`), or by requests to a shared engine
 (`Translator.exchange_steps`).
 """
 
@@ -28,15 +28,15 @@ class Hypothesis(Protocol):
 
     @property
     def tokens(self) -> list[int]:
-        """What was written, without the end token."""
+        """Return the tokens without the end token."""
 
     @property
     def score(self) -> float:
-        """Its log-probability under the model."""
+        """Return its log-probability under the model."""
 
     @property
     def finished(self) -> bool:
-        """Whether it ended by itself."""
+        """Return True if it ended before the length limit."""
 
 
 OnFinished = Callable[[Iterable[int], Sequence[Sequence[Any]]], None]
@@ -61,7 +61,7 @@ class SearchCall:
 
 @dataclass(frozen=True, eq=False)
 class ScoreCall:
-    """Score targets; the result is a `TargetScore` for each, or None if it is longer than the model reads."""
+    """Score targets; the result is a `TargetScore` for each, or None if it is longer than the model's context."""
 
     sources: Sequence[list[int]]
     targets: Sequence[list[int]]
@@ -71,7 +71,7 @@ class ScoreCall:
 
 
 class TargetScore(NamedTuple):
-    """The log-probabilities of the tokens of a target and of its end, and of the likeliest tokens in their places."""
+    """The log-probabilities of the tokens of a target and its end, and of the likeliest tokens at their positions."""
 
     tokens: Sequence[float]
     choices: Sequence[Sequence[tuple[int, float]]]
@@ -81,7 +81,7 @@ class TargetScore(NamedTuple):
 class LinkCall:
     """Link the words of answers to those of their sources; the result is a list of (source word, answer word) for each.
 
-    Nothing is linked in a pair that is longer than the model reads.
+    Pairs that are longer than the model's context have no links.
     """
 
     sources: Sequence[str]
@@ -90,7 +90,7 @@ class LinkCall:
 
 
 class CodedPair(NamedTuple):
-    """A source and an answer to it: their tokens, and which word each token belongs to."""
+    """A source and an answer: their tokens, and the word index of each token."""
 
     source_ids: list[int]
     source_words: list[int]
@@ -107,9 +107,9 @@ def encode_pairs(
     source_spans: Sequence[Sequence[Span]] | None = None,
     answer_spans: Sequence[Sequence[Span]] | None = None,
 ) -> list[CodedPair]:
-    """Encode sources and answers that were written elsewhere, without tags and ends.
+    """Encode sources and given answers, without tags and ends.
 
-    The spans are those of the words of each, where they are known.
+    The spans are those of the words of each, if they are known.
     """
     read = source.encode_words(sources, spans=source_spans)
     written = target.encode_words(answers, written=True, spans=answer_spans)
@@ -118,7 +118,7 @@ def encode_pairs(
 
 @dataclass(frozen=True, eq=False)
 class LookCall:
-    """Compute where the words of answers look among those of their sources; the result is a list of `WordLooks`."""
+    """Compute the attention weights between the words of answers and sources; the result is a list of `WordLooks`."""
 
     pairs: Sequence[CodedPair]
     to: str | None
@@ -126,10 +126,10 @@ class LookCall:
 
 @runtime_checkable
 class WordLooks(Protocol):
-    """Weights between the words of some pairs, maybe still being computed by a device."""
+    """Weights between the words of some pairs, possibly still being computed on a device."""
 
     def collect(self) -> Iterator[tuple[int, Float[np.ndarray, "word source_word"]]]:
-        """(number of the pair, its weights), as soon as the device has them."""
+        """Yield (number of the pair, its weights), as soon as the device has computed them."""
 
 
 ModelCall = SearchCall | ScoreCall | LinkCall | LookCall

@@ -54,6 +54,8 @@ class DecodingConfig:
     copy: Copy = "addresses"
     """What an answer must copy from the source unchanged: addresses (and placeholders and emoji), all (numbers
     and dates as well) or none; what an answer lacks is written over what stands for it there."""
+    replace_unknown: bool = False
+    """Write the word of the source that attention looked at most where the model writes <unk>."""
     keep: bool = False
     """Leave a sentence as it is that is already in the target language beyond doubt."""
     truecase: bool = True

@@ -1,4 +1,4 @@
-"""Pairs of texts as packed rows: from files to datasets, and from a row number to tensors (collate)."""
+"""Sentence pairs as packed rows: from files to datasets, and from a row number to tensors (collate)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from regard.tasks.translation import indexing
 from regard.tasks.translation.encoding import processes
 from regard.tasks.translation.sources import Sources
 
-GUESSED = 500  # pairs from which the language of a corpus is guessed
-ROUND = 256  # what the size of a row that is fuller than planned is rounded up to
+GUESSED = 500  # pairs used to guess the language of a corpus
+ROUND = 256  # sizes of rows fuller than planned are rounded up to multiples of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class PairsConfig:
 
     @property
     def rules(self) -> indexing.Rules:
-        """What decides over a pair before it is tokenised."""
+        """Return the rules by which pairs are left out before they are tokenised."""
         names = ("reject", "ratio", "duplicates", "apart")
         shared = {name: getattr(self, name) for name in names}
         return indexing.Rules(held=self.validation_size, held_share=self.validation_share, **shared)
@@ -81,7 +81,7 @@ class PairsConfig:
 
 @dataclass(frozen=True)
 class PairBatch:
-    """One packed row of pairs; row and tail as `Row` lays them out."""
+    """One packed row of pairs, with the layout of `Row` on each side."""
 
     source: Int[Tensor, "source"]
     source_row: Row
@@ -94,7 +94,7 @@ class PairBatch:
     """Numbers of the pairs, to name their places."""
 
     def to(self, device: torch.device | str) -> PairBatch:
-        """The same batch elsewhere; the example numbers stay."""
+        """Return the batch on a device; the example numbers stay."""
         source, target, labels = (
             tensor.to(device, non_blocking=True) for tensor in (self.source, self.target, self.labels)
         )
@@ -110,7 +110,7 @@ class Text(NamedTuple):
 
 
 class Pairs:
-    """Tokenised pairs on disk; row g of them is a pure function of (seed, g)."""
+    """Tokenised pairs on disk; their row g is a pure function of (seed, g)."""
 
     def __init__(
         self,
@@ -136,31 +136,31 @@ class Pairs:
         """Of the examples, wherever their files lie; seed, tokens and weights decide their order."""
 
     def __len__(self) -> int:
-        """Pairs, each counted once whatever its weight."""
+        """Return the number of pairs, each counted once, whatever its weight."""
         return self.shards.examples
 
     @property
     def rows(self) -> int:
-        """Rows in an epoch."""
+        """Return the number of rows per epoch."""
         return self.packing.rows
 
     def repack(self, tokens: int) -> Pairs:
-        """The same pairs in rows of so many tokens."""
+        """Return the same pairs in rows of `tokens` tokens."""
         same = tokens == self.tokens
         if same:
             return self
         return Pairs(self.place, self.corpora, self.digests, self.tokenizers, tokens=tokens, seed=self.seed)
 
     def batch(self, row: int, *, fixed: bool = False) -> PairBatch:
-        """The pairs of this row, counted on across epochs.
+        """Return the pairs of this row; rows count on across epochs.
 
-        `fixed` fills every row up to the token budget and to one number of segments, so that a compiled step fits all.
+        `fixed` pads every row to the token budget and to one number of segments, so that a compiled step fits all.
         """
         places, longest = self.packing.row(row)
         return self._pack_batch(self.shards.order[places], longest, fixed)
 
     def halves(self, batch: PairBatch, *, fixed: bool = False) -> list[PairBatch]:
-        """The same pairs as two batches, or the batch itself when it has only one pair."""
+        """Split a batch into two, or return it alone if it has only one pair."""
         examples = batch.examples.numpy()
         if len(examples) < 2:
             return [batch]
@@ -181,31 +181,31 @@ class Pairs:
         return PairBatch(source_tokens, source_row, target_tokens, target_row, label_tokens, numbers)
 
     def places(self, examples: Sequence[int] | Int[Tensor, "pairs"] | Int[np.ndarray, "pairs"]) -> list[str]:
-        """Where these examples come from, as `train.fr:1042`."""
+        """Return the places of these examples, as `train.fr:1042`."""
         origins = (self.shards.origin(int(example)) for example in examples)
         return [f"{self.corpora[corpus].files[0]}:{line}" for corpus, line in origins]
 
     def texts(self) -> list[Text]:
-        """Sources, references and tags of a validation set, whole and in the order of its example numbers."""
+        """Return sources, references and tags of a validation set, uncut and in the order of its example numbers."""
         with (self.place / indexing.TEXTS).open(encoding="utf-8") as file:
             return [Text(*json.loads(line)) for line in file]
 
     @property
     def report(self) -> dict[str, Any]:
-        """Counts and first places of everything that was refused, left out or shortened, as JSON."""
+        """Return counts and first places of everything refused, left out or shortened, as JSON."""
         corpus_tallies = zip(self.tallies, self.corpora, self.digests, strict=True)
         corpora = [{**tally.report(corpus.files), "sha256": list(digests)} for tally, corpus, digests in corpus_tallies]
         return {"pairs": len(self), "fingerprint": self.fingerprint, "corpora": corpora}
 
     @property
     def summary(self) -> list[str]:
-        """The report in words."""
+        """Return the report as lines of text."""
         corpus_tallies = zip(self.tallies, self.corpora, strict=True)
         return [*self.notes, *(line for tally, corpus in corpus_tallies for line in tally.lines(corpus.files))]
 
     @property
     def tallies(self) -> list[LineReport]:
-        """What happened to the lines of each corpus."""
+        """Return the line report of each corpus."""
         return [
             LineReport.parse(plain) for plain in json.loads((self.place / indexing.TALLIES).read_text(encoding="utf-8"))
         ]
@@ -216,7 +216,7 @@ class Pairs:
         tokens, lengths = self.shards.gather(side, examples)
         if not fixed:
             return tokens, Row.of(torch.from_numpy(lengths), longest=longest)
-        full = len(tokens) > self.tokens  # so rare that it may have a shape of its own
+        full = len(tokens) > self.tokens  # rare enough to have a shape of its own
         size = -(-len(tokens) // ROUND) * ROUND if full else self.tokens
         shape = {"segments": self.packing.segments, "most": self.packing.most[longest]}
         row = Row.of(torch.from_numpy(lengths), longest=longest, size=size, **shape)
@@ -225,7 +225,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything a translator needs of its data."""
+    """The data of a translation run: training and validation pairs, and tokenizers."""
 
     train: Pairs
     valid: Pairs
@@ -240,13 +240,13 @@ class Prepared:
 
     @property
     def report(self) -> dict[str, Any]:
-        """Counts, refusals and fingerprints of both sets, as JSON."""
+        """Return counts, refusals and fingerprints of both sets, as JSON."""
         vocab = {"source": self.source_tokenizer.vocab, "target": self.target_tokenizer.vocab}
         return {"train": self.train.report, "valid": self.valid.report, "vocab": vocab}
 
     @property
     def summary(self) -> list[str]:
-        """The report in lines."""
+        """Return the report as lines of text."""
         sizes = f"{quantity(len(self.train), 'pair')} to train on, {len(self.valid):,} held out"
         return [
             *self.notes,
@@ -265,11 +265,11 @@ def prepare(
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
     opening: Literal["begin", "pad"] = "begin",
 ) -> Prepared:
-    """Training and validation pairs of these corpora, tokenised once and cached by content.
+    """Prepare training and validation pairs of these corpora, tokenised once and cached by content.
 
-    Tokenizers are trained on the training texts unless those of a model are given, in which case
-    `tokenizer_config` plays no part, and corpora that do not say their language are guessed to be one of the model's.
-    A target is written after the begin token, if the tokenizer has one, or after pad.
+    Tokenizers are trained on the training texts unless those of a model are given; then `tokenizer_config` is ignored,
+    and the language of corpora without a tag is guessed among those of the model. A target starts after the begin
+    token, if the tokenizer has one, or after pad.
     """
     config, notes = (config, ()) if tokenizers is None else _with_tags(config, tokenizers[0])
     sources = Sources.find(config.train, config.valid or (), config.rules)
@@ -310,7 +310,7 @@ def prepare(
 
 
 def open_with_pad(tokenizer: Tokenizer) -> Tokenizer:
-    """The same for a decoder that is given pad first, as a T5 is, whatever begins a text elsewhere."""
+    """Return the same tokenizer for a decoder that starts with pad, as a T5 does, even if it has a begin token."""
     padded = copy.copy(tokenizer)
     padded.begin = None
     return padded
@@ -323,7 +323,7 @@ def _check_tags(config: PairsConfig, tokenizer: Tokenizer) -> None:
 
 
 def _with_tags(config: PairsConfig, tokenizer: Tokenizer) -> tuple[PairsConfig, tuple[str, ...]]:
-    """Corpora with a language each, guessed from their translations where nobody named it, and what was guessed."""
+    """Return the config with a language tag for each corpus, guessed from its translations if missing, and notes."""
     if not tokenizer.tags or config.train[0].tag is not None:
         return config, ()
     notes = []
@@ -340,7 +340,7 @@ def _with_tags(config: PairsConfig, tokenizer: Tokenizer) -> tuple[PairsConfig, 
 
 
 def _guess_language(corpus: Corpus, candidates: Sequence[str]) -> str:
-    """Which of the languages of a model the translations of a corpus are in."""
+    """Return the language of a corpus's translations, among those of a model."""
     texts = [target for _, _, target in islice(pairs_of(corpus, LineReport()), GUESSED)]
     tag = candidates[0] if len(candidates) == 1 else languages.guess("\n".join(texts), candidates)
     if tag is None:

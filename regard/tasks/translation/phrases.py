@@ -1,4 +1,4 @@
-"""Phrases looked for in texts as whole words, in small letters, in capitals and in any mixture."""
+"""Phrases matched in texts as whole words, in any mixture of cases."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import lru_cache
 
 
 def holds_phrase(text: str, phrases: Sequence[str]) -> bool:
-    """Whether a text contains one of these phrases as whole words, as `Forbidden` forbids them."""
+    """Return True if a text contains one of these phrases as whole words, as `Forbidden` does."""
     return any(_pattern(phrase).search(text) is not None for phrase in phrases)
 
 
 def remove_phrases(text: str, phrases: Sequence[str]) -> str:
-    """The text without these phrases, and without the blanks that they leave at its ends."""
+    """Return the text without these phrases, and without the spaces that they leave at its ends."""
     left = text
     for phrase in phrases:
         left = _pattern(phrase).sub("", left)
@@ -22,7 +22,7 @@ def remove_phrases(text: str, phrases: Sequence[str]) -> str:
 
 @lru_cache(maxsize=256)
 def _pattern(phrase: str) -> re.Pattern[str]:
-    """Match a phrase in small letters, in capitals and in any mixture, with either apostrophe."""
+    """Return a pattern for a phrase in any case, with either apostrophe."""
     phrase = phrase.strip()
     forms = "".join(f"(?:{'|'.join(map(re.escape, _forms(letter)))})" for letter in phrase)
     before = r"(?<!\w)" if re.match(r"\w", phrase) else ""
@@ -31,6 +31,6 @@ def _pattern(phrase: str) -> re.Pattern[str]:
 
 
 def _forms(letter: str) -> list[str]:
-    """A character as it may be written: small, as a capital, and for an apostrophe the other one."""
+    """Return the forms of a character: lower and upper case, and for an apostrophe the other kind."""
     others = "'’" if letter in "'’" else ()
     return list(dict.fromkeys((letter, letter.lower(), letter.upper(), *others)))

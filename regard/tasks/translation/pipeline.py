@@ -1,8 +1,8 @@
-"""Texts on their way through a translator: cut into sentences, made readable, and put together again once answered.
+"""The pipeline of a translation: split texts into sentences, prepare them for the model, and join the answers.
 
-What happens to a text, in this order: it is cut into sentences; sentences that are in the language asked for are left
-as they are; those in capitals are read in small letters; what must be copied is shielded. The model answers what is
-left. Then what an answer lost is put back, capitals come back, and the sentences stand in the white space of the text.
+The steps, in this order: a text is split into sentences; sentences already in the target language are left as they
+are; those in capitals are truecased; what must be copied is shielded. The model answers the rest. Then what an answer
+lost is restored, capitals are restored, and the sentences are joined with the white space of the text.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from regard.tasks.translation.copying import Restoration, copies, keep_entities
 from regard.tasks.translation.model_calls import Hypothesis, SearchCall, Steps
 from regard.tasks.translation.phrases import holds_phrase
 from regard.tasks.translation.text_side import TextSide
+from regard.tasks.translation.unknown_words import UnknownWords
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
 
 
 class Pipeline:
-    """Texts to translate: prepares what the model reads, takes its answers, and gives back translations."""
+    """Texts to translate: prepares the inputs of the model, collects its answers, and returns translations."""
 
     def __init__(
         self, translator: TextSide, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
@@ -48,27 +49,33 @@ class Pipeline:
         self.seeds = [seeds[number] for number in self.pending]
         """What each of them is drawn from."""
         self._restoration = Restoration(translator, self.truecased, to, decoding) if copies(decoding) else None
+        self._unknown = UnknownWords(translator, self.model_inputs) if decoding.replace_unknown else None
         self._answers: dict[int, Answer] = {}
 
     @property
     def model_inputs(self) -> list[str]:
-        """What the model is to read."""
+        """Return the inputs of the model."""
         return self.truecased if self._restoration is None else self._restoration.texts
 
     def add_hypotheses(self, numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
-        """Take in what was written for some of what was read, by its places."""
+        """Add hypotheses for the model inputs with these numbers."""
+        if self._unknown is not None:
+            self._unknown.add_hypotheses(numbers, hypotheses)
+            return
         answers = decode_answers(self.translator.target, hypotheses, drawn=self.decoding.sample)
         self.add_answers(dict(zip(numbers, answers, strict=True)))
 
     def add_answers(self, answers: Mapping[int, Answer]) -> None:
-        """Take in answers by the places of what was read, some or all of them."""
+        """Add answers by the numbers of their model inputs; some or all of them."""
         if self._restoration is None:
             self._answers.update(answers)
         else:
             self._restoration.examine(answers)
 
     def finish(self) -> Steps[list[Answer]]:
-        """Return the translations, once all answers are there."""
+        """Return the translations, once all answers have been added."""
+        if self._unknown is not None:
+            self.add_answers((yield from self._unknown.replace(self.to, drawn=self.decoding.sample)))
         finished = yield from self._finish_sentences()
         answered = dict(zip(self.pending, finished, strict=True))
         sentences = [
@@ -85,7 +92,7 @@ class Pipeline:
         ]
 
     def _find_kept(self) -> frozenset[int]:
-        """Sentences that are surely in the language asked for already, and have nothing that may not be written."""
+        """Return the numbers of sentences that are certainly in the target language, and without forbidden phrases."""
         assert self.to is not None
         return frozenset(
             number
@@ -96,7 +103,7 @@ class Pipeline:
         )
 
     def _finish_sentences(self) -> Steps[list[Answer]]:
-        """The answers to what was asked, mended, and in capitals where the sentences were."""
+        """Return the answers of the model, repaired, and in capitals where the sentences were."""
         if self._restoration is None:
             answers = [self._answers[place] for place in range(len(self.pending))]
         else:
@@ -107,12 +114,12 @@ class Pipeline:
 
 
 class TextTranslator(TextSide):
-    """A translator without its model: the steps that texts go through, each of which asks a model for something."""
+    """A translator without its model: the steps of translating texts, which yield calls to a model."""
 
     def translate_stepwise(
         self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
     ) -> Steps[list[Answer]]:
-        """Translate texts; `first` is the number of the first, which its random seed depends on."""
+        """Translate texts; `first` is the number of the first one, on which its random seed depends."""
         pipeline = Pipeline(self, texts, to, decoding, first=first)
         if pipeline.model_inputs:
             sources = self.encode_many(pipeline.model_inputs, to)

@@ -1,4 +1,4 @@
-"""The policy of decoding that the settings of a translation ask for: beam search or sampling, and its constraints."""
+"""Decoding policies from the settings of a translation: beam search or sampling, and constraints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.tasks.translation.options import DecodingConfig
 def build_policy(
     decoding: DecodingConfig, target: Tokenizer, vocab: int, rules: Sequence[constraints.Constraint] = ()
 ) -> Searching | Drawing:
-    """Return how tokens are chosen; `vocab` counts the tokens of the model, `rules` are obeyed besides the settings."""
+    """Return the decoding policy; `vocab` is the model's vocabulary size, `rules` are additional constraints."""
     how, all_rules = build_how(decoding), (*build_rules(decoding, target, vocab), *rules)
     if isinstance(how, Beam):
         return Searching(how, target.role("end"), all_rules)
@@ -24,7 +24,7 @@ def build_policy(
 
 
 def build_how(decoding: DecodingConfig) -> Beam | Sampling:
-    """Return the beam search, or the sampling, that the settings ask for."""
+    """Return the beam search, or the sampling, of these settings."""
     if not decoding.sample:
         beams = max(decoding.beams, decoding.nbest)
         return Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
@@ -33,11 +33,11 @@ def build_how(decoding: DecodingConfig) -> Beam | Sampling:
 
 
 def build_rules(decoding: DecodingConfig, target: Tokenizer, vocab: int) -> tuple[constraints.Constraint, ...]:
-    """Return what the settings demand of an answer, in tokens."""
+    """Return the constraints of these settings, in tokens."""
     rules: list[constraints.Constraint] = []
-    if target.begin is None:  # then pad begins an answer, and never stands in it
+    if target.begin is None:  # then pad starts an answer, and never occurs inside it
         rules.append(constraints.Forbid([[target.opening]]))
-    if beyond := range(target.vocab, vocab):  # tokens that the model alone counts
+    if beyond := range(target.vocab, vocab):  # tokens that only the model has
         rules.append(constraints.Forbid([[token] for token in beyond]))
     if decoding.prefix:
         rules.append(constraints.Prefix(target.encode(decoding.prefix, written=True)))

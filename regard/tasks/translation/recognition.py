@@ -1,4 +1,4 @@
-"""Which files are pairs of texts, and how they are laid out."""
+"""Recognition of files of sentence pairs, and of their layout."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from regard.tasks.translation.directions import direct_files, read_heading
 from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
 
 SIDES = ("source", "target")
-PROSE = {".txt", ".text", ".md", ""}  # endings that say nothing of a language
+PROSE = {".txt", ".text", ".md", ""}  # endings that do not name a language
 TAGGED = (".conll", ".conllu")
 
 
 def recognise(inputs: Given) -> Claim | None:
-    """Two files that belong together line by line, or files with both texts in each line."""
+    """Claim two line-aligned files, or files with both texts in each line."""
     if inputs.aligned or _are_parallel(inputs.files, explicit=inputs.is_declared):
         for files in (inputs.files, inputs.valid):
             if files and (len(files) != 2 or real_path(files[0]) == real_path(files[1])):
@@ -48,13 +48,13 @@ def recognise(inputs: Given) -> Claim | None:
 
 
 def _validation_file(first: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The settings of a validation file: its own columns if its heading names languages, else those of training."""
+    """Return settings of a validation file: its own columns if its heading names languages, or those of training."""
     columns = language_columns(read_heading(name))
     return {**first, "path": name, **({} if columns is None else {"columns": list(columns)})}
 
 
 def _name_sides(name: str, section: Mapping[str, Any]) -> tuple[str, str]:
-    """What the two sides of a file of pairs are called: by its heading, its fields, or the numbers of its columns."""
+    """Return the names of the two sides of a file of pairs: from its heading, its fields, or its column numbers."""
     if suffix(name) in JSON_SUFFIXES:
         first, second = section.get("fields", SIDES)
         return first, second
@@ -66,7 +66,7 @@ def _name_sides(name: str, section: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _are_parallel(files: Sequence[str], *, explicit: bool) -> bool:
-    """Whether two files hold a text each, line n of the second translating line n of the first."""
+    """Return True if line n of the second file translates line n of the first."""
     if len(files) != 2 or any(is_table(name) or suffix(name) in TAGGED for name in files):
         return False
     if (marks := next(filter(None, map(describe_marks, files)), None)) is not None:
@@ -78,7 +78,7 @@ def _are_parallel(files: Sequence[str], *, explicit: bool) -> bool:
 
 
 def _share_a_stem(files: Sequence[str]) -> bool:
-    """Whether they are named alike but for an ending such as .fr and .en."""
+    """Return True if the names differ only in an ending such as .fr and .en."""
     (first_stem, first), (second_stem, second) = (
         (name.removesuffix(".gz").removesuffix(suffix(name)), suffix(name)) for name in files
     )
@@ -94,7 +94,7 @@ def _tag(to: str | None) -> dict[str, str]:
 
 
 def _guess_corpus(preview: FilePreview, *, explicit: bool) -> tuple[dict[str, Any], int] | None:
-    """The corpus that a file with both texts in each line is, and how sure that is."""
+    """Return the settings of a file with both texts in each line, and the confidence; None if it is none."""
     guess = _guess_fields(preview) if preview.is_json else _guess_columns(preview)
     return guess or (({"path": preview.name}, SURE) if explicit else None)
 
@@ -111,7 +111,7 @@ def _guess_fields(preview: FilePreview) -> tuple[dict[str, Any], int] | None:
 
 
 def _guess_columns(preview: FilePreview) -> tuple[dict[str, Any], int] | None:
-    """The two texts of a line: the two columns named after languages, or else the first two."""
+    """Return the columns of the two texts: those named after languages, or else the first two."""
     if preview.suffix in TAGGED or preview.blank_line_count > len(preview.lines) // 100 or not preview.columns:
         return None
     heading_columns = language_columns(preview.rows[0]) if len(preview.rows) > 1 else None

@@ -1,4 +1,4 @@
-"""A trained T5 in use that answers a text with a text."""
+"""A trained text-to-text T5 for inference."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Reply:
         return self.answer
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the fields as JSON."""
         return {"text": self.text, "answer": self.answer, "score": round(self.score, 6)}
 
 
 class Respondent(Translator):
-    """Answers a text with a text."""
+    """A text-to-text model that answers texts."""
 
     task: ClassVar[str] = "text-to-text"
     verb: ClassVar[str] = "reply"
@@ -69,7 +69,7 @@ class Respondent(Translator):
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Respondent:
-        """The one a checkpoint directory holds."""
+        """Load the model of a checkpoint directory."""
         decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
         tokenizer = open_with_pad(read_tokenizers(checkpoint)[0])
         respondent = cls(
@@ -84,7 +84,7 @@ class Respondent(Translator):
         return answers[0] if isinstance(texts, str) else answers
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Any]:
-        """Answers with their scores; options are those of `WritingOptions`."""
+        """Return answers with their scores; options are those of `WritingOptions`."""
         ask = options.pop("ask", None)
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         prompts = [self.add_prefix(text, ask) for text in inputs]
@@ -92,13 +92,13 @@ class Respondent(Translator):
         return [Reply(text, written.text, written.score) for text, written in zip(inputs, answers, strict=True)]
 
     def exchange(self, inputs: Sequence[str], *, ask: str | None = None, **options: Any) -> Exchange[Any]:
-        """The same, with somebody else to search."""
+        """Answer texts as `answer` does, by requests to an engine."""
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         answers = yield from super().exchange([self.add_prefix(text, ask) for text in inputs], **options)
         return [Reply(text, answer.text, answer.score) for text, answer in zip(inputs, answers, strict=True)]
 
     def add_prefix(self, text: str, ask: str | None = None) -> str:
-        """A text behind the prefix that says what is asked, unless it has one."""
+        """Add the prefix of the task to a text, unless it has one."""
         prefixes = [prefix for prefix in self.prefixes if prefix]
         if any(text.startswith(f"{prefix} ") for prefix in prefixes):
             return text
@@ -110,7 +110,7 @@ class Respondent(Translator):
         return add_prefix(prefixes[0], text)
 
     def encode_many(self, texts: Sequence[str], to: str | None = None) -> list[list[int]]:
-        """Token ids of texts as the model reads them; of one that is too long, the beginning."""
+        """Return the token ids of texts as the model reads them; long texts are truncated."""
         most = min(self.decoding.longest, self.context) - 1
         return [[*ids[:most], self.end] for ids in self.source.encode_many(texts)]
 
@@ -123,7 +123,7 @@ class Respondent(Translator):
         tokenize: str = "13a",
         **settings: Any,
     ) -> Scores:
-        """Right answers and overlap on one file of pairs, or on a file of texts and one of answers."""
+        """Score exact matches and overlap on one file of pairs, or on a file of texts and one of answers."""
         test = [(self.add_prefix(text, ask), answer) for text, answer in scoring.pairs(*files, columns=columns)]
         called = name or self.name
         scores = scoring.overlap_scores(evaluation.evaluate(self, test, name=called, tokenize=tokenize, **settings))
@@ -140,7 +140,7 @@ class Respondent(Translator):
         )
 
     def _table_by_prefix(self, test: Sequence[tuple[str, str]], right: Sequence[float]) -> list[Table]:
-        """How many answers are right to each thing that can be asked, where there are several."""
+        """Return the exact match rate by prefix, if there are several."""
         rows = []
         for prefix in [candidate for candidate in self.prefixes if candidate]:
             hits = [hit for (text, _), hit in zip(test, right, strict=True) if text.startswith(f"{prefix} ")]
@@ -149,5 +149,5 @@ class Respondent(Translator):
         return [Table("exact match by prefix", ("prefix", "%", "texts"), rows)] if len(rows) > 1 else []
 
     def look(self, text: str, **options: Any) -> Trace:
-        """Answer one text and keep where every head looked while the winning beam was written."""
+        """Answer one text, and trace the attention weights of all heads along the best hypothesis."""
         return super().look(self.add_prefix(text, options.pop("ask", None)), **options)

@@ -1,4 +1,4 @@
-"""A translator's scores on a test set, as every task tells them."""
+"""A translator's scores on a test set, in the format shared by all tasks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from regard.tasks.translation.directions import Direction
 
 METRICS = ("overlap", "errors")
 Pairs = Sequence[tuple[str, str]]
-SAID = ("sources", "wrong answers", "wrong units")  # with their intervals
+SAID = ("sources", "wrong answers", "wrong units")  # shown with their intervals
 
 if TYPE_CHECKING:
     from regard.tasks.translation.sentence_translator import SentenceTranslator
 
 
 def pairs(*files: str | Path, columns: tuple[int, int] | None = None, to: str | None = None) -> list[tuple[str, str]]:
-    """A test set: one file of pairs (TSV or JSON lines), or a file of sources and one of references.
+    """Read a test set: one file of pairs (TSV or JSON lines), or a file of sources and one of references.
 
-    Of one file without `columns` the heading tells what is translated into what, and `to` which language is wanted.
+    For one file without `columns`, the columns are chosen by its heading and by the target language `to`.
     """
     names = [str(file) for file in files]
     if len(names) == 1:
@@ -46,7 +46,7 @@ def evaluate(
     columns: tuple[int, int] | None = None,
     **options: Any,
 ) -> Scores:
-    """Score a translator on files; of a table whose heading names languages the columns are those it translates."""
+    """Score a translator on files; the columns of a table are chosen by its heading and the model's languages."""
     if columns is None and len(files) == 1:
         targets, reads = tuple(translator.languages), tuple(translator.reads)
         direction = Direction(targets, translator.trained_direction, reads, translator.name)
@@ -64,7 +64,7 @@ def score(
     tokenize: str = "13a",
     **settings: Any,
 ) -> Scores:
-    """Translate a test set and score the answers: by overlap (BLEU, chrF, TER), or by how many are wrong."""
+    """Translate a test set and score the answers: by overlap (BLEU, chrF, TER), or by error rate."""
     if to is None and len(translator.languages) > 1:
         to = translator.direction("\n".join(source for source, _ in test[:100]))
     called = name or translator.name
@@ -76,7 +76,7 @@ def score(
 def score_answers(
     name: str, file: str | Path, test: Pairs, *, metric: str = "overlap", tokenize: str = "13a"
 ) -> Scores:
-    """Score answers that somebody else gave, line by line in a file."""
+    """Score the answers in a file, one per line."""
     answers = testset.read_answers(str(file), len(test))
     if _check_metric(metric) == "errors":
         return error_scores(error_rate.judge(name, answers, test))
@@ -84,7 +84,7 @@ def score_answers(
 
 
 def overlap_scores(evaluated: evaluation.Evaluation) -> Scores:
-    """BLEU, chrF and TER with what else was measured."""
+    """Return BLEU, chrF and TER with the other measures."""
     counts = {evaluation.METRICS[metric]: metric_counts for metric, metric_counts in evaluated.counts.items()}
     rows = [row for row in evaluated.lines()[2:] if row[0] not in counts]
     by_length = [row for row in rows if row[0].startswith("BLEU, ")]
@@ -106,7 +106,7 @@ def overlap_scores(evaluated: evaluation.Evaluation) -> Scores:
 
 
 def error_scores(judgement: error_rate.Judgement) -> Scores:
-    """How many answers are none of the right ones, and how many units are wrong."""
+    """Return the rates of wrong answers and wrong units."""
     judged_answers = [
         (question, answer, *error_rate.count_edits(answer, question))
         for question, answer in zip(judgement.questions, judgement.answers, strict=True)

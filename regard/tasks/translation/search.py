@@ -1,6 +1,6 @@
-"""The search of a translator: token ids of sources in, hypotheses out. What becomes of texts is above.
+"""The search of a translator: from token ids of sources to hypotheses.
 
-Everything that reads sources and answers together, such as alignment and teacher forcing, stands on it too.
+Alignment and teacher forcing, which read sources and answers together, build on it too.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.pipeline import TextTranslator
 from regard.tasks.translation.policy import build_how, build_policy, build_rules
 
-ROWS, BATCH = 512, 64  # most sentences side by side on a GPU, and most that are read together there
-STEP = 16  # lengths of sentences read together are multiples of it, so that a GPU can replay the work
+ROWS, BATCH = 512, 64  # maximum number of sentences decoded together on a GPU, and read together
+STEP = 16  # lengths of sentences in a batch are rounded up to multiples of it, so that a GPU can replay captured work
 GREEDY = Beam(beams=1)
 
 
@@ -56,13 +56,13 @@ class Searcher(TextTranslator):
 
     @property
     def teacher(self) -> Teacher:
-        """The model as it reads sources and given answers side by side."""
+        """Return the model for teacher forcing."""
         return Teacher(self.model, begin=self.begin, end=self.end)
 
     def search_all(
         self, read: Sequence[list[int]], decoding: DecodingConfig, seeds: Sequence[int], on_finished: OnFinished
     ) -> None:
-        """Search for answers to all sources; `on_finished` gets them, with their numbers, as soon as they are there."""
+        """Search for answers to all sources; `on_finished` receives them with their numbers once finished."""
         model, pending = self.ready(len(read)), list(range(len(read)))
         if isinstance(model, Replayable) and read:
             pending = self._search_in_rows(model, read, decoding, seeds, on_finished)
@@ -80,9 +80,9 @@ class Searcher(TextTranslator):
         seeds: Sequence[int],
         on_finished: OnFinished,
     ) -> list[int]:
-        """Search on a GPU in half precision, sentences taking the rows of those that are done.
+        """Search on a GPU in half precision, where finished sentences are replaced by new ones.
 
-        Return the numbers of those whose scores half precision cannot hold.
+        Return the numbers of the sentences whose scores half precision cannot represent.
         """
         policy = build_policy(decoding, self.target, len(self.model.prediction))
         batches = by_width([len(ids) for ids in read], room=decoding.tokens, most=BATCH, step=STEP)
@@ -119,7 +119,7 @@ class Searcher(TextTranslator):
         *,
         rules: Sequence[constraints.Constraint] = (),
     ) -> list[list[Hypothesis]]:
-        """The search itself, over the token ids of the sentences with these numbers, under further rules if any."""
+        """Search for answers to the sentences with these numbers, under additional constraints if any."""
         sources = [read[number] for number in numbers]
         inputs = self._inputs(sources, device_of(self.model))
         policy = build_policy(decoding, self.target, len(self.model.prediction), rules)
@@ -128,7 +128,7 @@ class Searcher(TextTranslator):
         return stream(model or self.model, [Group(inputs, limits, seeded_noise(policy, limits, seeds))], policy)[0]
 
     def search(self, call: SearchCall) -> list[list[Hypothesis]]:
-        """Answer a call without an engine; one that takes answers while others are searched for gets them so."""
+        """Answer a call directly; answers go to its `on_finished`, if it has one, as soon as they are finished."""
         if call.on_finished is not None:
             assert call.decoding is not None
             assert call.seeds is not None
@@ -149,14 +149,14 @@ class Searcher(TextTranslator):
         return generate(self.model, inputs, limit=own, eos=self.end, constraints=rules)
 
     def _choose_limits(self, call: SearchCall) -> list[int]:
-        """Return the most tokens of each answer to a call."""
+        """Return the maximum number of tokens of each answer to a call."""
         if call.limits is not None:
             return list(call.limits)
         assert call.decoding is not None
         return self._limits(call.sources, range(len(call.sources)), call.decoding)
 
     def make_requests(self, call: SearchCall) -> list[Request]:
-        """Return what asks an engine for the answers to a call."""
+        """Return the engine requests for a call."""
         how: How = GREEDY
         rules: tuple[constraints.Constraint, ...] = ()
         if call.decoding is not None:
@@ -178,7 +178,7 @@ class Searcher(TextTranslator):
         top: int = 0,
         weights: tuple[str, ...] = (),
     ) -> list[Request]:
-        """Return what asks an engine for the scores of targets and their ends, and the weights of these attentions."""
+        """Return the engine requests for the scores of targets and their ends, and the weights of these attentions."""
         return [
             Request(inputs=self._request_inputs(ids), limit=1, how=Score([[*target, self.end]], top), weights=weights)
             for ids, target in zip(sources, targets, strict=True)
@@ -188,7 +188,7 @@ class Searcher(TextTranslator):
         return torch.tensor(ids), torch.tensor(len(ids)), torch.tensor([self.begin])
 
     def make_engine(self, *, rows: int = LANE_ROWS) -> Engine:
-        """Return an engine for such requests, with room for everything that the model reads and writes."""
+        """Return an engine for such requests, with room for the model's whole context."""
         size = self.context
         engine = Engine(
             self.ready(ENOUGH),
@@ -205,16 +205,16 @@ class Searcher(TextTranslator):
     def _inputs(
         self, read: Sequence[list[int]], device: torch.device, longest: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Token ids as what a translation model starts from: source, lengths, prompt."""
+        """Return the inputs of the model: padded sources, lengths, prompts."""
         source, lengths = padded(read, self.source.filler, longest)
         prompt = torch.full((len(read), 1), self.begin)
         return source.to(device), lengths.to(device), prompt.to(device)
 
     def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
-        """The most tokens of each answer."""
+        """Return the maximum number of tokens of each answer."""
         return [min(self.context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
 
 
 def find_crossing(model: nn.Module) -> list[str]:
-    """Return the names of the attentions that look from answers to sources."""
+    """Return the names of the cross-attentions."""
     return [name for name in attention_names(model) if name.endswith("cross")]

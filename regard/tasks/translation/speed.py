@@ -1,4 +1,4 @@
-"""What there is to time of a translator: greedy and beam search, by one and by many, and the weights that takes."""
+"""Workloads to benchmark a translator: greedy and beam search in several batch sizes, and the weights they read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from regard.tasks.trained import SENTENCES, Workload
 if TYPE_CHECKING:
     from regard.tasks.translation.sentence_translator import SentenceTranslator
 
-MANY = 1 << 24  # more tokens than there are: a batch stays whole
+MANY = 1 << 24  # more tokens than any batch has, so that it is not split
 
 
 def workloads(
     translator: SentenceTranslator, texts: Sequence[str], batches: Sequence[int], to: str | None = None
 ) -> Iterator[Workload]:
-    """Translations of these texts, greedily and with beams, by one and by many."""
+    """Yield translations of these texts, greedily and with beams, in several batch sizes."""
     texts = (texts or SENTENCES)[: max(batches)]
     to = to or foreign_language(translator, texts)
     once, again = weights_read(translator.model)
@@ -36,12 +36,12 @@ def workloads(
 
 
 def translate_whole(translator: SentenceTranslator, texts: Sequence[str], *, to: str | None, beams: int) -> list[str]:
-    """Translate texts, none of them split, as one batch."""
+    """Translate texts as one batch, without splitting them into sentences."""
     return [answer.text for answer in translator.answers(texts, to=to, beams=beams, split=False, tokens=MANY)]
 
 
 def foreign_language(translator: SentenceTranslator, texts: Sequence[str]) -> str | None:
-    """Return a target language that the texts are not written in; None if the model has only one direction."""
+    """Return a target language that the texts are not in; None if the model has only one direction."""
     if len(translator.languages) < 2:
         return None
     written_in = languages.likeliest("\n".join(texts), translator.languages)
@@ -49,7 +49,7 @@ def foreign_language(translator: SentenceTranslator, texts: Sequence[str]) -> st
 
 
 def refuse_copies(translator: SentenceTranslator, texts: Sequence[str], to: str | None) -> None:
-    """Raise ValueError if a text would be handed back untranslated, for copying it says nothing about the model."""
+    """Raise ValueError if a text would be returned untranslated, which would time no work of the model."""
     answers = translator.answers(texts, to=to, beams=1, split=False)
     copied = [text for text, answer in zip(texts, answers, strict=True) if answer.kept]
     if copied:
@@ -60,10 +60,10 @@ def refuse_copies(translator: SentenceTranslator, texts: Sequence[str], to: str 
 
 
 def weights_read(model: Any) -> tuple[int, int]:
-    """Bytes of weights that are read once for a batch of sources, and those read again for every token written.
+    """Return the bytes of weights read once per batch of sources, and those read for every generated token.
 
-    Tables of tokens are looked up, not read, unless they predict as well. On a GPU a Transformer writes with a copy in
-    half precision.
+    Embeddings are looked up, not read, unless they are also the output matrix. On a GPU a Transformer decodes with a
+    copy in half precision.
     """
     halved, once, again = model.stack is not None and pays(device_of(model)), 0, 0
     for name, weight in model.named_parameters():

@@ -1,4 +1,4 @@
-"""Lost words written over what an answer has in their place: a word spelt much alike, or where the model looked."""
+"""Splicing of lost words into an answer, over a word of similar spelling or the words that attended to them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from regard.tasks.translation.lost_text import DIGITS, NUMBER, RUN
 from regard.tasks.translation.model_calls import WordLooks
 
 Span = tuple[int, int]
-CHUNK = re.compile(r"[^\s.,;:!?]+(?:[.,;:!?]+[^\s.,;:!?]+)*")  # what stands between blanks, without a stop after it
+CHUNK = re.compile(r"[^\s.,;:!?]+(?:[.,;:!?]+[^\s.,;:!?]+)*")  # text between spaces, without a final stop
 SIGN = re.compile(r"[^\w\s'’-]|_|\d")
-ALIKE = 0.6  # the least likeness of a lost word and what was written for it
-PLAIN = re.compile(r"[^\W_]+(?:[-'.,:/ ][^\W_]+)*")  # names and numbers, for which a word may stand
-LEAST = 0.2  # of the attention of a word, what makes it the one written for another
+ALIKE = 0.6  # minimum similarity of a lost word and what was written for it
+PLAIN = re.compile(r"[^\W_]+(?:[-'.,:/ ][^\W_]+)*")  # names and numbers, which a word may stand for
+LEAST = 0.2  # minimum share of a word's attention on a span to be its rendering
 
 
 def splice(text: str, answer: str, places: Sequence[tuple[Span, Span]]) -> str:
-    """Write stretches of a text over stretches of its answer, given as pairs; one that overlaps another is left.
+    """Write spans of a text over spans of its answer, given as pairs; overlapping ones are skipped.
 
-    A stretch of no letters is a place after a word: what belongs there is set apart by a blank.
+    An empty span is a position after a word: the text is inserted there after a space.
     """
     end = len(answer)
     for (begin, stop), (first, last) in sorted(places, key=lambda pair: (pair[1], pair[0]), reverse=True):
@@ -38,7 +38,7 @@ def splice(text: str, answer: str, places: Sequence[tuple[Span, Span]]) -> str:
 
 
 def splice_alike(text: str, answer: str, spans: Sequence[Span], lexicon: Lexicon) -> str:
-    """Write lost words and numbers over those of the answer that are spelt alike and stand for nothing else."""
+    """Write lost words and numbers over those of the answer that are spelt similarly and stand for nothing else."""
     places = []
     for begin, end in spans:
         lost = text[begin:end]
@@ -49,7 +49,7 @@ def splice_alike(text: str, answer: str, spans: Sequence[Span], lexicon: Lexicon
 
 
 def _find_word(lost: str, text: str, answer: str, lexicon: Lexicon) -> Span | None:
-    """Find a word that was spelt out, or has a capital, and is not in the text itself; signs for what has signs."""
+    """Return a finely split or capitalised similar word that is not in the text, or a chunk for a word with signs."""
     if not WORD.fullmatch(lost):
         return _find_signs(lost, text, answer)
     candidates = find_alike(lost, answer, ALIKE)
@@ -64,7 +64,7 @@ def _find_word(lost: str, text: str, answer: str, lexicon: Lexicon) -> Span | No
 
 
 def _find_signs(lost: str, text: str, answer: str) -> Span | None:
-    """Find what stands between blanks in the answer, has some sign, is spelt much alike and is not in the text."""
+    """Return the most similar chunk of the answer that has a sign and is not in the text."""
     best, stretch = ALIKE, None
     for match in CHUNK.finditer(answer):
         if not SIGN.search(match[0]) or match[0] in text:
@@ -76,7 +76,7 @@ def _find_signs(lost: str, text: str, answer: str) -> Span | None:
 
 
 def _find_number(lost: str, text: str, answer: str) -> Span | None:
-    """Find the one number of the answer that has some digits of the lost one and is not in the text itself."""
+    """Return the only number of the answer that shares digits with the lost one and is not in the text."""
     lost_digits = "".join(DIGITS.findall(lost))
     candidates = []
     for match in RUN.finditer(answer):
@@ -94,7 +94,7 @@ class LossyAnswer:
     """A text, its answer, the spans of the text that the answer has lost, and the words of both sides."""
 
     def __init__(self, text: str, answer: str, spans: Sequence[Span]) -> None:
-        """Find the words, while a device may still search for other answers."""
+        """Split both sides into words, possibly while a device searches for other answers."""
         self.text, self.answer, self.spans = text, answer, spans
         self.read, self.written = ([match.span() for match in UNIT.finditer(side)] for side in (text, answer))
         self.source_words = {strip_clitics(word).casefold() for word in WORD.findall(text)}
@@ -103,10 +103,10 @@ class LossyAnswer:
 def find_stretches(
     losses: Sequence[LossyAnswer], looks: Sequence[WordLooks], lexicon: Lexicon
 ) -> list[list[tuple[Span, Span]]]:
-    """Return, for each text, pairs of a lost span and the stretch of the answer written while the model looked there.
+    """Return for each text the lost spans, each with the span of the answer that attended to it.
 
-    Where nothing was written for a span, or only words that stand for others, the stretch is the place after the word
-    that looked there most.
+    If no word was written for a span, or only words that stand for others, it is the position after the word with the
+    highest weight on it.
     """
     places: list[list[tuple[Span, Span]]] = [[] for _ in losses]
     for number, weights in chain.from_iterable(batch.collect() for batch in looks):
@@ -128,7 +128,7 @@ def find_stretches(
 
 
 def _find_run(share: np.ndarray, most: np.ndarray) -> range | None:
-    """Find the words in a row that looked at a span more than anywhere else, by their shares of attention on it."""
+    """Return the run of consecutive words with most of their attention on a span, by their weights on it."""
     there = most & (share >= LEAST)
     if not there.any():
         best = int(share.argmax())
@@ -143,7 +143,7 @@ def _find_run(share: np.ndarray, most: np.ndarray) -> range | None:
 
 
 def _trim(loss: LossyAnswer, words: Sequence[Span], lexicon: Lexicon) -> Span | None:
-    """Return the stretch of these words without signs and common words; None if a word of the source is among them."""
+    """Return the span of these words without signs and common words; None if a word of the source is among them."""
     answer = loss.answer
     spans = [span for span in words if re.search(r"\w", answer[slice(*span)])]
     if any(strip_clitics(answer[slice(*span)]).casefold() in loss.source_words for span in spans):
@@ -158,5 +158,5 @@ def _trim(loss: LossyAnswer, words: Sequence[Span], lexicon: Lexicon) -> Span | 
 
 
 def _is_common(word: str, lexicon: Lexicon) -> bool:
-    """Whether a word is one that the tokenizer knows, in small letters."""
+    """Return True if a word is in lower case and a single token."""
     return word.islower() and lexicon.count_pieces(word) == 1

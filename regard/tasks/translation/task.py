@@ -1,4 +1,4 @@
-"""Learning to translate: pairs in packed rows, label-smoothed likelihood, BLEU on held-out pairs."""
+"""The translation task: packed sentence pairs, label-smoothed cross-entropy, BLEU on held-out pairs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SIZES: tuple[tuple[int, dict[str, Any]], ...] = (
     (500_000, {"width": 256, "heads": 4, "hidden": 1024, "encoder": 4, "decoder": 2, "dropout": 0.1}),
 )
 COMMAND, CODE = 'regard translate DIRECTORY "text"', 'translate(["text"])'
-WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits held at once
+WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits computed at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class TranslationRecipe:
 
 
 class Translation(Task):
-    """The task of learning to translate."""
+    """The task of training a translator."""
 
     Recipe = TranslationRecipe
     usage: ClassVar[str] = 'regard translate {folder} "..."'
@@ -128,18 +128,16 @@ class Translation(Task):
 
     @staticmethod
     def check(recipe: TranslationRecipe, *, tokens: bool = False) -> Report:
-        """What there is to say of the data before anything is trained on it."""
+        """Check the data without training."""
         return check(recipe.data, recipe.tokenizer if tokens else None)
 
     @staticmethod
     def default_settings(recipe: TranslationRecipe, prepared: Prepared) -> dict[str, Any]:
-        """Sizes that so many pairs can feed, rows of which an epoch has some, and steps for a hundred epochs or so."""
+        """Choose model size, batch size and training length for a dataset of this size."""
         pairs = len(prepared.train)
         model = transformer_sizes(pairs) if recipe.model.name == "transformer" else recurrent_sizes(pairs)
         amount = max(map(sum, zip(*(tally.tokens for tally in prepared.train.tallies), strict=True)))
-        largest = round_between(
-            2048, power_of_two_below(amount / 5000), 8192
-        )  # of so much text that an epoch is long anyway
+        largest = round_between(2048, power_of_two_below(amount / 5000), 8192)  # beyond that, an epoch is long anyway
         tokens = max(recipe.data.max_length, round_between(512, power_of_two_below(amount / 50), largest))
         rows = ceil(amount / tokens)
         steps = round_between(1000, 150 * rows, round_between(10_000, 10 * rows, 200_000))
@@ -151,9 +149,9 @@ class Translation(Task):
 
     @staticmethod
     def fill_sizes(recipe: TranslationRecipe, prepared: Prepared) -> TranslationRecipe:
-        """The recipe with the vocabulary sizes and the languages that the data turned out to have.
+        """Return the recipe with the vocabulary sizes and languages of the data.
 
-        No piece longer than those it learns from will be translated at once.
+        Sentences to translate will be no longer than those in training.
         """
         source, target = prepared.source_tokenizer, prepared.target_tokenizer
         other = None if target is source else target.vocab
@@ -163,21 +161,21 @@ class Translation(Task):
         return replace(recipe, data=data, model=model, decoding=replace(recipe.decoding, longest=longest))
 
     def batch(self, row: int) -> PairBatch:
-        """The pairs of one row."""
+        """Return the pairs of one row."""
         return self.prepared.train.batch(row, fixed=self.fixed)
 
     def split(self, batch: PairBatch) -> list[PairBatch]:
-        """A row that does not fit the memory, in halves."""
+        """Split a row that does not fit into memory."""
         return self.prepared.train.halves(batch, fixed=self.fixed)
 
     def origins(self, batch: PairBatch) -> list[str]:
-        """Where the pairs of a row come from, the longest first."""
+        """Return the places of a row's pairs, the longest first."""
         lengths = batch.source_row.lengths + batch.target_row.lengths
         order = lengths[: len(batch.examples)].cpu().argsort(descending=True, stable=True)
         return self.prepared.train.places(batch.examples[order])
 
     def step(self, batch: PairBatch, part: str) -> Step:
-        """The smoothed surprise at every target token, summed."""
+        """Return the label-smoothed cross-entropy, summed over target tokens."""
         batch = batch.to(self._device)
         loss = self._agreement_loss(batch) if self.recipe.objective.rdrop else self._loss(batch, self._smoothing)
         written, row = count(batch.labels), batch.source_row
@@ -188,7 +186,7 @@ class Translation(Task):
         return linear_cross_entropy(features, weight, batch.labels, bias=bias, smoothing=smoothing, chunk=self._chunk)
 
     def _agreement_loss(self, batch: PairBatch) -> Tensor:
-        """Two passes, each with dropout of its own."""
+        """Return the R-Drop loss of two passes with independent dropout."""
         passes = self._features(batch), self._features(batch)
         return rdrop(
             passes,
@@ -209,12 +207,12 @@ class Translation(Task):
 
     @property
     def _chunk(self) -> int:
-        """Tokens whose logits are held at once."""
+        """Return the number of tokens whose logits are computed at once."""
         return max(1, WHOLE.get(self._device.type, WHOLE["cpu"]) // len(self.model.prediction))
 
     @cached_property
     def texts(self) -> list[Text]:
-        """Held-out pairs as they were written."""
+        """Return the held-out pairs as they were written."""
         return self.prepared.valid.texts()
 
     @property
@@ -223,7 +221,7 @@ class Translation(Task):
 
     @torch.no_grad()
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Loss per token over all held-out pairs, scores over some of them, and a few translations to look at."""
+        """Evaluate the loss per token on all held-out pairs and the scores on some, with sample translations."""
         training = self.model.training
         self.model.eval()
         losses = spread(self._surprise, range(self.prepared.valid.rows))
@@ -243,12 +241,12 @@ class Translation(Task):
         return Evaluation(metrics=metrics, samples=samples)
 
     def _surprise(self, row: int) -> tuple[float, int]:
-        """The loss of a row of held-out pairs, summed, and how many tokens that is."""
+        """Return the summed loss of a row of held-out pairs, and its number of tokens."""
         batch = self.prepared.valid.batch(row).to(self._device)
         return float(self._loss(batch, 0.0)), int(count(batch.labels))
 
     def translate(self, texts: Sequence[Text], *, beams: int, spread: Spread = alone) -> list[str]:
-        """Translations of held-out texts, each into its own language; processes share blocks of them."""
+        """Translate held-out texts, each into its language; processes share the work in blocks."""
         translator = self.translator()
 
         def translate_block(numbers: tuple[str | None, list[int]]) -> list[str]:
@@ -268,16 +266,16 @@ class Translation(Task):
         return answers
 
     def translator(self) -> Translator:
-        """The model as it is now, ready to use."""
+        """Return a translator with the current model."""
         tokenizers = self.prepared.source_tokenizer, self.prepared.target_tokenizer
         return Translator(self.model, tokenizers, self.recipe.decoding)
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the files of a checkpoint besides weights and metrics."""
         recipe = config.plain(self.recipe)
         settings = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
         source, target = self.prepared.source_tokenizer, self.prepared.target_tokenizer
-        settings["tokenizer"]["normalise"] = source.how.normalise  # a model that is adapted keeps its own
+        settings["tokenizer"]["normalise"] = source.how.normalise  # an adapted model keeps its own normalisation
         direction = recorded_direction(self.recipe.data.train[0])
         languages = {} if direction is None else {"languages": list(direction)}
         files: dict[str, Any] = {"config.yaml": {"format": 1, **settings, **languages}, "tokenizer.json": source.json()}
@@ -288,7 +286,7 @@ class Translation(Task):
 
     @staticmethod
     def checkpoint_files(shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = ()) -> dict[str, Any]:
-        """What the checkpoint of a translator that somebody else trained holds beside its weights."""
+        """Return the files of an imported translator's checkpoint besides its weights."""
         facts = " ".join([f"{shape.phrase}, {shape.vocab:,} tokens.", *notes])
         settings = {
             "task": "translation",
@@ -301,12 +299,12 @@ class Translation(Task):
 
 
 def recurrent_sizes(pairs: int) -> dict[str, Any]:
-    """Sizes of a recurrent translator that so many pairs can feed."""
+    """Return the sizes of a recurrent translator for this number of pairs."""
     return next((sizes for most, sizes in RECURRENT if pairs <= most), {"width": 512, "embedding": 512})
 
 
 def transformer_sizes(pairs: int) -> dict[str, Any]:
-    """Sizes of a Transformer that so many pairs can feed."""
+    """Return the sizes of a Transformer for this number of pairs."""
     for most, sizes in SIZES:
         if pairs <= most:
             return {"norm": "pre", **sizes}

@@ -1,4 +1,4 @@
-"""Teacher forcing with a trained translator: how probable it finds a given translation, token by token."""
+"""Teacher forcing: the probability that a trained translator assigns to given translations, token by token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.tasks.translation.search import Searcher
 
 @dataclass(frozen=True)
 class Likelihood:
-    """How probable a model finds texts: the natural logarithm of their probability, summed; an end counts as one."""
+    """The likelihood of texts under a model: negative log-probabilities in nats, summed; an end counts as a token."""
 
     total: float
     """Minus the logarithm of the probability of all of them."""
@@ -28,24 +28,24 @@ class Likelihood:
 
     @property
     def perplexity(self) -> float:
-        """Per token: depends on the tokenizer, so compare only models that share it."""
+        """Return the perplexity per token, comparable only between models with the same tokenizer."""
         return perplexity(self.total, self.tokens)
 
     @property
     def per_character(self) -> float:
-        """Perplexity per character: comparable between any two models."""
+        """Return the perplexity per character, comparable between any models."""
         return perplexity(self.total, self.characters)
 
     @property
     def bits(self) -> float:
-        """Bits per character."""
+        """Return the bits per character."""
         return self.total / self.characters / math.log(2)
 
 
 def likelihood(
     translator: Searcher, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None
 ) -> Likelihood | None:
-    """How probable the model finds these translations, each read as one piece; None when not one of them fits it."""
+    """Return the likelihood of these translations, each read as a whole; None if none fits the model's context."""
     read = [
         [*translator.tag(to), *ids, translator.source.role("end")] for ids in translator.source.encode_many(sources)
     ]
@@ -68,12 +68,12 @@ def likelihood(
 def score_tokens(
     translator: Searcher, read: Sequence[list[int]], written: Sequence[list[int]]
 ) -> Iterator[tuple[int, Float[Tensor, "written"]]]:
-    """(number, log-probability of each written token and of the end) for every pair of token ids, in any order."""
+    """Yield (number, log-probability of each target token and the end) for every pair, in any order."""
     return translator.teacher.scores(read, written)
 
 
 def score_targets(translator: Searcher, call: ScoreCall) -> list[TargetScore | None]:
-    """Return the scores of targets and their ends; None for one that is longer than the model reads."""
+    """Return the scores of targets and their ends; None for a pair longer than the model's context."""
     teacher, scores = translator.teacher, list[TargetScore | None]([None] * len(call.sources))
     fitting = teacher.fitting(call.sources, call.targets)
     sources, targets = ([side[number] for number in fitting] for side in (call.sources, call.targets))

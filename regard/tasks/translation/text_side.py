@@ -1,4 +1,4 @@
-"""A translator without its model: tokenizers, languages and settings, and how texts become tokens. Needs no torch."""
+"""A translator without its model: tokenizers, languages and settings, and the encoding of texts; no torch needed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from regard.tasks.translation.lost_names import Lexicon
 from regard.tasks.translation.model_calls import Steps
 from regard.tasks.translation.options import DecodingConfig
 
-LANGUAGE_NAMES = ("lang", "language", "target", "target_lang", "target_language", "tgt", "tgt_lang")  # elsewhere
+LANGUAGE_NAMES = ("lang", "language", "target", "target_lang", "target_language", "tgt", "tgt_lang")  # in other tools
 Self = TypeVar("Self", bound="TextSide")
 Result = TypeVar("Result")
 
 
 class TextSide:
-    """What a translator knows of texts."""
+    """The part of a translator that handles texts."""
 
     kind: ClassVar[str] = "a translator"
     trained_direction: Sequence[str] | None = None
@@ -40,27 +40,27 @@ class TextSide:
         crossing: Sequence[str] = (),
         name: str = "translator",
     ) -> None:
-        """Prepare for a model of so many positions, with these attentions from answers to sources."""
+        """Set up for a model with this context and these cross-attentions."""
         self.source, self.target = tokenizers
         self.begin, self.end = self.target.opening, self.target.role("end")
         self.decoding, self.context, self.crossing, self.name = decoding, context, tuple(crossing), name
 
     @property
     def languages(self) -> list[str]:
-        """Target languages to choose from; none when there is only one."""
+        """Return the target languages to choose from; empty if there is only one."""
         return list(self.source.tags)
 
     @cached_property
     def lexicon(self) -> Lexicon:
-        """Which words of a source are names or rare."""
+        """Return the lexicon of names and rare words of the source."""
         return Lexicon(self.source)
 
     def encode(self, text: str, to: str | None = None) -> list[int]:
-        """Token ids of a sentence as the model reads it: the tag of the language asked for, the text, the end."""
+        """Return the token ids of a sentence as the model reads it: the target tag, the text, the end."""
         return self.encode_many([text], to)[0]
 
     def encode_many(self, texts: Sequence[str], to: str | None = None) -> list[list[int]]:
-        """Token ids of sentences as the model reads them."""
+        """Return the token ids of sentences as the model reads them."""
         tag, end, room = self.tag(to), self.source.role("end"), self.context - 1
         found = [[*tag, *ids, end] for ids in self.source.encode_many(texts)]
         longest = max(map(len, found), default=0) - 1
@@ -69,7 +69,7 @@ class TextSide:
         return found
 
     def tag(self, to: str | None = None) -> list[int]:
-        """What asks for a language: one token, or none where there is nothing to choose."""
+        """Return the tag of the target language: one token, or none if there is only one direction."""
         if to is None:
             if len(self.languages) > 1:
                 raise ValueError(f"say which language to translate to: {', '.join(self.languages)}")
@@ -79,38 +79,38 @@ class TextSide:
         return [self.source.tag(to)]
 
     def direction(self, text: str) -> str | None:
-        """The language to translate into, of two the one that a text is less like; None if they are not known."""
+        """Return the target language, of two the one that a text is less likely in, or None."""
         if len(self.languages) != 2 or any(code not in LANGUAGES for code in self.languages):
             return None
         read = languages.likeliest(text, self.languages) or self.languages[0]
         return next(code for code in self.languages if code != read)
 
     def language(self, texts: Sequence[str], to: str | None = None) -> str | None:
-        """The language to translate into: the one asked for, or where there are several, guessed from the texts."""
+        """Return the target language: the requested one, or if there are several, a guess from the texts."""
         if to is not None and self.languages:
             return self.source.find_language(to)
         return self.direction("\n".join(texts)) if to is None and len(self.languages) > 1 else to
 
     def settings(self, **changes: Any) -> DecodingConfig:
-        """Its settings with some of them changed."""
+        """Return the settings with some of them changed."""
         if strange := next((name for name in changes if name in LANGUAGE_NAMES), None):
             raise ValueError(f"unknown setting {strange}: name the language to translate into by to, such as to='fr'")
         return config.build(DecodingConfig, {**config.plain(self.decoding), **changes}, where="decoding")
 
     def like(self: Self, decoding: DecodingConfig) -> Self:
-        """The same translator with other settings, for parts of a text, whose language nobody asks."""
+        """Return the same translator with other settings and no language checks, for parts of a text."""
         other = copy(self)
         other.decoding, other.reads, other.trained_direction = decoding, (), None
         return other
 
     def plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
-        """The text cut into what is translated and the white space that is kept."""
+        """Split a text into sentences and the white space between them."""
         return self.plan_many([text], decoding)[0]
 
     def plan_many(self, texts: Sequence[str], decoding: DecodingConfig) -> list[list[sentences.Piece]]:
-        """The texts cut into what is translated and the white space that is kept; sentences are measured together."""
+        """Split texts into sentences and the white space between them; sentence lengths are computed in one batch."""
         for text in texts:
-            encode_text(text)  # what no file can hold is not copied either
+            encode_text(text)  # text that cannot be encoded must not be copied either
         tidy = [self.source.how.tidy(text) for text in texts]
         if not decoding.split or decoding.force or decoding.prefix:
             return [sentences.as_one_piece(text) for text in tidy]
@@ -122,9 +122,9 @@ class TextSide:
     def translate_stepwise(
         self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
     ) -> Steps[list[Answer]]:
-        """Translate texts; `first` is the number of the first, which its random seed depends on."""
+        """Translate texts; `first` is the number of the first one, on which its random seed depends."""
         raise NotImplementedError
 
     def run(self, steps: Steps[Result]) -> Result:
-        """Drive text steps to their end with the model, and return their result."""
+        """Run text steps to their end with the model, and return their result."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
-"""Text to text: a T5 learns to answer a text with a text, whatever is asked of it (Raffel et al. 2020).
+"""The text-to-text task: a T5 learns to answer texts with texts (Raffel et al. 2020).
 
-What is asked stands in front of a text, such as `sst2 sentence:`; each file to learn from may have a prefix of its own,
-so that one model learns several tasks. Answers are scored by how many are right to the letter, and by overlap.
+A prefix such as `sst2 sentence:` names the task of a text; each training file may have its own, so that one model
+learns several tasks. Answers are scored by exact match and by overlap.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ SIZES: tuple[tuple[float, dict[str, Any]], ...] = (
     (50_000, {"width": 256, "heads": 4, "depth": 64, "hidden": 512, "encoder": 3, "decoder": 3}),
     (float("inf"), {}),
 )
-RATE, TUNED = 1e-3, 3e-4  # from scratch, and of a model that has read much already
-TUNING = 10  # epochs of the latter
+RATE, TUNED = 1e-3, 3e-4  # from scratch, and for a pretrained model
+TUNING = 10  # epochs for a pretrained model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class TextToTextRecipe(TranslationRecipe):
 
 
 class TextToText(Translation):
-    """The task of learning to answer texts with texts."""
+    """The task of training a text-to-text model."""
 
     Recipe = TextToTextRecipe  # type: ignore[assignment]
     usage: ClassVar[str] = 'regard predict {folder} "..."'
@@ -91,13 +91,13 @@ class TextToText(Translation):
 
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:
-        """Pairs, where somebody asks for this task; else they are translated."""
+        """Claim pairs if this task is requested; else they are translated."""
         claim = recognise(replace(inputs, kind="pairs")) if "task" in inputs.settings and inputs.to is None else None
         return None if claim is None else replace(claim, sentence="pairs: training a T5 that answers the first")
 
     @staticmethod
     def prepare(recipe: Any, parent: Checkpoint | None = None) -> Prepared:
-        """Read, check, tokenise and index the texts, with the tokenizer of a model to start from."""
+        """Read, check, tokenise and index the texts, with the tokenizer of the parent model, if any."""
         tokenizers = None if parent is None else (read_tokenizers(parent)[0],) * 2
         prepared = prepare(
             recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers, opening="pad"
@@ -106,7 +106,7 @@ class TextToText(Translation):
 
     @staticmethod
     def default_settings(recipe: Any, prepared: Prepared) -> dict[str, Any]:
-        """Sizes that so many texts can feed; a model to start from needs fewer epochs, at a lower rate."""
+        """Choose sizes for a dataset of this size; a pretrained model needs fewer epochs, at a lower learning rate."""
         found = Translation.default_settings(recipe, prepared)
         tuned, epoch = prepared.rows > 0, prepared.train.repack(found["data"]["batch_tokens"]).rows
         steps = max(100, TUNING * epoch) if tuned else found["training"].get("steps")
@@ -120,30 +120,30 @@ class TextToText(Translation):
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
-        """What a model to start from decides before texts are read: a length that it can hold."""
+        """Return the settings that the parent model decides before texts are read: a length within its context."""
         context = model.get("context", T5Config.context)
         return {"data": {"max_length": context}} if context < TextsConfig.max_length else {}
 
     @staticmethod
     def fill_sizes(recipe: Any, prepared: Prepared) -> Any:
-        """The recipe with the number of tokens that the data, or the model to start from, turned out to have."""
+        """Return the recipe with the vocabulary size of the data or of the parent model."""
         model = replace(recipe.model, vocab=max(prepared.source_tokenizer.vocab, prepared.rows))
         longest = min(recipe.decoding.longest, recipe.data.max_length)
         data = prepared.data or recipe.data
         return replace(recipe, data=data, model=model, decoding=replace(recipe.decoding, longest=longest))
 
     def translator(self) -> Respondent:
-        """The model as it is now, ready to use; held-out texts have their prefixes already."""
+        """Return an inference model with the current weights; held-out texts have their prefixes already."""
         tokenizers = self.prepared.source_tokenizer, self.prepared.target_tokenizer
         return Respondent(self.model, tokenizers, self.recipe.decoding)
 
     @property
     def prefixes(self) -> list[str]:
-        """What stands in front of the texts of each file."""
+        """Return the prefixes of the training files."""
         return list(dict.fromkeys(corpus.prefix.strip() for corpus in self.recipe.data.train))
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the files of a checkpoint besides weights and metrics."""
         files = super().contents()
         prefix_settings = {"prefixes": self.prefixes} if any(self.prefixes) else {}
         recipe = self.recipe

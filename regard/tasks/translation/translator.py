@@ -1,4 +1,4 @@
-"""A trained translator in use: text in, text out, with the search, the splitting and the rejoining in between."""
+"""A trained translator: splits texts into sentences, translates them, and joins the translations."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Extra, Face, Workload, describe_model, load_model
 from regard.tasks.translation.answers import Answer, describe_unfinished
 from regard.tasks.translation.documents import document
+from regard.tasks.translation.ensemble import combine_translators
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, TargetOptions, TranslationOptions
 from regard.tasks.translation.sentence_translator import SentenceTranslator
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from regard.interpret.steps import Steps as TracedSteps
     from regard.tasks.translation.documents.glossary import Terms
 
-WARMING = 3  # searches after which a GPU replays a step
+WARMING = 3  # searches after which a GPU replays captured steps
 Result = TypeVar("Result")
 
 
@@ -43,13 +44,20 @@ class Translator(SentenceTranslator, Face):
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Translator:
-        """The translator a checkpoint directory holds."""
+        """Load the translator of a checkpoint directory."""
         decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
         name, reads = checkpoint.directory.name, checkpoint.about.language
         translator = cls(load_model(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name)
         translator.reads = tuple(reads)
         translator.trained_direction = checkpoint.config.get("languages")
         return translator
+
+    @classmethod
+    def combine(cls, models: Sequence[Any]) -> Translator:
+        """Return an ensemble of translators, which decodes with all of them."""
+        if strange := [model for model in models if type(model) is not cls]:
+            raise ValueError(f"{strange[0].name} is {strange[0].kind}, {models[0].name} is {cls.kind}: load one kind")
+        return combine_translators(models)
 
     @overload
     def translate(self, texts: str, *, to: str | None = None, **settings: Any) -> str: ...
@@ -58,9 +66,9 @@ class Translator(SentenceTranslator, Face):
     def translate(self, texts: Sequence[str], *, to: str | None = None, **settings: Any) -> list[str]: ...
 
     def translate(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> str | list[str]:
-        """Translate one text, or a list of them into a list; settings are those of `DecodingConfig`.
+        """Translate one text, or a list of them; settings are those of `DecodingConfig`.
 
-        Where the model knows several languages and none is asked for, it is guessed from the texts.
+        If the model has several target languages and `to` is None, it is guessed from the texts.
         """
         answers = self.answers(texts, to=to, **settings)
         for code in dict.fromkeys(answer.foreign for answer in answers if answer.foreign):
@@ -71,25 +79,25 @@ class Translator(SentenceTranslator, Face):
         return translations[0] if isinstance(texts, str) else translations
 
     def describe_unknown_language(self, code: str) -> str:
-        """What to say of text in a language or script that it does not know."""
+        """Return the warning about text in a language or script that the model does not know."""
         seems = f"looks like {LANGUAGES[code]}" if code in LANGUAGES else f"is in {code} script"
         known_languages = " and ".join(LANGUAGES[language_code] for language_code in self.reads)
         return f"the text {seems}; {self.name} knows {known_languages} only, so do not trust the answer"
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """What there is to time, and its attention while it reads answers that are given."""
+        """Return the extras: workloads to benchmark, and forced decoding."""
         return {
             "alignments": Extra(self.read_answers, TargetOptions, "Its attention while it is told the answers."),
             "workloads": Extra(self.workloads, TargetOptions, "Searches to time, by one and by many."),
         }
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Answer]:
-        """Translations with their scores; options are those of `TranslationOptions`."""
+        """Return translations with their scores; options are those of `TranslationOptions`."""
         return self.answers(inputs, **options)
 
     def evaluate(self, *files: str | Path, columns: tuple[int, int] | None = None, **options: Any) -> Scores:
-        """Scores on one file of pairs, or on a file of sources and one of references."""
+        """Score the translator on one file of pairs, or on a file of sources and one of references."""
         from regard.tasks.translation import scoring
 
         return scoring.evaluate(self, files, columns=columns, **options)
@@ -104,7 +112,7 @@ class Translator(SentenceTranslator, Face):
         metric: str = "overlap",
         tokenize: str = "13a",
     ) -> Scores:
-        """Scores of translations into a language that are in a file already, line by line."""
+        """Score the translations in a file, one per line."""
         from regard.tasks.translation import scoring
 
         test = scoring.pairs(*files, columns=columns, to=to)
@@ -113,13 +121,13 @@ class Translator(SentenceTranslator, Face):
     score_answers = Extra(judge, AnswerFileOptions, "Scores of translations that are in a file already.")
 
     def read_answers(self, *, to: str | None = None) -> ForcedReader:
-        """Return what reads answers that are given, to a language of several, and says where it looks."""
+        """Return a reader for forced decoding of given answers, with its attention weights."""
         from regard.interpret.measure.forced_decoding import ForcedReader
 
         return ForcedReader(self, to if self.languages else None)
 
     def workloads(self, inputs: Sequence[str], batches: Sequence[int], to: str | None = None) -> Iterator[Workload]:
-        """What to time: searches by one and by many."""
+        """Yield searches to time, in several batch sizes."""
         from regard.tasks.translation.speed import workloads
 
         return workloads(self, inputs, batches, to)
@@ -134,9 +142,9 @@ class Translator(SentenceTranslator, Face):
         terms: Terms | None = None,
         **settings: Any,
     ) -> Exchange[list[Answer]]:
-        """Answer as `answers` does, with somebody else to search: yields requests, is sent hypotheses, returns answers.
+        """Translate as `answers` does, by requests to an engine: yield requests, receive hypotheses, return answers.
 
-        So one engine can serve many askers. HTML and texts with a glossary are translated as documents are.
+        So several callers can share one engine. HTML and texts with a glossary are translated as documents.
         """
         texts = list_inputs(inputs, TEXT, verb=self.verb)
         if html or terms is not None:
@@ -147,23 +155,23 @@ class Translator(SentenceTranslator, Face):
         return (yield from self.exchange_steps(steps))
 
     def warm_up(self) -> None:
-        """Prepare for many requests: compile kernels and capture graphs now instead of during the first of them."""
+        """Compile kernels and capture graphs now instead of during the first requests."""
         self.ready.warm()
         for to in self.languages * WARMING or [None] * WARMING:  # type: ignore[list-item]
             self.answers(["."], to=to, copy="none")
 
     def look(self, text: str, *, to: str | None = None) -> Trace:
-        """Translate one sentence and keep where every head looked while the winning beam was written."""
+        """Translate one sentence, and trace the attention weights of all heads along the best hypothesis."""
         check_input(text, TEXT, verb="look")
         return trace_answer(self, text, self.language([text], to))
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> TracedSteps:
-        """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""
+        """Return the intermediate results of the decoder's (or the named) attentions while the answer is read again."""
         return trace_steps(self, trace, names=names, top=top)
 
 
 def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of the source and of the target, which may be one."""
+    """Return the tokenizers of the source and of the target, which may be the same."""
     how = TextConfig(normalise=read_text_settings(checkpoint.config.get("tokenizer"))["normalise"])
     source = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
     separate = "tokenizer.target.json" in checkpoint.files

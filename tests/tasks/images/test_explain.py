@@ -16,6 +16,7 @@ import regard
 from regard.cli import app
 from regard.interpret.measure import maps
 from regard.tasks.images import explain
+from regard.tasks.images.second_look import brightest_box
 from tests.data.images.drawing import fill
 
 pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
@@ -98,6 +99,66 @@ def test_the_command_shows_regions_writes_pictures_and_asks_about_labels(folder:
     wrong = run.invoke(app, ["explain", str(folder / "run"), photo, "--about", "violet"])
     assert wrong.exit_code
     assert "'violet' is no label" in str(wrong.exception or wrong.output)
+
+
+def test_two_questions_about_a_picture_have_two_maps_beside_each_other(folder: Path, tmp_path: Path) -> None:
+    classifier, photo, run = regard.load(folder / "run"), folder / "photos" / "red" / "00.png", CliRunner()
+    trace = classifier.look(photo, about=["green", "red"])
+    assert [item.text for item in trace.items["asked"]] == trace.facts["questions"] == ["green", "red"]
+    for method in maps.methods(classifier.model):
+        for number, label in enumerate(("green", "red")):
+            alone = classifier.look(photo, about=label).find(method).values[0, 0]
+            torch.testing.assert_close(trace.find(method).values[0, number], alone)
+    assert "questions" not in classifier.look(photo, about="green").facts
+    asked = ["explain", str(folder / "run"), str(photo), "--about", "green", "--about", "red"]
+    for name, words, rows in (("all.png", [], len(maps.methods(classifier.model))), ("one.png", ["gradcam"], 1)):
+        done = run.invoke(app, [*asked, *(["--attention", *words] if words else []), "-o", str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
+        with Image.open(tmp_path / name) as drawn:
+            assert drawn.width / drawn.height == pytest.approx(6 / (2 * rows + 0.9), rel=0.05)  # three panels in a row
+    wrong = run.invoke(app, [*asked, "--about", "violet"])
+    assert "'violet' is no label" in str(wrong.exception)
+
+
+def test_a_second_look_reads_the_brightest_part_in_the_resolution_of_the_file(folder: Path, tmp_path: Path) -> None:
+    classifier, run = regard.load(folder / "run"), CliRunner()
+    shades = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)  # four times what the model reads
+    Image.fromarray(shades).save(tmp_path / "fine.png")
+    look = classifier.look_again(tmp_path / "fine.png", zoom=4)
+    first = classifier.classify([tmp_path / "fine.png"])[0]
+    assert (look.first.label, look.first.probability) == (first.label, first.probability)
+    left, top = (round(share * 64) for share in look.box[:2])
+    assert torch.equal(look.part, torch.from_numpy(shades[top : top + 16, left : left + 16]).permute(2, 0, 1))
+    assert look.second.all == classifier.classify([look.part.permute(1, 2, 0).numpy()])[0].all
+    map_of_answer = classifier.look(tmp_path / "fine.png", about=first.label).find(look.method).values[0, 0]
+    box = classifier.patch_items()[int(map_of_answer.argmax())].box
+    centre = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    assert look.box[0] <= centre[0] <= look.box[2]
+    assert look.box[1] <= centre[1] <= look.box[3]
+    asked = ["explain", str(folder / "run"), str(tmp_path / "fine.png"), "--look-again"]
+    shown = run.invoke(app, [*asked, "-o", str(tmp_path / "looks.png")])
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.count("\n") == 4
+    with Image.open(tmp_path / "looks.png") as drawn:
+        assert drawn.width > 500
+    plain = json.loads(run.invoke(app, [*asked, "--json", "--about", "green", "--attention", "gradcam"]).stdout)
+    assert plain["method"] == "gradcam"
+    assert plain["first"]["label"] == first.label
+    for words, message in (
+        (["--about", "violet"], "'violet' is no label"),
+        (["--about", "red", "--about", "green"], "give --about once"),
+        (["--attention", "cat"], "no map called cat fits"),
+        ([str(tmp_path / "fine.png")], "reads one picture, not 2"),
+    ):
+        assert message in str(run.invoke(app, [*asked, *words]).exception)
+
+
+def test_the_window_of_a_second_look_stays_inside_the_picture() -> None:
+    evidence = torch.zeros(4, 4)
+    evidence[0, 3] = 1
+    assert brightest_box(evidence, 2) == (0.5, 0.0, 1.0, 0.5)
+    evidence[2, 1] = 2
+    assert brightest_box(evidence, 4) == (0.25, 0.5, 0.5, 0.75)
 
 
 def test_the_anatomy_of_a_vit_is_drawn_told_and_refused_to_others(folder: Path, tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Templates: texts in their places once, examples in front, and one line for what is wrong."""
 
+from importlib import resources
+from pathlib import Path
+
 import pytest
 
 from regard.tasks.prompting.files import read as read_file
 from regard.tasks.prompting.template import Texts, build, list_templates, read, shipped_paths
 
+SAMPLES = Path(str(resources.files("regard"))) / "samples" / "prompts"
 GOOD = {"text": "Review: [X]\nIt was [Z].", "answers": {"positive": ["good", "great"], "negative": "bad"}}
 PAIR = {"text": "[X] So [Y]? [Z]", "answers": {"yes": "yes", "no": "no"}}
 
@@ -53,13 +57,15 @@ def test_what_is_wrong_is_said_in_a_line(settings, said):
     assert "\n" not in str(caught.value)
 
 
-def test_eight_kinds_are_in_the_box_in_two_languages(tmp_path):
+def test_eight_kinds_are_in_the_box_in_two_forms_and_two_languages(tmp_path):
     every = dict(list_templates())
-    kinds = {"sentiment", "topic", "intent", "aspect", "entailment", "entities", "summary", "translation"}
+    kinds = {"sentiment", "topic", "intent", "aspect", "entailment", "summary", "translation"}
+    kinds |= {f"cloze-{kind}" for kind in (*kinds, "entity")} | {"entities"}
     assert set(every) == kinds | {f"{kind}-fr" for kind in kinds}
     assert all(one.about for one in every.values())
     assert every["entailment"].pair
-    assert not any(one.text_after_answer for one in every.values())  # a GPT can use each of them
+    between = {name for name, one in every.items() if one.text_after_answer}
+    assert between == {"cloze-entailment", "cloze-entailment-fr"}  # a GPT can use each of the others
     assert len(shipped_paths()) == len(every)
     with pytest.raises(ValueError, match=r"no template named sentimant, did you mean sentiment.*: give a YAML file"):
         read("sentimant")
@@ -135,3 +141,17 @@ def test_texts_with_other_labels_are_left_out_and_counted_where_that_is_asked_fo
     found, notes = read_file(str(tmp_path / "a.tsv"), build({**GOOD, "others": "leave"}))
     assert [one.texts.x for one in found] == ["fine", "no"]
     assert notes == [f"{tmp_path / 'a.tsv'}: 1 text left out: no answer for its label"]
+
+
+def test_every_sample_of_prompts_has_a_template_that_knows_its_labels():
+    forms = {name for name, _ in list_templates() if name.startswith("cloze-") and not name.endswith("-fr")}
+    samples = {f"cloze-{path.stem}": path for path in SAMPLES.glob("*.tsv")}
+    assert samples.keys() == forms
+    for name, path in samples.items():
+        template = read(name)
+        examples, notes = read_file(str(path), template)
+        assert not notes, "nothing is left out"
+        assert len(examples) >= 8
+        assert not template.labels or {example.right for example in examples} == set(template.labels)
+        french = read(f"{name}-fr")
+        assert {french.label(label) for label in template.labels} == set(french.labels)

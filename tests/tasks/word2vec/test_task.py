@@ -26,7 +26,7 @@ def train(text: Path, out: Path, *settings: str, **how):
     return recipe.train(recipe.settings(words.recipe(text), *settings), out=out, quiet=True, **how)
 
 
-VARIANTS = list(itertools.product(["skipgram", "cbow"], ["negative", "hierarchical"], [1]))
+VARIANTS = list(itertools.product(["skipgram", "cbow"], ["negative", "hierarchical", "softmax"], [1]))
 
 
 @pytest.mark.parametrize(("architecture", "output", "workers"), [*VARIANTS, ("skipgram", "negative", 2)])

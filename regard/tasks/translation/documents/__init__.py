@@ -1,1 +1,1 @@
-"""Translating text with terms, tags and placeholders."""
+"""Translation of documents with glossary terms, tags and placeholders."""

@@ -1,4 +1,4 @@
-"""Attributes of HTML that readers see or hear: found in a page, and written back with their translations."""
+"""HTML attributes with text for people: found in a page, and written back with their translations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEMPLATE = re.compile(r"<[?%]|\{\{(?!.*\}\})|\{%(?!.*%\})", re.DOTALL)
 
 
 class Value(NamedTuple):
-    """The value of an attribute that is translated: where it stands, its quotation marks included."""
+    """The value of a translated attribute: its position with the quotation marks, and its text."""
 
     begin: int
     end: int
@@ -33,7 +33,7 @@ class Value(NamedTuple):
     marked: Marked
 
     def write(self, answer: str) -> str:
-        """Return a translation, which is HTML, as the value of an attribute; one that says the same is left alone."""
+        """Return a translation, given as HTML, as the value of an attribute; an unchanged one is kept as it was."""
         if unescape(answer) == " ".join(unescape(self.raw).split()):
             return f"{self.quote}{self.raw}{self.quote}"
         quote = self.quote or '"'
@@ -41,7 +41,7 @@ class Value(NamedTuple):
 
 
 def find_values(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], str] = str) -> list[Value]:
-    """Find the values to translate in an HTML text, in order; `names` are stand-ins for placeholders."""
+    """Return the values to translate in an HTML text, in order; `names` are stand-ins for placeholders."""
     values = []
     for tag, attribute in _iterate_attributes(text):
         if not _is_spoken(tag, attribute["name"].lower()):
@@ -53,7 +53,7 @@ def find_values(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], s
 
 
 def write_values(text: str, values: Sequence[Value], answers: Sequence[str], language: str | None) -> str:
-    """Return an HTML text with its values translated, and the language of its `<html>`, if that is known."""
+    """Return an HTML text with its values translated, and the language of its `<html>` updated if given."""
     translated = zip(values, answers, strict=True)
     edits = [(value.begin, value.end, value.write(answer)) for value, answer in translated]
     if language is not None:
@@ -66,7 +66,7 @@ def write_values(text: str, values: Sequence[Value], answers: Sequence[str], lan
 
 
 def _iterate_attributes(text: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
-    """Yield the attributes with a value of every tag that is not to be left alone, each with its tag."""
+    """Yield the attributes with a value of every translatable tag, each with its tag."""
     for tag in find_start_tags(text):
         for attribute in ATTRIBUTE.finditer(text, *tag.span("rest")):
             if attribute["value"] is not None:
@@ -78,7 +78,7 @@ def _raw_value(attribute: re.Match[str]) -> str:
 
 
 def _is_spoken(tag: re.Match[str], name: str) -> bool:
-    """True for text that is shown or read aloud, such as `alt`, or is the description of a page."""
+    """Return True for text that is shown or read aloud, such as `alt`, or is the description of a page."""
     if tag["name"].lower() != "meta" or name != "content":
         return name in SPOKEN
     attributes = ATTRIBUTE.finditer(tag.string, *tag.span("rest"))
@@ -91,7 +91,7 @@ def _is_spoken(tag: re.Match[str], name: str) -> bool:
 
 
 def _language_edits(text: str, language: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where the language of a page stands, and what to write there; not where it is the same in a variety."""
+    """Yield the edits of the page's language attributes, unless they already name this language or a variety of it."""
     for tag, attribute in _iterate_attributes(text):
         current = _raw_value(attribute)
         if tag["name"].lower() != "html" or attribute["name"].lower() not in LANGUAGE or not current.strip():

@@ -1,4 +1,4 @@
-"""Texts translated with their markup, placeholders and settled terms: HTML in, HTML out, nothing lost on the way."""
+"""Translation of texts with markup, placeholders and glossary terms, all of which are preserved."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def translate(
     names: Sequence[str] = NAMES,
     **settings: Any,
 ) -> list[str]:
-    """Translate texts and put tags (of HTML) and placeholders back where the model looks when it writes.
+    """Translate texts, and put tags (of HTML) and placeholders back by the alignment of words.
 
-    Every tag comes back exactly once and nested as it was, every placeholder verbatim. `names` are words that stand for
+    Every tag comes back exactly once with its nesting, every placeholder verbatim. `names` are stand-in words for
     placeholders in what the model reads. Settings are those of `translate`.
     """
     steps = translate_stepwise(translator, texts, html=html, to=to, terms=terms, names=names, **settings)
@@ -72,7 +72,7 @@ def translate_stepwise(
 
 
 def _join_answers(parts: Sequence[Answer]) -> Answer:
-    """Return the parts of a document as one answer."""
+    """Join the parts of a document into one answer."""
     unfinished, kept = (sum(getattr(part, name) for part in parts) for name in ("unfinished", "kept"))
     text, score = "".join(part.text for part in parts), sum(part.score for part in parts)
     return Answer(text, score, kept=kept, unfinished=unfinished)
@@ -87,7 +87,7 @@ def _translate_attributes(
     terms: Terms | None,
     names: Sequence[str],
 ) -> Steps[list[str]]:
-    """HTML texts with the attributes translated that people read, and the language of the answer named."""
+    """Translate the attributes of HTML texts that people read, and update the language of the page."""
     values = [find_values(text, names=names, tidy=translator.source.how.tidy) for text in texts]
     marked = [value.marked for text_values in values for value in text_values]
     answers = iter((yield from _translate_marked(translator, marked, to=to, decoding=decoding, terms=terms)))
@@ -102,7 +102,7 @@ def _translate_attributes(
 def translate_entities(
     translator: TextSide, texts: Sequence[str], *, to: str | None, **settings: Any
 ) -> Steps[list[str]]:
-    """Translate lines of plain text in which characters are written as entities, such as AT&amp;T."""
+    """Translate lines of plain text with characters written as entities, such as AT&amp;T."""
     markers = [Markers() for _ in texts]
     written = [encode_text(text, text_markers) for text, text_markers in zip(texts, markers, strict=True)]
     answers = yield from translate_stepwise(translator, written, html=True, to=to, **settings)
@@ -117,7 +117,7 @@ def _translate_marked(
     decoding: DecodingConfig,
     terms: Terms | None = None,
 ) -> Steps[list[Answer]]:
-    """Translate texts from which markup and placeholders were taken, and put all of it back in."""
+    """Translate texts without their markup and placeholders, and put all of it back."""
     groups = [list(_split_sentences(translator, one, decoding, terms)) for one in marked]
     sentences = [sentence for group in groups for sentence in group]
     yield from _translate_sentences(translator, sentences, decoding, to)
@@ -130,7 +130,7 @@ def _translate_marked(
 
 @dataclass
 class _Sentence:
-    """A sentence on its way: what its translation must contain, and whether its words must be linked."""
+    """A sentence in translation: what its answer must contain, and whether its words must be linked."""
 
     text: str
     gap: str
@@ -159,7 +159,7 @@ def _split_sentences(
 def _translate_sentences(
     translator: TextSide, sentences: Sequence[_Sentence], decoding: DecodingConfig, to: str | None
 ) -> Steps[None]:
-    """Translate all sentences at once, then grant what each still lacks."""
+    """Translate all sentences at once, then write the missing wishes into their answers."""
     whole = replace(decoding, split=False)
     free = yield from translator.like(whole).translate_stepwise(
         [source_sentence.text for source_sentence in sentences], to, whole
@@ -174,7 +174,7 @@ def _translate_sentences(
 
 
 def _join_sentences(marked: Marked, sentences: Sequence[_Sentence]) -> Answer:
-    """The translated sentences as one text, their links counted through, and the markup back in it."""
+    """Join the translated sentences, renumber their links, and put the markup back."""
     pairs: list[tuple[int, int]] = []
     read, written = 0, 0
     for sentence in sentences:

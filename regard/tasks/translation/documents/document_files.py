@@ -1,4 +1,4 @@
-"""Files whose form must survive translation: which they are, their parts translated, and what is copied, counted."""
+"""Files whose format is preserved: which ones, how they are split and translated, and what is copied."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ REFUSED: dict[str, tuple[str, str]] = {
 """Files that would come out broken: by their names, what they are and what to do."""
 PLAIN = frozenset(("", ".txt", ".text", ".log", ".src", ".tgt", ".ref", ".hyp", ".in", ".out", ".tok", ".lines"))
 """Names of plain text, beside the codes of languages (news.en)."""
-MID_SENTENCE = 0.5  # share of lines that end inside a sentence in text that was wrapped by hand
-FEWEST = 4  # such lines
+MID_SENTENCE = 0.5  # share of lines ending inside a sentence in hand-wrapped text
+FEWEST = 4  # minimum number of such lines
 ENDS = tuple(".!?…:;。！？\"'”’»)]")
 
 
 def document_form(path: Path | None) -> str | None:
-    """Return the form of a file that is translated as a document, by its name; one that would break is an error."""
+    """Return the document format of a file by its name, None for plain text; unsupported formats are an error."""
     if path is None:
         return None
     kind = suffix(path.name)
@@ -79,9 +79,9 @@ def document_form(path: Path | None) -> str | None:
 
 
 def describe_unknown(path: Path) -> str:
-    """Return a note that a file is read as plain text where its name does not say so; else nothing."""
+    """Return a note if a file is read as plain text although its name does not say so; else an empty string."""
     kind = suffix(path.name)
-    if kind in REFUSED:  # and a language too, or it would have been refused
+    if kind in REFUSED:  # the ending is a language code too, or it would have been refused
         what, remedy = REFUSED[kind]
         return f"{path} is read as plain text, line by line; if it is {what}, {remedy}"
     if kind in PLAIN or re.split("[-_]", kind[1:])[0] in LANGUAGES or kind[1:].isdigit():
@@ -90,7 +90,7 @@ def describe_unknown(path: Path) -> str:
 
 
 def split_document(lines: Sequence[str], form: str) -> list[Part]:
-    """Cut the lines of Markdown or subtitles into what is translated and what is copied."""
+    """Split the lines of Markdown or subtitles into parts to translate and parts to copy."""
     if form == "subtitles":
         return list(split_subtitles(lines))
     return list(split_markdown(lines, jsx=form == "MDX"))
@@ -99,7 +99,7 @@ def split_document(lines: Sequence[str], form: str) -> list[Part]:
 def translate_parts(
     translator: Translator, parts: Sequence[Part], *, to: str | None, terms: Terms | None, **settings: Any
 ) -> Iterator[str]:
-    """Yield the lines of a document with its texts translated, all texts of these parts at once."""
+    """Yield the lines of a document with its texts translated in one batch."""
     texts = [text for part in parts for text in part.texts]
     answers: dict[int, str] = {}
     for html in (False, True):
@@ -115,7 +115,7 @@ def translate_parts(
 
 
 def describe_copied(path: Path, parts: Sequence[Part]) -> str:
-    """Return how many lines of a document are copied, and why; nothing if none is."""
+    """Return how many lines of a document are copied, and why; empty if none is."""
     reasons = copied_lines(parts)
     why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
     total = reasons.total()
@@ -123,7 +123,7 @@ def describe_copied(path: Path, parts: Sequence[Part]) -> str:
 
 
 def describe_wrapped(lines: Sequence[str], path: Path) -> str:
-    """Return a note that lines are translated one by one where most of them end in mid-sentence; else nothing."""
+    """Return a note if most lines end in mid-sentence, since lines are translated one by one; else an empty string."""
     followed = [(line.rstrip(), after.lstrip()) for line, after in pairwise(lines) if line.strip() and after.strip()]
     inside = sum(not line.endswith(ENDS) and after[:1].islower() for line, after in followed)
     if inside < FEWEST or inside <= MID_SENTENCE * len(followed):

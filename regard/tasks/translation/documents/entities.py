@@ -1,4 +1,4 @@
-"""Entities such as `&amp;` in a text that is handed over as HTML: read as what they mean, written as they were."""
+"""Entities such as `&amp;` in a text that is converted to HTML: decoded for the model, restored as written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONE_SIGN = re.compile(r"<m(?P<number>\d+)>(?P<between>\s*)(?:&amp;|[\w'’-]+)?
 
 @dataclass
 class Markers:
-    """What the tags of a text written as HTML stand for, and how its entities were spelled."""
+    """What the tags of a text converted to HTML stand for, and how its entities were written."""
 
     marks: list[tuple[str, str]] = field(default_factory=list)
     """By the number of a tag: what stood before, and after."""
@@ -42,28 +42,28 @@ class Markers:
     """Numbers of the marks that are a lone `&amp;`, which a translator reads and may answer with a word."""
 
     def keep(self, text: str) -> str:
-        """Return the tag of what is copied as a word of the sentence."""
+        """Return a tag for copied text that is a word of the sentence."""
         self.marks.append((text, ""))
         return f"<code id={len(self.marks) - 1}></code>"
 
     def keep_sign(self, text: str) -> str:
-        """Return the tags around a sign that is read, and written as it was in place of its translation."""
+        """Return a tagged sign, which the model reads and which replaces its translation."""
         opening, closing = self.wrap(text, "")
         self.signs.add(len(self.marks) - 1)
         return f"{opening}{text}{closing}"
 
     def place(self, text: str) -> str:
-        """Return the tag of what is copied and is no word of the sentence."""
+        """Return a tag for copied text that is no word of the sentence."""
         self.marks.append((text, ""))
         return f"<wbr id={len(self.marks) - 1}>"
 
     def wrap(self, before: str, after: str) -> tuple[str, str]:
-        """Return the two tags for what stands before and after some words."""
+        """Return a pair of tags for the text before and after some words."""
         self.marks.append((before, after))
         return f"<m{len(self.marks) - 1}>", f"</m{len(self.marks) - 1}>"
 
     def restore(self, html: str) -> str:
-        """Return such HTML, once it is translated, with everything its tags stand for."""
+        """Replace the tags of translated HTML by what they stand for."""
         for number in self.blanks:
             html = re.sub(rf" ?<wbr id={number}> ?", f"<wbr id={number}>", html)
         if self.signs:
@@ -88,12 +88,12 @@ class Markers:
 
 
 def has_entity(text: str) -> bool:
-    """True if a text has a character written as an entity."""
+    """Return True if a text has a character written as an entity."""
     return "&" in text and any(_is_entity(match[0]) for match in ENTITY.finditer(text))
 
 
 def encode_text(text: str, markers: Markers) -> str:
-    """Return a text as HTML: letters and punctuation as what they mean, words with other entities to be copied."""
+    """Convert a text to HTML: letters and punctuation are decoded, words with other entities are to be copied."""
     written, place = [], 0
     for run in RUN.finditer(text) if "&" in text else ():
         if has_entity(run[0]):
@@ -103,7 +103,7 @@ def encode_text(text: str, markers: Markers) -> str:
 
 
 class Spelling(NamedTuple):
-    """How the entities of a text come back from a translation: words that are copied whole, characters spelt again."""
+    """How the entities of a text are restored after translation: words copied whole, characters written as before."""
 
     words: list[tuple[int, int]]
     """Where words stand that are to be copied, such as `AT&amp;T`."""
@@ -112,7 +112,7 @@ class Spelling(NamedTuple):
 
 
 def find_core(text: str) -> tuple[int, int]:
-    """Return where a text begins and ends without the tags at its edges that are written as entities."""
+    """Return the span of a text without tags at its edges that are written as entities."""
     begin, end = 0, len(text)
     if "&lt;" not in text and "&gt;" not in text:
         return begin, end
@@ -131,7 +131,7 @@ def find_core(text: str) -> tuple[int, int]:
 
 
 def find_spelling(text: str) -> Spelling | None:
-    """Return what copying and spelling bring back; None if some entity is neither, such as a blank."""
+    """Return what copying and respelling restore; None if an entity is neither, such as a non-breaking space."""
     words: list[tuple[int, int]] = []
     characters: dict[str, str] = {}
     for chunk in CHUNK.finditer(text):
@@ -150,18 +150,18 @@ def find_spelling(text: str) -> Spelling | None:
 
 
 def comes_back(text: str, answer: str) -> bool:
-    """True if copying and spelling brought the entities of a text back in its answer."""
+    """Return True if copying and respelling restored the entities of a text in its answer."""
     return find_spelling(text[slice(*find_core(text))]) is not None and _has_signs(text, answer)
 
 
 def _has_signs(text: str, answer: str) -> bool:
-    """True if an answer has the signs that its text writes as entities, as often as the text."""
+    """Return True if an answer has the signs that its text writes as entities, as often as the text."""
     signs = {match[0] for match in ENTITY.finditer(text) if _is_entity(match[0]) and not _is_read(match[0])}
     return all(text.count(sign) == answer.count(sign) for sign in signs)
 
 
 def _closes_tags(entities: Sequence[str]) -> bool:
-    """Whether the angle brackets in a word are those of whole tags, or of none."""
+    """Return True if the angle brackets in a word form whole tags, or there are none."""
     characters = [unescape(entity) for entity in entities]
     return characters.count("<") == characters.count(">")
 
@@ -175,13 +175,13 @@ def _is_blank(text: str) -> bool:
 
 
 def _is_read(text: str) -> bool:
-    """True for an entity that is a letter or a punctuation mark, which the translator reads like any other."""
+    """Return True for an entity of a letter or punctuation mark, which the model reads decoded."""
     char = unescape(text)
     return _is_entity(text) and char != "&" and unicodedata.category(char)[0] in "LMPC"
 
 
 def _encode_run(run: str, markers: Markers) -> str:
-    """Return words and their entities as HTML; a number keeps its unit (`5&nbsp;km`), a blank stays between words."""
+    """Convert words with entities to HTML; a number keeps its unit (`5&nbsp;km`), a non-breaking space stays."""
     pieces = [piece for piece in re.split(rf"({ENTITY.pattern})", run) if piece]
     segments: list[list[str]] = [[]]
     blanks: list[str] = []
@@ -194,7 +194,7 @@ def _encode_run(run: str, markers: Markers) -> str:
     written = [_encode_word(segments[0], markers)]
     for blank, segment in zip(blanks, segments[1:], strict=True):
         tag = markers.place(blank)
-        if run not in blanks:  # one that stands alone has blanks, or nothing, around it
+        if run not in blanks:  # one that stands alone already has spaces, or nothing, around it
             markers.blanks.add(len(markers.marks) - 1)
             tag += " "
         written += [tag, _encode_word(segment, markers)]
@@ -202,7 +202,7 @@ def _encode_run(run: str, markers: Markers) -> str:
 
 
 def _encode_word(pieces: list[str], markers: Markers) -> str:
-    """Return one word with its entities as HTML."""
+    """Convert one word with its entities to HTML."""
     entities = [piece for piece in pieces if _is_entity(piece)]
     if pieces == ["&amp;"]:
         return markers.keep_sign(pieces[0])
@@ -213,7 +213,7 @@ def _encode_word(pieces: list[str], markers: Markers) -> str:
 
 
 def _fill_empty(html: str) -> str:
-    """Return HTML whose emphasis and links are around a word each: around nothing they would be seen, or dead."""
+    """Move empty tags around a neighbouring word, since empty emphasis is invisible and an empty link dead."""
     while match := EMPTY.search(html):
         before, after = html[: match.start()], html[match.end() :]
         opening, closing = f"<m{match['number']}>", f"</m{match['number']}>"

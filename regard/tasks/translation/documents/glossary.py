@@ -1,9 +1,9 @@
-"""A glossary: which words of a text have a settled translation, to be asked for when the text is translated.
+"""Glossaries: terms with prescribed translations.
 
-A file has one term a line, `source TAB target`, or in CSV a comma or semicolon between them; a heading may name the
-columns (source and target, term and translation, or two languages). A term written in small letters is found in any
-case, one with capitals only as written. Letters and digits must not go on beyond a term: `cat` is not in `category`.
-Where terms overlap the longest is taken, then the first.
+A file has one term per line, `source TAB target`, or in CSV with a comma or semicolon between them; a heading may name
+the columns (source and target, term and translation, or two languages). A lowercase term matches in any case, one with
+capitals only as written. Terms match whole words: `cat` is not in `category`. Of overlapping terms, the longest
+matches, then the first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ APOSTROPHES = str.maketrans("’ʼ", "''")
 
 @dataclass(frozen=True)
 class Match:
-    """A term found in a text, and the translation it asks for."""
+    """A term in a text, and its prescribed translation."""
 
     begin: int
     end: int
@@ -40,7 +40,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms and their translations, ready to be looked for."""
+    """Terms with their translations, indexed for matching."""
 
     exact: dict[str, str] = field(default_factory=dict)
     """Terms with capitals, found only as they are written."""
@@ -49,7 +49,7 @@ class Terms:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Terms:
-        """The glossary of these (source, target) terms."""
+        """Return the glossary of these (source, target) terms."""
         exact: dict[str, str] = {}
         folded: dict[str, str] = {}
         for source, target in pairs:
@@ -65,7 +65,7 @@ class Terms:
         return sorted({*map(len, self.exact), *map(len, self.folded)})
 
     def matches(self, text: str) -> list[Match]:
-        """The terms in a text, in its order, none overlapping another; places are those of the text in NFC."""
+        """Return the terms in a text in order, without overlaps; positions are those in the text's NFC form."""
         text = unicodedata.normalize("NFC", text)
         even = _unify_spaces(text)
         small = _to_lower(even)
@@ -85,16 +85,16 @@ class Terms:
         return sorted(selected, key=lambda match: match.begin)
 
     def required_targets(self, text: str) -> list[str]:
-        """The translations that the terms in a text ask for, each once."""
+        """Return the translations required by the terms of a text, without duplicates."""
         return list(dict.fromkeys(match.target for match in self.matches(text)))
 
     def missing(self, text: str, answer: str) -> list[str]:
-        """Those of them that an answer does not have as whole words."""
+        """Return the required translations that an answer does not have as whole words."""
         return [target for target in self.required_targets(text) if not contains_term(answer, target)]
 
 
 def load(name: str) -> Terms:
-    """The glossary in a file; empty lines, a heading, and lines that begin with # and have one cell are passed over."""
+    """Load a glossary from a file; empty lines, a heading, and lines of one cell that starts with # are skipped."""
     pairs: dict[str, tuple[str, int]] = {}
     for number, cells in rows(name):
         where = f"{name}:{number}"
@@ -112,7 +112,7 @@ def load(name: str) -> Terms:
 
 
 def rows(name: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of every line with a term, and the term and its translation, where a heading says or first."""
+    """Yield the number of every line with a term, and the term with its translation, in the heading's or this order."""
     form = detect_format(name) if suffix(name) == ".csv" else TableFormat("\t", False)
     places: tuple[int, int] | None = None
     for number, row in read_rows(name, StrictReport(path=name), form, empty_cells=True):
@@ -144,7 +144,7 @@ def _remedy(name: str) -> str:
 
 
 def contains_term(text: str, term: str) -> bool:
-    """Whether a text has a term as whole words; it may begin with a capital where the text does."""
+    """Return True if a text has a term as whole words; at the start of the text it may be capitalised."""
     text, term = _unify_spaces(text), _unify_spaces(term)
     places = (match.start() for match in re.finditer(f"(?={re.escape(term)})", text))
     if any(not _is_inside_word(text, place) and not _is_inside_word(text, place + len(term)) for place in places):
@@ -153,23 +153,23 @@ def contains_term(text: str, term: str) -> bool:
 
 
 def _unify_spaces(text: str) -> str:
-    """One kind of space and apostrophe; no character more or less."""
+    """Replace spaces and apostrophes by one kind each, keeping the length."""
     return re.sub(r"\s", " ", unicodedata.normalize("NFC", text)).translate(APOSTROPHES)
 
 
 def _to_lower(text: str) -> str:
-    """In small letters; the few whose small form is longer than one character stay."""
+    """Convert to lower case; characters whose lower case is longer stay."""
     small = text.lower()
     return small if len(small) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def _term_starts(text: str) -> Iterator[int]:
-    """Where a term may begin."""
+    """Yield the positions where a term may start."""
     return (place for place in range(len(text)) if not text[place].isspace() and not _is_inside_word(text, place))
 
 
 def _is_inside_word(text: str, place: int) -> bool:
-    """Whether a place is between two letters or digits of one word, in a script that sets words apart."""
+    """Return True for a position between two letters or digits of one word, in a script that separates words."""
     if not 0 < place < len(text):
         return False
     before, after = text[place - 1], text[place]
@@ -179,10 +179,10 @@ def _is_inside_word(text: str, place: int) -> bool:
 
 
 def _match_case(target: str, text: str, begin: int, end: int) -> str:
-    """The translation in the case of what was found.
+    """Return the translation in the case of the matched term.
 
-    A capital at the start of a text says nothing about the term, whose translation may stand elsewhere: it is taken
-    over only where there is nothing but the term.
+    A capital at the start of a text says nothing about the term, whose translation may be elsewhere: it is copied only
+    if the text is nothing but the term.
     """
     matched = text[begin:end]
     letters = [c for c in matched if c.isalpha()]

@@ -1,6 +1,6 @@
-"""Markdown inside a line as HTML and back: emphasis and links become tags, code and pictures placeholders.
+"""Inline Markdown as HTML and back: emphasis and links become tags, code and images placeholders.
 
-The translator of HTML puts every tag back around the words it was around, so that markers come back with them.
+The translator of HTML puts every tag back around the corresponding words, and so the Markdown markers.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ OWN_LABEL = re.compile(r"\]\0(?P<label>[^\0]*)\0(?P<pair>(?:\[\])?)")
 
 
 def has_markup(text: str, labels: Collection[str] = ()) -> bool:
-    """True if a text has anything that must not reach the translator as it is."""
+    """Return True if a text has anything that the translator must not read as it is."""
     return has_entity(text) or any(not _is_prose(match, labels) for match in INLINE.finditer(text))
 
 
 def to_html(text: str, labels: Collection[str] = ()) -> tuple[str, Markers]:
-    """Return a line of Markdown as HTML, and what its tags stand for; labels are those of links defined elsewhere."""
+    """Convert a line of Markdown to HTML, with the meaning of its tags; `labels` are of links defined elsewhere."""
     markers = Markers()
     return _encode(text, markers, labels), markers
 
 
 def from_html(html: str, markers: Markers) -> str:
-    """Return the Markdown of such HTML once it is translated."""
+    """Convert translated HTML back to Markdown."""
     text = markers.restore(html)
     while match := OWN_LABEL.search(text):
         before, label = text[: match.start()], match["label"]
@@ -55,17 +55,17 @@ def from_html(html: str, markers: Markers) -> str:
 
 
 def normal_label(label: str) -> str:
-    """Return the label of a link as it is compared with its definition."""
+    """Return the normalised label of a link, for comparison with its definition."""
     return " ".join(label.split()).casefold()
 
 
 def _is_prose(match: re.Match[str], labels: Collection[str]) -> bool:
-    """True for brackets that are no link: no address follows, and none is defined for them."""
+    """Return True for brackets that are no link: no address follows, and none is defined for them."""
     return match["label"] is not None and match["target"] is None and normal_label(match["label"]) not in labels
 
 
 def _encode(text: str, markers: Markers, labels: Collection[str]) -> str:
-    """Return the HTML of a text; what its tags stand for is added to the markers."""
+    """Convert a text to HTML, and add the meaning of its tags to the markers."""
     written, place, at = [], 0, 0
     while match := INLINE.search(text, at):
         if _is_prose(match, labels):
@@ -87,7 +87,7 @@ def _encode(text: str, markers: Markers, labels: Collection[str]) -> str:
 
 
 def _split_wrapper(match: re.Match[str], labels: Collection[str]) -> tuple[str, str, str]:
-    """Return the words inside emphasis, a link or a note, and what stands before and after them."""
+    """Return the words inside emphasis, a link or a note, and the markup before and after them."""
     if match["note"]:
         return match["note"], "^[", "]"
     if (label := match["label"]) is None:
@@ -95,5 +95,5 @@ def _split_wrapper(match: re.Match[str], labels: Collection[str]) -> tuple[str, 
         return match["starred"] or match["lined"], sign, sign
     target = match["target"] or ""
     if target in ("", "[]") and normal_label(label) in labels:
-        return label, "[", f"]\0{label}\0{target}"  # the definition has these words, not their translation
+        return label, "[", f"]\0{label}\0{target}"  # the link is defined under these words, not under their translation
     return label, "[", f"]{target}"

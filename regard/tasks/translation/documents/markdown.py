@@ -1,4 +1,4 @@
-"""Markdown cut into paragraphs, headings, items, cells and titles to translate, and what is copied to the byte."""
+"""Markdown split into paragraphs, headings, items, cells and titles to translate, and parts to copy unchanged."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TITLES = re.compile(
     r"(?P<called>[^\[\]{}]*[^\[\]{}\s])(?P<rest>\]?\s*(?:\{[^{}]*\})?)"
 )
 """Directives and admonitions that have a title for people."""
-INDENTED = 4  # columns by which code, and what belongs to an admonition, is set in
+INDENTED = 4  # columns of indentation of code, and of the content of an admonition
 
 
 class _Blocks:
-    """Where the lines read so far have left us: in which items, behind a paragraph or not."""
+    """The state after the lines read so far: open list items and quotes, and whether a paragraph is open."""
 
     def __init__(self) -> None:
         self.columns: list[int] = []
@@ -39,7 +39,7 @@ class _Blocks:
         """True if no paragraph goes on, so that code may begin."""
 
     def enter(self, line: str) -> tuple[int, int]:
-        """Take in the next line; return how far it is set in, and how far the text of the item that it is in."""
+        """Process the next line; return its indentation, and that of the text of its list item."""
         prefix = _prefix(line)
         depth = prefix["quote"].count(">")
         if depth != self.depth:
@@ -52,7 +52,7 @@ class _Blocks:
         return column, self.columns[-1] if self.columns else 0
 
     def open_item(self, line: str) -> None:
-        """Note where the text of the item begins that this line begins, if it does."""
+        """Record the indentation of the item's text if this line starts an item."""
         prefix = _prefix(line)
         rest = line[prefix.end("quote") :] if self.depth else line
         marker = prefix["marker"] or ""
@@ -65,7 +65,7 @@ class _Blocks:
 
 
 def split_markdown(lines: Sequence[str], *, jsx: bool = False) -> Iterator[Part]:
-    """Cut Markdown into what is translated and what is copied; `jsx` copies the JavaScript of MDX too."""
+    """Split Markdown into parts to translate and parts to copy; `jsx` copies the JavaScript of MDX too."""
     labels = {normal_label(match[1]) for line in lines if (match := LABEL.match(line))}
     state, place = _Blocks(), 0
     while place < len(lines):
@@ -104,13 +104,13 @@ def _prefix(line: str) -> re.Match[str]:
 
 
 def _column(text: str) -> int:
-    """Return how far a text is set in."""
+    """Return the indentation of a text in columns."""
     text = text.expandtabs(INDENTED)
     return len(text) - len(text.lstrip(" "))
 
 
 def _indented_end(lines: Sequence[str], place: int, column: int) -> int:
-    """Return where code ends that is set in, without the blank lines behind it."""
+    """Return the end of an indented code block, without the blank lines after it."""
     quoted = _prefix(lines[place])["quote"].count(">")
     end = at = place
     while at < len(lines):
@@ -127,7 +127,7 @@ def _indented_end(lines: Sequence[str], place: int, column: int) -> int:
 
 
 def _parse_title(line: str, labels: Collection[str]) -> Part | None:
-    """The title of a directive as a text to translate, if this line has one."""
+    """Return the title of a directive as a part to translate, or None."""
     start = len(line) - len(line.lstrip())
     match = TITLES.fullmatch(line.strip())
     title = match and (match["title"] or match["called"])
@@ -141,7 +141,7 @@ def _parse_title(line: str, labels: Collection[str]) -> Part | None:
 
 
 def _is_table_row(lines: Sequence[str], place: int) -> bool:
-    """True if a line is a row of a table: it begins with a bar, or stands above or below the rule of one."""
+    """Return True for a row of a table: it starts with a bar, or is above or below the rule of a table."""
     if strip_marks(lines[place]).startswith("|"):
         return True
     if "|" not in lines[place]:
@@ -154,7 +154,7 @@ def _is_table_row(lines: Sequence[str], place: int) -> bool:
 
 
 def _table_row(line: str, labels: Collection[str]) -> Part:
-    """The cells of a row, each a text of its own."""
+    """Return a table row as a part with one text per cell."""
     start = _prefix(line)[0] if "|" in strip_marks(line)[:1] else ""
     cells = re.split(r"(?<!\\)(\|)", line[len(start) :])
     texts = {place: _inline_text(cell.strip(), labels) for place, cell in enumerate(cells) if has_letter(cell)}
@@ -171,7 +171,7 @@ def _table_row(line: str, labels: Collection[str]) -> Part:
 
 
 def _paragraph_end(lines: Sequence[str], place: int, *, jsx: bool) -> int:
-    """Return where the paragraph ends that begins here."""
+    """Return the end of the paragraph that starts here."""
     prefix, end = _prefix(lines[place]), place + 1
     if (prefix["marker"] or "").startswith(("#", "[!")) or _is_table_row(lines, place):
         return end
@@ -181,7 +181,7 @@ def _paragraph_end(lines: Sequence[str], place: int, *, jsx: bool) -> int:
 
 
 def _continues_paragraph(lines: Sequence[str], place: int, depth: int, *, jsx: bool) -> bool:
-    """True if a line continues the paragraph of the line before it."""
+    """Return True if a line continues the paragraph of the line before it."""
     before = lines[place - 1].removesuffix("\r")
     if before.endswith(("  ", "\\")) or re.search(r"<br\s*/?>\s*$", before, re.IGNORECASE):
         return False
@@ -194,13 +194,13 @@ def _continues_paragraph(lines: Sequence[str], place: int, depth: int, *, jsx: b
 
 
 def _paragraph(lines: Sequence[str], labels: Collection[str]) -> Part:
-    """Lines that belong together, as one text behind what marks them."""
+    """Return the lines of a paragraph as one text, after their markers."""
     prefixes = [_prefix(line)[0] for line in lines]
     last = lines[-1].rstrip()
     if prefixes[0].rstrip().endswith("#"):
         end = next(match for match in HEADING_END.finditer(lines[0], len(prefixes[0])) if match.end() == len(lines[0]))
         last = lines[0][: end.start()]
-    elif (len(last) - len(last.rstrip("\\"))) % 2:  # a line that is to end here
+    elif (len(last) - len(last.rstrip("\\"))) % 2:  # a hard line break
         last = last[:-1]
     last = last.rstrip()
     after = lines[-1][len(last) :]
@@ -221,12 +221,12 @@ def _paragraph(lines: Sequence[str], labels: Collection[str]) -> Part:
 
 
 def _has_words(text: Text) -> bool:
-    """True if there is anything to translate in a text beside its markup."""
+    """Return True if a text has anything to translate besides its markup."""
     return not text.html or has_letter(re.sub(r"&\w+;", "", TAG.sub("", text.written)))
 
 
 def _inline_text(text: str, labels: Collection[str]) -> Text:
-    """A text of Markdown, as HTML where it has markup."""
+    """Return a Markdown text, converted to HTML if it has markup."""
     if not has_markup(text, labels):
         return Text(text)
     html, markers = to_html(text, labels)

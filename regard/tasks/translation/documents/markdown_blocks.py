@@ -1,4 +1,4 @@
-"""Blocks of Markdown that are no prose, and are copied: front matter, code, formulas, HTML, templates, addresses."""
+"""Markdown blocks that are copied untranslated: front matter, code, formulas, HTML, templates, link definitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)")
 DEFINITION = re.compile(
     r"\[[^\[\]^]+\]:\s*(?:<[^<>]*>|\S+)(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*|\[[^\[\]^]+\]:\s*"
 )
-TITLE = re.compile(r"\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\))\s*")  # of an address, in the line below it
+TITLE = re.compile(r"\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\))\s*")  # of an address, on the next line
 ADDRESS = re.compile(r"\s*(?:https?://|\.{0,2}/|#)\S*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*")
 RAW = re.compile(
     r"(?:<[^<>]*>\s*)*<(?P<name>pre|script|style|textarea|svg|template|iframe|object|math|code|samp|kbd)\b",
@@ -36,7 +36,7 @@ Finder = Callable[[Sequence[str], int, str], int]
 
 
 def strip_marks(line: str) -> str:
-    """Return a line without the marks of the quotes and the list item around it."""
+    """Return a line without the markers of quotes and list items."""
     quote = QUOTE.match(line)
     rest = line[quote.end() :] if quote else line
     item = ITEM.match(rest)
@@ -44,7 +44,7 @@ def strip_marks(line: str) -> str:
 
 
 def find_copied_block(lines: Sequence[str], place: int, *, jsx: bool = False) -> tuple[int, str]:
-    """Return where the lines end that are copied from here, and why; the place itself if they are not."""
+    """Return the end of the copied block that starts here, and the reason; the line itself if there is none."""
     words = strip_marks(lines[place].lstrip("\ufeff") if place == 0 else lines[place])
     for find, reason in (*JSX, *BLOCKS) if jsx else BLOCKS:
         if (end := find(lines, place, words)) > place:
@@ -53,7 +53,7 @@ def find_copied_block(lines: Sequence[str], place: int, *, jsx: bool = False) ->
 
 
 def _find(lines: Sequence[str], begin: int, pattern: str | re.Pattern[str], *, within: bool = False) -> int | None:
-    """Return the line behind the first from `begin` on that has the pattern; `within`: before the next blank one."""
+    """Return the index after the first line from `begin` on with the pattern; `within` stops at the next blank line."""
     compiled = re.compile(pattern)
     for at in range(begin, len(lines)):
         if compiled.search(lines[at]):
@@ -173,7 +173,7 @@ def _ends_script(line: str) -> bool:
 
 
 def _element(lines: Sequence[str], place: int, words: str) -> int:
-    """A line of JSX with those that its tag or braces go on in."""
+    """Return the end of a JSX element or expression, over all lines of its tag or braces."""
     if not words.startswith(("<", "{")):
         return place
     text = ""

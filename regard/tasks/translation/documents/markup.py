@@ -1,13 +1,13 @@
-"""Text with tags and placeholders, cut into plain sentences to translate and what is put back afterwards.
+"""Text with tags and placeholders, split into plain sentences to translate and markup to put back afterwards.
 
-Tags that wrap a whole sentence never meet the translator. Those inside one are taken out, with the places they stood
-at, and put back by the alignment of words (`tag_placement.py`). Placeholders (`{name}`, `%s`, `$VAR`, addresses),
-code and formulas become stand-ins such as X1 in the sentence, so that its grammar survives, and return verbatim,
-each exactly once, whether or not the translator kept its stand-in.
+The model never sees tags around a whole sentence. Those inside one are removed with their positions, and put back by
+the alignment of words (`tag_placement.py`). Placeholders (`{name}`, `%s`, `$VAR`, addresses), code and formulas are
+replaced by stand-ins such as X1, which preserve the grammar, and return verbatim, each exactly once, even if the model
+dropped the stand-in.
 
-Attributes that are translated (`alt`, `title`) are found in `attributes.py`. Not touched: all others, the contents of
-script, style, pre, textarea and anything marked `translate="no"`, and what is inside placeholders (the branches of a
-plural in braces are not translated).
+Attributes that are translated (`alt`, `title`) are in `attributes.py`. Not translated: all others, the contents of
+script, style, pre, textarea and anything marked `translate="no"`, and the contents of placeholders (such as the
+branches of a plural in braces).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from html import unescape
 from itertools import chain, count
 
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-LETTER = re.compile(rf"[^\W{UNSPACED}]")  # what goes on with a word; Chinese, Japanese and Thai set no words apart
-DEEPEST = 200  # tags inside one another that are told apart; what is deeper is put back one by one
+LETTER = re.compile(rf"[^\W{UNSPACED}]")  # what continues a word; Chinese, Japanese and Thai do not separate words
+DEEPEST = 200  # depth of nested tags that are paired; deeper ones are put back one by one
 SPACES = re.compile(r"[ \t\n\r\f]+")
 TAG = (
     r"""<!--(?:(?!<!--|-->).)*+-->|<!\[CDATA\[(?:(?!<!\[|\]\]>).)*+\]\]>|<\?[^<>]*>|<![A-Za-z][^<>]*>"""
     r"""|<(?P<end>/?)(?P<name>[A-Za-z][^\s/<>"'=]*)(?P<rest>(?:[^<>"']|"[^"]*"|'[^']*')*+|[^<>]*)>"""
 )
-SIGN = r"<su[bp]\b[^<>]*>[^\s<>]{1,8}</su[bp]>"  # a small one above or below, as in m<sup>2</sup>
+SIGN = r"<su[bp]\b[^<>]*>[^\s<>]{1,8}</su[bp]>"  # short sub- or superscript, as in m<sup>2</sup>
 RAISED = re.compile(SIGN, re.IGNORECASE)
 FORMULA = re.compile(  # signs inside a word, as in H<sub>2</sub>O, or else any tag
     rf"(?P<formula>{LETTER.pattern}{{0,40}}(?:{SIGN}{LETTER.pattern}{{1,40}})+(?:{SIGN})?)|{TAG}",
@@ -39,20 +39,20 @@ def _name_set(names: str) -> frozenset[str]:
 
 
 VOID = _name_set("area base br col embed hr img input link meta param source track wbr")
-BLOCK = _name_set(  # no sentence goes on from one of these to the next
+BLOCK = _name_set(  # no sentence continues across one of these
     """address article aside base blockquote body br caption col colgroup dd details dialog div dl dt fieldset
     figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link main menu meta
     nav noscript ol optgroup option p pre search section select summary table tbody td textarea tfoot th thead title
     tr ul"""
 )
-UNSPOKEN = _name_set("script style")  # nobody reads their attributes
-OPAQUE = _name_set("script style pre textarea svg template iframe object video audio canvas")  # kept as they are
-NOUNS = _name_set("code kbd samp var math tt")  # kept as they are too, but a sentence needs a word for them
+UNSPOKEN = _name_set("script style")  # their attributes are not for people
+OPAQUE = _name_set("script style pre textarea svg template iframe object video audio canvas")  # copied whole
+NOUNS = _name_set("code kbd samp var math tt")  # copied too, but represented by a word in the sentence
 UNTRANSLATED = re.compile(
     r"""\btranslate\s*=\s*["']?no\b|\bclass\s*=\s*(?:"[^"]*|'[^']*|)\bnotranslate\b""", re.IGNORECASE
 )
 
-SIGNS = r"(?!&(?:nbsp|quot|lt|gt|apos|#\w+);)"  # entities that are no part of an address
+SIGNS = r"(?!&(?:nbsp|quot|lt|gt|apos|#\w+);)"  # entities that are not part of an address
 PLACEHOLDER = re.compile(
     rf"""(?:https?://|ftp://|www\.)(?:{SIGNS}[^\s<>"«»])*{SIGNS}[^\s<>"«».,;:!?'’)\]…]"""
     r"""|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"""
@@ -68,12 +68,12 @@ EMOJI = re.compile(
 )
 Span = tuple[int, int]
 NUMBER = re.compile(r"%(?:\(\w+\)|\d+\$)?[-+0#]*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgG]|\d[\d.,\s]*")
-DATE = re.compile(r"\d+(?:[/:-]\d.*|(?:[.\s]\d+){2,})")  # of days and hours, and whatever looks like one
+DATE = re.compile(r"\d+(?:[/:-]\d.*|(?:[.\s]\d+){2,})")  # days and times, and anything of this form
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A tag, or a pair of them, taken out of a sentence: where it stood in the plain text and inside which other."""
+    """A tag, or a pair of tags, removed from a sentence, with its position in the plain text and its parent."""
 
     opening: str
     closing: str = ""
@@ -90,7 +90,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Marked:
-    """A sentence or more without its markup, ready to be translated, and all it takes to put that back."""
+    """One or more sentences without markup, ready to be translated, with everything needed to put it back."""
 
     plain: str
     """What to translate; empty when there is nothing."""
@@ -103,12 +103,12 @@ class Marked:
 
     @property
     def required_phrases(self) -> list[str]:
-        """What the answer should contain; if it does not, the setting `force` asks for it."""
+        """Return the phrases that the answer should contain, as the setting `force` can require."""
         return list(self.kept)
 
 
 def cut(text: str, *, names: Sequence[str] = (), spans: Sequence[Span] | None = None) -> Marked:
-    """A plain text with its placeholders, or these spans, replaced by stand-ins: these names first, then X1, X2, ...
+    """Replace the placeholders of a plain text, or these spans, by stand-ins: these names first, then X1, X2, ...
 
     Names of four digits stand for dates and the like, other numbers for numbers and such as %d, words for the rest.
     """
@@ -116,7 +116,7 @@ def cut(text: str, *, names: Sequence[str] = (), spans: Sequence[Span] | None = 
 
 
 def parse(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], str] = str) -> list[str | Marked]:
-    """An HTML text, or a piece of one, as markup to copy and sentences to translate, tidied, in order."""
+    """Split an HTML text, or a fragment, into markup to copy and tidied sentences to translate, in order."""
     parts: list[str | Marked] = []
     line: list[_Token] = []
     for token in chain(_tokens(text), [None]):
@@ -134,12 +134,12 @@ def parse(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], str] = 
 
 
 def parse_value(text: str, *, names: Sequence[str] = ()) -> Marked:
-    """The value of an attribute, as it is written in HTML, with its placeholders replaced by stand-ins."""
+    """Replace the placeholders of an attribute's value, as written in HTML, by stand-ins."""
     return _build_marked(list(_split_placeholders(text)), names, html=True)
 
 
 def find_start_tags(text: str) -> Iterator[re.Match[str]]:
-    """Yield the start tags of an HTML text, apart from those that are not to be translated, or are inside of such."""
+    """Yield the start tags of an HTML text, except inside elements that are not translated."""
     place = 0
     while match := FORMULA.search(text, place):
         place = match.end()
@@ -153,7 +153,7 @@ def find_start_tags(text: str) -> Iterator[re.Match[str]]:
 
 @dataclass(frozen=True)
 class _Token:
-    """A piece of the input as it is written."""
+    """A token of the input, as written."""
 
     raw: str
     kind: str
@@ -162,17 +162,17 @@ class _Token:
 
     @property
     def breaks(self) -> bool:
-        """Whether no sentence goes on beyond it."""
+        """Return True if no sentence continues across it."""
         return self.kind in ("open", "close", "point") and self.name in BLOCK
 
     @property
     def speaks(self) -> bool:
-        """Whether it is part of what a sentence says."""
+        """Return True if it is part of the content of a sentence."""
         return self.kind == "keep" or (self.kind == "text" and not self.raw.isspace())
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Tags, placeholders and the text between them; put together they are the input."""
+    """Yield tags, placeholders and the text between them; joined, they are the input."""
     place = 0
     while match := FORMULA.search(text, place):
         yield from _split_placeholders(text[place : match.start()])
@@ -183,7 +183,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _parse_tag(text: str, match: re.Match[str]) -> _Token:
-    """One tag, or the whole element where its content is not to be touched."""
+    """Return a tag, or the whole element if its contents are not translated."""
     name = (match["name"] or "").lower()
     if not name:
         return _Token(match[0], "point")
@@ -201,7 +201,7 @@ def _parse_tag(text: str, match: re.Match[str]) -> _Token:
 
 
 def _element_end(text: str, opening: re.Match[str], name: str) -> int | None:
-    """Where the element that begins here ends; None if it does not."""
+    """Return the end of an element, or None if it is not closed."""
     depth = 1
     for match in re.compile(rf"<(/?){re.escape(name)}(?=[\s/>])[^<>]*>", re.IGNORECASE).finditer(text, opening.end()):
         depth += -1 if match[1] else 1
@@ -211,13 +211,13 @@ def _element_end(text: str, opening: re.Match[str], name: str) -> int | None:
 
 
 def _split_placeholders(text: str, chosen: Sequence[Span] | None = None) -> Iterator[_Token]:
-    """Text and the placeholders in it, or the chosen spans, each with the letters that it is glued to; emoji apart."""
+    """Yield text and its placeholders, or the chosen spans, extended by adjacent letters; emoji are separate."""
     place = 0
     if chosen is None:
         chosen = sorted(match.span() for kind in (PLACEHOLDER, EMOJI) for match in kind.finditer(text))
     spans: list[Span] = []
     for begin, end in chosen:
-        if EMOJI.match(text, begin):  # it is no word of the sentence, and neither is the blank before it
+        if EMOJI.match(text, begin):  # it is no word of the sentence, and neither is the space before it
             begin -= len(text[place:begin]) - len(text[place:begin].rstrip())
             spans.append((begin, end))
             place = end
@@ -242,7 +242,7 @@ def _split_placeholders(text: str, chosen: Sequence[Span] | None = None) -> Iter
 
 
 def _pair_tags(tokens: Sequence[_Token]) -> dict[int, int]:
-    """Which closing tag belongs to which opening one, both ways; those that belong to none are left out."""
+    """Match opening and closing tags, in both directions; unmatched ones are left out."""
     partners: dict[int, int] = {}
     open_ones: list[int] = []
     for place, token in enumerate(tokens):
@@ -257,7 +257,7 @@ def _pair_tags(tokens: Sequence[_Token]) -> dict[int, int]:
 
 
 def _build_marked(tokens: list[_Token], names: Sequence[str], *, html: bool) -> Marked:
-    """The tokens of one line as plain text and marks, what is at its edges set aside."""
+    """Convert the tokens of one line to plain text and marks, with the markup at its edges separated."""
     tokens = [part for token in tokens for part in _split_edges(token)]
     raw = "".join(token.raw for token in tokens)
     texts = (unescape(element.raw) if html else element.raw for element in tokens if element.kind == "text")
@@ -283,7 +283,7 @@ def _build_marked(tokens: list[_Token], names: Sequence[str], *, html: bool) -> 
 
 
 def _split_edges(token: _Token) -> list[_Token]:
-    """A text with the white space at its ends set apart."""
+    """Split off the white space at the ends of a text."""
     if token.kind != "text" or not (inner := token.raw.strip()):
         return [token]
     begin = token.raw.index(inner)
@@ -296,14 +296,14 @@ def _clamp(place: int, text: str) -> int:
 
 
 def _has_spaces_around(tokens: Sequence[_Token], place: int) -> tuple[bool, bool]:
-    """Whether white space stands before and after a token."""
+    """Return whether there is white space before and after a token."""
     before = tokens[place - 1].raw[-1:] if place else " "
     after = tokens[place + 1].raw[:1] if place + 1 < len(tokens) else " "
     return before.isspace(), after.isspace()
 
 
 class _Builder:
-    """Collects plain text, marks and stand-ins from tokens."""
+    """Builds plain text, marks and stand-ins from tokens."""
 
     def __init__(self, names: Sequence[str], raw: str, html: bool) -> None:
         lower_text = raw.casefold()
@@ -313,13 +313,13 @@ class _Builder:
         self._dates = chain((name for name in unused if name.isdigit() and len(name) == 4), generated)
         self._numbers = chain((name for name in unused if name.isdigit() and len(name) != 4), generated)
         self._html = html
-        self._open: list[int] = []  # which marks are open
+        self._open: list[int] = []  # indices of the open marks
         self.plain = ""
         self.marks: list[Mark] = []
         self.kept: dict[str, str] = {}
 
     def add(self, token: _Token, paired: bool, spaced: tuple[bool, bool]) -> None:
-        """Take one more token; `paired` tells a tag whose partner is in the same line."""
+        """Add a token; `paired` means that its partner is in the same line."""
         here, parent = len(self.plain), self._open[-1] if self._open else None
         if token.kind == "text":
             self._write(SPACES.sub(" ", unescape(token.raw)) if self._html else token.raw)
@@ -340,7 +340,7 @@ class _Builder:
             self.marks.append(Mark(token.raw, "", here, here, parent, point=True, loose=loose, spaced=spaced))
 
     def _write(self, text: str) -> None:
-        """Add text: no space twice where a tag stood between, and one where a stand-in would become part of a word."""
+        """Add text without doubling a space around a tag, and with one where a stand-in would merge with a word."""
         if self._html and self.plain.endswith(" "):
             text = text.removeprefix(" ")
         last = next(reversed(self.kept), None)

@@ -1,7 +1,7 @@
-"""Markup put back into a translation by the alignment of its words: every tag once, nested as it was.
+"""Placement of markup in a translation by the alignment of its words: every tag once, with the original nesting.
 
-An element goes around the run of words that is linked to its own words more than to others; brothers never overlap and
-children stay inside. What wraps nothing goes to the gap that the fewest links would cross.
+An element goes around the run of words with the highest difference of links to its own and to other words; siblings
+never overlap and children stay inside. A mark without contents goes to the gap that the fewest links cross.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Span = tuple[int, int]
 
 
 def restore(marked: Marked, answer: str, links: Links | None = None) -> str:
-    """The translation of `marked.plain` with all markup and placeholders back in it.
+    """Return the translation of `marked.plain` with all markup and placeholders.
 
-    Without links, words are taken to come in the same order and number.
+    Without links, words are assumed to be in the same order.
     """
     if not marked.plain:
         return marked.left + marked.right
@@ -36,7 +36,7 @@ def restore(marked: Marked, answer: str, links: Links | None = None) -> str:
 
 
 def find_stretch(source: str, answer: str, links: Links, place: Span) -> Span | None:
-    """The stretch of an answer that is linked to this stretch of its source; None if nothing is."""
+    """Return the span of an answer that is linked to this span of its source; None if nothing is."""
     words = _word_spans(answer)
     source_words = _word_spans(source)
     pairs = [(s, t) for s, t in links if 0 <= s < len(source_words) and 0 <= t < len(words)]
@@ -46,17 +46,17 @@ def find_stretch(source: str, answer: str, links: Links, place: Span) -> Span | 
 
 
 def find_occurrences(name: str, text: str) -> list[Span]:
-    """Where a stand-in occurs as a word of its own, in whatever case."""
+    """Return the spans where a stand-in occurs as a whole word, in any case."""
     return [match.span() for match in _stand_in_pattern([name]).finditer(text)]
 
 
 def diagonal_links(source: int, target: int) -> list[tuple[int, int]]:
-    """Links between so many words as if they came in the same order."""
+    """Return links between two numbers of words as if they were in the same order."""
     return [(min(source - 1, (2 * t + 1) * source // (2 * target)), t) for t in range(target)] if source else []
 
 
 def strongest_links(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """Links from a matrix of weights, a row for each word of the answer: each row's largest, each column's if alone."""
+    """Return links from a matrix with a row per answer word: each row's maximum, and each unlinked column's."""
     links = {(max(range(len(row)), key=row.__getitem__), target) for target, row in enumerate(weights) if len(row)}
     linked = {source for source, _ in links}
     for source in range(len(weights[0]) if len(weights) else 0):
@@ -66,11 +66,11 @@ def strongest_links(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]
 
 
 def _complete_stand_ins(marked: Marked, answer: str, links: Links | None) -> tuple[str, list[tuple[int, int]]]:
-    """The answer with every stand-in exactly once, and the links of its words."""
+    """Return the answer with every stand-in exactly once, and the links of its words."""
     source, words = _word_spans(marked.plain), _word_spans(answer)
     pairs = diagonal_links(len(source), len(words)) if links is None else list(links)
     pairs = [(s, t) for s, t in pairs if 0 <= s < len(source) and 0 <= t < len(words)]
-    anchors = [(s, words[t][0]) for s, t in pairs]  # by place, since words are about to come and go
+    anchors = [(s, words[t][0]) for s, t in pairs]  # by position, since words are added and removed
     for name in marked.kept:
         source_word = _word_at(source, find_occurrences(name, marked.plain)[0][0])
         while glued := _glued_pattern(name, marked).search(answer):
@@ -90,7 +90,7 @@ def _complete_stand_ins(marked: Marked, answer: str, links: Links | None) -> tup
             anchors = [
                 *((s, place) for s, place in anchors if s != source_word and place != target_start),
                 (source_word, target_start),
-            ]  # surely
+            ]  # certain
         else:
             answer, anchors = _insert_stand_in(answer, anchors, name, source, source_word)
     words = _word_spans(answer)
@@ -100,7 +100,7 @@ def _complete_stand_ins(marked: Marked, answer: str, links: Links | None) -> tup
 def _insert_stand_in(
     answer: str, anchors: list[tuple[int, int]], name: str, source: Sequence[Span], source_word: int
 ) -> tuple[str, list[tuple[int, int]]]:
-    """A stand-in that the translator dropped, set where the fewest links cross."""
+    """Insert a stand-in that the model dropped, where the fewest links cross."""
     words = _word_spans(answer)
     table = _Table(source, words, [(s, _word_at(words, place)) for s, place in anchors if words])
     gap = table.gap(source_word, range(len(words) + 1))
@@ -114,7 +114,7 @@ def _insert_stand_in(
 def _replace_span(
     answer: str, anchors: list[tuple[int, int]], span: Span, text: str
 ) -> tuple[str, list[tuple[int, int]]]:
-    """The answer with one stretch of it changed, and the anchors where they are now; those inside a removed one go."""
+    """Replace a span of the answer, and shift the anchors; those inside a removed span are dropped."""
     begin, end = span
     shift = len(text) - (end - begin)
     moved = [(s, place + shift if place >= end else place) for s, place in anchors if text or not begin <= place < end]
@@ -122,9 +122,9 @@ def _replace_span(
 
 
 def _glued_pattern(name: str, marked: Marked) -> re.Pattern[str]:
-    """Matches X1 where it goes on with digits, which are dropped, or letters, unless that is another stand-in.
+    """Return a pattern for X1 followed by digits, which are dropped, or letters, unless that is another stand-in.
 
-    A name is left alone: what goes on from it may well be a word.
+    Names never match, since a longer word may well contain one.
     """
     if not re.fullmatch(r"X\d+", name):
         return re.compile(r"(?!)")
@@ -133,7 +133,7 @@ def _glued_pattern(name: str, marked: Marked) -> re.Pattern[str]:
 
 
 def _stand_in_pattern(names: Iterable[str]) -> re.Pattern[str]:
-    """Matches any of the stand-ins where no letter goes on."""
+    """Return a pattern for any of the stand-ins as whole words."""
     either = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     return re.compile(rf"(?<!{LETTER.pattern})({either})(?!{LETTER.pattern})", re.IGNORECASE)
 
@@ -143,20 +143,20 @@ def _word_spans(text: str) -> list[Span]:
 
 
 def _word_at(words: Sequence[Span], place: int) -> int:
-    """The word in which a place lies, or the last before it."""
+    """Return the index of the word at a position, or of the last one before it."""
     return max(0, bisect_right(words, place, key=lambda span: span[0]) - 1)
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The links between two texts and what can be read off them."""
+    """The links between two texts, and queries on them."""
 
     source: Sequence[Span]
     target: Sequence[Span]
     pairs: Sequence[tuple[int, int]]
 
     def gap(self, before: int, allowed: Iterable[int]) -> int:
-        """Of these gaps, that which fewest links cross when the first `before` source words are to lie before it."""
+        """Return the allowed gap that the fewest links cross if the first `before` source words are before it."""
         middle = before * len(self.target) / max(len(self.source), 1)
         steps = [0] * (len(self.target) + 1)
         for s, t in self.pairs:
@@ -165,7 +165,7 @@ class _Table:
         return min(allowed, key=lambda gap: (crossed[gap], abs(gap - middle)))
 
     def covered_words(self, mark: Mark) -> range:
-        """The source words of an element: those it holds the greater part of, or else those it touches."""
+        """Return the source words of an element: those mostly inside it, or else those it touches."""
         mostly_inside, touched = [], []
         for number, (begin, end) in enumerate(self.source):
             shared = min(end, mark.end) - max(begin, mark.begin)
@@ -175,7 +175,7 @@ class _Table:
         return range(chosen[0], chosen[-1] + 1) if chosen else range(0)
 
     def run(self, source_words: range, free: Sequence[Span]) -> tuple[int, Span] | None:
-        """The run of words, inside one of the free stretches, with most links to its own words and fewest to others."""
+        """Return the run of free words with most links to these source words and fewest to others."""
         value = [0] * len(self.target)
         for s, t in self.pairs:
             value[t] += 1 if s in source_words else -1
@@ -193,7 +193,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Page:
-    """A translation being written out with its markup."""
+    """A translation that is written with its markup."""
 
     marked: Marked
     answer: str
@@ -201,7 +201,7 @@ class _Page:
     table: _Table
 
     def write(self, parent: int | None, within: Span, places: Span) -> str:
-        """The stretch `places` of the answer, which has the words `within`, with the marks inside `parent`."""
+        """Return the text of the span `places`, which has the words `within`, with the marks inside `parent`."""
         written, at = [], places[0]
         for number, span in self._place_marks(parent, within):
             mark = self.marked.marks[number]
@@ -212,7 +212,7 @@ class _Page:
         return "".join([*written, self._text(at, places[1])])
 
     def _place_marks(self, parent: int | None, within: Span) -> list[tuple[int, Span]]:
-        """The marks directly inside `parent` and the words each gets, in the order in which they are written."""
+        """Return the marks directly inside `parent` with the words of each, in the order of writing."""
         children = [number for number, mark in enumerate(self.marked.marks) if mark.parent == parent]
         wrapping = {number: words for number in children if (words := self._covered_words(number))}
         free, placed = [within], dict[int, Span]()
@@ -221,7 +221,7 @@ class _Page:
             number = max(open_runs, key=lambda number: (open_runs[number][0], -number))
             low, high = placed[number] = open_runs.pop(number)[1]
             free = _subtract_span(free, placed[number])
-            runs = {  # only those that wanted what is now taken must look again
+            runs = {  # only runs that overlap the placed one are computed again
                 other: run if run[1][1] <= low or high <= run[1][0] else self.table.run(wrapping[other], free)
                 for other, run in open_runs.items()
             }
@@ -242,7 +242,7 @@ class _Page:
         return range(0) if mark.point else self.table.covered_words(mark)
 
     def _edges(self, mark: Mark, span: Span, room: Span) -> tuple[int, int, str, str]:
-        """Where in the answer a mark begins and ends, and the white space it brings along."""
+        """Return the span of a mark in the answer, and the white space around it."""
         low, high = span
         if low < high:
             begin, end = self.words[low][0], self.words[high - 1][1]
@@ -260,7 +260,7 @@ class _Page:
         )
 
     def _text(self, begin: int, end: int) -> str:
-        """A stretch of the answer, its placeholders what they were, its signs escaped."""
+        """Return a span of the answer with its placeholders restored and its signs escaped."""
         text = self.answer[begin:end]
         if not self.marked.kept:
             return _escape_text(text, self.marked.html)
@@ -277,6 +277,6 @@ def _escape_text(text: str, html: bool) -> str:
 
 
 def _subtract_span(free: Sequence[Span], used: Span) -> list[Span]:
-    """The stretches that remain free."""
+    """Subtract a span from the free ones."""
     parts = [((low, min(high, used[0])), (max(low, used[1]), high)) for low, high in free]
     return [(low, high) for both in parts for low, high in both if low < high]

@@ -1,8 +1,8 @@
-"""Words that an answer is to contain, written where the model had put its own for the same part of the source.
+"""Required words, written into an answer in place of the model's words for the same part of the source.
 
-A search that is only forced to say a word says it somewhere, most often beside the word it replaces. Here the answer is
-kept up to that word, the wish is written, and what follows is either as it was or as the model goes on from there,
-whichever it finds more probable.
+A search constrained to contain a word puts it anywhere, most often next to the word it should replace. Here the answer
+is kept up to that word, the wish is written, and the rest is either unchanged or the model's continuation, whichever is
+more probable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Wanting:
-    """A sentence, its answer so far, and what the answer should contain."""
+    """A sentence, its current answer, and what the answer should contain."""
 
     source: str
     answer: str
@@ -31,7 +31,7 @@ class Wanting:
 
     @property
     def pending(self) -> list[Match]:
-        """The wishes that are not in the answer yet."""
+        """Return the wishes that are not in the answer yet."""
         return (
             [wish for wish in self.wishes if not contains_term(self.answer, wish.target)] if self.answer.strip() else []
         )
@@ -40,16 +40,16 @@ class Wanting:
 def fulfil_wishes(
     translator: TextSide, sentences: Sequence[Wanting], *, to: str | None, decoding: DecodingConfig
 ) -> list[str]:
-    """Return the answers with the wishes in them; one whose part of the source is linked to nothing is left out."""
+    """Return the answers with the wishes in them; a wish whose part of the source is linked to nothing is left out."""
     return translator.run(grant_stepwise(translator, sentences, to=to, decoding=decoding))
 
 
 def grant_stepwise(
     translator: TextSide, sentences: Sequence[Wanting], *, to: str | None, decoding: DecodingConfig
 ) -> Steps[list[str]]:
-    """Write wishes into answers as `grant` does.
+    """Write wishes into answers as `fulfil_wishes` does.
 
-    All sentences take their next wish at the same time, so that they are linked, searched and scored together.
+    All sentences process their next wish together, so that they are linked, searched and scored in batches.
     """
     held = [replace(sentence) for sentence in sentences]
     active = list(range(len(held)))
@@ -60,7 +60,7 @@ def grant_stepwise(
         if not active:
             break
         candidates = {n: [prefix + held[n].answer[end:]] for n, (prefix, end, _) in edits.items()}
-        again = [n for n in active if attempt < 2 * len(held[n].wishes)]  # beyond, wishes undo one another
+        again = [n for n in active if attempt < 2 * len(held[n].wishes)]  # beyond that, wishes undo one another
         if again:
             own = replace(decoding, nbest=1, sample=False)
             prefixes = [edits[n][0] for n in again]
@@ -76,14 +76,14 @@ def grant_stepwise(
 def _complete_answers(
     translator: TextSide, texts: Sequence[str], prefixes: Sequence[str], to: str | None, decoding: DecodingConfig
 ) -> Steps[list[str]]:
-    """Translate sentences whose answers each begin with a prefix of their own."""
+    """Translate sentences whose answers start with the given prefixes."""
     read, begun = translator.encode_many(texts, to), translator.target.encode_many(prefixes, written=True)
     hypotheses = yield SearchCall(sources=read, decoding=decoding, prefixes=begun)
     return translator.target.decode_many([best.tokens for best, *_ in hypotheses])
 
 
 def _find_edits(sentences: Mapping[int, Wanting], to: str | None) -> Steps[dict[int, tuple[str, int, str]]]:
-    """Return, by number, an answer up to and with the next wish, where the replaced stretch ends, and the wish."""
+    """Return, by number, an answer up to and with the next wish, the end of the replaced span, and the wish."""
     if not sentences:
         return {}
     sources, answers = ([getattr(wanting, name) for wanting in sentences.values()] for name in ("source", "answer"))
@@ -106,7 +106,7 @@ def _find_edits(sentences: Mapping[int, Wanting], to: str | None) -> Steps[dict[
 def _choose_likeliest(
     translator: TextSide, sentences: Sequence[Wanting], candidates: Mapping[int, Sequence[str]], to: str | None
 ) -> Steps[dict[int, str]]:
-    """Return, by number, the most probable candidate; the first where none is short enough for the model to read."""
+    """Return, by number, the most probable candidate; the first one if none fits the model's context."""
     owners = [number for number, answers in candidates.items() for _ in answers]
     texts = [text for answers in candidates.values() for text in answers]
     read = translator.encode_many([sentences[number].source for number in owners], to)

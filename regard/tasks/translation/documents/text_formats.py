@@ -1,6 +1,6 @@
-"""Documents as parts to translate and parts to copy, and subtitles cut into them: words, and times and numbers.
+"""Documents as parts to translate and parts to copy, and subtitles split into such parts.
 
-A cue of several lines, and a paragraph, is translated as one text and laid out in as many lines again.
+A cue of several lines, and a paragraph, is translated as one text and wrapped to the same number of lines.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from regard.tasks.translation.documents.entities import Markers, encode_text, ha
 TIME = re.compile(r"\s*(?:\d+:)?\d+:\d\d[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d\d[.,]\d+")
 TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 TAGS = re.compile(f"({TAG.pattern})")
-STYLE = re.compile(r"\{\\[^{}]*\}\s*")  # where a subtitle stands, such as {\an8}
-SPEAKER = re.compile(r"\s*[-–—]")  # two people speak in one cue
-UNTOUCHED = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION|X-TIMESTAMP-MAP)\b")  # blocks of WebVTT that nobody reads aloud
-MARKER = re.compile(  # what begins a block at the start of a line
+STYLE = re.compile(r"\{\\[^{}]*\}\s*")  # the position of a subtitle, such as {\an8}
+SPEAKER = re.compile(r"\s*[-–—]")  # two speakers in one cue
+UNTOUCHED = re.compile(r"(?:WEBVTT|NOTE|STYLE|REGION|X-TIMESTAMP-MAP)\b")  # blocks of WebVTT without subtitles
+MARKER = re.compile(  # starts a block at the beginning of a line
     r"[-*+>=|:_]+|#{1,6}|\d{1,9}[.)]|(?:\$\$|`{3}|~~~|:::|!!!|\?\?\?|===|\{%|\\\[|\\begin|\[[^\[\]]*\]:|\|).*"
 )
-WORD = re.compile(  # with the tags, code, formulas and addresses in it, which may have blanks
+WORD = re.compile(  # with tags, code, formulas and addresses in it, which may have spaces
     r"(?:<[^<>]*>|(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|\$[^$\s](?:[^$]*[^$\s])?\$(?!\d)|\]\([^()]*\)|\S)+"
 )
 
@@ -40,7 +40,7 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Lines of a document: copied as they are for a reason, or with texts to translate and a way to write them."""
+    """Lines of a document: copied for a reason, or with texts to translate and a function that writes them."""
 
     lines: tuple[str, ...]
     reason: str = ""
@@ -56,19 +56,19 @@ class Part:
 
 
 def has_letter(text: str) -> bool:
-    """True if there is anything to translate in a text."""
+    """Return True if a text has anything to translate."""
     return any(map(str.isalpha, text))
 
 
 def wrap(text: str, widths: Sequence[int]) -> list[str]:
-    """Return a text in as many lines as there are widths, each with its share, or fewer where it has fewer words."""
+    """Wrap a text to lines proportional to the widths, or fewer if it has fewer words."""
     rows: list[list[str]] = [[] for _ in widths]
     edges = list(accumulate(widths))
     row, place, length = 0, 0, len(TAG.sub("", text)) + 1
     for match in WORD.finditer(text):
         word = match[0]
         shown = len(TAG.sub("", word))
-        if not MARKER.fullmatch(word):  # at the start of a line it would begin a block
+        if not MARKER.fullmatch(word):  # at the start of a line it would start a block
             middle = (2 * place + shown) * edges[-1] / (2 * length)
             row = max(row, min(bisect_right(edges, middle), len(widths) - 1))
         rows[row].append(word)
@@ -77,7 +77,7 @@ def wrap(text: str, widths: Sequence[int]) -> list[str]:
 
 
 def copied_lines(parts: Sequence[Part]) -> Counter[str]:
-    """Return how many lines that are not blank are copied, by the reason."""
+    """Return the number of copied lines that are not blank, by reason."""
     reasons: Counter[str] = Counter()
     for part in parts:
         if not part.texts:
@@ -86,7 +86,7 @@ def copied_lines(parts: Sequence[Part]) -> Counter[str]:
 
 
 def split_subtitles(lines: Sequence[str]) -> Iterator[Part]:
-    """Cut SRT or WebVTT into cues to translate and everything else."""
+    """Split SRT or WebVTT into cues to translate and everything else."""
     place = 0
     while place < len(lines):
         end = next((at for at in range(place, len(lines)) if not lines[at].strip()), len(lines))
@@ -105,7 +105,7 @@ def split_subtitles(lines: Sequence[str]) -> Iterator[Part]:
 
 
 def _split_cue(lines: Sequence[str]) -> Iterator[Part]:
-    """The words of one cue as one text, or line by line where two people speak."""
+    """Yield the words of one cue as one text, or line by line if two people speak."""
     if len(lines) > 1 and any(SPEAKER.match(line) for line in lines):
         for line in lines:
             yield from _split_cue([line])

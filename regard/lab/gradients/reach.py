@@ -14,20 +14,22 @@ from torch import Tensor
 
 from regard.attention.masks import causal
 from regard.attention.multihead import MultiHead
+from regard.lab.demonstration import Measurement
 from regard.models.parts.cells import Layers
 
 HEADS = 4
 KINDS = ("rnn", "gru", "lstm")
+MAX_GRADIENTS = 2**24  # numbers of gradients held at once
 
 
 def reach(layer: Callable[[Tensor], Tensor], x: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "distance"]:
     """`|d output_T / d input_(T-d)|`, the norm of the whole Jacobian, for d = 0, 1, ..., T-1; the batch's mean."""
     x = x.detach().requires_grad_()
-    last = layer(x)[:, -1]
+    last = layer(x)[:, -1].sum(0)  # examples do not touch one another: one pass back serves all of them
     squares = x.new_zeros(x.shape[:2])
-    for feature in last.sum(0):  # examples do not touch one another: one pass back serves all of them
-        [slope] = torch.autograd.grad(feature, x, retain_graph=True)
-        squares = squares + slope.square().sum(-1)
+    for features in torch.eye(len(last), dtype=x.dtype).split(max(1, MAX_GRADIENTS // x.numel())):
+        [slopes] = torch.autograd.grad(last, x, features, retain_graph=True, is_grads_batched=True)
+        squares = squares + slopes.square().sum((0, -1))
     return squares.sqrt().mean(0).flip(0)
 
 
@@ -46,3 +48,11 @@ def compare(
 def _recurrent(kind: str, width: int) -> Callable[[Tensor], Tensor]:
     layers = Layers(kind, width, width).double()  # type: ignore[arg-type]
     return lambda x: layers(x)[0]
+
+
+def measure_loss(norms: dict[str, Float[Tensor, "distance"]]) -> Measurement:
+    """Compare what is left of the gradient of the RNN with what is left of that of attention."""
+    left = {name: float(values[-1] / values[min(1, len(values) - 1)]) for name, values in norms.items()}
+    steps = len(norms["RNN"]) - 1
+    quantity = f"gradient left after {steps:,} steps, as a share of that after 1"
+    return Measurement(quantity, "RNN", left["RNN"], "self-attention", left["self-attention"])

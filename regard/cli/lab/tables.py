@@ -13,10 +13,61 @@ if TYPE_CHECKING:
     from regard.lab.agreement.judging import Point
     from regard.lab.by_hand import Lesson
     from regard.lab.complexity import Layer, Timing
+    from regard.lab.demonstration import Chart, Demonstration, LabelledMatrix, Measurement
     from regard.lab.positions import Properties
     from regard.lab.tokenizers import Cut
 
 LOSSES_SHOWN = 9  # losses shown of a training by hand
+
+
+def demonstration_tables(demonstration: Demonstration) -> list[FittedTable]:
+    """Return the tables of all that a demonstration shows; the last one has its numbers and their controls."""
+    notes = "\n".join(demonstration.notes) or None
+    return [
+        *map(_matrix_table, demonstration.tables or demonstration.matrices),
+        *(_chart_table(chart) for chart in demonstration.charts if chart.tabulated),
+        measurement_table(demonstration.measurements, note=notes),
+    ]
+
+
+def measurement_table(measurements: Sequence[Measurement], *, note: str | None = None) -> FittedTable:
+    """Return a table of numbers that show an effect, each above its control."""
+    rows: list[tuple[str, str, str]] = []
+    for measurement in measurements:
+        rows.append((measurement.quantity, measurement.setting, format_number(measurement.value)))
+        rows.append(("control", measurement.control_setting, format_number(measurement.control)))
+    return FittedTable(("number", "where", "value"), rows, None, note)
+
+
+def _matrix_table(matrix: LabelledMatrix) -> FittedTable:
+    digits = [
+        0 if all(value == int(value) for value in column) else matrix.digits
+        for column in zip(*matrix.values, strict=True)
+    ]
+    rows = [
+        (name, *(_write_number(value, places) for value, places in zip(numbers, digits, strict=True)))
+        for name, numbers in zip(matrix.rows, matrix.values, strict=True)
+    ]
+    return FittedTable(("", *matrix.columns), rows, matrix.title)
+
+
+def _chart_table(chart: Chart) -> FittedTable:
+    rows = [
+        (format_number(x), *(_write_number(curve[place], chart.digits) for curve in chart.curves.values()))
+        for place, x in enumerate(chart.x)
+    ]
+    return FittedTable((chart.x_label, *chart.curves), rows, f"{chart.title}: {chart.y_label}")
+
+
+def _write_number(number: float, digits: int | None) -> str:
+    return format_number(number) if digits is None else f"{number:,.{digits}f}"
+
+
+def format_number(number: float) -> str:
+    """Format a number to three digits: plainly where it is of a common size, else with an exponent."""
+    if number == int(number) and abs(number) < 1e6:
+        return f"{int(number):,}"
+    return f"{number:.3f}" if 1e-2 <= abs(number) < 1e4 else f"{number:.1e}"
 
 
 def property_table(properties: Sequence[Properties]) -> FittedTable:
@@ -76,7 +127,7 @@ def timing_table(timings: Sequence[Timing]) -> FittedTable:
     if noisy:
         worst = max(timing.noise for timing in noisy)
         note = f"Rounds differ by up to {worst:.0%}, which hides how times grow: try again when the machine is idle."
-    return FittedTable(names, rows, "Milliseconds on this machine", note)
+    return FittedTable(names, rows, "Milliseconds of processor time on this machine", note)
 
 
 def _format_count(number: int) -> str:
@@ -111,6 +162,8 @@ def unit_tables(comparison: Sequence[Cut], title: str) -> list[FittedTable]:
 
 def lesson_tables(lesson: Lesson) -> list[FittedTable]:
     """Return a table of how derivatives by hand differ from those of autograd, and one of the losses."""
+    from regard.lab.by_hand import measure_agreement
+
     last_step = len(lesson.losses) - 1
     shown_steps = sorted({round(index * last_step / (LOSSES_SHOWN - 1)) for index in range(LOSSES_SHOWN)})
     differences = [(name, f"{value:.1e}") for name, value in lesson.differences.items()]
@@ -118,4 +171,5 @@ def lesson_tables(lesson: Lesson) -> list[FittedTable]:
     return [
         FittedTable(("weight", "relative difference"), differences, "Derivatives by hand and by autograd"),
         FittedTable(("step", *map(str, shown_steps)), [losses]),
+        measurement_table([measure_agreement(lesson)]),
     ]

@@ -1,0 +1,125 @@
+"""Experiments on single layers: lab positions, lab complexity."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli.grammar import Device, Json, Picture
+from regard.cli.lab.options import RandomSeed
+from regard.cli.lab.results import present, print_file_written, print_results
+from regard.cli.text_io import PICTURE_FORMATS, check_writable
+
+
+def attention(
+    example: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[EXAMPLE]",
+            help="thinking-machines, big-dog, dictionary, root, permutation, masks, heads or columns.",
+        ),
+    ] = None,
+    queries: Annotated[
+        str | None, typer.Option(metavar="VECTORS", help="Vectors of your own; the keys when not given.")
+    ] = None,
+    keys: Annotated[
+        str | None, typer.Option(metavar="VECTORS", help='Vectors of your own, such as "1 0; 0 1".')
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option(metavar="VECTORS", help="One for each key; the keys when not given.")
+    ] = None,
+    words: Annotated[
+        str, typer.Option(metavar="WORDS", help="Words of your own, between spaces: permutation, masks, vectors.")
+    ] = "",
+    seed: RandomSeed = 0,
+    output: Picture = None,
+    as_json: Json = False,
+) -> None:
+    """Attention step by step: worked numbers, masks, shuffled words, or vectors of your own."""
+    from regard.lab.attention.examples import EXAMPLES, attend_to_typed_vectors, run_example
+
+    check_writable(output, PICTURE_FORMATS)
+    if queries is None and keys is None and values is None:
+        name = example or next(iter(EXAMPLES))
+        present(run_example(name, words=words.split(), seed=seed), output, as_json=as_json)
+        if example is None and not as_json:
+            print(f"more examples: {', '.join(list(EXAMPLES)[1:])}; your own vectors: --keys")
+        return
+    if example is not None:
+        raise ValueError(f"{example} has vectors of its own: leave it out, or --queries, --keys and --values")
+    present(attend_to_typed_vectors(queries, keys, values, words.split()), output, as_json=as_json)
+
+
+def positions(
+    scheme: Annotated[
+        str | None, typer.Argument(metavar="[SCHEME]", help="sinusoidal, binary, integer or normalised, to draw it.")
+    ] = None,
+    output: Picture = None,
+    as_json: Json = False,
+) -> None:
+    """Positional encodings and their properties."""
+    from regard.cli.lab.tables import measurement_table, property_table
+    from regard.lab import positions
+
+    if (output is None) != (scheme is None):
+        raise ValueError("name a scheme and a file to draw it: regard lab positions sinusoidal -o positions.png")
+    check_writable(output, PICTURE_FORMATS)
+    properties = positions.properties()
+    measurement = positions.measure_distinct(scheme or "sinusoidal")
+    tables = [property_table(properties), measurement_table([measurement])]
+    print_results([encoding._asdict() for encoding in properties], tables, as_json=as_json)
+    if output is not None and scheme is not None:
+        positions.draw(scheme, output)
+        print_file_written(output, f"the {scheme} encoding, position by feature", as_json)
+
+
+def norms(
+    matrix: Annotated[
+        str | None,
+        typer.Option(metavar="ROWS", help='Features by examples of your own, such as "1 3 4; 2 2 2".'),
+    ] = None,
+    output: Picture = None,
+    as_json: Json = False,
+) -> None:
+    """Batch norm and layer norm of one matrix, step by step."""
+    from regard.lab.norms import MATRIX, compare_norms
+    from regard.lab.typed_vectors import parse_vectors
+
+    check_writable(output, PICTURE_FORMATS)
+    rows = MATRIX if matrix is None else parse_vectors("--matrix", matrix)
+    if len(rows) < 2 or len(rows[0]) < 2:
+        raise ValueError(f"--matrix {matrix!r}: give at least two features of two examples")
+    present(compare_norms(rows), output, as_json=as_json)
+
+
+def complexity(
+    length: Annotated[int, typer.Option(min=1, help="Positions in the table.")] = 512,
+    width: Annotated[int, typer.Option(min=1, help="Features of a position.")] = 64,
+    window: Annotated[int, typer.Option(min=2, help="Positions in sight of windowed attention.")] = 65,
+    measure: Annotated[bool, typer.Option("--measure/--no-measure", help="Time real layers on this machine.")] = True,
+    output: Picture = None,
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """What attention costs beside recurrent, convolutional and windowed layers."""
+    from dataclasses import asdict
+
+    from regard.cli.lab.tables import complexity_table, measurement_table, timing_table
+    from regard.lab import complexity
+    from regard.training.device import choose
+
+    check_writable(output, PICTURE_FORMATS)
+    chosen_device = str(choose(device))
+    layers = complexity.table(length, width, window=window)
+    measurement = complexity.measure_growth(length, width, window=window)
+    tables = [complexity_table(layers), measurement_table([measurement])]
+    record: dict[str, Any] = {"layers": [asdict(layer) for layer in layers], "measurements": [asdict(measurement)]}
+    if measure or output is not None:
+        timings = complexity.measure(width=width, window=window, device=chosen_device)
+        tables.append(timing_table(timings))
+        record["timings"] = [asdict(timing) | {"exponent": timing.exponent} for timing in timings]
+    print_results(record, tables, as_json=as_json)
+    if output is not None:
+        complexity.plot(timings, output)
+        print_file_written(output, "time against length, computed and measured", as_json)

@@ -1,0 +1,75 @@
+"""The command that serves trained models over HTTP."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.grammar import Device, Settings
+
+WIDTH = 80
+EXTRA = "fastapi and uvicorn are missing: pip install 'regard[serve]'"
+
+
+def serve(
+    folders: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODEL]...", help="Run folders, checkpoints or names; the shipped ones if none."),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="NUMBER", min=0, max=65535, help="The port; 0: a free one.")] = 8000,
+    key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keys, one in each line, of which requests must bring one.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name of the host that requests may be sent to; again for more."),
+    ] = None,
+    jobs: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Take jobs of many inputs, and keep them in this folder.")
+    ] = None,
+    settings: Settings = None,
+    device: Device = "auto",
+    check: Annotated[bool, typer.Option("--check", help="Say what would be served, and stop.")] = False,
+    limits: Annotated[bool, typer.Option("--limits", help="List the limits that -s can set, and stop.")] = False,
+) -> None:
+    """Serve models over HTTP: LibreTranslate's and OpenAI's routes, and one route for every task."""
+    from regard.serve.limits import read_limits
+
+    if limits:
+        _print_limits()
+        return
+    bounds = read_limits(settings or [])
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise ValueError(EXTRA) from None
+    from regard.serve.access import Keys, read_keys
+    from regard.serve.catalogue import load_models
+    from regard.serve.server import Address, make_server
+
+    keys = Keys(read_keys(key_file) if key_file is not None else ())
+    address = Address(host=host, port=port, names=tuple(name.lower() for name in allow_host or ()))
+    address.check(keys)
+    catalogue = load_models(folders or [], device=device)
+    for model in catalogue:
+        print(f"{model.name}: {model.verb}, {model.trained.kind} of {model.trained.runner.weights.number:,} parameters")
+    if check:
+        return
+    server = make_server(catalogue, bounds, address, keys=keys, jobs_folder=jobs)
+    try:
+        server.run()
+    except SystemExit:  # uvicorn's word for a port that is taken
+        raise ValueError(f"cannot listen at {host}, port {port}: is another program there? try --port 0") from None
+
+
+def _print_limits() -> None:
+    from regard.serve.limits import describe_limits
+
+    for name, default, help in describe_limits():
+        print(f"{name} = {default}")
+        print(textwrap.fill(help, WIDTH, initial_indent="  ", subsequent_indent="  "))

@@ -1,0 +1,1 @@
+"""How gradients travel through time: what vanishes, what explodes and what protects."""

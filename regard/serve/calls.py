@@ -1,0 +1,81 @@
+"""One request to the worker: what to answer with which model, until when, and whom to tell."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_numbers = itertools.count(1)
+ABSOLUTE_PATH = re.compile(r"(?<![\w.])(?:/[\w.@+-]+){2,}/?|[A-Za-z]:\\[^\s:]+")
+ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+MAX_MESSAGE = 300  # letters of a message to a client
+
+
+class Overloaded(Exception):
+    """No room in the queue: come back after so many seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"too many requests are waiting: try again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class DeadlineExceeded(Exception):
+    """There was no answer in time."""
+
+
+class OutOfMemory(Exception):
+    """A request did not fit the memory, not even by itself."""
+
+
+class ModelFailed(Exception):
+    """The model could not answer, for a reason that is not the client's."""
+
+
+@dataclass(eq=False)
+class Call:
+    """Inputs for a model with options; the worker tells `on_done` how it ended, once, in the worker's own thread."""
+
+    model: str
+    inputs: Sequence[Any]
+    options: Mapping[str, Any]
+    deadline: float
+    """When it is given up, by `time.monotonic`."""
+    on_done: Callable[[Any, Exception | None], None]
+    on_text: Callable[[str], None] | None = None
+    """Is told the beginning of the answer as it grows; only calls of one text to a language model are."""
+    cost: int = 0
+    """Characters of the inputs, by which batches are bounded."""
+    attempts: int = 0
+    """How often it failed together with others."""
+    is_cancelled: bool = False
+    is_finished: bool = False
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    def cancel(self) -> None:
+        """Give it up; its rows are free before the next step."""
+        self.is_cancelled = True
+
+    def is_over(self) -> bool:
+        """True if nobody waits for it any more, or its time is over."""
+        return self.is_cancelled or time.monotonic() >= self.deadline
+
+    def finish(self, answers: Any = None, error: Exception | None = None) -> None:
+        """Say how it ended; whatever comes later is not heard."""
+        if not self.is_finished:
+            self.is_finished = True
+            self.on_done(answers, error)
+
+    def give_up(self) -> None:
+        """End it because it was cancelled or is late."""
+        self.finish(error=DeadlineExceeded("there was no answer in time: send less at once, or try again later"))
+
+
+def client_message(error: BaseException) -> str:
+    """Return the text of an error for a client, without paths, addresses and lines of code."""
+    first_line = next(iter(str(error).strip().splitlines()), "")
+    text = ADDRESS.sub("an address", ABSOLUTE_PATH.sub("a file", first_line))
+    return text[:MAX_MESSAGE] or "the request could not be answered"

@@ -1,0 +1,130 @@
+"""The models that are served, by name and by what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import recipe, shipped
+from regard.config.words import suggest_name
+from regard.serve.payload import is_served
+from regard.serve.refusal import Refusal
+from regard.tasks import USES
+from regard.tasks.trained import Trained
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model that is loaded, under the name that clients call it by; `key` is its name in the worker."""
+
+    name: str
+    key: str
+    trained: Trained
+
+    @property
+    def verb(self) -> str:
+        """What it does."""
+        return self.trained.verb
+
+    @property
+    def targets(self) -> list[str]:
+        """Languages that may be asked for, where there is a choice."""
+        return list(self.trained.languages)
+
+    def plain(self) -> dict[str, Any]:
+        """Return what clients are told of it."""
+        trained = self.trained
+        facts = {
+            "task": trained.task,
+            "verb": self.verb,
+            "kind": trained.kind,
+            "parameters": trained.runner.weights.number,
+        }
+        return facts | ({"targets": self.targets} if self.targets else {})
+
+
+class Catalogue:
+    """All models that are served; their names never reach the file system once they are loaded."""
+
+    def __init__(self, models: Sequence[ServedModel]) -> None:
+        self.models = list(models)
+        keys = [model.key for model in models]
+        if doubled := next((key for key in keys if keys.count(key) > 1), None):
+            raise ValueError(f"two models are called {doubled}: serve copies of them under other names of folders")
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self.models)
+
+    @property
+    def trained_models(self) -> Mapping[str, Trained]:
+        """The loaded models by their keys."""
+        return {model.key: model.trained for model in self.models}
+
+    @property
+    def verbs(self) -> list[str]:
+        """What can be asked for, each once."""
+        return list(dict.fromkeys(model.verb for model in self.models))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all models, each once."""
+        return list(dict.fromkeys(model.name for model in self.models))
+
+    def pick(self, verbs: Sequence[str], name: Any = None) -> ServedModel:
+        """Return the model of a name that does one of these, or the first that does; refuse with those that can."""
+        able = [model for model in self.models if model.verb in verbs]
+        wish = " or ".join(verbs)
+        if name is None and able:
+            return min(able, key=lambda model: verbs.index(model.verb))
+        if not able:
+            raise Refusal(404, f"no model here can {wish}; there is {self._describe()}", "model_not_found")
+        if not isinstance(name, str):
+            raise Refusal(422, "model must be the name of a model", "invalid_input")
+        chosen = [model for model in able if model.name == name]
+        if chosen:
+            return chosen[0]
+        names = ", ".join(dict.fromkeys(model.name for model in able))
+        if name in self.names:
+            raise Refusal(404, f"{name} cannot {wish}; these can: {names}", "model_not_found")
+        hint = suggest_name(name[:64], self.names) if name.isprintable() else ""
+        raise Refusal(404, f"no such model{hint}; these can {wish}: {names}", "model_not_found")
+
+    def _describe(self) -> str:
+        return ", ".join(f"{model.name} ({model.verb})" for model in self.models)
+
+
+def load_models(folders: Sequence[str | Path], *, device: str) -> Catalogue:
+    """Load models by their folders or names, those that come with Regard if none is named, each checked whole."""
+    if not folders:
+        return Catalogue(
+            [model for name, entry in shipped.models().items() for model in _load_shipped(name, entry, device)]
+        )
+    return Catalogue([_load(folder, device) for folder in folders])
+
+
+def _load(folder: str | Path, device: str) -> ServedModel:
+    name = public_name(Path(folder))
+    trained = recipe.load(folder, device=device)
+    if not is_served(trained):
+        raise ValueError(f"{folder} is {trained.kind}, which reads files: use it with regard {trained.verb}")
+    return ServedModel(name, name, trained)
+
+
+def _load_shipped(name: str, entry: shipped.ShippedModel, device: str) -> Iterator[ServedModel]:
+    """Load a model in the box, once for each kind of use that its card names."""
+    trained = recipe.load(entry.path, device=device)
+    yield ServedModel(name, name, trained)
+    for command in entry.facts.commands:
+        tasks = tuple(task for task, (verb, _) in USES.items() if verb == command and verb != trained.verb)
+        if tasks:
+            yield ServedModel(name, f"{name} {command}", recipe.load(entry.path, device=device, task=tasks))
+
+
+def public_name(folder: Path) -> str:
+    """Return what clients call the model in a folder: its name, or that of its run where it is a checkpoint."""
+    parts = folder.absolute().parts
+    if parts[-1] == "best" and len(parts) > 2:
+        return parts[-2]
+    return f"{parts[-3]}-{parts[-1]}" if len(parts) > 3 and parts[-2] == "checkpoints" else parts[-1]

@@ -1,0 +1,254 @@
+"""Completions as OpenAI's clients ask for them, put into the terms of a model that writes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.serve.catalogue import Catalogue, ServedModel
+from regard.serve.limits import Limits
+from regard.serve.payload import check_characters, read_options
+from regard.serve.refusal import Refusal
+from regard.tasks.writing import Text, Writes
+
+WRITING_VERBS = ("write", "translate")  # of models that can complete a text, the likeliest first
+IGNORED = frozenset({"user", "store", "metadata"})  # what says nothing about the answer
+NEUTRAL: dict[str, Any] = {
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "best_of": 1,
+    "logprobs": None,
+    "suffix": None,
+    "logit_bias": {},
+    "top_logprobs": None,
+    "response_format": {"type": "text"},
+    "tools": [],
+    "tool_choice": "none",
+}
+"""Members that are accepted as long as they ask for nothing."""
+SHARED_MEMBERS = frozenset(
+    {"model", "max_tokens", "temperature", "top_p", "n", "stream", "stream_options", "stop", "seed", *IGNORED, *NEUTRAL}
+)
+COMPLETION_MEMBERS = SHARED_MEMBERS | {"prompt", "echo"}
+CHAT_MEMBERS = SHARED_MEMBERS | {"messages", "max_completion_tokens"}
+DEFAULT_TOKENS = 16  # of a completion, as OpenAI has it
+DEFAULT_CHAT_TOKENS = 200
+SEEDS = 2**31
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What is asked for: calls of a model, one for each choice, and how their answers are shown."""
+
+    model: ServedModel
+    model_name: str
+    calls: Sequence[tuple[list[str], dict[str, Any]]]
+    is_chat: bool
+    stream: bool
+    echo: bool
+    include_usage: bool
+
+    @property
+    def key(self) -> str:
+        """The name of the model in the worker."""
+        return self.model.key
+
+    @property
+    def prefix(self) -> str:
+        """How the ids of its answers begin."""
+        return "chatcmpl" if self.is_chat else "cmpl"
+
+    @property
+    def object(self) -> str:
+        """What the answer is called."""
+        return "chat.completion" if self.is_chat else "text_completion"
+
+    @property
+    def chunk_object(self) -> str:
+        """What a piece of the answer is called."""
+        return "chat.completion.chunk" if self.is_chat else "text_completion"
+
+    def continuation(self, prompt: str, text: str) -> str:
+        """Return what was added to a prompt, or all of it where that is asked for or there is no prompt in it."""
+        writer = self.model.trained
+        if self.echo or not isinstance(writer, Writes):
+            return text
+        return text[len(writer.decode(writer.begin(prompt))) :]
+
+    def describe(self, answers: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """Return the choices and the usage of all calls."""
+        choices: list[dict[str, Any]] = []
+        for (inputs, _), [answer] in zip(self.calls, answers, strict=True):
+            text = self.continuation(inputs[0], answer.text)
+            content = {"message": {"role": "assistant", "content": text}} if self.is_chat else {"text": text}
+            choices.append({"index": len(choices), **content, "logprobs": None, "finish_reason": finish_reason(answer)})
+        return {"choices": choices, "usage": self.usage(answers)}
+
+    def opening(self) -> Iterator[dict[str, Any]]:
+        """Yield what comes before the text of a stream."""
+        for index in range(len(self.calls) if self.is_chat else 0):
+            yield {"choices": [{"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+
+    def chunk(self, index: int, text: str, answer: Any = None) -> dict[str, Any]:
+        """Return a piece of a stream, the last one with its reason."""
+        content = {"delta": {"content": text} if text else {}} if self.is_chat else {"text": text, "logprobs": None}
+        reason = None if answer is None else finish_reason(answer)
+        return {"choices": [{"index": index, **content, "finish_reason": reason}]}
+
+    def usage(self, answers: Sequence[Sequence[Any]]) -> dict[str, int]:
+        """Return how many tokens were read and written."""
+        model: Any = self.model.trained
+        if isinstance(model, Writes):
+            prompt = sum(len(model.begin(inputs[0])) for inputs, _ in self.calls)
+            written = sum(answer.tokens for [answer] in answers)
+        else:
+            prompt = sum(map(len, model.source.encode_many([inputs[0] for inputs, _ in self.calls])))
+            written = sum(map(len, model.target.encode_many([answer.text for [answer] in answers])))
+        return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+
+
+def read_completion(payload: dict[str, Any], catalogue: Catalogue, limits: Limits) -> Completion:
+    """Return what a request to /v1/completions asks for."""
+    check_openai_members(payload, COMPLETION_MEMBERS)
+    prompts = read_texts(payload.get("prompt"), "prompt", limits.inputs)
+    tokens = _whole(payload, "max_tokens", DEFAULT_TOKENS)
+    return _build(payload, prompts, tokens, catalogue, limits, is_chat=False)
+
+
+def read_chat(payload: dict[str, Any], catalogue: Catalogue, limits: Limits) -> Completion:
+    """Return what a request to /v1/chat/completions asks for: the contents of all messages are the prompt.
+
+    A model that translates is given the last one only.
+    """
+    check_openai_members(payload, CHAT_MEMBERS)
+    messages = payload.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
+        raise Refusal(422, "messages must be a list of objects with role and content", "invalid_input")
+    contents = [_content_of(message) for message in messages]
+    model, _ = pick_writer(catalogue, payload.get("model"))
+    prompt = "\n".join(contents) if isinstance(model.trained, Writes) else contents[-1]
+    tokens = _whole(payload, "max_completion_tokens", _whole(payload, "max_tokens", DEFAULT_CHAT_TOKENS))
+    return _build(payload, [prompt], tokens, catalogue, limits, is_chat=True)
+
+
+def pick_writer(catalogue: Catalogue, name: Any) -> tuple[ServedModel, str | None]:
+    """Return the model of a name such as `en-fr:fr`, and the language after the colon."""
+    if isinstance(name, str) and name not in catalogue.names and ":" in name:
+        base, _, target = name.rpartition(":")
+        model = catalogue.pick(WRITING_VERBS, base)
+        if target not in model.targets:
+            raise Refusal(404, f"{base} does not write that language: see /v1/models", "model_not_found")
+        return model, target
+    return catalogue.pick(WRITING_VERBS, name), None
+
+
+def target_names(model: ServedModel) -> list[str]:
+    """Return the names of a model with one of its target languages each."""
+    return [f"{model.name}:{target}" for target in model.targets]
+
+
+def check_openai_members(payload: dict[str, Any], allowed: frozenset[str]) -> None:
+    """Refuse what is unknown, and what is known and asks for something that there is not."""
+    if unknown := sorted(payload.keys() - allowed):
+        raise Refusal(422, f"unknown member {unknown[0][:40]!r}", "unknown_member")
+    for name, neutral in NEUTRAL.items():
+        if payload.get(name, neutral) not in (neutral, None):
+            raise Refusal(422, f"{name} is not supported: leave it out", "unsupported")
+
+
+def read_texts(value: Any, name: str, most: int) -> list[str]:
+    """Return a text or a list of texts as a list."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise Refusal(422, f"{name} must be a text or a list of texts; token ids are not read", "invalid_input")
+    if len(texts) > most:
+        raise Refusal(422, f"{len(texts)} texts in {name}, at most {most} in a request", "too_many_inputs")
+    return texts
+
+
+def finish_reason(answer: Any) -> str:
+    """Return why a text ends: by itself (stop), or because it was long enough."""
+    finished = answer.finished if isinstance(answer, Text) else not answer.unfinished
+    return "stop" if finished else "length"
+
+
+def _build(
+    payload: dict[str, Any], prompts: list[str], tokens: int, catalogue: Catalogue, limits: Limits, *, is_chat: bool
+) -> Completion:
+    check_characters(prompts, limits)
+    model, target = pick_writer(catalogue, payload.get("model"))
+    if tokens > limits.new_tokens:
+        raise Refusal(422, f"max_tokens is {tokens:,}, at most {limits.new_tokens:,} here", "over_limit")
+    count = _whole(payload, "n", 1)
+    if count > limits.beams:
+        raise Refusal(422, f"n is {count}, at most {limits.beams} here", "over_limit")
+    if len(prompts) * count > limits.inputs:
+        raise Refusal(422, f"{len(prompts) * count} answers, at most {limits.inputs} in a request", "over_limit")
+    seed = _whole(payload, "seed", secrets.randbelow(SEEDS), least=1 - 2**63)
+    options = _writing_options(payload, model, tokens, target)
+    checked = read_options(model.trained, options, limits)
+    seeded = isinstance(model.trained, Writes) or checked.get("sample")
+    if count > 1 and not seeded:
+        raise Refusal(422, f"n is {count}: set a temperature, or all answers would be the same", "invalid_input")
+    calls = [
+        ([prompt], {**checked, "seed": seed + index} if seeded else dict(checked))
+        for prompt in prompts
+        for index in range(count)
+    ]
+    stream_options = payload.get("stream_options") or {}
+    return Completion(
+        model,
+        payload.get("model") or model.name,
+        calls,
+        is_chat=is_chat,
+        stream=_truth(payload, "stream"),
+        echo=_truth(payload, "echo"),
+        include_usage=isinstance(stream_options, dict) and stream_options.get("include_usage") is True,
+    )
+
+
+def _writing_options(payload: dict[str, Any], model: ServedModel, tokens: int, target: str | None) -> dict[str, Any]:
+    """Return the options of a model; one that translates searches for the likeliest unless a temperature is set."""
+    options = {name: payload[name] for name in ("temperature", "top_p") if payload.get(name) is not None}
+    for name, value in options.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise Refusal(422, f"{name} must be a number", "invalid_input")
+    stop = payload.get("stop")
+    stops = [stop] if isinstance(stop, str) else stop or []
+    if not isinstance(stops, list) or len(stops) > 1 or not all(isinstance(text, str) for text in stops):
+        raise Refusal(422, "stop must be one text: several stop sequences are not supported", "unsupported")
+    if isinstance(model.trained, Writes):
+        return {**options, "length": tokens, **({"stop": stops[0]} if stops else {})}
+    if stops:
+        raise Refusal(422, f"stop is not supported by {model.name}, which translates all of a text", "unsupported")
+    if not options.get("temperature"):
+        options = {}
+    return {**options, **({"sample": True} if options else {}), **({"to": target} if target else {})}
+
+
+def _content_of(message: dict[str, Any]) -> str:
+    """Return the text of a message, which may come in parts."""
+    content = message.get("content")
+    if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        content = "".join(str(part.get("text", "")) for part in content)
+    if not isinstance(content, str) or not isinstance(message.get("role"), str):
+        raise Refusal(422, "a message must have a role and a content of text", "invalid_input")
+    return content
+
+
+def _whole(payload: dict[str, Any], name: str, default: int, *, least: int = 1) -> int:
+    value = payload.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**62:
+        raise Refusal(422, f"{name} must be a whole number of at least {least}", "invalid_input")
+    return value
+
+
+def _truth(payload: dict[str, Any], name: str) -> bool:
+    value = payload.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise Refusal(422, f"{name} must be true or false", "invalid_input")
+    return bool(value)

@@ -1,0 +1,142 @@
+"""What every request passes first and last: request id, host, key, rate, count and log line, errors in an envelope."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+from regard.serve.access import LOCAL_NAMES, Keys, RateLimit, bare_host
+from regard.serve.metrics import Metrics
+from regard.serve.refusal import Refusal, explain_error, write_envelope
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+OPEN_PATHS = frozenset({"/", "/page.js", "/livez", "/readyz"})
+"""Paths that need no key: liveness, readiness and the page."""
+KEY_IN_BODY = frozenset({"/translate", "/detect", "/languages", "/frontend/settings", "/health"})
+"""Routes of LibreTranslate, whose clients send their key as `api_key` in a query or a body."""
+UNKNOWN = "unknown"
+NAMED_PREFIXES = ("/v1/jobs/", "/v1/models/")  # of routes that end with a name
+SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+
+
+@dataclass
+class Gate:
+    """Stands before the routes; what is not let through costs nothing."""
+
+    app: App
+    keys: Keys
+    metrics: Metrics
+    routes: Collection[str]
+    """Paths that are counted by their names; all others are `unknown`."""
+    rate: RateLimit
+    hosts: Collection[str] = LOCAL_NAMES
+    """Names of the host that are accepted; none: any."""
+    log: Callable[[str], None] = field(default=lambda line: print(line, file=sys.stderr, flush=True))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        passage = _Passage(scope["path"], send)
+        scope["request_id"] = passage.request_id
+        try:
+            self._check(scope)
+            await self.app(scope, receive, passage.send)
+        except Exception as error:
+            refusal = explain_error(error)
+            if refusal.status == 500:
+                self.log(f"{passage.request_id} failed: {type(error).__name__}")
+            await passage.refuse(refusal)
+        finally:
+            self._record(scope, passage)
+
+    def _check(self, scope: Scope) -> None:
+        headers = read_headers(scope)
+        if self.hosts and bare_host(headers.get("host", "")) not in self.hosts:
+            raise Refusal(421, "this server does not answer to that host name", "wrong_host")
+        path = scope["path"]
+        if path in OPEN_PATHS:
+            return
+        key = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("x-api-key", "")
+        if path in KEY_IN_BODY and not key:
+            key = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("api_key", "")
+        scope["has_key"] = not self.keys.is_required or (bool(key) and self.keys.accepts(key))
+        if not scope["has_key"] and (path not in KEY_IN_BODY or key):
+            raise missing_key()
+        client = scope.get("client") or ("", 0)
+        if wait := self.rate.admit(key if self.keys.is_required else client[0]):
+            raise Refusal(
+                429, f"too many requests in a minute: try again in {wait} s", "rate_limit", {"retry-after": str(wait)}
+            )
+
+    def _record(self, scope: Scope, passage: _Passage) -> None:
+        """Count the request and log it, without anything that was sent."""
+        seconds = time.monotonic() - passage.began
+        route = name_route(passage.path, self.routes)
+        status = passage.status or 499
+        self.metrics.count(route, status, seconds)
+        method = scope["method"] if scope["method"] in ("GET", "POST", "DELETE", "HEAD") else "other"
+        self.log(f"{passage.request_id} {method} {route} {status} {1000 * seconds:.0f} ms")
+
+
+class _Passage:
+    """One request on its way: when it began, and how it was answered."""
+
+    def __init__(self, path: str, send: Send) -> None:
+        self.path, self._send = path, send
+        self.request_id = secrets.token_hex(8)
+        self.began, self.status = time.monotonic(), 0
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Send a part of the answer; its headers get the request id."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            added = [(b"x-request-id", self.request_id.encode()), *SECURITY_HEADERS]
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await self._send(message)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Answer with an error, unless an answer is under way."""
+        if self.status:
+            return
+        body = write_envelope(refusal, self.path)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        headers += [(name.encode(), value.encode()) for name, value in refusal.headers.items()]
+        if refusal.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        await self.send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+def name_route(path: str, routes: Collection[str]) -> str:
+    """Return the name by which a path is counted: itself, the route that it is one of, or unknown."""
+    if path in routes:
+        return path
+    for prefix in NAMED_PREFIXES:
+        if path.startswith(prefix):
+            return f"{prefix}..."
+    return UNKNOWN
+
+
+def read_headers(scope: Scope) -> Mapping[str, str]:
+    """Return the headers of a request by their names in small letters."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def missing_key() -> Refusal:
+    """Return the refusal of a request without a key."""
+    return Refusal(401, "a key is needed: send it as Authorization: Bearer KEY", "invalid_api_key")

@@ -1,0 +1,115 @@
+"""What all routes share: reading a body within its limits, and giving up when the client is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from fastapi import Request, Response
+from starlette.requests import ClientDisconnect
+
+from regard.serve.gate import missing_key
+from regard.serve.limits import Limits
+from regard.serve.refusal import Refusal
+from regard.serve.state import ServerState
+from regard.serve.strict_json import parse_form, parse_object
+
+Result = TypeVar("Result")
+CLOSE = {"connection": "close"}  # of what is refused before it was read whole
+FORM = "application/x-www-form-urlencoded"
+CLOSED = 499  # the client went away: nobody reads this
+
+
+def state_of(request: Request) -> ServerState:
+    """Return what all requests share."""
+    state: ServerState = request.app.state.server
+    return state
+
+
+async def read_body(request: Request, limits: Limits, most: int) -> bytes:
+    """Return the body of a request, no larger than `most` bytes and no later than its deadline."""
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and len(length) < 20 and int(length) > most:
+        raise _too_large(most)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.receive_seconds):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise _too_large(most)
+    except TimeoutError:
+        raise Refusal(408, "the body did not arrive in time", "timeout", CLOSE) from None
+    except ClientDisconnect:
+        raise Refusal(CLOSED, "the client is gone") from None
+    return bytes(body)
+
+
+async def read_object(request: Request, limits: Limits, most: int | None = None) -> dict[str, Any]:
+    """Return the JSON object that was sent."""
+    body = await read_body(request, limits, most or limits.body_bytes)
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind not in ("application/json", "") and not kind.endswith("+json"):
+        raise Refusal(415, "send JSON, with content-type: application/json", "unsupported_media_type")
+    return parse_object(body)
+
+
+async def read_parameters(request: Request, limits: Limits) -> dict[str, Any]:
+    """Return what was sent as a query, a form or JSON, and check the key if it is among it."""
+    parameters = parse_form(request.url.query)
+    body = await read_body(request, limits, limits.body_bytes)
+    if body.strip():
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == FORM or (not kind and not body.lstrip().startswith(b"{")):
+            parameters |= parse_form(body)
+        elif kind in ("application/json", "") or kind.endswith("+json"):
+            parameters |= parse_object(body)
+        else:
+            raise Refusal(415, "send JSON or a form (application/x-www-form-urlencoded)", "unsupported_media_type")
+    key = parameters.pop("api_key", None)
+    if not request.scope["has_key"]:
+        keys = state_of(request).keys
+        if not isinstance(key, str) or not keys.accepts(key):
+            raise missing_key()
+    return parameters
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of some work, which is cancelled as soon as the client goes away."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_wait_until_gone(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Refusal(CLOSED, "the client is gone")
+        return task.result()
+    finally:
+        for pending in (task, gone):
+            if not pending.done():
+                pending.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """Return a value as JSON, in which numbers that are not finite have no place."""
+    try:
+        body = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        raise Refusal(500, "the answer holds a number that is not finite", "model_failed") from None
+    return Response(body, status, media_type="application/json")
+
+
+def event(value: Any) -> bytes:
+    """Return a value as a server-sent event."""
+    return b"data: " + json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n\n"
+
+
+async def _wait_until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, f"the body is larger than {most:,} bytes", "too_large", CLOSE)

@@ -1,0 +1,59 @@
+"""`/v1/jobs`: long work is handed in, followed, fetched and called off."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from regard.serve.http import json_response, read_object, state_of
+from regard.serve.jobs import ANSWERS, Jobs
+from regard.serve.refusal import Refusal
+from regard.serve.verb_routes import RESPONSES, check_members, describe_request
+
+JOB_MEMBERS = frozenset({"model", "verb", "inputs", "options"})
+SCHEMA = {
+    "type": "object",
+    "required": ["inputs"],
+    "additionalProperties": False,
+    "properties": {
+        "model": {"type": "string"},
+        "verb": {"type": "string"},
+        "inputs": {"type": "array", "minItems": 1},
+        "options": {"type": "object"},
+    },
+}
+router = APIRouter(prefix="/v1/jobs")
+
+
+@router.post("", response_class=Response, responses=RESPONSES, openapi_extra=describe_request([SCHEMA]))
+async def submit_job(request: Request) -> Response:
+    """Hand in more inputs than one request may have."""
+    jobs, limits = _jobs_of(request), state_of(request).limits
+    payload = await read_object(request, limits, limits.job_bytes)
+    check_members(payload, JOB_MEMBERS)
+    return json_response(jobs.submit(payload).plain(), 202)
+
+
+@router.get("/{identifier}", response_class=Response, responses=RESPONSES)
+async def show_job(request: Request, identifier: str) -> Response:
+    """Show how far a job is."""
+    return json_response(_jobs_of(request).find(identifier).plain())
+
+
+@router.get("/{identifier}/result", response_class=Response, responses=RESPONSES)
+async def show_result(request: Request, identifier: str) -> Response:
+    """Return the answers so far, one in each line, in the order of the inputs."""
+    job = _jobs_of(request).find(identifier)
+    return Response((job.folder / ANSWERS).read_bytes(), media_type="application/jsonl")
+
+
+@router.delete("/{identifier}", response_class=Response, responses=RESPONSES)
+async def cancel_job(request: Request, identifier: str) -> Response:
+    """Call a job off; what is answered can still be fetched."""
+    return json_response(_jobs_of(request).cancel(identifier).plain())
+
+
+def _jobs_of(request: Request) -> Jobs:
+    jobs = state_of(request).jobs
+    if jobs is None:
+        raise Refusal(404, "this server takes no jobs: start it with --jobs FOLDER", "not_found")
+    return jobs

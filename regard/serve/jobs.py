@@ -1,0 +1,239 @@
+"""Long work: jobs of many inputs, kept on disk, answered a part at a time, and taken up again after a restart.
+
+A job is a folder with `request.json`, `answers.jsonl`, which grows part by part, and `cancelled` if it was called off.
+A part is on disk before the next one begins, so that a part that was finished is never done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from regard.serve.calls import Overloaded
+from regard.serve.catalogue import Catalogue
+from regard.serve.limits import Limits
+from regard.serve.payload import read_inputs, read_options, reads_pictures
+from regard.serve.refusal import Refusal, explain_error
+from regard.serve.worker import Worker
+
+REQUEST, ANSWERS, CANCELLED, LOCK = "request.json", "answers.jsonl", "cancelled", ".lock"
+IDENTIFIER = re.compile(r"[\w-]{22}")
+PART_INPUTS = 8  # that are answered together; other requests are served between two parts
+PATIENCE = 0.2  # seconds until a part is tried again that found no room
+
+
+@dataclass
+class Job:
+    """A job on disk: how many inputs it has, and how many are answered."""
+
+    identifier: str
+    folder: Path
+    request: dict[str, Any]
+    finished: int
+    is_cancelled: bool = False
+
+    @property
+    def total(self) -> int:
+        """How many inputs it has."""
+        return len(self.request["inputs"])
+
+    @property
+    def is_over(self) -> bool:
+        """True if nothing is left to do."""
+        return self.is_cancelled or self.finished >= self.total
+
+    def plain(self) -> dict[str, Any]:
+        """Return its state as JSON."""
+        going = "running" if self.finished else "queued"
+        status = "cancelled" if self.is_cancelled else "finished" if self.is_over else going
+        facts = {"id": self.identifier, "object": "job", "status": status, "model": self.request["model"]}
+        return {**facts, "total": self.total, "finished": self.finished}
+
+
+class Jobs:
+    """All jobs of a folder; one server at a time may use it."""
+
+    def __init__(self, folder: Path, worker: Worker, catalogue: Catalogue, limits: Limits) -> None:
+        self.folder, self.worker, self.catalogue, self.limits = folder, worker, catalogue, limits
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(folder / LOCK, thread_local=False)  # released by the thread of the server
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise ValueError(f"{folder}: another server keeps its jobs here, give another --jobs folder") from None
+        self.jobs = {job.identifier: job for job in read_jobs(folder)}
+        self._wake = asyncio.Event()
+
+    def close(self) -> None:
+        """Let another server use the folder."""
+        self._lock.release()
+
+    def submit(self, payload: dict[str, Any]) -> Job:
+        """Write a job down; what would be refused as a request is refused here."""
+        inputs = payload.get("inputs")
+        if not isinstance(inputs, list) or not inputs:
+            raise Refusal(422, "inputs must be a list of inputs", "invalid_input")
+        if len(inputs) > self.limits.job_inputs:
+            raise Refusal(
+                422, f"{len(inputs):,} inputs, at most {self.limits.job_inputs:,} in a job", "too_many_inputs"
+            )
+        verb = payload.get("verb")
+        model = self.catalogue.pick([verb] if isinstance(verb, str) else self.catalogue.verbs, payload.get("model"))
+        if reads_pictures(model.trained) or model.trained.inputs.together:
+            raise Refusal(422, f"{model.name} takes no jobs: send its inputs to /v1/{model.verb}", "unsupported")
+        options = read_options(model.trained, payload.get("options"), self.limits)
+        for number, item in enumerate(inputs, start=1):
+            try:
+                read_inputs(model.trained, [item], self.limits)
+            except (Refusal, ValueError) as error:
+                raise Refusal(422, f"number {number}: {explain_error(error).message}", "invalid_input") from None
+        self._make_room()
+        request = {"model": model.name, "key": model.key, "inputs": inputs, "options": options}
+        job = write_job(self.folder, request)
+        self.jobs[job.identifier] = job
+        self._wake.set()
+        return job
+
+    def find(self, identifier: str) -> Job:
+        """Return a job; names that clients send never reach the file system."""
+        if identifier not in self.jobs:
+            raise Refusal(404, "no such job", "not_found")
+        return self.jobs[identifier]
+
+    def cancel(self, identifier: str) -> Job:
+        """Call a job off; what is answered stays."""
+        job = self.find(identifier)
+        if not job.is_over:
+            write_file(job.folder / CANCELLED, b"")
+            job.is_cancelled = True
+        return job
+
+    async def run(self, log: Callable[[str], None]) -> None:
+        """Work on one job after the other, for as long as the server runs."""
+        while True:
+            job = next((job for job in self.jobs.values() if self._can_go_on(job)), None)
+            if job is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            try:
+                await self._answer_part(job)
+            except OSError as error:
+                log(f"job {job.identifier}: {(error.strerror or 'cannot be written').lower()}; tried again in a minute")
+                await asyncio.sleep(60)
+
+    async def _answer_part(self, job: Job) -> None:
+        """Answer the next inputs of a job, and write the answers down."""
+        lines = await self._answer_inputs(job, job.request["inputs"][job.finished : job.finished + PART_INPUTS])
+        if not job.is_cancelled:
+            append_lines(job.folder / ANSWERS, lines)
+            job.finished += len(lines)
+
+    def _can_go_on(self, job: Job) -> bool:
+        """True for a job with work left; one whose model is not served now waits until it is again."""
+        return not job.is_over and job.request["key"] in self.worker.models
+
+    async def _answer_inputs(self, job: Job, inputs: list[Any]) -> list[str]:
+        """Return a line for every input; if they fail together, each is tried by itself."""
+        trained = self.worker.models[job.request["key"]]
+        try:
+            prepared = [item for value in inputs for item in read_inputs(trained, [value], self.limits)]
+            deadline = time.monotonic() + self.limits.deadline * len(inputs)
+            answers = await self.worker.answer(job.request["key"], prepared, job.request["options"], deadline=deadline)
+            return [json.dumps(answer.plain(), ensure_ascii=False, allow_nan=False) for answer in answers]
+        except Overloaded:
+            await asyncio.sleep(PATIENCE)
+            return []
+        except Exception as error:
+            if len(inputs) == 1:
+                return [_error_line(explain_error(error))]
+            return [line for value in inputs for line in await self._insist(job, value)]
+
+    async def _insist(self, job: Job, value: Any) -> list[str]:
+        """Return the line of one input, waiting until there is room for it."""
+        while not (lines := await self._answer_inputs(job, [value])):
+            pass
+        return lines
+
+    def _make_room(self) -> None:
+        """Forget the oldest job that is over if there are too many; refuse if all of them go on."""
+        if len(self.jobs) < self.limits.jobs:
+            return
+        oldest = next((job for job in self.jobs.values() if job.is_over), None)
+        if oldest is None:
+            raise Refusal(
+                429, f"{len(self.jobs)} jobs are under way: try again later", "overloaded", {"retry-after": "60"}
+            )
+        shutil.rmtree(oldest.folder)
+        del self.jobs[oldest.identifier]
+
+
+def read_jobs(folder: Path) -> Iterator[Job]:
+    """Yield the jobs of a folder, the oldest first; a line that was cut by a crash is taken away."""
+    places = [path for path in folder.iterdir() if IDENTIFIER.fullmatch(path.name) and (path / REQUEST).is_file()]
+    for path in sorted(places, key=lambda path: (path / REQUEST).stat().st_mtime_ns):
+        try:
+            request = json.loads((path / REQUEST).read_bytes())
+        except ValueError:
+            raise ValueError(f"{path}: {REQUEST} is damaged, remove this folder") from None
+        yield Job(path.name, path, request, _count_whole_lines(path / ANSWERS), (path / CANCELLED).exists())
+
+
+def write_job(folder: Path, request: dict[str, Any]) -> Job:
+    """Write a new job down: it is there whole, or not at all."""
+    identifier = secrets.token_urlsafe(16)
+    draft, place = folder / f".{identifier}", folder / identifier
+    draft.mkdir()
+    write_file(draft / REQUEST, json.dumps(request, ensure_ascii=False).encode())
+    write_file(draft / ANSWERS, b"")
+    draft.rename(place)
+    _sync_folder(folder)
+    return Job(identifier, place, request, 0)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file that is on disk when this returns."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def append_lines(path: Path, lines: list[str]) -> None:
+    """Append lines that are on disk when this returns."""
+    with path.open("ab") as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _count_whole_lines(path: Path) -> int:
+    """Count the lines of answers, without one that was being written."""
+    content = path.read_bytes() if path.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        write_file(path, whole)
+    return whole.count(b"\n")
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _error_line(refusal: Refusal) -> str:
+    return json.dumps({"error": refusal.message}, ensure_ascii=False)

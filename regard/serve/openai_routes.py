@@ -1,0 +1,193 @@
+"""The routes that OpenAI's clients know: models, completions, chat as a thin template over them, embeddings."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from regard.serve.completions import (
+    CHAT_MEMBERS,
+    COMPLETION_MEMBERS,
+    Completion,
+    check_openai_members,
+    read_chat,
+    read_completion,
+    read_texts,
+    target_names,
+)
+from regard.serve.http import event, json_response, read_object, state_of, while_connected
+from regard.serve.payload import check_characters
+from regard.serve.refusal import Refusal, explain_error
+from regard.serve.state import ServerState
+from regard.serve.verb_routes import RESPONSES, describe_request
+
+EMBEDDING_MEMBERS = frozenset({"model", "input", "encoding_format", "dimensions", "user"})
+DONE = b"data: [DONE]\n\n"
+TEXT = {"type": "string"}
+TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
+
+router = APIRouter(prefix="/v1")
+
+
+def _object(required: list[str], allowed: frozenset[str], **properties: Any) -> dict[str, Any]:
+    described = {**{name: {} for name in sorted(allowed)}, **properties}
+    schema = {"type": "object", "required": required, "properties": described, "additionalProperties": False}
+    return describe_request([schema])
+
+
+@router.get("/models", response_class=Response, responses=RESPONSES)
+async def list_models(request: Request) -> Response:
+    """List the models; those with several target languages once more for each."""
+    state = state_of(request)
+    return json_response({"object": "list", "data": _describe_models(state)})
+
+
+@router.get("/models/{name:path}", response_class=Response, responses=RESPONSES)
+async def show_model(request: Request, name: str) -> Response:
+    """Show one model."""
+    for model in _describe_models(state_of(request)):
+        if model["id"] == name:
+            return json_response(model)
+    raise Refusal(404, "no such model: see /v1/models", "model_not_found")
+
+
+@router.post(
+    "/completions",
+    response_class=Response,
+    responses=RESPONSES,
+    openapi_extra=_object(["prompt"], COMPLETION_MEMBERS, prompt=TEXTS, model=TEXT),
+)
+async def complete(request: Request) -> Response:
+    """Continue prompts with a language model, or translate them."""
+    state = state_of(request)
+    completion = read_completion(await read_object(request, state.limits), state.catalogue, state.limits)
+    return await _respond(request, state, completion)
+
+
+@router.post(
+    "/chat/completions",
+    response_class=Response,
+    responses=RESPONSES,
+    openapi_extra=_object(
+        ["messages"],
+        CHAT_MEMBERS,
+        model=TEXT,
+        messages={"type": "array", "minItems": 1, "items": {"type": "object"}},
+    ),
+)
+async def chat(request: Request) -> Response:
+    """Complete what a conversation says; none of the models is a chat model."""
+    state = state_of(request)
+    completion = read_chat(await read_object(request, state.limits), state.catalogue, state.limits)
+    return await _respond(request, state, completion)
+
+
+@router.post(
+    "/embeddings",
+    response_class=Response,
+    responses=RESPONSES,
+    openapi_extra=_object(
+        ["input"], EMBEDDING_MEMBERS, input=TEXTS, model=TEXT, encoding_format={"enum": ["float", "base64"]}
+    ),
+)
+async def embed_texts(request: Request) -> Response:
+    """Turn texts into vectors."""
+    state = state_of(request)
+    payload = await read_object(request, state.limits)
+    check_openai_members(payload, EMBEDDING_MEMBERS)
+    model = state.catalogue.pick(["embed"], payload.get("model"))
+    texts = read_texts(payload.get("input"), "input", state.limits.inputs)
+    check_characters(texts, state.limits)
+    form = payload.get("encoding_format", "float")
+    if form not in ("float", "base64"):
+        raise Refusal(422, "encoding_format must be float or base64", "invalid_input")
+    answers = await while_connected(request, state.worker.answer(model.key, texts, {}))
+    vectors = [np.asarray(answer.vector, dtype="<f4") for answer in answers]
+    if payload.get("dimensions") not in (None, len(vectors[0])):
+        raise Refusal(422, f"dimensions must be {len(vectors[0])}, or left out", "invalid_input")
+    data = [
+        {
+            "object": "embedding",
+            "index": index,
+            "embedding": base64.b64encode(vector.tobytes()).decode() if form == "base64" else vector.tolist(),
+        }
+        for index, vector in enumerate(vectors)
+    ]
+    embedder: Any = model.trained
+    tokens = sum(map(len, embedder.tokenizer.encode_many(texts)))
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return json_response({"object": "list", "model": model.name, "data": data, "usage": usage})
+
+
+async def _respond(request: Request, state: ServerState, completion: Completion) -> Response:
+    identifier, created = f"{completion.prefix}-{secrets.token_hex(12)}", int(time.time())
+    head = {"id": identifier, "created": created, "model": completion.model_name}
+    if completion.stream:
+        body = _stream(state, completion, head)
+        return StreamingResponse(body, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+    answers = await while_connected(request, _answer_all(state, completion))
+    return json_response({**head, "object": completion.object, **completion.describe(answers)})
+
+
+async def _answer_all(state: ServerState, completion: Completion) -> list[Any]:
+    """Return the answers to all calls, which are under way side by side; if one fails, all do."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            calls = (state.worker.answer(completion.key, inputs, options) for inputs, options in completion.calls)
+            tasks = [group.create_task(call) for call in calls]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def _stream(state: ServerState, completion: Completion, head: dict[str, Any]) -> AsyncIterator[bytes]:
+    """Yield the pieces of one answer after the other as events; an error in between is the last of them."""
+    head = {**head, "object": completion.chunk_object}
+    try:
+        for chunk in completion.opening():
+            yield event({**head, **chunk})
+        written = []
+        for index, (inputs, options) in enumerate(completion.calls):
+            sent = ""
+            async for text, answer in state.worker.stream(completion.key, inputs[0], options):
+                shown = completion.continuation(inputs[0], text)
+                if len(shown) > len(sent) and answer is None:
+                    yield event({**head, **completion.chunk(index, shown[len(sent) :])})
+                    sent = shown
+                if answer is not None:
+                    yield event({**head, **completion.chunk(index, shown[len(sent) :], answer)})
+                    written.append([answer])
+        if completion.include_usage:
+            yield event({**head, "choices": [], "usage": completion.usage(written)})
+    except Exception as error:
+        refusal = explain_error(error)
+        yield event(
+            {"error": {"message": refusal.message, "type": "server_error", "param": None, "code": refusal.code}}
+        )
+    yield DONE
+
+
+def _describe_models(state: ServerState) -> list[dict[str, Any]]:
+    described: dict[str, dict[str, Any]] = {}
+    for model in state.catalogue:
+        facts = {
+            "object": "model",
+            "created": 0,
+            "owned_by": "regard",
+            "capabilities": {"chat": False},
+            **model.plain(),
+        }
+        if model.name in described:
+            described[model.name].setdefault("also", []).append(model.verb)
+            continue
+        for name in (model.name, *target_names(model)):
+            described[name] = {"id": name, **facts}
+    return list(described.values())

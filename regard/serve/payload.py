@@ -1,0 +1,157 @@
+"""What clients send turned into what a model takes; whatever it would cost is known and bounded before that."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regard import config
+from regard.config.schema import json_schema
+from regard.config.text import plain
+from regard.data.images.decoding import Unusable, decode_bytes
+from regard.serve.limits import Limits
+from regard.serve.refusal import Refusal
+from regard.tasks.inputs import InputKind, describe_inputs
+from regard.tasks.trained import Trained
+
+PICTURE_SIDE = 1024  # pixels of the short side of a picture that a model is handed
+PICTURE_KIND = "picture"
+RATIO = 10  # tokens of an answer for each that is read, at most
+DATA_URL = "data:"
+PICTURE_SCHEMA: Mapping[str, Any] = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "description": "PNG, JPEG or WebP.",
+}
+OPTION_LIMITS = {
+    "beams": "beams",
+    "nbest": "beams",
+    "samples": "beams",
+    "length": "new_tokens",
+    "longest": "new_tokens",
+    "minimum": "new_tokens",
+    "max_length": "new_tokens",
+    "batch": "inputs",
+    "top": "inputs",
+    "count": "inputs",
+}
+"""Options of models that cost time or memory, and the limits that bound them."""
+
+
+def is_served(trained: Trained) -> bool:
+    """True for a model whose inputs can be sent: not for one that reads tables of files."""
+    kind = trained.inputs.kind
+    return not kind.is_path or kind.name == PICTURE_KIND
+
+
+def reads_pictures(trained: Trained) -> bool:
+    """True for a model that reads pictures."""
+    return trained.inputs.kind.name == PICTURE_KIND
+
+
+def read_inputs(trained: Trained, value: Any, limits: Limits) -> list[Any]:
+    """Return the inputs of a request as the model takes them: one, or a list of them."""
+    kind = trained.inputs.kind
+    items = list(value) if isinstance(value, list) and not _is_single(kind, value) else [value]
+    if not items:
+        raise Refusal(422, f"inputs is empty: give {kind.singular} or a list of {kind.plural}", "invalid_input")
+    if len(items) > limits.inputs:
+        message = f"{len(items)} inputs, at most {limits.inputs} in a request: send several, or a job (/v1/jobs)"
+        raise Refusal(422, message, "too_many_inputs")
+    if reads_pictures(trained):
+        return [_read_picture(item, number) for number, item in enumerate(items, start=1)]
+    check_characters(items, limits)
+    return [_read_item(trained, item, number) for number, item in enumerate(items, start=1)]
+
+
+def check_characters(value: Any, limits: Limits) -> None:
+    """Refuse texts that are too long together, before a tokenizer sees them."""
+    if (count := count_characters(value)) > limits.characters:
+        message = f"{count:,} characters, at most {limits.characters:,} in a request: send less, or a job (/v1/jobs)"
+        raise Refusal(422, message, "too_long")
+
+
+def count_characters(value: Any) -> int:
+    """Return the characters of all texts in a value of JSON."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(count_characters(name) + count_characters(member) for name, member in value.items())
+    return sum(map(count_characters, value)) if isinstance(value, list | tuple) else 0
+
+
+def read_options(trained: Trained, value: Any, limits: Limits) -> dict[str, Any]:
+    """Return the options of a request; unknown ones, wrong ones and those over a limit are refused."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Refusal(422, "options must be an object", "invalid_option")
+    check_characters(value, limits)
+    try:
+        checked = plain(config.build(trained.Options, value, where="options"))
+    except ValueError as error:
+        raise Refusal(422, str(error), "invalid_option") from None
+    for name, limit_name in OPTION_LIMITS.items():
+        most = getattr(limits, limit_name)
+        if name in value and isinstance(checked.get(name), int) and checked[name] > most:
+            raise Refusal(422, f"options.{name} is {checked[name]:,}, at most {most:,} here", "over_limit")
+    if "longest" in checked and "ratio" in value and value["ratio"] > RATIO:
+        raise Refusal(422, f"options.ratio is {value['ratio']}, at most {RATIO} here", "over_limit")
+    for name, entries in value.items():
+        if isinstance(entries, list) and len(entries) > limits.inputs:
+            raise Refusal(422, f"options.{name} has {len(entries)} entries, at most {limits.inputs}", "over_limit")
+    return {name: checked[name] for name in value if name in checked}
+
+
+def request_schema(trained: Trained) -> dict[str, Any]:
+    """Return the JSON schema of a request to a model."""
+    described = describe_inputs(trained)
+    one = dict(PICTURE_SCHEMA) if reads_pictures(trained) else described["schema"]
+    several = {"type": "array", "items": one, "minItems": 1}
+    properties = {
+        "model": {"type": "string", "description": "One of the models that /v1/models lists."},
+        "inputs": {"anyOf": [one, several], "examples": [described["example"]]},
+        "options": json_schema(trained.Options),
+    }
+    return {"type": "object", "properties": properties, "required": ["inputs"], "additionalProperties": False}
+
+
+def _is_single(kind: InputKind, value: list[Any]) -> bool:
+    """True if a list is one input, as two texts are one pair; a list of texts is several where a text is one."""
+    return not kind.accepts("") and bool(value) and all(isinstance(part, str) for part in value) and kind.accepts(value)
+
+
+def _read_item(trained: Trained, item: Any, number: int) -> Any:
+    """Return one input: a text as somebody would type it, or the value itself."""
+    inputs = trained.inputs
+    if isinstance(item, str):
+        if inputs.choices and item not in inputs.choices:
+            choices: Sequence[str] = inputs.choices
+            raise Refusal(422, f"input {number} must be one of {', '.join(choices)}", "invalid_input")
+        return inputs.parse(item)
+    if isinstance(item, bool) or not inputs.kind.accepts(item):
+        raise Refusal(422, f"input {number} must be {inputs.kind.singular}", "invalid_input")
+    return tuple(item) if isinstance(item, list) and inputs.kind.is_item is not None else item
+
+
+def _read_picture(item: Any, number: int) -> Any:
+    """Return the shades of a picture that was sent as bytes or in base64; nothing is ever opened or fetched."""
+    data = item if isinstance(item, bytes) else _decode_base64(item, number)
+    try:
+        return decode_bytes(data, most=PICTURE_SIDE)
+    except Unusable as error:
+        raise Refusal(422, f"input {number}: {error}", "invalid_picture") from None
+
+
+def _decode_base64(item: Any, number: int) -> bytes:
+    if not isinstance(item, str):
+        raise Refusal(422, f"input {number} must be a picture in base64", "invalid_picture")
+    if item.startswith(("http:", "https:", "file:", "ftp:")):
+        raise Refusal(422, f"input {number}: nothing is fetched: send the picture itself in base64", "invalid_picture")
+    text = item.partition(",")[2] if item.startswith(DATA_URL) else item
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise Refusal(422, f"input {number} is no picture in base64", "invalid_picture") from None

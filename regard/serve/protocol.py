@@ -1,0 +1,70 @@
+"""Uvicorn's protocol with deadlines: silent, dripping and deaf clients are let go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from regard.serve.limits import Limits
+
+
+class DeadlineProtocol(H11Protocol):
+    """Closes a connection whose headers do not arrive in time, or whose client does not read."""
+
+    limits = Limits()
+    _receiving: asyncio.TimerHandle | None = None
+    _sending: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Expect headers within the deadline."""
+        super().connection_made(transport)
+        self._await_headers()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes in; the deadline of headers is that of the first of them."""
+        if self._receiving is None and self._is_idle():
+            self._await_headers()
+        super().data_received(data)
+        if not self._is_idle():
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """Do not read the rest of a body for ever that nobody wanted."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self._await_headers()
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read a while."""
+        super().pause_writing()
+        self._sending = self.loop.call_later(self.limits.send_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on with a client that reads again."""
+        super().resume_writing()
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the deadlines."""
+        self._stop_waiting()
+        if self._sending is not None:
+            self._sending.cancel()
+        super().connection_lost(exc)
+
+    def _is_idle(self) -> bool:
+        """True while no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _await_headers(self) -> None:
+        self._stop_waiting()
+        self._receiving = self.loop.call_later(self.limits.receive_seconds, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._receiving is not None:
+            self._receiving.cancel()
+            self._receiving = None

@@ -1,0 +1,217 @@
+"""What the worker does for one model: exchanges that share the steps of an engine, or batches answered at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from regard.config import plain
+from regard.decoding.exchange import ExchangeLoop
+from regard.serve.calls import Call, ModelFailed, OutOfMemory
+from regard.tasks.trained import Trained
+from regard.tasks.writing import TextStream, Writes
+from regard.training.oom import is_out_of_memory
+
+MAX_ATTEMPTS = 2  # of a call that fails together with others
+BATCH_CHARACTERS = 1 << 16  # of the texts that are answered at once
+BATCH_INPUTS = 64  # pictures and other inputs that are
+
+
+class ModelQueue(Protocol):
+    """The calls for one model; it belongs to the worker's thread."""
+
+    running: dict[int, Call]
+    waiting: deque[Call]
+
+    @property
+    def rows(self) -> int:
+        """Requests that it holds."""
+
+    def advance(self) -> None:
+        """Go on a little with everybody, and tell those who are done."""
+
+    def drop_ended(self) -> None:
+        """Free what belongs to calls that were cancelled or are late."""
+
+
+def make_queue(trained: Trained, capacity: int) -> ModelQueue:
+    """Return the queue that suits a model."""
+    return WritingQueue(trained, capacity) if trained.make_engine() is not None else DirectQueue(trained)
+
+
+def split_ended(calls: deque[Call]) -> tuple[deque[Call], list[Call]]:
+    """Return the calls that somebody still waits for, and the others."""
+    return deque(call for call in calls if not call.is_over()), [call for call in calls if call.is_over()]
+
+
+class WritingQueue:
+    """Calls for a model that writes token by token: all share the steps of one engine."""
+
+    def __init__(self, trained: Trained, capacity: int) -> None:
+        self.trained, self.capacity = trained, capacity
+        self.waiting: deque[Call] = deque()
+        self.running: dict[int, Call] = {}
+        self._most = capacity  # fewer after the memory was used up
+        self._streams: dict[int, TextStream] = {}
+        self._loop = self._make_loop()
+
+    @property
+    def rows(self) -> int:
+        """Requests that the engine is answering or has waiting."""
+        return self._loop.engine.size
+
+    def advance(self) -> None:
+        """Begin with those that wait if there is room, and let the engine go a step on."""
+        while self.waiting and len(self.running) < self._most:
+            self._begin(self.waiting.popleft())
+        try:
+            if self._loop.busy:
+                self._loop.step()
+        except Exception as error:  # of everybody in this step: all begin again, once
+            self._begin_anew(error)
+            return
+        for number, outcome in self._loop.collect().items():
+            self._streams.pop(number, None)
+            if outcome.error is not None:
+                outcome.error = explain_failure(outcome.error)
+            self.running.pop(number).finish(outcome.answer, outcome.error)
+        self._tell_streams()
+        if not self.running:
+            self._most = self.capacity
+
+    def drop_ended(self) -> None:
+        """Free the rows of calls that were cancelled or are late."""
+        self.waiting, ended = split_ended(self.waiting)
+        for number, call in list(self.running.items()):
+            if call.is_over():
+                self._loop.cancel(number)
+                del self.running[number]
+                self._streams.pop(number, None)
+                ended.append(call)
+        for call in ended:
+            call.give_up()
+
+    def _begin(self, call: Call) -> None:
+        stream = None
+        try:
+            if call.on_text is not None and isinstance(self.trained, Writes):
+                stream = self.trained.open_stream(call.inputs[0], **call.options)
+            exchange = self.trained.exchange(call.inputs, **call.options) if stream is None else stream.exchange()
+            number = self._loop.open(exchange)
+        except Exception as error:
+            call.finish(error=explain_failure(error))
+            return
+        self.running[number] = call
+        if stream is not None:
+            self._streams[number] = stream
+
+    def _tell_streams(self) -> None:
+        for number, stream in self._streams.items():
+            text = stream.read(self._loop.peek(number))
+            on_text = self.running[number].on_text
+            if on_text is not None and text:
+                on_text(text)
+
+    def _begin_anew(self, error: Exception) -> None:
+        """Take a new engine; everybody begins again, half as many at a time, and fails the second time."""
+        calls = list(self.running.values())
+        self._loop.close()
+        self.running, self._streams, self._loop = {}, {}, self._make_loop()
+        self._most = max(1, len(calls) // 2)
+        for call in reversed(calls):
+            call.attempts += 1
+            if call.attempts >= MAX_ATTEMPTS:
+                call.finish(error=explain_failure(error))
+            else:
+                self.waiting.appendleft(call)
+
+    def _make_loop(self) -> ExchangeLoop:
+        engine = self.trained.make_engine()
+        assert engine is not None
+        return ExchangeLoop(engine)
+
+
+class DirectQueue:
+    """Calls for a model that answers at once: those with the same options are answered together."""
+
+    def __init__(self, trained: Trained) -> None:
+        self.trained = trained
+        self.waiting: deque[Call] = deque()
+        self.running: dict[int, Call] = {}
+
+    @property
+    def rows(self) -> int:
+        """Calls that wait; none is left between two steps."""
+        return len(self.waiting)
+
+    def advance(self) -> None:
+        """Answer one batch of those that wait."""
+        if self.waiting:
+            self._answer(self._take_batch())
+
+    def drop_ended(self) -> None:
+        """Forget calls that were cancelled or are late."""
+        self.waiting, ended = split_ended(self.waiting)
+        for call in ended:
+            call.give_up()
+
+    def _take_batch(self) -> list[Call]:
+        """Return the first call and those behind it with the same options, up to the bounds of a batch."""
+        batch = [self.waiting.popleft()]
+        rest: deque[Call] = deque()
+        cost, inputs = batch[0].cost, len(batch[0].inputs)
+        for call in self.waiting:
+            cost, inputs = cost + call.cost, inputs + len(call.inputs)
+            fits = cost <= BATCH_CHARACTERS and inputs <= BATCH_INPUTS and not self.trained.inputs.together
+            (batch if fits and plain(call.options) == plain(batch[0].options) else rest).append(call)
+        self.waiting = rest
+        return batch
+
+    def _answer(self, calls: Sequence[Call]) -> None:
+        """Answer calls together; if that fails, their halves, down to the one that fails by itself."""
+        try:
+            answers = self._compute([item for call in calls for item in call.inputs], calls[0].options)
+        except Exception as error:
+            if len(calls) > 1:
+                middle = len(calls) // 2
+                self._answer(calls[:middle])
+                self._answer(calls[middle:])
+            else:
+                self._answer_in_halves(calls[0], error)
+            return
+        if self.trained.inputs.together:
+            calls[0].finish(answers)
+            return
+        for call in calls:
+            call.finish(answers[: len(call.inputs)])
+            answers = answers[len(call.inputs) :]
+
+    def _answer_in_halves(self, call: Call, error: Exception) -> None:
+        """Answer a call whose inputs did not fit the memory together in two halves; any other error is its end."""
+        failure = explain_failure(error)
+        middle = len(call.inputs) // 2
+        if not isinstance(failure, OutOfMemory) or not middle or self.trained.inputs.together:
+            call.finish(error=failure)
+            return
+        try:
+            halves = [self._compute(half, call.options) for half in (call.inputs[:middle], call.inputs[middle:])]
+        except Exception as second_error:
+            call.finish(error=explain_failure(second_error))
+            return
+        call.finish([answer for half in halves for answer in half])
+
+    def _compute(self, inputs: Sequence[Any], options: Any) -> list[Any]:
+        with torch.no_grad():
+            return list(self.trained.answer(inputs, **options))
+
+
+def explain_failure(error: Exception) -> Exception:
+    """Return an error as clients are told of it: theirs (ValueError), memory, or the model's."""
+    if isinstance(error, MemoryError) or is_out_of_memory(error):
+        return OutOfMemory("the request does not fit the memory: send less at once")
+    if isinstance(error, ValueError):
+        return error
+    return ModelFailed(f"the model failed: {error}" if isinstance(error, FloatingPointError) else "the model failed")

@@ -1,0 +1,32 @@
+"""What all requests share: the worker, the models, the limits, and whether the server is ready."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from regard.serve.access import Keys
+from regard.serve.catalogue import Catalogue
+from regard.serve.jobs import Jobs
+from regard.serve.limits import Limits
+from regard.serve.metrics import Metrics
+from regard.serve.worker import Worker
+
+
+@dataclass
+class ServerState:
+    """The parts of a running server."""
+
+    worker: Worker
+    catalogue: Catalogue
+    limits: Limits
+    keys: Keys = field(default_factory=Keys)
+    metrics: Metrics = field(default_factory=Metrics)
+    jobs: Jobs | None = None
+    """Long work, where a folder for it was named."""
+    is_warm: bool = False
+    is_draining: bool = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests are welcome."""
+        return self.is_warm and not self.is_draining and self.worker.alive

@@ -1,0 +1,125 @@
+"""Reading of bodies that accepts nothing doubtful: what JSON does not know, says twice, or could not be said again."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+from urllib.parse import parse_qsl
+
+from regard.serve.refusal import Refusal
+
+MAX_DEPTH = 32  # lists within lists
+MAX_DIGITS = 100  # of a number
+MAX_FIELDS = 100  # of a form
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+BRACKET = re.compile(rb"[\[{\]}]")
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the value of a JSON text, or refuse it without quoting it."""
+    if body.startswith(BYTE_ORDER_MARK):
+        raise malformed_error("it begins with a byte order mark")
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise malformed_error("it is not UTF-8") from None
+    _check_depth(body)
+    try:
+        value = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_int=_parse_integer,
+            parse_float=_parse_float,
+            object_pairs_hook=_unique_object,
+        )
+    except json.JSONDecodeError as error:
+        raise malformed_error(f"{error.msg.lower()} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise malformed_error("it is nested too deeply") from None
+    check_texts(value)
+    return value
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Return the members of a JSON object; anything else is refused."""
+    value = parse_json(body)
+    if not isinstance(value, dict):
+        raise Refusal(400, "the body must be a JSON object", "malformed_body")
+    return value
+
+
+def parse_form(body: bytes | str) -> dict[str, Any]:
+    """Return the fields of a form or a query; one that is named several times is a list."""
+    try:
+        text = body if isinstance(body, str) else body.decode("utf-8")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise Refusal(
+            400, f"the form cannot be read: give at most {MAX_FIELDS} fields in UTF-8", "malformed_body"
+        ) from None
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            fields[name] = [*(fields[name] if isinstance(fields[name], list) else [fields[name]]), value]
+        else:
+            fields[name] = value
+    check_texts(fields)
+    return fields
+
+
+def check_texts(value: Any) -> None:
+    """Refuse texts that cannot be said again: with NUL, or half of a character."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise malformed_error("a text holds the character NUL")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise malformed_error("a text holds half of a character, a lone surrogate") from None
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            check_texts(name)
+            check_texts(member)
+    elif isinstance(value, list):
+        for member in value:
+            check_texts(member)
+
+
+def _check_depth(body: bytes) -> None:
+    """Refuse deep nesting before the parser follows it."""
+    depth = 0
+    for bracket in BRACKET.findall(STRING.sub(b"", body)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_DEPTH:
+            raise malformed_error(f"it is nested more than {MAX_DEPTH} levels deep")
+
+
+def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise malformed_error("an object names a member twice")
+    return members
+
+
+def _parse_integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise malformed_error(f"a number has more than {MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _parse_float(digits: str) -> float:
+    number = float(digits) if len(digits) <= MAX_DIGITS else math.inf
+    if not math.isfinite(number):
+        raise malformed_error("a number is too large or has too many digits")
+    return number
+
+
+def _refuse_constant(name: str) -> None:
+    raise malformed_error("NaN and Infinity are no JSON")
+
+
+def malformed_error(reason: str) -> Refusal:
+    return Refusal(400, f"the body cannot be read as JSON: {reason}", "malformed_body")

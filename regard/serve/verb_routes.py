@@ -1,0 +1,94 @@
+"""`/v1/{verb}`: every task by one route, made from what its models read and from their options."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from regard.serve.catalogue import Catalogue, ServedModel
+from regard.serve.http import json_response, read_body, read_object, state_of, while_connected
+from regard.serve.limits import Limits
+from regard.serve.payload import read_inputs, read_options, reads_pictures, request_schema
+from regard.serve.refusal import Refusal
+from regard.serve.strict_json import parse_form
+
+MEMBERS = frozenset({"model", "inputs", "options"})
+DECODERS = asyncio.Semaphore(2)  # pictures that are decoded at the same time, which bounds the memory for them
+
+
+def verb_router(catalogue: Catalogue, limits: Limits) -> APIRouter:
+    """Return a route for every verb of the models that are served."""
+    router = APIRouter()
+    for verb in catalogue.verbs:
+        models = [model for model in catalogue if model.verb == verb]
+        router.add_api_route(
+            f"/v1/{verb}",
+            make_endpoint(verb, limits),
+            methods=["POST"],
+            name=verb,
+            summary=f"{verb.capitalize()}: {', '.join(dict.fromkeys(model.trained.kind for model in models))}",
+            response_class=Response,
+            openapi_extra=describe_request([request_schema(model.trained) for model in models]),
+            responses=RESPONSES,
+        )
+    return router
+
+
+def make_endpoint(verb: str, limits: Limits) -> Any:
+    """Return the function behind the route of a verb."""
+
+    async def answer(request: Request) -> Response:
+        state = state_of(request)
+        able = [model for model in state.catalogue if model.verb == verb]
+        most = limits.picture_bytes if any(reads_pictures(model.trained) for model in able) else limits.body_bytes
+        if request.headers.get("content-type", "").startswith("image/"):
+            query = parse_form(request.url.query)
+            payload: dict[str, Any] = {"inputs": await read_body(request, limits, most), **query}
+        else:
+            payload = await read_object(request, limits, most)
+        check_members(payload, MEMBERS)
+        model = state.catalogue.pick([verb], payload.get("model"))
+        options = read_options(model.trained, payload.get("options"), limits)
+        inputs = await prepare_inputs(model, payload, limits)
+        answers = await while_connected(request, state.worker.answer(model.key, inputs, options))
+        return json_response({"model": model.name, "answers": [item.plain() for item in answers]})
+
+    return answer
+
+
+async def prepare_inputs(model: ServedModel, payload: dict[str, Any], limits: Limits) -> list[Any]:
+    """Return the inputs of a request; pictures are decoded beside the loop, a few at a time."""
+    if "inputs" not in payload:
+        kind = model.trained.inputs.kind
+        raise Refusal(422, f"inputs is missing: give {kind.singular} or a list of {kind.plural}", "invalid_input")
+    if not reads_pictures(model.trained):
+        if isinstance(payload["inputs"], bytes):
+            raise Refusal(422, f"{model.name} reads {model.trained.inputs.kind.plural}, no pictures", "invalid_input")
+        return read_inputs(model.trained, payload["inputs"], limits)
+    async with DECODERS:
+        return await asyncio.to_thread(read_inputs, model.trained, payload["inputs"], limits)
+
+
+def check_members(payload: dict[str, Any], allowed: frozenset[str]) -> None:
+    """Refuse members that would be ignored."""
+    if unknown := sorted(payload.keys() - allowed):
+        message = f"unknown member {unknown[0][:40]!r}: there is {', '.join(sorted(allowed))}"
+        raise Refusal(422, message, "unknown_member")
+
+
+def describe_request(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the part of an OpenAPI document that describes a body of JSON."""
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+_OBJECT = {"application/json": {"schema": {"type": "object"}}}
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The answers.", "content": {"application/json": {"schema": {}}}},
+    "4XX": {"description": "The request was refused.", "content": _OBJECT},
+    503: {"description": "It does not fit the memory.", "content": _OBJECT},
+    504: {"description": "There was no answer in time.", "content": _OBJECT},
+}
+"""What every route may answer, for the schema."""

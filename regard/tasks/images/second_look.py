@@ -1,0 +1,93 @@
+"""A second look at an image: the brightest part of its map, enlarged, is classified once more.
+
+An eye sees sharply in its fovea alone and turns it to what matters. Here the first look, over the whole image, says
+where that is; the second reads that part in the resolution that the file has. No part of it is learnt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from regard.config.words import suggest_name
+from regard.data.images.album import Shape
+from regard.interpret.measure import maps
+from regard.tasks.image_inputs import ImageInput, decode_images
+from regard.tasks.supervised.prediction import Prediction
+
+if TYPE_CHECKING:
+    from regard.tasks.images.classifier import ImageClassifier
+
+Box = tuple[float, float, float, float]
+MAX_ZOOM = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondLookOptions:
+    """What may be set when a model looks again."""
+
+    zoom: int = 2
+    """How many times the part is enlarged, from 2 to 8."""
+    about: str | None = None
+    """The label whose evidence says where to look; null: the answer of the first look."""
+    method: str | None = None
+    """The kind of map that says where; null: the last of those that fit the model."""
+
+
+@dataclass(frozen=True)
+class SecondLook:
+    """Both answers, and what each was an answer to."""
+
+    first: Prediction
+    second: Prediction
+    box: Box
+    """The part of the image that was looked at again: left, top, right, bottom as shares of its sides."""
+    method: str
+    whole: UInt8[Tensor, "channels size size"]
+    part: UInt8[Tensor, "channels size size"]
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        first, second = self.first.plain(), self.second.plain()
+        return {"method": self.method, "box": list(self.box), "first": first, "second": second}
+
+
+def look_again(classifier: ImageClassifier, image: ImageInput, options: SecondLookOptions) -> SecondLook:
+    """Classify an image, then the part of it that the map of the answer is brightest in."""
+    zoom, about, known = options.zoom, options.about, maps.methods(classifier.model)
+    if not 2 <= zoom <= MAX_ZOOM:
+        raise ValueError(f"zoom must be from 2 to {MAX_ZOOM}, not {zoom}")
+    if about is not None and about not in classifier.classes:
+        raise ValueError(f"{about!r} is no label of {classifier.name}{suggest_name(about, classifier.classes)}")
+    method = options.method or known[-1]
+    if method not in known:
+        raise ValueError(f"no map called {method} fits {classifier.name}: choose {' or '.join(known)}")
+    whole = classifier.decode_images([image])
+    [first] = classifier.predict_pixels([image], whole)
+    label = torch.tensor([classifier.classes.index(about or first.label)], device=classifier.runner.device)
+    pixels = classifier.normalise(whole.to(classifier.runner.device))
+    evidence = maps.evidence_maps(classifier.model, pixels, label, method)[0].cpu()
+    box = brightest_box(evidence, zoom)
+    part = _cut_out(image, classifier.shape, classifier.patch, box, zoom)
+    [second] = classifier.predict_pixels([image], part)
+    return SecondLook(first, second, box, method, whole[0], part[0])
+
+
+def brightest_box(evidence: Float[Tensor, "rows columns"], zoom: int) -> Box:
+    """The window, a `zoom`th of either side, around the brightest region; at an edge it is moved inside."""
+    rows, columns = evidence.shape
+    row, column = divmod(int(evidence.flatten().argmax()), columns)
+    centres = (column + 0.5) / columns, (row + 0.5) / rows
+    left, top = (min(max(centre - 0.5 / zoom, 0.0), 1 - 1 / zoom) for centre in centres)
+    return left, top, left + 1 / zoom, top + 1 / zoom
+
+
+def _cut_out(image: ImageInput, shape: Shape, patch: int, box: Box, zoom: int) -> UInt8[Tensor, "1 channels size size"]:
+    """Decode the image `zoom` times as large, framed as for the first look, and cut the part out of it."""
+    large = torch.from_numpy(decode_images([image], shape._replace(size=shape.size * zoom), patch=patch))
+    left, top = (round(share * shape.size * zoom) for share in box[:2])
+    return large[:, :, top : top + shape.size, left : left + shape.size].contiguous()

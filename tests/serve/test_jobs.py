@@ -1,0 +1,95 @@
+"""Jobs: more inputs than a request may have, on disk part by part, taken up again after a restart."""
+
+import json
+
+import pytest
+
+from regard.serve.jobs import ANSWERS, PART_INPUTS, REQUEST, Job, append_lines, read_jobs
+from tests.serve.conftest import Counter, serving
+
+pytestmark = pytest.mark.unchecked
+
+
+def follow(desk, client, job: dict) -> list[dict]:
+    """Wait for the end of a job; its answers."""
+    place = f"/v1/jobs/{job['id']}"
+    desk.until(lambda: client.get(place).json()["status"] == "finished")
+    return [json.loads(line) for line in client.get(f"{place}/result").text.splitlines()]
+
+
+def test_a_job_is_answered_whole_and_one_that_fails_has_its_line(counter, tmp_path):
+    texts = ["x" * (number % 7) for number in range(3 * PART_INPUTS)]
+    texts[5], texts[9] = "poison", "bad"
+    with serving({"counter": counter}, jobs=tmp_path, inputs=4) as desk, desk.client() as client:
+        submitted = client.post("/v1/jobs", json={"verb": "measure", "inputs": texts})
+        assert submitted.status_code == 202
+        answers = follow(desk, client, submitted.json())
+    assert len(answers) == len(texts)
+    assert [answer.get("letters") for answer in answers] == [
+        None if text in ("poison", "bad") else len(text) for text in texts
+    ]
+    assert answers[5] == {"error": "the model failed"}
+    assert "this word is not liked" in answers[9]["error"]
+
+
+def test_after_a_crash_each_part_is_done_exactly_once(counter, tmp_path):
+    """S19: what was finished is kept, what was cut is done again, and nothing is done twice."""
+    texts = ["x" * number for number in range(2 * PART_INPUTS + 3)]
+    with serving({"counter": counter}, jobs=tmp_path) as desk, desk.client() as client:
+        counter.release.clear()
+        job = client.post("/v1/jobs", json={"inputs": [*texts[:PART_INPUTS], "slow", *texts[PART_INPUTS:]]}).json()
+        place = tmp_path / job["id"]
+        desk.until(lambda: (place / ANSWERS).read_bytes().count(b"\n") == PART_INPUTS)
+        before = (place / ANSWERS).read_bytes()
+        other = [path for path in tmp_path.iterdir() if path.name.startswith(".") and path.is_dir()]
+        counter.release.set()
+        follow(desk, client, job)
+        whole = (place / ANSWERS).read_bytes()
+    assert not other, "no draft is left"
+    (place / ANSWERS).write_bytes(before + b'{"lett')  # as after a SIGKILL in the midst of a line
+    again = Counter()
+    again.release.set()
+    with serving({"counter": again}, jobs=tmp_path) as desk, desk.client() as client:
+        assert len(follow(desk, client, job)) == job["total"]
+    assert (place / ANSWERS).read_bytes() == whole
+    answered = [text for batch in again.batches[1:] for text in batch]  # the first one warms up
+    assert answered == ["slow", *texts[PART_INPUTS:]]
+
+
+def test_a_job_is_called_off_and_names_lead_nowhere(counter, tmp_path):
+    with serving({"counter": counter}, jobs=tmp_path, job_inputs=40) as desk, desk.client() as client:
+        job = client.post("/v1/jobs", json={"inputs": ["slow", *["x"] * 30]}).json()
+        assert client.delete(f"/v1/jobs/{job['id']}").json()["status"] == "cancelled"
+        counter.release.set()
+        assert client.get(f"/v1/jobs/{job['id']}").json()["status"] == "cancelled"
+        for name in ("..", "%2e%2e", "x" * 22, "nobody"):
+            assert client.get(f"/v1/jobs/{name}/result").status_code == 404
+        assert client.post("/v1/jobs", json={"inputs": ["x"] * 41}).status_code == 422
+        assert client.post("/v1/jobs", json={"inputs": ["x", 3]}).json()["error"]["message"].startswith("number 2:")
+        assert client.post("/v1/jobs", json={"inputs": []}).status_code == 422
+        with (
+            pytest.raises(ValueError, match="another server keeps its jobs here"),
+            serving({"counter": counter}, jobs=tmp_path),
+        ):
+            pass
+    assert [job.is_cancelled for job in read_jobs(tmp_path)] == [True]
+
+
+def test_a_server_without_a_folder_takes_no_jobs(desk):
+    with desk.client() as client:
+        answer = client.post("/v1/jobs", json={"inputs": ["x"]})
+        assert answer.status_code == 404
+        assert "--jobs FOLDER" in answer.json()["error"]["message"]
+
+
+def test_a_damaged_job_is_named(tmp_path):
+    place = tmp_path / ("a" * 22)
+    place.mkdir()
+    (place / REQUEST).write_text('{"inputs": ["x"')
+    with pytest.raises(ValueError, match="damaged, remove this folder"):
+        list(read_jobs(tmp_path))
+    (place / REQUEST).write_text('{"inputs": ["x", "y"], "model": "m", "key": "m", "options": {}}')
+    append_lines(place / ANSWERS, ["{}"])
+    [job] = read_jobs(tmp_path)
+    assert isinstance(job, Job)
+    assert (job.finished, job.total, job.is_over) == (1, 2, False)

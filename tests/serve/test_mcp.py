@@ -1,0 +1,101 @@
+"""MCP over lines of JSON: tools that answer as HTTP does, and refuse as it does."""
+
+import asyncio
+import json
+
+import pytest
+
+from regard.serve.catalogue import Catalogue, ServedModel
+from regard.serve.limits import Limits
+from regard.serve.mcp import Session, tool_name
+from regard.serve.worker import Worker
+from tests.serve.test_faults import DOUBTFUL
+
+pytestmark = pytest.mark.unchecked
+
+
+def converse(models: dict, *messages: object, **limits: int) -> list[dict]:
+    """What is answered to messages, each a value of JSON or bytes; each is answered before the next is sent."""
+    written: list[str] = []
+    bounds = Limits(**limits)
+    catalogue = Catalogue([ServedModel(name, name, trained) for name, trained in models.items()])
+
+    async def run() -> None:
+        worker = Worker(catalogue.trained_models, bounds)
+        worker.start()
+        session = Session(catalogue, worker, bounds, written.append)
+
+        async def lines():
+            for message in messages:
+                count = len(written)
+                yield message if isinstance(message, bytes) else json.dumps(message).encode()
+                async with asyncio.timeout(60):
+                    while len(written) == count and not (isinstance(message, dict) and "id" not in message):
+                        await asyncio.sleep(0.005)
+
+        try:
+            await session.run(lines())
+        finally:
+            await asyncio.to_thread(worker.stop)
+
+    asyncio.run(run())
+    return [json.loads(line) for line in written]
+
+
+def request(method: str, identifier: int | str = 1, **parameters: object) -> dict:
+    return {"jsonrpc": "2.0", "id": identifier, "method": method, "params": parameters}
+
+
+def test_a_client_lists_tools_and_calls_them(counter):
+    hello, listed, called, pong = converse(
+        {"counter": counter},
+        request("initialize", protocolVersion="2025-03-26", capabilities={}, clientInfo={"name": "x", "version": "1"}),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        request("tools/list", 2),
+        request("tools/call", "three", name="measure_counter", arguments={"inputs": ["abc", "de"]}),
+        request("ping", 4),
+    )
+    assert hello["result"]["protocolVersion"] == "2025-03-26"
+    assert hello["result"]["serverInfo"]["name"] == "regard"
+    [tool] = listed["result"]["tools"]
+    assert (tool["name"], tool["inputSchema"]["required"]) == ("measure_counter", ["inputs"])
+    assert called["id"] == "three"
+    assert called["result"]["structuredContent"] == {"answers": [{"letters": 3}, {"letters": 2}]}
+    assert json.loads(called["result"]["content"][0]["text"]) == called["result"]["structuredContent"]
+    assert pong["result"] == {}
+
+
+def test_hostile_messages_are_refused_as_over_http(counter):
+    """S21."""
+    lines = [body for body in DOUBTFUL.values() if body.strip() and b"\n" not in body]
+    for answer in converse({"counter": counter}, *lines, b"x" * 5000, picture_bytes=4500):
+        assert answer["error"]["code"] in (-32700, -32600)
+        assert "secret" not in json.dumps(answer)
+    wrong = [
+        {"inputs": "x" * 101},
+        {"inputs": ["x"] * 5},
+        {"inputs": True},
+        {"inputs": "x", "options": {"beams": 2}},
+        {"inputs": "x", "model": "/etc/passwd"},
+        {},
+        {"inputs": "poison"},
+        {"inputs": "bad"},
+    ]
+    calls = [request("tools/call", number, name="measure_counter", arguments=each) for number, each in enumerate(wrong)]
+    answers = converse(
+        {"counter": counter},
+        *calls,
+        request("tools/call", 90, name="../../etc", arguments={}),
+        request("tools/call", 91, name="measure_counter", arguments=[]),
+        request("no/such", 92),
+        characters=100,
+        inputs=4,
+    )
+    assert [answer["result"]["isError"] for answer in answers[:-3]] == [True] * len(wrong)
+    assert "somebody" not in json.dumps(answers)
+    assert [answer["error"]["code"] for answer in answers[-3:]] == [-32602, -32602, -32601]
+
+
+def test_names_of_tools_have_letters_that_every_client_accepts(counter):
+    assert tool_name(ServedModel("été/best", "x", counter)) == "measure__t__best"
+    assert len(tool_name(ServedModel("x" * 99, "x", counter))) == 64
