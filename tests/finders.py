@@ -221,6 +221,35 @@ def count_names(trees: Iterable[ast.Module]) -> Counter[str]:
     return counts
 
 
+def compared_column_names(tree: ast.AST) -> list[str]:
+    """Where a file compares cells with usual names of columns by hand, or looks them up in a set."""
+    vocabulary = {
+        alias.asname or alias.name
+        for node in nodes(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "regard.data.column_names"
+        for alias in node.names
+    }
+    operations = (node for node in nodes(tree) if isinstance(node, ast.Compare | ast.BinOp))
+    return [
+        f"{operation.lineno}: {part.id}"
+        for operation in operations
+        for part in (operation.left, *getattr(operation, "comparators", [getattr(operation, "right", None)]))
+        if isinstance(part, ast.Name) and part.id in vocabulary
+    ]
+
+
+def refuses_columns(tree: ast.AST) -> bool:
+    """True if a file has an error of its own for a column that is named and not there."""
+    texts = (
+        part.value
+        for node in nodes(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values[:-1]
+        if isinstance(part, ast.Constant)
+    )
+    return any(str(text).endswith((" has no column ", " has no column named ")) for text in texts)
+
+
 def lists_delimiters(tree: ast.AST) -> bool:
     """True if a string, list or dict holds the delimiters of tables and little else."""
     return any({",", ";", "\t"} <= texts <= set(",;\t| ") for texts in map(_characters, nodes(tree)))

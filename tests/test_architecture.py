@@ -14,6 +14,7 @@ from tests.finders import (
     MACHINE_PATH,
     ROOT,
     banned,
+    compared_column_names,
     functions,
     import_circles,
     import_graph,
@@ -23,6 +24,7 @@ from tests.finders import (
     named_tasks,
     nodes,
     offenders,
+    refuses_columns,
     sources,
     translators,
     under,
@@ -45,6 +47,7 @@ TRANSLATING = (  # what translates, or shows it
     "regard/serve/libretranslate.py",
     "regard/demo.py",
 )
+COLUMN_CHOOSER = "regard/data/columns.py"
 TABLE_PARSER = "regard/data/table_records.py"
 HOLDOUT = "regard.data.holdout"
 IMAGE_HOLDOUT = "regard.data.images.labelled_images"  # which has the one file choose
@@ -219,6 +222,13 @@ def test_only_one_file_holds_examples_out():
         if any(under(name, HOLDOUT) or under(name, IMAGE_HOLDOUT) for name in mentions(tree)):
             choosing.add(wing)
     assert holding_out - choosing == AT_THE_END
+
+
+def test_only_one_file_chooses_columns():
+    """Usual names go to the chooser with a role, and are compared with a heading nowhere else; nor are errors made."""
+    compared = {path: names for path, tree in sources().items() if (names := compared_column_names(tree))}
+    assert not compared
+    assert [path for path, tree in sources().items() if refuses_columns(tree)] == [COLUMN_CHOOSER]
 
 
 def test_there_is_one_set_of_delimiters():

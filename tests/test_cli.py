@@ -45,6 +45,7 @@ def words(text: str) -> list[str]:
         ("train --source a.fr --target a.en model=3", "model must be a section"),
         ("train --source a.fr --target a.en training=fast", "training must be a section of `name: value` lines"),
         ("train --source a.fr --target a.en data=all", "data must be a section"),
+        ("train --source a.fr --target a.en optim.max_lr=1", "it is called optim.learning_rate here"),
         ("train --source a.fr --target a.en decoding.beams=0", "decoding.beams must be a whole number from 1"),
         ("train --source a.fr --target a.en model.name=seq2seq model.preset=big", "seq2seq has no presets"),
         ("lab positions sinusoidal", "-o positions.png"),

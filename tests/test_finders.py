@@ -7,11 +7,13 @@ import pytest
 from tests.finders import (
     MACHINE_PATH,
     banned,
+    compared_column_names,
     count_names,
     import_circles,
     import_graph,
     mentions,
     named_tasks,
+    refuses_columns,
     translators,
 )
 
@@ -147,3 +149,12 @@ def test_an_import_for_annotations_can_be_left_out():
 def test_names_that_say_nothing_are_counted():
     code = "def drawn(found, picture):\n    return found\ndef open_file(path):\n    return path"
     assert count_names([ast.parse(code)]) == {"identifiers": 5, "vague": 2, "functions": 2, "participles": 1}
+
+
+def test_columns_chosen_by_hand_would_be_found():
+    imported = "from regard.data.column_names import TEXTS\n"
+    assert compared_column_names(ast.parse(f"{imported}first = [name for name in row if name.lower() in TEXTS]"))
+    assert compared_column_names(ast.parse(f"{imported}shared = TEXTS & set(heading)"))
+    assert not compared_column_names(ast.parse(f"{imported}role = Role(name='text', usual=(*TEXTS, 'x'))"))
+    assert refuses_columns(ast.parse("raise ValueError(f'{path} has no column {name}')"))
+    assert not refuses_columns(ast.parse("raise ValueError(f'{path} has no column of features')"))

@@ -133,6 +133,23 @@ def test_what_is_said_later_counts_whichever_name_it_uses(in_file, said_later, t
         assert settings["optim"] == {"learning_rate": 0.2, "warmup": 5}
 
 
+@pytest.mark.parametrize("said_later", ["lr", "optim.lr", "optim.rate", "optim.learning_rate"])
+def test_lr_alone_is_the_learning_rate(said_later, tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(config.dump({**PAIRS, "lr": 0.1, "optim": {"warmup": 5}}), encoding="utf-8")
+    assert recipe.order(path).settings["optim"] == {"warmup": 5, "learning_rate": 0.1}
+    assert recipe.order(path, f"{said_later}=0.2").settings["optim"] == {"warmup": 5, "learning_rate": 0.2}
+    assert recipe.resolve({**PAIRS, "lr": 0.3}) == recipe.resolve({**PAIRS, "optim": {"learning_rate": 0.3}})
+    for both in ({"lr": 0.1, "optim": {"learning_rate": 0.1}}, {"lr": 0.1, "optim": {"lr": 0.1}}):
+        with pytest.raises(ValueError, match=r"^lr and optim\.\w+ are two names of one setting: give only one"):
+            recipe.resolve({**PAIRS, **both})
+
+
+def test_lr_alone_is_refused_where_there_are_two_learning_rates():
+    with pytest.raises(ValueError, match=r"^unknown setting lr"):
+        recipe.resolve({"task": "gan", "data": {"train": "a.npz"}, "lr": 0.1})
+
+
 @pytest.mark.parametrize("in_file", ["held", "validation_size"])
 def test_a_former_name_means_what_its_task_says(in_file, tmp_path):
     settings = recipe.order({**PAIRS, "data": {**PAIRS["data"], in_file: 9}}, "data.held=7").settings
@@ -170,7 +187,6 @@ def test_two_names_of_one_setting_in_one_place_are_refused(tmp_path):
         ("data.batch_token=1", "unknown setting data.batch_token, did you mean batch_tokens?"),
         ("training.evaluate_every=1", "unknown setting training.evaluate_every, did you mean eval_every?"),
         ("rate=1", "unknown setting rate: it is called optim.learning_rate here"),
-        ("lr=1", "unknown setting lr: it is called optim.learning_rate here"),
         ("held=1", "unknown setting held: it is called data.validation_size here"),
         ("training.rate=1", "unknown setting training.rate: it is called optim.learning_rate here"),
     ],

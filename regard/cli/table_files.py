@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regard.cli.text_io import read_lines
 from regard.data.column_names import LABELS, TEXTS
+from regard.data.columns import can_be_heading, find_name
 from regard.data.line_report import LineReport
 from regard.data.pair_headings import language_columns
 from regard.data.table_records import find_delimiter, split_records
@@ -40,11 +41,10 @@ def is_unnamed_table(
     """True if rows are those of a table like the one trained on: by its heading, its known labels or its columns."""
     if not rows:
         return False
-    headings = [cell.strip().casefold() for cell in rows[0]]
-    known_names = {name.casefold() for name in (*expected.names, *usual_names, *TEXTS)}
-    if len(set(headings)) == len(headings) and all(headings) and set(headings) & known_names:
-        all_names = {name.casefold() for name in (*known_names, *LABELS)}
-        return delimiter == "\t" or len(set(headings) & all_names) > 1
+    heading = [cell.strip() for cell in rows[0]]
+    known_names = (*expected.names, *usual_names, *TEXTS)
+    if all(heading) and can_be_heading(heading) and (text := find_name(heading, known_names)) is not None:
+        return delimiter == "\t" or find_name(heading, (*known_names, *LABELS), [text]) is not None
     if delimiter != "\t":
         return False
     if language_columns(rows[0]) is not None:
@@ -52,7 +52,7 @@ def is_unnamed_table(
     if expected.labels and any(_holds_labels(column, expected) for column in zip(*rows, strict=False)):
         return True
     last_column = max(expected.number or 0, expected.label_number or 0)
-    return not expected.names and 1 < last_column <= len(headings)
+    return not expected.names and 1 < last_column <= len(heading)
 
 
 def _holds_labels(column: Sequence[str], expected: TextColumn) -> bool:

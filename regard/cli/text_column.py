@@ -8,9 +8,10 @@ from pathlib import Path
 from regard.cli.table_files import is_unnamed_table, sample_columns
 from regard.cli.text_io import print_note, read_lines
 from regard.data.column_names import PICTURE_FILES, TEXTS
+from regard.data.columns import ColumnSample, suggest_column
 from regard.data.readers import suffix
 from regard.data.tables import is_table
-from regard.data.text_columns import read_table_texts, show_column
+from regard.data.text_columns import read_table_texts
 from regard.tasks.inputs import SENTENCE, TEXT, Inputs
 
 PLAIN_TEXT = Inputs(kind=TEXT, parse=str)
@@ -60,5 +61,5 @@ def _describe_whole_lines(path: Path, delimiter: str, rows: Sequence[Sequence[st
     width = len(rows[0])
     return (
         f"{path}: its lines are read whole, though all have {width} columns between tabs: "
-        f"--column {show_column((), rows)} reads one of them"
+        f"--column {suggest_column(ColumnSample(str(path), rows=rows))} reads one of them"
     )

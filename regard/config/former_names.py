@@ -66,6 +66,9 @@ FORMER: dict[str, tuple[str, ...]] = {
 An entry sleeps where a recipe has a setting of the former name.
 """
 
+SHORT: Mapping[str, str] = {"lr": "optim.learning_rate"}
+"""Short names that a setting inside a section has at the top of a recipe, where the recipe has that setting."""
+
 ONLY: Mapping[str, tuple[str, ...]] = {
     "data.validation_size": (*PAIRS, "matching"),
     "data.vocab": ("word2vec",),
@@ -84,7 +87,7 @@ RELEASED = (
 
 def rename_former_settings(cls: type, mapping: Mapping[str, Any], *, where: str = "") -> dict[str, Any]:
     """Return settings under the names that the recipe or section has today; the mapping itself is left alone."""
-    return _rename((cls,), mapping, where)
+    return _rename((cls,), mapping if where else _expand_short_names(cls, mapping), where)
 
 
 def rename_former_changes(cls: type, changes: Sequence[str]) -> list[str]:
@@ -112,11 +115,10 @@ def rename_former_in_checkpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
 def find_current_name(cls: type, name: str) -> str:
     """Return what a setting is called today, by its full name; what is unknown stays as it is."""
     *path, last = name.split(".")
-    classes: tuple[type, ...] = (cls,)
-    for section in path:
-        classes = _sections_of(classes, section)
+    if (long := _find_long_name(cls, name)) is not None:
+        return long
     where = ".".join(path)
-    return join(where, _choose(join(where, last), last, _field_names(classes)))
+    return join(where, _choose(join(where, last), last, _field_names(_follow(cls, path))))
 
 
 def restore_former_names(settings: Mapping[str, Any], *, where: str) -> dict[str, Any]:
@@ -128,6 +130,30 @@ def restore_former_names(settings: Mapping[str, Any], *, where: str) -> dict[str
         if name.rpartition(".")[0] == where
     }
     return {former.get(join(where, name), name).rpartition(".")[2]: value for name, value in settings.items()}
+
+
+def _find_long_name(cls: type, name: Any) -> str | None:
+    """Return the setting that a short name at the top of a recipe means; None if it has another meaning, or none."""
+    long = SHORT.get(name) if isinstance(name, str) and name not in _field_names([cls]) else None
+    if long is None:
+        return None
+    *path, last = long.split(".")
+    return long if last in _field_names(_follow(cls, path)) else None
+
+
+def _expand_short_names(cls: type, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those of short names in their sections."""
+    expanded = dict(mapping)
+    for name in mapping:
+        section, _, last = (_find_long_name(cls, name) or "").rpartition(".")
+        inner = expanded.get(section, {}) if section else None
+        if not isinstance(inner, Mapping):
+            continue  # an unknown name, or a section that is refused where it is read
+        for other in inner:
+            if _choose(join(section, str(other)), other, (last,)) == last:
+                raise _given_twice(name, join(section, str(other)))
+        expanded[section] = {**inner, last: expanded.pop(name)}
+    return expanded
 
 
 def _rename(classes: tuple[type, ...], mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -163,6 +189,14 @@ def _choose(full_name: str, name: Any, available: Iterable[str]) -> Any:
 
 def _field_names(classes: Iterable[type]) -> set[str]:
     return {field.name for cls in classes if dataclasses.is_dataclass(cls) for field in dataclasses.fields(cls)}
+
+
+def _follow(cls: type, path: Iterable[str]) -> tuple[type, ...]:
+    """Return the dataclasses that a section named by its path may be."""
+    classes: tuple[type, ...] = (cls,)
+    for section in path:
+        classes = _sections_of(classes, section)
+    return classes
 
 
 def _sections_of(classes: Iterable[type], name: str) -> tuple[type, ...]:

@@ -1,13 +1,14 @@
 """What columns of tables and fields of JSON lines are usually called, in English and French."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-TEXTS = (
+RUNNING_TEXTS = (
     *("text", "texts", "sentence", "review", "content", "body", "comment", "message", "tweet", "post", "document"),
+    *("texte", "phrase", "avis", "commentaire", "contenu"),
+)
+"""What a column of texts is called that hardly ever stands beside another one."""
+TEXTS = (
+    *RUNNING_TEXTS,
     *("description", "headline", "title", "question", "query", "utterance", "input", "name", "word", "abstract"),
-    *("texte", "phrase", "avis", "commentaire", "contenu", "titre", "mot", "nom"),
+    *("titre", "mot", "nom"),
 )
 LABELS = (
     *("label", "labels", "class", "category", "sentiment", "target", "stars", "rating", "score", "topic", "intent"),
@@ -29,44 +30,41 @@ DEGREES = ("relatedness_score", "similarity", "similarity_score", "score", "rela
 """What a number is called that says how alike the texts of a pair are."""
 REFERENCES = (*LABELS, *VERDICTS, "summary", "translation", "reference", "entities")
 """What the column of labels, or of texts that are right, may be called."""
-CHOICE_LISTS = ("choices", "endings", "options", "answers", "alternatives", "candidates")
+CHOICE_LISTS = (
+    *("choices", "endings", "options", "answers", "alternatives", "candidates"),
+    *("choix", "réponses", "reponses"),
+)
 """What a column is called that holds a list of answers to choose from."""
-PICTURE_FILES = ("path", "file", "filename", "file_name", "image", "picture", "photo", "img")
+SOURCES = ("source", "source term", "src", "term", "terme")
+TARGETS = ("target", "target term", "tgt", "trg", "translation", "traduction", "cible")
+"""What the columns of terms and of their translations are called in a glossary."""
+QUESTIONS = ("question", "query")
+CONTEXTS = ("context", "passage", "paragraph", "text", "contexte", "texte")
+"""What a column is called that holds the text which a question is about."""
+PICTURE_FILES = (
+    *("path", "file", "filename", "file_name", "image", "picture", "photo", "img"),
+    *("chemin", "fichier"),
+)
 """What a column of picture files is usually called."""
-
-
-def find_name(names: Sequence[str], usual: Sequence[str]) -> int | None:
-    """Return the place of the first of some usual names that is there, whatever its capitals."""
-    folded = [name.strip().casefold() for name in names]
-    candidates = (name.strip().casefold() for name in usual)
-    return next((folded.index(name) for name in candidates if name in folded), None)
-
-
-def find_names(names: Sequence[str], required: Sequence[str]) -> tuple[int, ...]:
-    """Return the places of all of these names, whatever their capitals; none unless all of them are there."""
-    places = tuple(find_name(names, [name]) for name in required)
-    return tuple(place for place in places if place is not None) if None not in places else ()
-
-
-def find_pair(names: Sequence[str]) -> tuple[int, int] | None:
-    """Return the places of the two texts of a pair by their usual names."""
-    for first, second in (find_names(names, pair) or (None, None) for pair in PAIRS):
-        if first is not None and second is not None:
-            return first, second
-    return None
-
-
-def can_be_heading(cells: Sequence[str]) -> bool:
-    """True if cells can name columns: all there, all different, no numbers; a spreadsheet may leave the last blank."""
-    names = list(cells)
-    while names and not names[-1]:
-        names.pop()
-    return all(names) and len(set(names)) == len(names) and not any(map(_is_number, names))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell.replace(",", "."))
-    except ValueError:
-        return False
-    return True
+PICTURE_LABELS = ("label", "class", "category", "classe", "catégorie", "categorie", "étiquette", "etiquette")
+"""What the label of a picture is called: of its other columns, any may hold numbers and words."""
+CAPTIONS = (
+    *("caption", "captions", "text", "sentence", "sentences", "raw", "comment"),
+    *("légende", "legende", "légendes", "legendes"),
+)
+"""What a column is called that says what is in a picture."""
+PREMISES = (
+    *("article", "passage", "context", "ctx", "story", "premise", "p", "startphrase", "sentence", "goal", "prompt"),
+    *("question", "question_stem", "stem", "asks-for"),
+)
+"""What the columns are called that a choice is made for, in the order in which they are joined."""
+RIGHT_CHOICES = (
+    *("label", "answer", "answerkey", "answerrightending", "most-plausible-alternative", "gold", "gold_label"),
+    *("réponse", "reponse"),
+)
+"""What a column is called that says which choice is right."""
+SAMPLES = (
+    *("sample", "samples", "sample_id", "id", "name", "patient", "patient_id"),
+    *("échantillon", "echantillon", "nom"),
+)
+"""What a column is called that names samples or patients."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
 
+from regard.data.column_content import MAX_LABEL_WORDS, Column, is_number
 from regard.data.encodings import find_file, find_path
 from regard.data.foreign_formats import describe_marks, refuse_foreign_format
 from regard.data.line_report import LineReport
@@ -18,10 +18,8 @@ from regard.data.table_records import heading_delimiter, replace_decimal_commas,
 from regard.data.tables import TABLE_SUFFIXES
 
 PREVIEW_LINES = 1000
-MARKUP_LINES = 10  # first lines that are searched for markup
-MAX_LABEL_WORDS = 3
-MIN_NUMERIC_SHARE = 0.9  # share of the cells of a numeric column, some of which may be mistyped
-MIN_TABLE_NUMBERS = 3  # numeric columns beside texts from which on a file may be a table rather than labelled texts
+MARKUP_LINES = 10  # first lines, in which markup shows
+MIN_TABLE_NUMBERS = 3  # columns of numbers beside texts that make a file as likely a table as labelled texts
 
 
 def array_names(name: str) -> set[str]:
@@ -31,54 +29,6 @@ def array_names(name: str) -> set[str]:
             return {member.removesuffix(".npy") for member in file.namelist()}
     except (zipfile.BadZipFile, OSError, ValueError):
         return set()
-
-
-@dataclass(frozen=True)
-class Column:
-    """The cells of a column in the preview."""
-
-    cells: tuple[str, ...]
-
-    @cached_property
-    def words(self) -> float:
-        """Return the mean number of words per cell."""
-        return sum(len(cell.split()) for cell in self.cells) / max(1, len(self.cells))
-
-    @cached_property
-    def distinct(self) -> int:
-        """Return the number of distinct cells."""
-        return len(set(self.cells))
-
-    @property
-    def is_numeric(self) -> bool:
-        """True if every cell is a number."""
-        return bool(self.cells) and all(map(is_number, self.cells))
-
-    @property
-    def is_mostly_numeric(self) -> bool:
-        """True if nearly all cells that are not blank are numbers."""
-        present = [cell for cell in self.cells if cell]
-        return bool(present) and sum(map(is_number, present)) >= MIN_NUMERIC_SHARE * len(present)
-
-    @property
-    def is_row_number(self) -> bool:
-        """True if it holds distinct whole numbers, as a column of ids does."""
-        return (
-            self.is_numeric
-            and self.distinct == len(self.cells)
-            and all(float(cell).is_integer() for cell in self.cells)
-        )
-
-    @property
-    def is_categorical(self) -> bool:
-        """True if it repeats a few short texts, as labels do; unreliable without `has_enough_cells`."""
-        few = max(2.0, 1.5 * math.sqrt(len(self.cells)))
-        return self.distinct <= few and max((len(cell.split()) for cell in self.cells), default=0) <= MAX_LABEL_WORDS
-
-    @property
-    def has_enough_cells(self) -> bool:
-        """True if there are enough cells to rely on `is_categorical`."""
-        return len(self.cells) >= 10
 
 
 @dataclass(frozen=True)
@@ -211,14 +161,6 @@ def is_folder(name: str) -> bool:
     """True if this is the name of a folder that exists."""
     try:
         return find_path(name).is_dir()
-    except ValueError:
-        return False
-
-
-def is_number(cell: str) -> bool:
-    """True if a cell is a finite number."""
-    try:
-        return math.isfinite(float(cell))
     except ValueError:
         return False
 

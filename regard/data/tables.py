@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from regard.config.words import quantity, suggest_name
+from regard.config.words import quantity
 from regard.data.encodings import hint_of
 from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.readers import JSON_SUFFIXES, MEMORY_SUFFIX, Refusal, lines, parse_json_line, records, suffix
@@ -148,14 +148,6 @@ class Sheet(NamedTuple):
             raise ValueError(f"{place}: two columns are named {twice[0]!r}: rename one")
         rows, decimal_commas = replace_decimal_commas([row for _, row in below], detect_heading_format(name).delimiter)
         return cls(name, header, list(zip([place for place, _ in below], rows, strict=True)), decimal_commas)
-
-
-def known_in(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
-    """Stop at a column that the table does not have."""
-    for column in columns:
-        if column not in header:
-            close = suggest_name(column, header)
-            raise ValueError(f"{name} has no column {column}{close}{'' if close.endswith('?') else ': add it'}")
 
 
 def number_in(cell: str, column: str, where: str, *, remedy: str = "leave the column out") -> float:

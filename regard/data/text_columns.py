@@ -10,15 +10,25 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from regard.config.words import quantity, suggest_name
-from regard.data.column_names import LABELS, TEXTS, can_be_heading, find_name, find_pair
+from regard.config.words import quantity
+from regard.data.column_names import LABELS, TEXTS
+from regard.data.columns import (
+    ColumnSample,
+    Role,
+    can_be_heading,
+    choose_columns,
+    choose_pair,
+    describe_left_out,
+    find_name,
+    list_columns,
+)
 from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
-from regard.data.readers import Refusal, lines, parse_json_line, records, text_at, value_at
+from regard.data.readers import Refusal, lines, parse_json_line, records, text_at
 from regard.data.tables import NO_OBJECT, TableFormat, detect_format, is_json, read_rows
 
 TITLED = 0.9  # share of rows of one width below a line that is no heading
-NAMED = 4  # columns that a message names
+COLUMN_OPTION = "name the column of the texts, as --column {column}"
 
 
 class TextColumn(NamedTuple):
@@ -79,43 +89,27 @@ def find_text_column(
     width = 1 if _is_one_column(sample) else len(first)
     if width == 1:
         first = (form.delimiter.join(sample[0]).strip(),)
-    known_names = {name.casefold() for name in (*usual, *expected.names, *TEXTS, *LABELS)}
-
-    def choose(index: int, heading: bool, reason: str = "") -> TextColumnChoice:
-        return TextColumnChoice(form, width, index, first if heading else (), reason)
-
-    headed = can_be_heading(first) and any(name.casefold() in known_names for name in first)
+    headed = can_be_heading(first) and find_name(first, (*usual, *expected.names, *TEXTS, *LABELS)) is not None
     headed = headed and not _has_label(first, expected)
-    if column is not None:
-        return choose(*_asked_column(path, column, first, headed or _labels_begin_below(first, rows, expected)))
-    if (index := find_name(first, expected.names)) is not None:
-        return choose(index, True, "as in training")
-    if width == 1:
-        return choose(0, headed)
-    if headed and (index := find_name(first, usual)) is not None:
-        return choose(index, True)
-    if expected.number is not None and not expected.names and expected.number <= width:
-        heading = headed or _labels_begin_below(first, rows, expected)
-        return choose(expected.number - 1, heading, "as in training")
-    if find_pair(first) is not None:
+    labels_below = _labels_begin_below(first, rows, expected)
+    number = 1 if width == 1 else expected.number if not expected.names else None
+    is_pair = choose_pair(first) is not None
+    role = Role(
+        name="text",
+        column=column,
+        trained=expected.names,
+        usual=usual if headed and width > 1 else (),
+        position=number if number is not None and number <= width else None,
+        required=not is_pair,
+        setting=COLUMN_OPTION,
+    )
+    choice = choose_columns(ColumnSample(path, first, rows), [role])
+    if not choice.places:
         raise ValueError(f"{path} holds pairs of texts ({list_columns(first)}), and one is read: name it with --column")
-    trained_on = f", and none is called {expected.names[0]!r} as in training" if expected.names else ""
-    raise ValueError(
-        f"{path} is a table of {width} columns ({list_columns(first)}){trained_on}: "
-        f"name the column of the texts, as --column {show_column(first, rows or [first])}"
-    )
-
-
-def _asked_column(path: str, column: str, first: tuple[str, ...], headed: bool) -> tuple[int, bool]:
-    """Return the place of the column that somebody named, and whether the first line is a heading."""
-    if (index := find_name(first, [column])) is not None:
-        return index, True
-    if column.isdecimal() and 1 <= int(column) <= len(first):
-        return int(column) - 1, headed
-    close = suggest_name(column, first)
-    raise ValueError(
-        f"{path} has no column {column!r}{close}: its first line is {list_columns(first)}; a number does too"
-    )
+    reason = choice.reasons[role.name]
+    as_in_training = reason == "training" or (reason == "position" and width > 1)
+    heading = first if choice.by_name or headed or labels_below else ()
+    return TextColumnChoice(form, width, choice.places[role.name], heading, "as in training" if as_in_training else "")
 
 
 def _check_title(path: str, sample: Sequence[Sequence[str]]) -> None:
@@ -195,11 +189,10 @@ def _json_texts(
     tally = LineReport()
     first = next((record for _, record in records(path, tally, _record) if record is not None), None)
     tally.check(0.0, [path], unit="text")
-    field = None if isinstance(first, str) else _field(path, first, column, (*expected.names, *usual))
+    field = None if isinstance(first, str) else _choose_field(path, first, column, expected.names, usual)
     if field is not None:
         others = [name for name in first if name != field] if isinstance(first, dict) else []
-        rest = f"; {list_columns(others)} {'is' if len(others) == 1 else 'are'} left out" if others else ""
-        tell(f"{path}: reading {field!r} of each line{rest}")
+        tell(f"{path}: reading {field!r} of each line{describe_left_out(others)}")
 
     def take(line: str) -> str:
         record = _record(line)
@@ -238,40 +231,10 @@ def _record(line: str) -> Any:
     return record
 
 
-def _field(path: str, record: Any, column: str | None, names: Sequence[str]) -> str:
+def _choose_field(path: str, record: Any, column: str | None, trained: Sequence[str], usual: Sequence[str]) -> str:
     """Return the name of the text in records like this one."""
-    texts = [name for name, value in record.items() if isinstance(value, str)]
-    if column is not None:
-        if isinstance(value_at(record, column), str):
-            return column
-        raise ValueError(
-            f"{path} has no text named {column!r}{suggest_name(column, texts)}: "
-            f"its first line has {list_columns(texts)}"
-        )
-    if field := next((name for name in names if isinstance(value_at(record, name), str)), None):
-        return field
-    if (index := find_name(texts, names)) is not None:
-        return texts[index]
+    sample = ColumnSample.of_records(path, [record], texts=True)
     nested = any(isinstance(value, (dict, list)) for value in record.values())  # whose texts lie further inside
-    if len(texts) == 1 and not nested:
-        return texts[0]
-    raise ValueError(
-        f"{path} does not say which text in each line is meant ({list_columns(texts) or 'none is known'}): "
-        f"name the one to read, as --column {show_column(texts, [[record[name] for name in texts]])}"
-    )
-
-
-def list_columns(names: Sequence[str]) -> str:
-    """Return the first names of columns, shortened, as a message has room for."""
-    shown = ", ".join(name if len(name) <= 30 else f"{name[:27]}..." for name in names[:NAMED])
-    return f"{shown}, ..." if len(names) > NAMED else shown
-
-
-def show_column(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a column of long texts as it might be asked for: by its name if that is one, else by number."""
-    if not rows and not names:
-        return "NAME"
-    lengths = [sum(map(len, column)) for column in zip(*rows, strict=False)] or [0]
-    place = next(place for place, length in enumerate(lengths) if length >= max(lengths) / 2)
-    name = names[place] if place < len(names) else ""
-    return name if name.isidentifier() and can_be_heading(names) else str(place + 1)
+    position = 1 if len(sample.names) == 1 and not nested else None
+    role = Role(name="text", column=column, trained=trained, usual=usual, position=position, setting=COLUMN_OPTION)
+    return choose_columns(sample, [role]).column_name(role.name)

@@ -99,7 +99,7 @@ def test_predict_prints_a_line_for_every_row_and_evaluate_says_how_good_they_are
     assert "r2 " in output
     table.write_text("gravity,length,angle\n9.81,1.0,10\n")
     assert run(["evaluate", str(folder / "pendulum"), str(table)]) == 1
-    assert "no column period to measure on" in capsys.readouterr().err
+    assert "has no column 'period'" in capsys.readouterr().err
     result = json.loads(output_of(capsys, "predict", folder / "pendulum", "-i", table, "--json"))
     assert result["value"] == pytest.approx(first, rel=1e-3)
     assert float(output_of(capsys, "predict", folder / "pendulum", "gravity=9.81,length=1,angle=10")) == pytest.approx(
@@ -142,7 +142,7 @@ def test_predict_answers_with_classes_too(folder, capsys):
         (["predict", "{0}/pendulum", "-i", "{0}/empty.csv"], "empty.csv is empty"),
         (["predict", "{0}/pendulum", "-i", "{0}/header.csv"], "header.csv holds no rows"),
         (["predict", "{0}/pendulum", "-i", "{0}/text.csv"], "text.csv:3: 'long' in column length is no number"),
-        (["predict", "{0}/pendulum", "-i", "{0}/few.csv"], "few.csv has no column gravity"),
+        (["predict", "{0}/pendulum", "-i", "{0}/few.csv"], "few.csv has no column 'gravity'"),
         (["predict", "{0}/pendulum", "-i", "{0}/large.csv"], "large.csv:2: 1e308 in column length is beyond 1e+30"),
         (["predict", "{0}/pendulum", "-i", "{0}/long.csv"], "long.csv:2: a line of more than 1,048,576 bytes"),
     ],

@@ -53,10 +53,10 @@ def test_a_table_without_a_heading_is_read_by_the_number_of_training(tmp_path):
 def test_a_column_that_cannot_be_told_is_asked_for(tmp_path):
     path = save(tmp_path / "t.csv", "x,y\nsome words,other words\nmore of them,and more\n")
     with pytest.raises(
-        ValueError, match=r"is a table of 2 columns \(x, y\): name the column of the texts, as --column"
+        ValueError, match=r"cannot tell which column holds the text \(x, y\): name the column of the texts, as --column"
     ):
         read(path)
     with pytest.raises(ValueError, match=r"none is called 'avis' as in training"):
         read(path, expected=TextColumn(("avis",)))
-    with pytest.raises(ValueError, match=r"has no column 'z'.* its first line is x, y; a number does too"):
+    with pytest.raises(ValueError, match=r"has no column 'z'; there are x, y: name the column of the .*--column x"):
         read(path, column="z")

@@ -244,7 +244,7 @@ def test_a_column_that_is_named_decides_what_is_predicted(here: Path):
     seen, named = columns(), columns("data.target=kind")
     assert (seen.target, seen.inputs, seen.classes) == ("b", ("a",), ())
     assert (named.target, named.inputs, named.classes) == ("kind", ("a",), ("x", "y")), "b counts the rows"
-    with pytest.raises(ValueError, match="has no column c; there are a, kind, b"):
+    with pytest.raises(ValueError, match=r"has no column 'c'; there are a, kind, b: name it by data.target=COLUMN"):
         recipe.order(path, "data.target=c")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
+from regard.data.columns import ColumnSample, Role, unclear_column_error
 from regard.data.findings import Finding, describe_finding
 from regard.data.images.album import ALLOWED, PREPARATION, RAISED, Album, Shape, load_album, read_album, shape_of
 from regard.data.images.decoding import Fit, Resample
@@ -156,8 +157,8 @@ def _load_album(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy
     for shelf in shelves:
         if LABEL not in shelf.columns:
             setting = "data.train.label" if remedy == RAISED else "-s label"
-            column_names = ", ".join(shelf.columns)
-            raise ValueError(f"{shelf.name} has no column with labels, only {column_names}: name it, {setting}=COLUMN")
+            role = Role(name="label", setting=f"name it, {setting}=COLUMN")
+            raise unclear_column_error(role, ColumnSample(shelf.name, tuple(shelf.columns)))
     return album
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from regard.config.paths import real_path
-from regard.config.words import suggest_name
+from regard.data.column_content import Content
+from regard.data.column_names import PICTURE_FILES, PICTURE_LABELS
+from regard.data.columns import ColumnChoice, ColumnSample, Role, choose_columns
 from regard.data.images.decoding import SUFFIXES
 from regard.data.line_report import LineReport
-from regard.data.readers import value_at
+from regard.data.sniff import FilePreview
 from regard.data.tables import (
     NO_OBJECT,
     StrictReport,
@@ -24,7 +26,7 @@ from regard.data.tables import (
 )
 
 LABEL = "label"
-LABELS = ("label", "class", "category")
+PICTURE_PATHS = Content(lambda column: any(cell.lower().endswith(SUFFIXES) for cell in column.cells))
 ELSEWHERE = "a link that leaves the folder: copy the picture itself"
 
 
@@ -61,22 +63,38 @@ def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str,
             refused.append((f"{name}:{line}", describe_width(row, heading)))
 
 
-def path_column(name: str, row: Mapping[str, Any], column_name: str | None, usual: Sequence[str]) -> str:
-    """Return the column with paths: the given one, one with a usual name, or one whose first cell looks like a path."""
-    if column_name is not None:
-        if value_at(row, column_name) is None and column_name not in row:
-            raise ValueError(f"{name} has no column {column_name}{suggest_name(column_name, list(row))}")
-        return column_name
-    usual_columns = [column for column in row if column.lower() in usual]
-    looking = [column for column, cell in row.items() if isinstance(cell, str) and cell.lower().endswith(SUFFIXES)]
-    if not usual_columns and not looking:
-        there = ", ".join(map(str, row))
-        raise ValueError(f"{name} has no column with the paths of pictures, only {there}: {named_by('picture')}")
-    return (usual_columns or looking)[0]
+def choose_image_columns(name: str, row: Mapping[str, Any], roles: Sequence[Role]) -> ColumnChoice:
+    """Choose columns by the first row of a table; fields inside JSON objects have names with dots."""
+    texts = ColumnSample.of_records(name, [row], texts=True)
+    nested = {column: cells.cells[0] for column, cells in zip(texts.names, texts.columns, strict=True)}
+    cells = {**{str(column): "" for column in row}, **nested}
+    return choose_columns(ColumnSample(name, tuple(cells), [list(cells.values())]), roles)
 
 
-def named_by(setting: str, what: str = "COLUMN") -> str:
-    """Return how to set the name of a column or a folder, in training and in evaluation."""
+def picture_role(column: str | None = None) -> Role:
+    """Return the role of the column with the paths of pictures: the one named, or one that is called or looks so."""
+    setting = describe_setting("picture")
+    return Role(name="picture", column=column, usual=PICTURE_FILES, content=PICTURE_PATHS, setting=setting)
+
+
+def label_role(column: str | None = None) -> Role:
+    """Return the role of the column with the labels of pictures, which need not be there."""
+    return Role(name=LABEL, column=column, usual=PICTURE_LABELS, required=False)
+
+
+def lists_pictures(name: str, beside: Role) -> bool:
+    """True if a file seems to name pictures in a column called so, and has a column of another role beside them."""
+    preview = FilePreview.read(name)
+    records: Sequence[Mapping[str, Any]] = preview.records
+    if not preview.is_json and len(preview.rows) > 1:
+        records = [dict(zip(*preview.rows[:2], strict=True))]
+    roles = [replace(picture_role(), needs_content=True, required=False), beside]
+    choice = choose_image_columns(name, records[0] if records else {}, roles)
+    return choice.reasons.get("picture") == "usual" and beside.name in choice.places
+
+
+def describe_setting(setting: str, what: str = "COLUMN") -> str:
+    """Say how to name a column or a folder, in training and where a model is scored."""
     return f"name it by data.train.{setting}={what}, with regard evaluate by -s {setting}={what}"
 
 
@@ -99,5 +117,5 @@ def picture_at(path: Path) -> Path:
 def refuse_if_all_missing(name: str, paths: Sequence[Path]) -> None:
     """Raise ValueError if all pictures of a table are missing; single missing ones are skipped later."""
     if paths and not any(map(os.path.lexists, paths)):
-        remedy = f"if they lie in another folder, {named_by('folder', 'DIR')}"
+        remedy = f"if they lie in another folder, {describe_setting('folder', 'DIR')}"
         raise ValueError(f"{name}: none of its pictures is there, the first would be {paths[0]}: {remedy}")

@@ -21,17 +21,17 @@ import numpy as np
 from regard.config.paths import real_path
 from regard.config.resuming import Free
 from regard.config.words import quantity
-from regard.data.column_names import PICTURE_FILES
 from regard.data.encodings import find_path
 from regard.data.images import idx
 from regard.data.images.decoding import NO_PICTURE, OTHERS, SUFFIXES
 from regard.data.images.image_tables import (
     ELSEWHERE,
     LABEL,
-    LABELS,
-    path_column,
+    choose_image_columns,
+    label_role,
     path_fault,
     picture_at,
+    picture_role,
     refuse_if_all_missing,
     table_rows,
 )
@@ -191,10 +191,12 @@ def _shelve_table(file: PictureFile) -> Shelf:
     """Return the pictures that a CSV, TSV or JSON-lines file names; paths are relative to its folder."""
     base = find_path(file.folder) if file.folder else find_path(file.path).parent
     shelf = Shelf(file.path, paths := list[Path](), places := list[str](), columns := dict[str, list[Any]]())
-    picture, labelled = "", None
+    choice, picture, labelled = None, "", None
     for place, row in table_rows(file.path, shelf.refused):
-        if not picture:
-            picture, labelled = path_column(file.path, row, file.picture, PICTURE_FILES), _label_column(file, row)
+        if choice is None:
+            choice = choose_image_columns(file.path, row, [picture_role(file.picture), label_role(file.label)])
+            picture = choice.column_name("picture")
+            labelled = choice.column_name(LABEL) if LABEL in choice.places else None
         text, label = value_at(row, picture), value_at(row, labelled) if labelled else None
         if reason := path_fault(base, text):
             shelf.refused.append((place, reason))
@@ -211,14 +213,8 @@ def _shelve_table(file: PictureFile) -> Shelf:
     if not paths and not shelf.refused:
         raise ValueError(f"{file.path} names no picture: give a path and a label in each row")
     refuse_if_all_missing(file.path, paths)
-    return shelf
-
-
-def _label_column(file: PictureFile, row: Mapping[str, Any]) -> str | None:
-    """Return the column with labels, or None."""
-    if file.label is not None:
-        return path_column(file.path, row, file.label, ())
-    return next((column for column in row if column.lower() in LABELS), None)
+    notes = (f"{file.path}: {choice.describe()}",) if choice is not None and choice.left_out else ()
+    return replace(shelf, notes=notes)
 
 
 # Arrays in one file.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,8 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.former_python_names import FormerName
 from regard.config.ranges import Length
+from regard.data.column_names import CONTEXTS, QUESTIONS
+from regard.data.columns import ColumnSample, Role, choose_columns
 from regard.data.line_report import LineReport
 from regard.data.normalise import read_text_settings
 from regard.data.readers import lines, suffix
@@ -37,6 +40,10 @@ from regard.tasks.trained import load_model, resolve_options
 from regard.training.task import Spread, alone
 
 INPUT_REMEDY = 'write them with a tab between, or as {"question": "...", "context": "..."}'
+COLUMN_ROLES = [
+    Role(name=name, usual=usual, required=False, setting="call two columns question and context")
+    for name, usual in (("question", QUESTIONS), ("context", CONTEXTS))
+]
 NO_ANSWER = "(no answer)"
 QUESTION_IN_CONTEXT = InputKind(
     "question-in-context",
@@ -266,7 +273,7 @@ def _parse_question(text: str, place: str) -> Question:
 def _has_heading(name: str) -> bool:
     """True if the first line of a file names columns, between tabs, of questions and contexts."""
     first = (next(lines(name), b"") or b"").decode("utf-8", "replace")
-    return {"question", "context"} <= {cell.strip().lower() for cell in first.split("\t")}
+    return len(choose_columns(ColumnSample(name, tuple(first.split("\t"))), COLUMN_ROLES).places) == 2
 
 
 def _read_table(name: str) -> list[Question]:
@@ -274,16 +281,18 @@ def _read_table(name: str) -> list[Question]:
     report = LineReport()
     rows = list(read_rows(name, report))
     report.check(0.0, [name], unit="question")
-    heading = [cell.strip().lower() for cell in rows[0][1]] if rows else []
-    has_heading = "question" in heading and "context" in heading
-    if not has_heading and len(heading) != 2:
-        raise ValueError(f"{name} is a table of {len(heading)} columns: call two of them question and context")
-    places = (heading.index("question"), heading.index("context")) if has_heading else (0, 1)
+    heading = tuple(cell.strip() for cell in rows[0][1]) if rows else ()
+    positions = (1, 2) if len(heading) == 2 else (None, None)
+    roles = [replace(role, required=True, position=n) for role, n in zip(COLUMN_ROLES, positions, strict=True)]
+    choice = choose_columns(ColumnSample(name, heading), roles)
+    if choice.left_out:
+        warnings.warn(f"{name}: {choice.describe()}", stacklevel=1)
+    question, context = choice.places.values()
     questions = []
-    for line, row in rows[has_heading:]:
-        if not max(places) < len(row) <= len(heading):
+    for line, row in rows[choice.by_name :]:
+        if not max(question, context) < len(row) <= len(heading):
             raise ValueError(f"{name}:{line}: {describe_width(row, heading)}")
-        questions.append(parse_question({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
+        questions.append(parse_question({"question": row[question], "context": row[context]}, f"{name}:{line}"))
     if not questions:
         raise ValueError(f"{name} holds no question below its heading: give a file with at least one")
     return questions

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from regard.data.column_names import CHOICE_LISTS
+from regard.data.columns import find_name
 from regard.data.sniff import FilePreview
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
 SQUAD_SIGNS = ('"paragraphs"', '"qas"')  # what SQuAD's JSON has, whether on one line or on many
 TEXT_FIELDS, ANSWER_FIELDS = ("context", "question"), ("answers", "answer", "is_impossible")
-CHOICE_FIELDS = {*CHOICE_LISTS} - {*ANSWER_FIELDS}  # answers to choose from need not stand in the text
+CHOICE_FIELDS = tuple(name for name in CHOICE_LISTS if name not in ANSWER_FIELDS)
+"""Names of answers to choose from, which need not stand in the text."""
 UNMISTAKABLE = NAMED + 1  # surer than what else a question, a text and a column could be
 SENTENCE = "questions with their answers in a text, {}: training a model of question answering"
 
@@ -42,7 +44,7 @@ def _describe_layout(name: str) -> str | None:
     all_complete = bool(preview.records) and all(
         all(isinstance(record.get(field), str) for field in TEXT_FIELDS)
         and any(field in record for field in ANSWER_FIELDS)
-        and not CHOICE_FIELDS & record.keys()
+        and find_name(list(record), CHOICE_FIELDS) is None
         for record in preview.records
     )
     return "one in each line" if all_complete else None

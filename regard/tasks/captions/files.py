@@ -7,21 +7,23 @@ line: a caption whose picture is not there, a picture that nobody wrote about.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.config.paths import real_path
 from regard.config.resuming import Free
-from regard.data.column_names import PICTURE_FILES
+from regard.data.column_names import CAPTIONS
+from regard.data.columns import Role
 from regard.data.encodings import find_path
 from regard.data.images.decoding import SUFFIXES
 from regard.data.images.image_tables import (
-    named_by,
-    path_column,
+    choose_image_columns,
+    describe_setting,
     path_fault,
     picture_at,
+    picture_role,
     refuse_if_all_missing,
     table_rows,
 )
@@ -31,7 +33,6 @@ from regard.data.source_file import SourceFile
 
 NAME = "name"  # the column with the paths of pictures, as their file has them
 CAPTION = "captions"  # the column of a shelf with all that was written about a picture
-COLUMNS = ("caption", "captions", "text", "sentence", "sentences", "raw", "comment")  # how it is usually called
 TOKEN_LINE = re.compile(r"(\S[^\t]*\.\w+)#\d+\t(.*)")  # Flickr8k: name.jpg#0, a tab, the caption
 FILES_NAMED = 3
 
@@ -59,8 +60,8 @@ def shelve(file: CaptionFile) -> Shelf:
     base = find_path(file.folder) if file.folder else find_path(file.path).parent
     chosen_names = None if file.only is None else _read_names(file.only)
     paths, places, captions = dict[str, Path](), list[str](), dict[str, list[str]]()
-    refused, refused_names = list[tuple[str, str]](), set[str]()
-    for place, path, captions_of_row in _read_captions(file, refused):
+    refused, refused_names, notes = list[tuple[str, str]](), set[str](), list[str]()
+    for place, path, captions_of_row in _read_captions(file, refused, notes):
         name = str(path).strip()
         if chosen_names is not None and name not in chosen_names:
             continue
@@ -85,11 +86,10 @@ def shelve(file: CaptionFile) -> Shelf:
     if not paths and not refused:
         raise ValueError(f"{file.path} has no captions: give the path of a picture and a caption in each row")
     refuse_if_all_missing(file.path, list(paths.values()))
-    notes: tuple[str, ...] = ()
     if chosen_names is None:
-        notes = _note_uncaptioned(set(paths.values()), {base / name for name in refused_names}, file)
+        notes += _note_uncaptioned(set(paths.values()), {base / name for name in refused_names}, file)
     columns: dict[str, list[Any]] = {CAPTION: list(captions.values()), NAME: list(paths)}
-    return Shelf(file.path, list(paths.values()), places, columns, refused, notes)
+    return Shelf(file.path, list(paths.values()), places, columns, refused, tuple(notes))
 
 
 def is_token_line(line: str) -> bool:
@@ -98,8 +98,10 @@ def is_token_line(line: str) -> bool:
     return match is not None and match[1].lower().endswith(SUFFIXES)
 
 
-def _read_captions(file: CaptionFile, refused: list[tuple[str, str]]) -> Iterator[tuple[str, Any, list[Any]]]:
-    """Yield (place, path, captions) of every row."""
+def _read_captions(
+    file: CaptionFile, refused: list[tuple[str, str]], notes: list[str]
+) -> Iterator[tuple[str, Any, list[Any]]]:
+    """Yield (place, path, captions) of every row, and note which columns are left out."""
     texts = _lines(file.path)
     if (first_line := next(texts, None)) is not None and is_token_line(first_line[1]):
         for place, line in (first_line, *texts):
@@ -108,23 +110,16 @@ def _read_captions(file: CaptionFile, refused: list[tuple[str, str]]) -> Iterato
             elif line.strip():
                 refused.append((place, "no NAME.jpg#0, tab and caption: correct the line"))
         return
-    columns: tuple[str, str] | None = None
+    columns: list[str] = []
     for place, row in table_rows(file.path, refused):
-        if columns is None:
-            columns = path_column(file.path, row, file.picture, PICTURE_FILES), _caption_column(file, row)
+        if not columns:
+            setting = describe_setting("caption")
+            caption = Role(name="caption", column=file.caption, usual=CAPTIONS, setting=setting)
+            choice = choose_image_columns(file.path, row, [picture_role(file.picture), caption])
+            columns = list(map(choice.column_name, choice.places))
+            notes += [f"{file.path}: {choice.describe()}"] if choice.left_out else []
         cell = value_at(row, columns[1])
         yield place, value_at(row, columns[0]), cell if isinstance(cell, list) else [cell]
-
-
-def _caption_column(file: CaptionFile, row: Mapping[str, Any]) -> str:
-    """Return the column with captions: the one named, or one that is called so."""
-    if file.caption is not None:
-        return path_column(file.path, row, file.caption, ())
-    column_name = next((column for column in row if column.lower() in COLUMNS), None)
-    if column_name is None:
-        column_names = ", ".join(row)
-        raise ValueError(f"{file.path} has no column with captions, only {column_names}: {named_by('caption')}")
-    return column_name
 
 
 def _lines(name: str) -> Iterator[tuple[str, str]]:

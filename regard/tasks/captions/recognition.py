@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from regard.data.column_names import PICTURE_FILES
-from regard.data.images.decoding import SUFFIXES
-from regard.data.images.image_tables import LABELS
+from regard.data.column_names import CAPTIONS
+from regard.data.columns import Role
+from regard.data.images.image_tables import label_role, lists_pictures
 from regard.data.sniff import FilePreview, is_folder
-from regard.tasks.captions.files import COLUMNS, is_token_line
+from regard.tasks.captions.files import is_token_line
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
+CAPTION_ROLE = Role(name="caption", usual=CAPTIONS, required=False)
 SENTENCE = "pictures with captions: training a captioner"
 
 
@@ -29,13 +28,6 @@ def recognise(inputs: Given) -> Claim | None:
 def _lists_captioned_images(name: str) -> bool:
     """True if a file names image files and their captions."""
     preview = FilePreview.read(name)
-    if preview.is_json:
-        first_record: dict[str, Any] = dict(preview.records[0]) if preview.records else {}
-    else:
-        if preview.lines and is_token_line(preview.lines[0]):
-            return True
-        first_record = dict(zip(*preview.rows[:2], strict=True)) if len(preview.rows) > 1 else {}
-    columns = [column.strip().lower() for column in first_record]
-    paths = [cell for column, cell in zip(columns, first_record.values(), strict=True) if column in PICTURE_FILES]
-    has_captions = any(column in COLUMNS for column in columns) and not any(column in LABELS for column in columns)
-    return has_captions and any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in paths)
+    if preview.lines and is_token_line(preview.lines[0]):
+        return True
+    return lists_pictures(name, CAPTION_ROLE) and not lists_pictures(name, label_role())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.column_content import is_number
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, clean_text
-from regard.data.sniff import is_number
 from regard.data.tables import read_rows
 from regard.metrics.correlation import pearson, ranks, spearman
 from regard.metrics.scores import Judged, Scores

@@ -16,10 +16,11 @@ import numpy as np
 from regard.config.ranges import Seed, Some
 from regard.config.resuming import Free
 from regard.config.words import quantity, suggest_name
+from regard.data.columns import check_columns
 from regard.data.encodings import find_file
 from regard.data.readers import digest
 from regard.data.source_file import SourceFile
-from regard.data.tables import Sheet, known_in, number_in
+from regard.data.tables import Sheet, number_in
 from regard.tasks.graphs.graph import PARTS, NodeFeatures, NodeGraph, check_parts, clean_edges, split_nodes
 
 PART_BY_MARK = {"train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test", "": ""}
@@ -166,10 +167,8 @@ def _read_tables(file: GraphFile, config: GraphConfig, parent: NodeGraph | None)
     assert file.nodes is not None
     sheet = Sheet.read(file.nodes)
     for setting, column_name in (("id", config.id), ("label", config.label)):
-        if column_name not in sheet.header:
-            close = suggest_name(column_name, sheet.header)
-            remedy = f"{'' if close.endswith('?') else ':'} rename one, or say which it is with data.{setting}=COLUMN"
-            raise ValueError(f"{sheet.name} has no column {column_name}{close}{remedy}")
+        remedy = f"rename one, or say which it is with data.{setting}=COLUMN"
+        check_columns(sheet.name, sheet.header, [column_name], remedy=remedy)
     if not sheet.lines:
         raise ValueError(f"{sheet.name} holds no nodes below its header: give at least one")
     reserved = (config.id, config.label, config.split)
@@ -178,7 +177,7 @@ def _read_tables(file: GraphFile, config: GraphConfig, parent: NodeGraph | None)
     )
     if not columns:
         raise ValueError(f"{sheet.name} has no column of features beside {config.id} and {config.label}: add some")
-    known_in(sheet.name, sheet.header, columns)
+    check_columns(sheet.name, sheet.header, columns)
     names = _number_nodes(sheet, sheet.header.index(config.id))
     places = [sheet.header.index(column_name) for column_name in columns]
     table = np.array(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from regard.data.columns import find_names
 from regard.data.sniff import FilePreview, array_names
 from regard.tasks.graphs.files import graph_file
 from regard.training.task import NAMED, SURE, Claim, Given
@@ -37,5 +38,5 @@ def _are_edges_and_nodes(files: tuple[str, ...]) -> bool:
     if len(files) != 2 or any(Path(name.removesuffix(".gz")).suffix.lower() not in (".csv", ".tsv") for name in files):
         return False
     previews = [FilePreview.read(name) for name in files]
-    headers = [[cell.strip().lower() for cell in (preview.rows or [[]])[0]] for preview in previews]
-    return any(len(edges) == 2 and {"id", "label"} <= set(nodes) for edges, nodes in (headers, headers[::-1]))
+    headers = [(preview.rows or [[]])[0] for preview in previews]
+    return any(len(edges) == 2 and find_names(nodes, ("id", "label")) for edges, nodes in (headers, headers[::-1]))

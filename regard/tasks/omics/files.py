@@ -18,10 +18,11 @@ from jaxtyping import Float
 
 from regard.config.ranges import Batch, Seed, Share
 from regard.config.resuming import Free, Warned
+from regard.data.column_names import SAMPLES
+from regard.data.columns import find_name
 from regard.data.source_file import SourceFile
 from regard.data.tables import LARGEST, number_in, read_even_rows
 
-SAMPLE_COLUMN_NAMES = ("", "sample", "samples", "sample_id", "id", "name", "patient", "patient_id")
 MASK_REMEDY = "take the sample out of this table: a missing omic is masked"
 
 
@@ -112,15 +113,12 @@ def read(path: str, features: str | None = None) -> Table:
     """Read the table in a file; another file may hold the names of its features."""
     rows = list(read_even_rows(path))
     first_row = rows[0][1]
-    has_header = first_row[0].strip().lower() in SAMPLE_COLUMN_NAMES or not all(
-        map(_is_number, first_row[1:] or first_row)
-    )
+    starts_with_samples = not first_row[0].strip() or find_name(first_row[:1], SAMPLES) is not None
+    has_header = starts_with_samples or not all(map(_is_number, first_row[1:] or first_row))
     data_rows = rows[1:] if has_header else rows
     if not data_rows:
         raise ValueError(f"{path} holds no samples below its first line: give at least one")
-    has_sample_names = (has_header and first_row[0].lower() in SAMPLE_COLUMN_NAMES) or not all(
-        _is_number(row[0]) for _, row in data_rows
-    )
+    has_sample_names = starts_with_samples or not all(_is_number(row[0]) for _, row in data_rows)
     header = tuple(first_row[has_sample_names:]) if has_header else None
     if features is not None:
         header = _read_feature_names(features, len(first_row) - has_sample_names, path)

@@ -5,11 +5,13 @@ JSON lines by their names, or columns of a table by those of its heading or by t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from regard.config.words import quantity, suggest
-from regard.data.column_names import FIRST_TEXTS, REFERENCES, SECOND_TEXTS, find_name
+from regard.config.words import quantity
+from regard.data.column_names import FIRST_TEXTS, REFERENCES, SECOND_TEXTS
+from regard.data.columns import ColumnChoice, ColumnSample, Role, choose_columns
 from regard.data.readers import value_at
 from regard.data.tables import StrictReport, is_json, read_objects, read_rows
 from regard.tasks.prompting.template import Template, Texts
@@ -23,10 +25,10 @@ class Example(NamedTuple):
     place: str
 
 
-def read(name: str, template: Template) -> tuple[list[Example], int]:
-    """The examples of a file, and how many texts were left out because their label has no answer."""
-    examples, skipped = [], 0
-    for line, texts, label in _iterate_records(name, template):
+def read(name: str, template: Template) -> tuple[list[Example], list[str]]:
+    """Return the examples of a file, and notes on the columns and texts that are left out."""
+    examples, skipped, notes = [], 0, list[str]()
+    for line, texts, label in _iterate_records(name, template, notes):
         right = template.label(label) if template.kind == "choose" else label
         if right is not None:
             examples.append(Example(texts, right, f"{name}:{line}"))
@@ -39,68 +41,50 @@ def read(name: str, template: Template) -> tuple[list[Example], int]:
             )
     if not examples:
         raise ValueError(f"{name}: no text with a label that has an answer: give at least one")
-    return examples, skipped
+    if skipped:
+        whose = "its label" if skipped == 1 else "their labels"
+        notes.append(f"{name}: {quantity(skipped, 'text')} left out: no answer for {whose}")
+    return examples, notes
 
 
-def _iterate_records(name: str, template: Template) -> Iterator[tuple[int, Texts, str]]:
-    """(line, texts, label) of everything in a file."""
+def _iterate_records(name: str, template: Template, notes: list[str]) -> Iterator[tuple[int, Texts, str]]:
+    """Yield (line, texts, label) of everything in a file, and note which columns are left out."""
     report = StrictReport(path=name)
     rows: Iterator[tuple[int, Any]] = read_objects(name, report) if is_json(name) else read_rows(name, report)
-    columns: list[Any] | None = None
+    choice: ColumnChoice | None = None
+    columns: list[str | int] = []
     for line, row in rows:
-        if columns is None:
-            columns, heading = _find_columns(name, row, template)
-            if heading:
+        if choice is None:
+            choice = _choose_columns(name, row, template)
+            notes += [f"{name}: {choice.describe()}"] if choice.left_out else []
+            is_record = isinstance(row, dict)
+            columns = [choice.column_name(role) if is_record else place + 1 for role, place in choice.places.items()]
+            if choice.by_name and not is_record:
                 continue
         texts = [_read_cell(name, line, row, column) for column in columns]
         yield line, Texts(*texts[:-1]), texts[-1]
-    if columns is None:
+    if choice is None:
         raise ValueError(f"{name} is empty: give a file with at least one text and its label")
 
 
-def _find_columns(name: str, first: Any, template: Template) -> tuple[list[Any], bool]:
-    """Where texts and label stand, and whether the first record is a heading."""
-    requested = [template.columns.x, *([template.columns.y] if template.pair else []), template.columns.label]
-    usual = [FIRST_TEXTS, *([SECOND_TEXTS] if template.pair else []), REFERENCES]
-    headings = [str(column).strip() for column in first]
-    columns = [
-        _find_column(name, headings, column, usual_names) for column, usual_names in zip(requested, usual, strict=True)
+def _choose_columns(name: str, first: Any, template: Template) -> ColumnChoice:
+    """Choose the columns of texts and label: by names in JSON and in a heading, else texts first and the label last."""
+    columns, pair = template.columns, template.pair
+    names = tuple(str(column).strip() for column in first)
+    settings = {
+        "x": Role(name="first text" if pair else "text", column=columns.x, usual=FIRST_TEXTS),
+        **({"y": Role(name="second text", column=columns.y, usual=SECOND_TEXTS)} if pair else {}),
+        "label": Role(name="label", column=columns.label, usual=REFERENCES),
+    }
+    roles = [
+        replace(role, required=False, setting=f"name it, as columns.{key}=COLUMN") for key, role in settings.items()
     ]
-    if isinstance(first, dict):
-        missing = [
-            usual_names[0] for column, usual_names in zip(columns, usual, strict=True) if not isinstance(column, str)
-        ]
-        if missing:
-            fields = ", ".join(headings)
-            raise ValueError(f"{name}: which field is the {missing[0]}? name it, as columns.x=... (there are {fields})")
-        return columns, False
-    heading = any(isinstance(column, str) for column in columns)
-    if heading and not all(column is not None for column in columns):
-        missing = [
-            f"columns.{key}" for key, column in zip(_column_keys(template), columns, strict=True) if column is None
-        ]
-        raise ValueError(f"{name}: its heading is {', '.join(headings)}: name what is meant, as {missing[0]}=...")
-    places = [headings.index(column) + 1 if isinstance(column, str) else column for column in columns]
-    default_numbers = [*range(1, len(places)), len(headings)]  # texts first, the label last
-    return [column or usual for column, usual in zip(places, default_numbers, strict=True)], heading
-
-
-def _column_keys(template: Template) -> Sequence[str]:
-    return ("x", "y", "label") if template.pair else ("x", "label")
-
-
-def _find_column(
-    name: str, headings: Sequence[str], requested: str | int | None, usual: Sequence[str]
-) -> str | int | None:
-    """A column as somebody named it, or as it is usually called."""
-    if isinstance(requested, str) and requested not in headings:
-        raise ValueError(
-            f"{name} has no column named {requested!r}{suggest(requested, headings)}: it has {', '.join(headings)}"
-        )
-    if requested is not None:
-        return requested
-    place = find_name(headings, usual)
-    return None if place is None else headings[place]
+    choice = choose_columns(ColumnSample(name, names), roles)
+    if isinstance(first, dict) or choice.by_name:
+        return choose_columns(choice.sample, [replace(role, required=True) for role in roles])
+    positions = [*range(1, len(roles)), len(names)]
+    bare = ColumnSample(name, rows=[first])
+    return choose_columns(bare, [replace(role, position=n) for role, n in zip(roles, positions, strict=True)])
 
 
 def _read_cell(name: str, line: int, row: Any, column: Any) -> str:

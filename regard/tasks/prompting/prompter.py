@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from regard.config.words import quantity
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import PAIR, TEXT, Inputs
 from regard.tasks.promptable import Gap, Promptable
@@ -137,10 +136,11 @@ class Prompter:
 
     def evaluate(self, *names: str | Path, name: str | None = None) -> Scores:
         """How good the answers are on files of texts with their labels or references."""
-        examples, skipped = list[files.Example](), 0
+        examples, notes = list[files.Example](), list[str]()
         for file in names:
-            file_examples, file_skipped = files.read(str(file), self.template)
-            examples, skipped = [*examples, *file_examples], skipped + file_skipped
+            file_examples, file_notes = files.read(str(file), self.template)
+            examples += file_examples
+            notes += file_notes
         if not examples:
             raise ValueError("no text to measure on: give at least one file")
         texts, places = [example.texts for example in examples], [example.place for example in examples]
@@ -149,11 +149,6 @@ class Prompter:
             result = evaluation.score_choices(called, examples, self.weigh(texts, places))
         else:
             result = evaluation.score_writing(called, examples, self.write(texts, places), self.template)
-        notes = (
-            [f"{quantity(skipped, 'text')} left out: no answer for {'its label' if skipped == 1 else 'their labels'}"]
-            if skipped
-            else []
-        )
         return replace(result, notes=[*result.notes, *notes])
 
     def weigh(self, texts: Sequence[Texts], places: Sequence[str]) -> AnswerScores:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Literal
 
 from regard.config.words import quantity
-from regard.data.sniff import is_number
+from regard.data.column_content import is_number
 from regard.data.tables import Sheet
 
 Kind = Literal["number", "class"]

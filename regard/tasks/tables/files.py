@@ -17,11 +17,12 @@ from jaxtyping import Float
 from regard.config.ranges import Batch, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
+from regard.data.columns import check_columns, missing_column_error
 from regard.data.examples import Splits, order_examples
 from regard.data.holdout import count_to_hold_out, hold_out, row_keys
 from regard.data.readers import digest
 from regard.data.source_file import SourceFile, Unit
-from regard.data.tables import LARGEST, Sheet, known_in, number_in
+from regard.data.tables import LARGEST, Sheet, number_in
 from regard.tasks.tables.columns import MAX_CLASSES, choose_columns
 
 
@@ -134,7 +135,7 @@ def prepare(config: TableConfig, parent_columns: Columns | None = None) -> Table
     if first.header == [config.target]:
         raise ValueError(f"{first.name} has no column but {config.target}: there is nothing to predict it from")
     for sheet in sheets:
-        known_in(sheet.name, sheet.header, (*(config.inputs or first.header), config.target))
+        check_columns(sheet.name, sheet.header, (*(config.inputs or first.header), config.target))
     inputs, kind, notes = _resolve_columns(config, sheets, parent_columns)
     classes = (
         () if kind != "class" else parent_columns.classes if parent_columns else _list_classes(config.target, sheets)
@@ -176,20 +177,21 @@ def _resolve_columns(
     ):
         learnt = f"{parent_columns.target} from {', '.join(parent_columns.inputs)}"
         raise ValueError(f"{sheets[0].name}: the model to start from predicts {learnt}: name the same columns")
-    known_in(sheets[0].name, sheets[0].header, parent_columns.inputs)
+    check_columns(sheets[0].name, sheets[0].header, parent_columns.inputs)
     return parent_columns.inputs, kind, tuple(notes)
 
 
 def read(name: str, columns: Columns, *, target: bool | None = None) -> TableRows:
     """Read the rows of a table that a model can answer; with a `target` that all must have, or None if all have one."""
     sheet = Sheet.read(name)
-    known_in(name, sheet.header, columns.inputs)
+    check_columns(name, sheet.header, columns.inputs)
     if target is False:
         return _parse_rows(sheet, columns.inputs, None, ())
     missing = _place_without_target(sheet, columns.target)
     if missing is not None and target:
         if columns.target not in sheet.header:
-            raise ValueError(f"{name} has no column {columns.target} to measure on: give a table that has it")
+            remedy = "give a table that has it to measure on"
+            raise missing_column_error(name, sheet.header, columns.target, remedy=remedy)
         raise ValueError(
             f"{missing}: an empty cell in column {columns.target}, which answers are measured by: "
             "fill it, or take the row out"

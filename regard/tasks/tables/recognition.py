@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.config.words import suggest_name
+from regard.data.columns import check_columns
 from regard.data.sniff import FilePreview
 from regard.data.tables import read_even_rows
 from regard.training.task import LIKELY, SURE, Claim, Given, data_section
@@ -41,6 +41,5 @@ def _claim(inputs: Given, heading: Sequence[str], settings: Mapping[str, Any], c
 
 def _target(name: str, heading: Sequence[str], settings: Mapping[str, Any]) -> str:
     target = str(settings.get("target", heading[-1]))
-    if target not in heading:
-        raise ValueError(f"{name} has no column {target}{suggest_name(target, heading)}")
+    check_columns(name, heading, [target], remedy="name it by data.target=COLUMN")
     return target

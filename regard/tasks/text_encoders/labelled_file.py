@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from regard.config.ranges import Column
 from regard.config.resuming import Free
+from regard.data.column_content import explain_no_labels
 from regard.data.column_names import LABELS, VERDICTS
 from regard.data.labelled_columns import (
     ColumnRequest,
@@ -18,7 +19,6 @@ from regard.data.labelled_columns import (
     find_labelled_columns,
     find_labelled_fields,
     first_record,
-    suspicion,
 )
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, clean_text, parse_json_line, records, text_at, value_at
@@ -114,7 +114,7 @@ class LabelledFile(ExampleFile):
         if self.constant_label is not None:
             return ""
         labels = [] if self.has_ratings else [str(example.labels[0]) for example in examples]
-        problem = suspicion(labels)
+        problem = explain_no_labels(labels)
         if problem is not None:
             first_label = str(examples[0].labels[0])
             raise ValueError(f"{self.path}: {problem}, such as {first_label[:60]!r}: {self.suggest_columns()}")

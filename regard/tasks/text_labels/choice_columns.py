@@ -6,28 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from regard.data.column_names import CHOICE_LISTS
+from regard.data.column_names import CHOICE_LISTS, PREMISES, RIGHT_CHOICES
+from regard.data.columns import find_name
 from regard.data.readers import value_at
 
-GIVEN_COLUMNS = (
-    *("article", "passage", "context", "ctx", "story", "premise", "p", "startphrase", "sentence", "goal", "prompt"),
-    *("question", "question_stem", "stem", "asks-for"),
-)
-"""What columns are called that hold what is given, in the order in which they are joined."""
 STORY_COLUMN = re.compile(r"inputsentence\d+", re.IGNORECASE)  # Story Cloze has a column for each sentence
 NUMBERED_COLUMN = re.compile(
-    r"(choice|ending|option|answer|alternative|candidate|solution|sol|randomfifthsentencequiz)[ _-]?(\d+|[a-h])"
-    r"|(a)(\d+)|()([a-h])",
+    r"(choice|choix|ending|option|answer|réponse|reponse|alternative|candidate|solution|sol|randomfifthsentencequiz)"
+    r"[ _-]?(\d+|[a-h])|(a)(\d+)|()([a-h])",
     re.IGNORECASE,
-)
-LABEL_COLUMNS = (
-    "label",
-    "answer",
-    "answerkey",
-    "answerrightending",
-    "most-plausible-alternative",
-    "gold",
-    "gold_label",
 )
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ColumnName = str | int
@@ -41,6 +28,13 @@ class ChoiceColumns(NamedTuple):
     choices: tuple[ColumnName, ...]
     label: ColumnName | None
 
+    def list_others(self, record: Record) -> list[str]:
+        """Return the names of the columns of a record that are none of these."""
+        chosen = {str(column).partition(".")[0] for column in (*self.given, *self.choices, self.label)}
+        names = [name for name in record if isinstance(name, str)]
+        numbers = {name: str(number) for number, name in enumerate(names, start=1)}
+        return [name for name in names if name and name.partition(".")[0] not in chosen and numbers[name] not in chosen]
+
     @property
     def note(self) -> str:
         """The columns, in words."""
@@ -53,16 +47,13 @@ class ChoiceColumns(NamedTuple):
 def usual_columns(record: Record) -> ChoiceColumns:
     """Return the columns of a record that are called as usual; none where there are no such."""
     names = [name for name in record if isinstance(name, str)]
-    by_lower_name = {name.lower(): name for name in names}
     story_columns = tuple(name for name in names if STORY_COLUMN.fullmatch(name))
-    given_columns = tuple(
-        by_lower_name[name]
-        for name in GIVEN_COLUMNS
-        if name in by_lower_name and isinstance(record[by_lower_name[name]], str)
-    )
-    label_column = next((by_lower_name[name] for name in LABEL_COLUMNS if name in by_lower_name), None)
+    premise_places = (find_name(names, [name]) for name in PREMISES)
+    premise_columns = (names[place] for place in premise_places if place is not None)
+    label_place = find_name(names, RIGHT_CHOICES)
+    label_column = None if label_place is None else names[label_place]
     return ChoiceColumns(
-        story_columns or given_columns,
+        story_columns or tuple(name for name in premise_columns if isinstance(record[name], str)),
         _find_choice_columns(record, [name for name in names if name != label_column]),
         label_column,
     )
@@ -70,7 +61,7 @@ def usual_columns(record: Record) -> ChoiceColumns:
 
 def _find_choice_columns(record: Record, names: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of choices: a list, or numbered columns in the order of their numbers."""
-    for name in (candidate for candidate in names if candidate.lower() in CHOICE_LISTS):
+    for name in (candidate for candidate in names if find_name([candidate], CHOICE_LISTS) is not None):
         if isinstance(record[name], list) or str(record[name]).startswith("["):
             return (name,)
         if isinstance(value_at(record, f"{name}.text"), list):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 from regard.config.ranges import Column
 from regard.config.resuming import Free
-from regard.config.words import suggest_name
+from regard.data.columns import ColumnSample, Role, describe_left_out, missing_column_error, unclear_column_error
 from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
 from regard.data.normalise import remove_invisible
@@ -37,6 +37,7 @@ from regard.tasks.text_labels.xml_records import read_xml_records
 QUESTION_REMEDY = (
     'write "what is given | one answer | another", with tabs or bars, or {"premise": "...", "choices": [...]}'
 )
+ROLES = {"given": "text that choices are made for", "choices": "choices", "label": "label"}
 Numbering = Literal["zero", "one", "letters", "texts"]
 Question = tuple[str, ...]  # what is given, then the choices
 
@@ -165,7 +166,9 @@ class ChoiceFile(ExampleFile):
             "letters": ", a letter",
             "texts": ", a text",
         }
-        return f"{self.columns.note}{numbering_notes[self.resolved_numbering] if self.resolved_numbering else ''}"
+        numbering = numbering_notes[self.resolved_numbering] if self.resolved_numbering else ""
+        left_out = describe_left_out(self.columns.list_others(self.first_values))
+        return f"{self.columns.note}{numbering}{left_out}"
 
     @cached_property
     def first_values(self) -> Record:
@@ -193,19 +196,15 @@ class ChoiceFile(ExampleFile):
         for column in (*self.given, *self.choices, *((self.label,) if labelled and self.label is not None else ())):
             if record and lookup_column(record, column) is None:
                 remedy = "name others in given, choices and label"
-                raise ValueError(
-                    f"{self.path} has no column {column!r}{suggest_name(str(column), record_names)}: {remedy}"
-                )
+                raise missing_column_error(self.path, record_names, column, remedy=remedy)
         usual = usual_columns(record)
         columns = ChoiceColumns(self.given or usual.given, self.choices or usual.choices, self.label or usual.label)
         required = columns._asdict() if labelled else {"given": columns.given, "choices": columns.choices}
         missing = [name for name, value in required.items() if not value]
         if record and missing:
-            shown = f"there are {', '.join(record_names)[:100]}" if record_names else "they have no names"
-            raise ValueError(
-                f"{self.path}: no column is called as {missing[0]} usually is ({shown}): "
-                f"name it, as {missing[0]}={'[...]' if missing[0] != 'label' else '...'}"
-            )
+            setting = f"name it, as {missing[0]}={'[...]' if missing[0] != 'label' else '...'}"
+            names = tuple(record_names) or tuple(f"column {number}" for number in record)
+            raise unclear_column_error(Role(name=ROLES[missing[0]], setting=setting), ColumnSample(self.path, names))
         return columns
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from regard.data.column_content import is_number
 from regard.data.column_names import DEGREES, LABELS
 from regard.data.line_report import LineReport
-from regard.data.sniff import is_number
 from regard.tasks.text_encoders.examples import Example, ExamplesConfig
 from regard.tasks.text_encoders.labelled_file import LabelledFile
 from regard.tasks.text_labels.choice_file import ChoiceFile

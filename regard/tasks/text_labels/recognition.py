@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.data.column_names import DEGREES, LABELS, VERDICTS, find_name, find_names, find_pair
-from regard.data.sniff import Column, FilePreview
+from regard.data.column_content import CLASS, TEXT, Column
+from regard.data.column_names import DEGREES, LABELS, RUNNING_TEXTS, VERDICTS
+from regard.data.columns import ColumnChoice, ColumnSample, Role, choose_columns, find_names, pair_roles
+from regard.data.sniff import FilePreview
 from regard.tasks.text_labels.choice_columns import usual_columns
 from regard.tasks.text_labels.choice_file import ChoiceFile
 from regard.tasks.text_labels.tagged_file import WORD_FILE_SUFFIXES
 from regard.training.task import LIKELY, NAMED, POSSIBLE, SURE, Claim, Given, data_section
 
 LayoutGuess = tuple[dict[str, Any], str, int]  # settings of a file, how it is read in words, how sure that is
+LABEL_NAMES = (*VERDICTS, *LABELS)
 USUAL_FIELDS = ("text", "label")
 CONLLU_COLUMNS = 10  # columns of CoNLL-U, whose second is the word and whose fourth is its part of speech
 
@@ -118,10 +121,9 @@ def _guess_questions(preview: FilePreview) -> LayoutGuess | None:
 
 def _first_record(preview: FilePreview) -> dict[str, Any]:
     """Return the first record of a file that has names for its columns."""
-    names, columns = _named_columns(preview)
-    if preview.is_json and names:
-        return dict(preview.records[0])
-    return {name: column.cells[0] for name, column in zip(names, columns, strict=True)}
+    if preview.is_json:
+        return dict(preview.records[0]) if preview.records else {}
+    return {name: column.cells[0] for name, column in zip(preview.heading or (), preview.columns, strict=False)}
 
 
 def _guess_labelled(preview: FilePreview) -> LayoutGuess | None:
@@ -134,38 +136,36 @@ def _guess_labelled(preview: FilePreview) -> LayoutGuess | None:
 
 def _guess_pairs(preview: FilePreview) -> LayoutGuess | None:
     """Guess the columns of both texts and of the label of pairs, where names say which they are."""
-    names, columns = _named_columns(preview)
-    pair, label_place = find_pair(names), find_name(names, (*VERDICTS, *LABELS))
-    if pair is None:
+    sample = _column_sample(preview)
+    pair = pair_roles(sample.names)
+    choice = choose_columns(sample, [*pair, Role(name="label", usual=LABEL_NAMES, content=CLASS, required=False)])
+    if not pair or "label" not in choice.places or _holds_fractions(sample.columns[choice.places["label"]]):
         return None
-    repeating = [number for number, column in enumerate(columns) if column.is_categorical and number not in pair]
-    label_place = label_place if label_place is not None else repeating[-1] if repeating else None
-    if label_place is None or label_place in pair or _holds_fractions(columns[label_place]):
-        return None
-    first_name, second_name, label_name = (names[number] for number in (*pair, label_place))
+    first_name, second_name, label_name = map(choice.column_name, choice.places)
     settings = {"text": [first_name, second_name], "label": label_name}
     return settings, f"pairs of {first_name} and {second_name}, the label in {label_name}", NAMED
 
 
 def _guess_ratings(preview: FilePreview) -> LayoutGuess | None:
     """Guess the columns of pairs of texts and of the number that says how alike they are."""
-    names, columns = _named_columns(preview)
-    pair, score = find_pair(names), find_name(names, (*DEGREES, *LABELS))
-    if pair is None or score is None or score in pair or not columns[score].is_numeric:
+    sample = _column_sample(preview)
+    pair = pair_roles(sample.names)
+    choice = choose_columns(sample, [*pair, Role(name="score", usual=(*DEGREES, *LABELS), required=False)])
+    if not pair or "score" not in choice.places or not sample.columns[choice.places["score"]].is_numeric:
         return None
-    first_name, second_name, score_name = (names[number] for number in (*pair, score))
+    first_name, second_name, score_name = map(choice.column_name, choice.places)
     settings = {"text": [first_name, second_name], "label": score_name}
     confidence = LIKELY if _guess_pairs(preview) is not None else NAMED  # a label may be a number too
     return settings, f"pairs of {first_name} and {second_name}, their score in {score_name}", confidence
 
 
-def _named_columns(preview: FilePreview) -> tuple[list[str], list[Column]]:
-    """Return the columns of a file that has names for them."""
-    if not preview.is_json:
-        return (preview.heading or [], preview.columns if preview.heading else [])
-    first_record = preview.records[0] if preview.records else {}
-    names = [name for name in first_record if all(name in record for record in preview.records)]
-    return names, [Column(tuple(str(record[name]) for record in preview.records)) for name in names]
+def _column_sample(preview: FilePreview) -> ColumnSample:
+    """Return the names of the columns of a file, if it has some, and their cells."""
+    if preview.is_json:
+        return ColumnSample.of_records(preview.name, preview.records)
+    return ColumnSample(
+        preview.name, tuple(preview.heading or ()), preview.rows[1:] if preview.heading else preview.rows
+    )
 
 
 def _holds_fractions(column: Column) -> bool:
@@ -175,16 +175,12 @@ def _holds_fractions(column: Column) -> bool:
 
 def _guess_json_fields(preview: FilePreview) -> LayoutGuess | None:
     """Guess the fields of text and label in JSON lines: by name, or the longest text and the field that repeats."""
-    if not preview.records:
-        return None
-    names = [name for name in preview.records[0] if all(name in record for record in preview.records)]
-    columns = {name: Column(tuple(str(record[name]) for record in preview.records)) for name in names}
-    if set(USUAL_FIELDS) <= set(names):
+    choice = _choose_text_and_label(preview)
+    if set(USUAL_FIELDS) <= set(choice.sample.names):
         return {}, "in the fields text and label", SURE
-    text_and_label = _choose_text_and_label(list(columns.values()))
-    if text_and_label is None:
+    if len(choice.places) < 2:
         return None
-    text, label = (names[place] for place in text_and_label)
+    text, label = map(choice.column_name, choice.places)
     return {"fields": [text, label]}, f"the text in the field {text}, the label in {label}", LIKELY
 
 
@@ -192,34 +188,26 @@ def _guess_columns(preview: FilePreview) -> LayoutGuess | None:
     """Guess the columns of text and label of a table."""
     if preview.blank_line_count > len(preview.lines) // 100 and preview.suffix != ".csv":
         return None
-    text_and_label = _choose_text_and_label(preview.columns)
-    if text_and_label is None:
+    choice = _choose_text_and_label(preview)
+    if len(choice.places) < 2:
         is_small_table = (
             len(preview.columns) == 2 and not preview.columns[0].has_enough_cells and not preview.columns[0].is_numeric
         )
         return ({}, "the text in column 1, the label in column 2", POSSIBLE) if is_small_table else None
-    text, label = text_and_label
-    settings: dict[str, Any] = {} if text_and_label == (0, 1) else {"columns": [text + 1, label + 1]}
+    text, label = choice.places.values()
+    settings: dict[str, Any] = {} if (text, label) == (0, 1) else {"columns": [text + 1, label + 1]}
     if preview.heading:
         settings["heading"] = True
-    column_names = preview.heading or [f"column {number}" for number in range(1, len(preview.columns) + 1)]
     confidence = SURE if preview.columns[text].words >= 2 and not preview.mixes_texts_and_numbers else LIKELY
-    description = f"the text in {column_names[text]}, the label in {column_names[label]}"
+    description = f"the text in {choice.column_name('text')}, the label in {choice.column_name('label')}"
     return settings, description, confidence if preview.columns[text].has_enough_cells else POSSIBLE
 
 
-def _choose_text_and_label(columns: list[Column]) -> tuple[int, int] | None:
-    """Return the column with most words, and of those whose cells repeat the one with fewest labels."""
-    repeating = [number for number, column in enumerate(columns) if column.is_categorical]
-    labels = [number for number in repeating if columns[number].distinct > 1] or repeating
-    texts = [
-        number for number, column in enumerate(columns) if not column.is_categorical and not column.is_mostly_numeric
-    ]
-    if not labels or not texts:
-        return None
-    return max(texts, key=lambda number: columns[number].words), min(
-        labels, key=lambda number: columns[number].distinct
-    )
+def _choose_text_and_label(preview: FilePreview) -> ColumnChoice:
+    """Choose the columns of text and label by usual names and by cells that fit, or by cells alone."""
+    text = Role(name="text", usual=RUNNING_TEXTS, content=TEXT, needs_content=True, required=False)
+    label = Role(name="label", usual=LABELS, content=CLASS, needs_content=True, required=False)
+    return choose_columns(_column_sample(preview), [text, label])
 
 
 def _guess_tags(preview: FilePreview) -> LayoutGuess | None:

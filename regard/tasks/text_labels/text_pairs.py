@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.data.column_names import find_pair
+from regard.data.columns import PAIR_ROLES, ColumnChoice, ColumnSample, Role, choose_columns, choose_pair, pair_roles
 from regard.data.line_report import LineReport
 from regard.data.readers import lines, suffix
 from regard.data.tables import TABLE_SUFFIXES, is_json, read_rows
@@ -63,23 +63,31 @@ def read_pairs(path: Path, names: Sequence[str] = (), columns: Sequence[int] = (
 def _read_table(name: str, names: Sequence[str], columns: Sequence[int]) -> Iterator[Pair]:
     """Pairs of columns: those that the first line names, the only two, or those of the training files."""
     tally = LineReport()
-    places: Sequence[int] | None = None
+    choice: ColumnChoice | None = None
     for line, row in read_rows(name, tally):
-        if places is None:
-            cells = [cell.strip() for cell in row]
-            has_names = names and all(column_name in cells for column_name in names)
-            places = [cells.index(column_name) for column_name in names] if has_names else find_pair(cells)
-            if places is not None:
+        if choice is None:
+            choice = _choose_pair_columns(name, [cell.strip() for cell in row], names, columns)
+            if choice.by_name:
                 continue
-            places = (0, 1) if len(cells) == 2 or not columns else [column - 1 for column in columns]
-            if names and suffix(name) in TABLE_SUFFIXES:
-                problem = f"no columns named {' and '.join(names)} as in training"
-                numbers = " and ".join(str(place + 1) for place in places)
-                warnings.warn(f"{name}: {problem}: columns {numbers} are read, the first line too", stacklevel=1)
+        places = list(choice.places.values())
         if len(row) <= max(places) or not all(row[place].strip() for place in places):
             raise ValueError(f"{name}:{line}: a pair without its second text: {PAIR_REMEDY}")
         yield row[places[0]].strip(), row[places[1]].strip()
     tally.check(0.0, [name], unit="pair")
+
+
+def _choose_pair_columns(path: str, first: Sequence[str], names: Sequence[str], columns: Sequence[int]) -> ColumnChoice:
+    """Choose the two columns of a table by its first line, and warn of what is guessed or left out."""
+    numbers = (1, 2) if len(first) == 2 or not columns else columns
+    numbered = [Role(name=role, column=number) for role, number in zip(PAIR_ROLES, numbers, strict=True)]
+    roles = pair_roles(first, names)
+    choice = choose_columns(ColumnSample(path, tuple(first) if roles else (), [first]), roles or numbered)
+    if not roles and names and suffix(path) in TABLE_SUFFIXES:
+        problem = f"no columns named {' and '.join(names)} as in training"
+        warnings.warn(f"{path}: {problem}: {choice.describe()}, and the first line is read too", stacklevel=1)
+    elif choice.left_out:
+        warnings.warn(f"{path}: {choice.describe()}", stacklevel=1)
+    return choice
 
 
 def _parse_json_pair(text: str, trained_names: Sequence[str], place: str) -> list[str]:
@@ -89,13 +97,7 @@ def _parse_json_pair(text: str, trained_names: Sequence[str], place: str) -> lis
     except (ValueError, RecursionError):
         raise ValueError(f"{place}invalid JSON, {text.strip()[:60]!r}: {PAIR_REMEDY}") from None
     names = [name for name, value in record.items() if isinstance(value, str)]
-    usual_places = find_pair(names)
-    chosen_names = (
-        list(trained_names) if trained_names and all(trained_name in names for trained_name in trained_names) else []
-    )
-    chosen_names = chosen_names or (
-        [names[index] for index in usual_places] if usual_places else names if len(names) == 2 else []
-    )
-    if len(chosen_names) != 2:
+    pair = choose_pair(names, trained_names) or (tuple(range(len(names))) if len(names) == 2 else ())
+    if not pair:
         raise ValueError(f"{place}no pair of texts in {text.strip()[:60]!r}: {PAIR_REMEDY}")
-    return [record[name].strip() for name in chosen_names]
+    return [record[names[index]].strip() for index in pair]

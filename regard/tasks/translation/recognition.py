@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.config.paths import real_path
+from regard.data.columns import ColumnSample
 from regard.data.foreign_formats import describe_marks
 from regard.data.pair_headings import language_columns
 from regard.data.readers import JSON_SUFFIXES, suffix
-from regard.data.sniff import Column, FilePreview, have_same_length
+from regard.data.sniff import FilePreview, have_same_length
 from regard.data.tables import is_table
 from regard.tasks.translation.directions import direct_files, read_heading
 from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
@@ -99,28 +100,14 @@ def _guess_corpus(preview: FilePreview, *, explicit: bool) -> tuple[dict[str, An
 
 
 def _guess_fields(preview: FilePreview) -> tuple[dict[str, Any], int] | None:
-    """Return the fields with the two texts of JSON lines: source and target, a translation, or the only two texts."""
-    texts = [_texts(record) for record in preview.records]
-    if not texts or any(record_texts.keys() != texts[0].keys() for record_texts in texts):
-        return None
-    names = tuple(texts[0])
-    if set(SIDES) <= set(names):
+    """The two texts of JSON lines: source and target, a translation by languages, or the only two there are."""
+    sample = ColumnSample.of_records(preview.name, preview.records, texts=True)
+    if set(SIDES) <= set(sample.names):
         return {"path": preview.name}, SURE
-    columns = [Column(tuple(record_texts[name] for record_texts in texts)) for name in names]
-    if len(names) != 2 or any(column.is_categorical for column in columns):
+    if len(sample.names) != 2 or any(column.is_categorical for column in sample.columns):
         return None
-    return {"path": preview.name, "fields": list(names)}, SURE if names[0].startswith("translation.") else LIKELY
-
-
-def _texts(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of a record; nested ones have names with a dot."""
-    inner = {
-        f"{name}.{key}": text
-        for name, value in record.items()
-        if isinstance(value, Mapping)
-        for key, text in value.items()
-    }
-    return {name: text for name, text in {**record, **inner}.items() if isinstance(text, str)}
+    is_translation = sample.names[0].startswith("translation.")
+    return {"path": preview.name, "fields": list(sample.names)}, SURE if is_translation else LIKELY
 
 
 def _guess_columns(preview: FilePreview) -> tuple[dict[str, Any], int] | None:

@@ -104,7 +104,7 @@ def test_tables_of_json_lines_or_without_a_heading(tmp_path: Path) -> None:
     assert len(shelf.refused) == 2
     (tmp_path / "photos" / "a.tsv").write_text("red/00.png\tred\nblue/00.png\tblue\n")
     assert shelf_of(tmp_path / "photos" / "a.tsv").columns[LABEL] == ["red", "blue"]
-    with pytest.raises(ValueError, match=r"has no column lable, did you mean label\?"):
+    with pytest.raises(ValueError, match=r"has no column 'lable', did you mean label\?"):
         shelf_of(tmp_path / "a.jsonl", label="lable")
 
 

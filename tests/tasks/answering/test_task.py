@@ -200,6 +200,7 @@ def test_a_model_shows_where_it_looked_in_the_window_of_its_answer(learnt):
     assert trace.steps().attentions
 
 
+@pytest.mark.filterwarnings("ignore:.*question is question, context is context; id is left out")
 def test_questions_are_typed_piped_and_read_from_files(learnt, tmp_path):
     *_, rows, run = learnt
     runner = CliRunner()

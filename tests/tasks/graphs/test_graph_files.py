@@ -101,8 +101,12 @@ EDGES = "a,b\nn0,n1\n"
         ("a\nn0\n", NODES, "edges.csv:1: an edge needs two columns"),
         ("a,b\nn0\n", NODES, "edges.csv:2: 1 cell under 2 columns"),
         (EDGES, "id,label\nn0,red\n", "has no column of features beside id and label: add some"),
-        (EDGES, "name,label,a\nn0,red,1\n", "has no column id; there are name, label, a: rename one, or say which"),
-        (EDGES, "id,labels,a\nn0,red,1\n", "has no column label, did you mean labels? rename one, or say which it is"),
+        (EDGES, "name,label,a\nn0,red,1\n", "has no column 'id'; there are name, label, a: rename one, or say which"),
+        (
+            EDGES,
+            "id,labels,a\nn0,red,1\n",
+            "has no column 'label', did you mean labels? rename one, or say which",
+        ),
         (
             EDGES,
             "id,label,split,a\nn0,red,train,1\nn1,,valid,2\n",

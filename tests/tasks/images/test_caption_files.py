@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from regard.cli import app
 from regard.tasks.captions.files import CAPTION, CaptionFile, shelve
+from regard.tasks.captions.recognition import recognise
 from regard.tasks.recognition import choose_task
 from regard.training.task import Given
 from tests.data.images.drawing import fill
@@ -84,8 +85,8 @@ def test_a_caption_without_file_and_a_file_without_caption_are_told_in_a_line(ph
     ("text", "message"),
     [
         ("path,caption\n", "has no captions: give the path of a picture and a caption in each row"),
-        ("path,label\nred/00.png,red\n", "has no column with captions, only path, label: name it"),
-        ("words,caption\nhello,red\n", "has no column with the paths of pictures, only words, caption: name it"),
+        ("path,label\nred/00.png,red\n", r"cannot tell which column holds the caption \(path, label\): name it"),
+        ("words,caption\nhello,red\n", r"cannot tell which column holds the picture \(words, caption\): name it"),
     ],
 )
 def test_a_file_that_is_none_is_refused(photos, tmp_path, text, message):
@@ -116,3 +117,19 @@ def test_files_are_recognised_and_labels_are_not_captions(photos, tmp_path):
     assert choose_task(Given((str(tmp_path / "token.txt"),)))[0] == "captions"
     (tmp_path / "labels.csv").write_text("path,label\na.jpg,dog\nb.jpg,cat\n")
     assert choose_task(Given((str(tmp_path / "labels.csv"),)))[0] == "pictures"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"image": "a.png", "captions": ["a cat", "a pet"]}\n'),
+        ("a.csv", "Fichier;Légende\na.png;un chat qui dort\nb.png;un chien\n"),
+    ],
+)
+def test_captions_are_recognised_by_the_names_of_their_columns(name, text, tmp_path):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    claim = recognise(Given((str(tmp_path / name),)))
+    assert claim is not None
+    assert str(tmp_path / name) in str(claim.data)
+    (tmp_path / name).write_text(text.replace("caption", "label").replace("Légende", "Classe"), encoding="utf-8")
+    assert recognise(Given((str(tmp_path / name),))) is None

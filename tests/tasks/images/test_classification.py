@@ -118,10 +118,12 @@ def test_where_no_picture_can_be_read_the_reasons_are_told(photos: Path) -> None
 def test_a_table_without_labels_or_paths_says_what_it_has(photos: Path) -> None:
     table = photos / "a.csv"
     table.write_text("path,kind\nred/00.png,red\n")
-    with pytest.raises(ValueError, match=r"no column with labels, only path, kind: name it, data.train.label=COLUMN"):
+    with pytest.raises(
+        ValueError, match=r"which column holds the label \(path, kind\): name it, data.train.label=COLUMN"
+    ):
         prepare(config(table))
     table.write_text("kind,size\nred,3\n")
-    with pytest.raises(ValueError, match=r"no column with the paths of pictures, only kind, size: name it"):
+    with pytest.raises(ValueError, match=r"cannot tell which column holds the picture \(kind, size\): name it"):
         prepare(config(table))
 
 

@@ -97,11 +97,13 @@ FILES = {
 def test_labelled_files_are_read_by_their_columns(name, tmp_path):
     path = tmp_path / name
     path.write_text(FILES[name])
-    found, left = read_file(str(path), build({**GOOD, "names": {"1": "positive", "0": "negative"}}))
+    found, notes = read_file(str(path), build({**GOOD, "names": {"1": "positive", "0": "negative"}}))
     assert [" ".join(one.texts.x.split()) for one in found] == ["good, fine and more", "bad"]
     assert [one.right for one in found] == ["positive", "negative"]
     last = {"a.csv": 4, "a.tsv": 2, "a.jsonl": 2, "b.csv": 3}[name]
-    assert (found[-1].place, left) == (f"{path}:{last}", 0)
+    assert found[-1].place == f"{path}:{last}"
+    left_out = [f"{path}: text is review, label is sentiment; id, other are left out"]
+    assert notes == (left_out if name == "b.csv" else [])
 
 
 @pytest.mark.parametrize(
@@ -111,9 +113,19 @@ def test_labelled_files_are_read_by_their_columns(name, tmp_path):
         ("a.tsv", "text\tlabel\nfine\n", {}, "a.tsv:2: 1 column, wanted column 2"),
         ("a.tsv", "text\tlabel\n", {}, "a.tsv: no text with a label"),
         ("a.tsv", "", {}, "a.tsv is empty"),
-        ("a.csv", "a,label\nx,positive\n", {}, r"its heading is a, label: name what is meant, as columns.x=\.\.\."),
-        ("a.csv", "a,label\nx,positive\n", {"columns": {"x": "b"}}, "no column named 'b'"),
-        ("a.jsonl", '{"text": "a"}\n', {}, "which field is the label"),
+        (
+            "a.csv",
+            "a,label\nx,positive\n",
+            {},
+            r"holds the text \(a, label\): name it, as columns.x=COLUMN",
+        ),
+        (
+            "a.csv",
+            "a,label\nx,positive\n",
+            {"columns": {"x": "b"}},
+            "no column 'b'; there are a, label: name it",
+        ),
+        ("a.jsonl", '{"text": "a"}\n', {}, r"which column holds the label \(text\): name it, as columns.label=COLUMN"),
         ("a.jsonl", '{"text": "a", "label": "positive"}\n[]\n', {}, "a.jsonl:2: no JSON object"),
         ("a.jsonl", "hello\n", {}, "a.jsonl:1: invalid JSON"),
     ],
@@ -126,8 +138,9 @@ def test_a_bad_file_is_named_with_its_line(name, text, changes, said, tmp_path):
 
 def test_texts_with_other_labels_are_left_out_and_counted_where_that_is_asked_for(tmp_path):
     (tmp_path / "a.tsv").write_text("fine\tpositive\nwell\tneutral\nno\tnegative\n")
-    found, left = read_file(str(tmp_path / "a.tsv"), build({**GOOD, "others": "leave"}))
-    assert ([one.texts.x for one in found], left) == (["fine", "no"], 1)
+    found, notes = read_file(str(tmp_path / "a.tsv"), build({**GOOD, "others": "leave"}))
+    assert [one.texts.x for one in found] == ["fine", "no"]
+    assert notes == [f"{tmp_path / 'a.tsv'}: 1 text left out: no answer for its label"]
 
 
 def test_every_sample_of_prompts_has_a_template_that_knows_its_labels():
@@ -136,8 +149,8 @@ def test_every_sample_of_prompts_has_a_template_that_knows_its_labels():
     assert samples.keys() == forms
     for name, path in samples.items():
         template = read(name)
-        examples, left_out = read_file(str(path), template)
-        assert left_out == 0
+        examples, notes = read_file(str(path), template)
+        assert not notes, "nothing is left out"
         assert len(examples) >= 8
         assert not template.labels or {example.right for example in examples} == set(template.labels)
         french = read(f"{name}-fr")

@@ -101,7 +101,7 @@ def test_tables_with_the_same_columns_are_one(tmp_path):
     assert found.train.targets[-2:].tolist() == [7, 8]
     assert found.train.places[-1] == f"{more}:3"
     other = table(tmp_path, name="other.csv", header="a,c,y", rows=["1,2,3"])
-    with pytest.raises(ValueError, match=r"other\.csv has no column b"):
+    with pytest.raises(ValueError, match=r"other\.csv has no column 'b'"):
         tables.prepare(settings([table(tmp_path), other]))
 
 
@@ -139,8 +139,8 @@ def test_the_fingerprint_follows_contents_and_columns(tmp_path):
         ("a,b,y", ["1,2,3", '"1,2,3', "4,5,6"], {}, r"t\.csv:3: .*correct the line"),
         ('"a,b,y', ["1,2,3"], {}, r"t\.csv:1: .*correct the line and its quotation marks"),
         ("a,a,y", ["1,2,3"], {}, r"t\.csv:1: two columns are named 'a'"),
-        ("a,b,y", ["1,2,3"], {"inputs": ("aa",)}, "no column aa, did you mean a"),
-        ("a,b,y", ["1,2,3"], {"target": "z"}, "no column z"),
+        ("a,b,y", ["1,2,3"], {"inputs": ("aa",)}, "no column 'aa', did you mean a"),
+        ("a,b,y", ["1,2,3"], {"target": "z"}, "no column 'z'"),
         ("a,b,y", ["1,2,3", "1,2,4"] * 3, {}, "too few different rows"),
         ("a,b,y", ["1,2,x", "2,2,x"], {"predicts": "class"}, "column y holds 1 classes"),
         ("y", ["1"], {"inputs": ()}, "no column but y"),

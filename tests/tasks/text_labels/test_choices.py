@@ -149,7 +149,7 @@ def test_columns_are_named_or_numbered_by_settings(tmp_path):
     assert seen(tmp_path / "a.tsv", given=(3,), choices=(2, 4), label=1) == QUESTIONS
     (tmp_path / "b.tsv").write_text(lines("t\tx\ty\tz", *(f"{r}\t{a}\t{g}\t{b}" for g, (a, b), r in QUESTIONS)))
     assert seen(tmp_path / "b.tsv", given=("y",), choices=("x", "z"), label="t") == QUESTIONS
-    with pytest.raises(ValueError, match=r"no column is called as given usually is \(there are t, x, y, z\): name it"):
+    with pytest.raises(ValueError, match=r"which column holds the text that .* \(t, x, y, z\): name it, as given"):
         seen(tmp_path / "b.tsv")
     with pytest.raises(ValueError, match=r"has no column 'w'"):
         seen(tmp_path / "b.tsv", given=("w",), choices=("x", "z"), label="t")

@@ -121,7 +121,7 @@ def test_columns_are_named_numbered_or_found(tmp_path, chosen):
     assert pairs(found) == [((text,), (label,)) for text, label in FILMS]
     assert pairs(read(LabelledFile(path=path, **file.shared_settings()))) == pairs(found)
     with pytest.raises(
-        ValueError, match=r"no column named 'star', did you mean stars\?.*: its first line is stars, number"
+        ValueError, match=r"no column 'star', did you mean stars\? name it, as text: COLUMN and label: COLUMN"
     ):
         read(LabelledFile(path=path, text="words", label="star"))
 

@@ -187,6 +187,7 @@ def test_segments_and_labels_go_with_their_tokens_in_every_row(table, model):
                 assert data.tokenizer.pieces(tokens[own == 0].tolist()[-1:]) == ["<sep>"]
 
 
+@pytest.mark.filterwarnings("ignore:.*second text is hypothesis; n is left out")
 @pytest.mark.parametrize("model", [BERT, GPT, PLAIN], ids=lambda model: model["name"])
 def test_a_classifier_of_pairs_is_trained_asked_and_scored(table, model, tmp_path):
     out = recipe.train(settings(table, model), out=tmp_path / "run", quiet=True).folder
@@ -256,13 +257,14 @@ def test_pairs_are_checked_before_training(table):
 def test_a_table_of_pairs_is_read_by_the_names_of_training(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('\ufeffid;erste;zweite;urteil\n1;"a; b";c;yes\n2;d;e;no\n', encoding="utf-8")
-    assert read_pairs(path, ["erste", "zweite"], (2, 3)) == [("a; b", "c"), ("d", "e")]
+    with pytest.warns(UserWarning, match="text is erste, second text is zweite; id, urteil are left out"):
+        assert read_pairs(path, ["erste", "zweite"], (2, 3)) == [("a; b", "c"), ("d", "e")]
     assert pair_column_names({"file": {"columns": [2, 3, 4]}, "text_columns": ["erste", "zweite"]}) == [
         "erste",
         "zweite",
     ]
     path.write_text("a;b\nc;d\n", encoding="utf-8")
-    with pytest.warns(UserWarning, match="no columns named x and y as in training: columns 1 and 2 are read"):
+    with pytest.warns(UserWarning, match="no columns named x and y as in training: first text is column 1, second"):
         assert read_pairs(path, ["x", "y"]) == [("a", "b"), ("c", "d")]
 
 

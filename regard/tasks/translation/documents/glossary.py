@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
+from regard.data.column_names import SOURCES, TARGETS
+from regard.data.columns import find_name
 from regard.data.language_names import LANGUAGES
 from regard.data.readers import suffix
 from regard.data.tables import StrictReport, TableFormat, detect_format, read_rows
 
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-SOURCES = ("source", "source term", "src", "term", "terme")
-TARGETS = ("target", "target term", "tgt", "trg", "translation", "traduction", "cible")
 FRENCH = "français francais anglais allemand espagnol italien portugais néerlandais"
 LANGUAGE_NAMES = [{*LANGUAGES}, {name.casefold() for name in LANGUAGES.values()}, {*FRENCH.split()}]
 """Names of languages, as a heading has two of one kind."""
@@ -129,11 +129,11 @@ def rows(name: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _find_columns(cells: Sequence[str]) -> tuple[int, int] | None:
-    """Return the columns of term and translation if the cells are a heading, else None."""
+    """Return the places of term and translation if cells are names of columns; None for a term like the others."""
+    source, target = find_name(cells, SOURCES), find_name(cells, TARGETS)
+    if source is not None and target is not None:
+        return source, target
     lower = [cell.casefold() for cell in cells]
-    places = [next((at for at, cell in enumerate(lower) if cell in names), None) for names in (SOURCES, TARGETS)]
-    if places[0] is not None and places[1] is not None:
-        return places[0], places[1]
     languages = len(lower) == 2 and any(set(lower) <= names for names in LANGUAGE_NAMES)
     return (0, 1) if languages else None
 
