@@ -100,7 +100,7 @@ def count_trainings(seeds: Sequence[int] = SEEDS) -> int:
 
 
 def repeat_experiment(
-    *, sizes: Sizes | None = None, seeds: Sequence[int] = SEEDS, report: Callable[[str], None] = print
+    *, sizes: Sizes | None = None, report: Callable[[str], None], seeds: Sequence[int] = SEEDS
 ) -> Iterator[NetworkResult]:
     """Train and test every network anew, which says how far it is by `report`."""
     sizes = sizes or Sizes()
@@ -115,7 +115,7 @@ def repeat_experiment(
                 files = write_sentences(out.with_suffix(".data"), sizes, seed=seed)
                 settings = training_settings(model, files, steps=sizes.steps, seed=seed)
                 best = recipe.train(settings, out=out, quiet=True).best
-                taggers.append(recipe.load(best, device="cpu", task="tagging"))
+                taggers.append(recipe.load(best, device="cpu", task=Tagger.task))
             yield judge_network(taggers, network, count=sizes.test)
 
 
@@ -134,7 +134,7 @@ def write_sentences(folder: Path, sizes: Sizes, *, seed: int) -> dict[str, str]:
 def training_settings(model: dict[str, Any], files: dict[str, str], *, steps: int, seed: int) -> dict[str, Any]:
     """Settings of one training, those of the recipes for agreement."""
     return {
-        "task": "tagging",
+        "task": Tagger.task,
         "data": {"train": {"path": files["train"]}, "valid": {"path": files["valid"]}, "batch_tokens": 2048},
         "tokenizer": {"kind": "words", "lowercase": True},
         "model": {**model, "dropout": 0.0},
