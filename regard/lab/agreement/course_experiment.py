@@ -39,7 +39,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 }
 SEEDS = (0, 1)
 RESULTS = "course_results.json"
-SECONDS = 40  # that a training takes on an idle core
+SECONDS = 60  # of processor time that a training takes, roughly
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ def judge_network(taggers: Sequence[Tagger], network: str, *, count: int) -> Net
             mistakes = [count_mistakes(tagger, test_sentences) for tagger in taggers]
             points.append(Point(clauses, attractor, count, mistakes))
     parameters = sum(weight.numel() for weight in taggers[0].model.parameters())
-    accepted = [_count_tags(taggers, f"{each.beginning} {each.right}", RIGHT) for each in COURSE_SENTENCES]
-    rejected = [_count_tags(taggers, f"{each.beginning} {each.wrong}", WRONG) for each in COURSE_SENTENCES]
+    accepted = [_count_tags(taggers, f"{course.beginning} {course.right}", RIGHT) for course in COURSE_SENTENCES]
+    rejected = [_count_tags(taggers, f"{course.beginning} {course.wrong}", WRONG) for course in COURSE_SENTENCES]
     return NetworkResult(network, parameters, points, accepted, rejected)
 
 
