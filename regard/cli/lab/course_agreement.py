@@ -23,7 +23,7 @@ def load_results(*, train: bool) -> list[NetworkResult]:
         print_note("results of a training in the package; --train repeats it")
         return course_experiment.read_results()
     count, seconds = course_experiment.count_trainings(), course_experiment.SECONDS
-    print_note(f"{count} trainings of about {seconds} s each on one idle core, about {round(count * seconds / 60)} min")
+    print_note(f"{count} trainings of about {seconds} s each on an idle core, {round(count * seconds / 60)} min in all")
     return list(course_experiment.repeat_experiment(report=print_note))
 
 
@@ -36,7 +36,7 @@ def course_tables(results: Sequence[NetworkResult]) -> list[FittedTable]:
         (
             points[0].clauses,
             ("other" if points[0].attractor else "same") if points[0].clauses else "-",
-            *(f"{point.error:.1f}" for point in points),
+            *(", ".join(f"{error:.1f}" for error in point.errors) for point in points),
         )
         for points in zip(*(result.points for result in results), strict=True)
     ]
@@ -53,7 +53,9 @@ def course_tables(results: Sequence[NetworkResult]) -> list[FittedTable]:
     seeds = len(results[0].points[0].mistakes)
     verdict_note = f"How many of {seeds} networks find réélu wrong, and how many find réélue right in its place."
     return [
-        FittedTable(("clauses", "last noun", *networks), errors, f"Errors in 100, means of {seeds} seeds", error_note),
+        FittedTable(
+            ("clauses", "last noun", *networks), errors, f"Errors in 100, of each of {seeds} seeds", error_note
+        ),
         FittedTable(("sentence", *networks), verdicts, "The sentences of the courses", verdict_note),
     ]
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import torch
 
-from regard.interpret.measure.alignment_scores import Table
+from regard.interpret.measure.alignment_scores import Cell, Table
 from regard.interpret.trace import Trace
 from regard.interpret.words import group_items, merge
 
@@ -134,7 +134,9 @@ def score_chosen_head(looks: Sequence[PronounLook], clue: str) -> PronounScore |
 
 def pronoun_table(looks: Sequence[PronounLook]) -> Table:
     """For each clue the head chosen on one half and scored on the other, and the heads that seem best on all."""
-    rows, findings, main = [], [], []
+    rows: list[tuple[Cell, ...]] = []
+    findings: list[str] = []
+    main: list[int] = []
     for clue in CLUES:
         chosen, scores = score_chosen_head(looks, clue), score_heads(looks, clue)
         if chosen is None:
@@ -154,6 +156,6 @@ def pronoun_table(looks: Sequence[PronounLook]) -> Table:
     return Table("From a pronoun to its noun", columns, tuple(rows), note, "\n".join(findings), tuple(main))
 
 
-def _row(score: PronounScore) -> tuple[str | float | int, ...]:
+def _row(score: PronounScore) -> tuple[Cell, ...]:
     label = score.where if score.head < 0 else f"{score.where} head {score.head}"
     return score.clue, label, score.noun, score.other, score.even, score.preferred, score.sentences

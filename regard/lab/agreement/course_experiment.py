@@ -39,7 +39,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 }
 SEEDS = (0, 1)
 RESULTS = "course_results.json"
-SECONDS = 40  # that a training takes on an idle core
+SECONDS = 60  # of processor time that a training takes, roughly
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def count_trainings(seeds: Sequence[int] = SEEDS) -> int:
 
 
 def repeat_experiment(
-    *, sizes: Sizes | None = None, seeds: Sequence[int] = SEEDS, report: Callable[[str], None] = print
+    *, sizes: Sizes | None = None, report: Callable[[str], None], seeds: Sequence[int] = SEEDS
 ) -> Iterator[NetworkResult]:
     """Train and test every network anew, which says how far it is by `report`."""
     sizes = sizes or Sizes()
@@ -115,7 +115,7 @@ def repeat_experiment(
                 files = write_sentences(out.with_suffix(".data"), sizes, seed=seed)
                 settings = training_settings(model, files, steps=sizes.steps, seed=seed)
                 best = recipe.train(settings, out=out, quiet=True).best
-                taggers.append(recipe.load(best, device="cpu", task="tagging"))
+                taggers.append(recipe.load(best, device="cpu", task=Tagger.task))
             yield judge_network(taggers, network, count=sizes.test)
 
 
@@ -134,7 +134,7 @@ def write_sentences(folder: Path, sizes: Sizes, *, seed: int) -> dict[str, str]:
 def training_settings(model: dict[str, Any], files: dict[str, str], *, steps: int, seed: int) -> dict[str, Any]:
     """Settings of one training, those of the recipes for agreement."""
     return {
-        "task": "tagging",
+        "task": Tagger.task,
         "data": {"train": {"path": files["train"]}, "valid": {"path": files["valid"]}, "batch_tokens": 2048},
         "tokenizer": {"kind": "words", "lowercase": True},
         "model": {**model, "dropout": 0.0},
@@ -161,8 +161,8 @@ def judge_network(taggers: Sequence[Tagger], network: str, *, count: int) -> Net
             mistakes = [count_mistakes(tagger, test_sentences) for tagger in taggers]
             points.append(Point(clauses, attractor, count, mistakes))
     parameters = sum(weight.numel() for weight in taggers[0].model.parameters())
-    accepted = [_count_tags(taggers, f"{each.beginning} {each.right}", RIGHT) for each in COURSE_SENTENCES]
-    rejected = [_count_tags(taggers, f"{each.beginning} {each.wrong}", WRONG) for each in COURSE_SENTENCES]
+    accepted = [_count_tags(taggers, f"{course.beginning} {course.right}", RIGHT) for course in COURSE_SENTENCES]
+    rejected = [_count_tags(taggers, f"{course.beginning} {course.wrong}", WRONG) for course in COURSE_SENTENCES]
     return NetworkResult(network, parameters, points, accepted, rejected)
 
 

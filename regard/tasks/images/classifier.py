@@ -221,13 +221,13 @@ class ImageClassifier(DirectAnswers):
 
         Of several labels that are asked about, the evidence for these alone.
         """
-        asked = [about] if isinstance(about, str) else list(about or [])
-        for label in asked:
+        questions = [about] if isinstance(about, str) else list(about or [])
+        for label in questions:
             if label not in self.classes:
                 raise ValueError(f"{label!r} is no label of {self.name}{suggest_name(label, self.classes)}")
         pixels = self.decode_images([image])
         [prediction] = self.predict_pixels([image], pixels)
-        return explain_image(self, pixels, prediction, name=prediction.picture, asked=asked)
+        return explain_image(self, pixels, prediction, name=prediction.picture, questions=questions)
 
     def attention_names(self) -> list[str]:
         """Return the names of what `look` shows: every attention, then every kind of map."""

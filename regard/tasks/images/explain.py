@@ -30,12 +30,12 @@ def explain_image(
     prediction: Prediction,
     *,
     name: str,
-    asked: Sequence[str] = (),
+    questions: Sequence[str] = (),
 ) -> Trace:
     """Return the prediction with the evidence that each method finds for some labels, and every attention."""
     model, classes = classifier.model, classifier.classes
     likeliest = list(prediction.all)
-    labels = list(dict.fromkeys([*asked, *(likeliest[:EXPLAINED_LABELS] if len(asked) < 2 else [])]))
+    labels = list(dict.fromkeys([*questions, *(likeliest[:EXPLAINED_LABELS] if len(questions) < 2 else [])]))
     pixels = classifier.normalise(image_bytes.to(device_of(model)))
     class_numbers = torch.tensor([classes.index(label) for label in labels], device=pixels.device)
     copies = pixels.expand(len(class_numbers), -1, -1, -1)
@@ -61,7 +61,7 @@ def explain_image(
         "answers": [[label, round(prediction.all[label], 6)] for label in listed],
         "curves": curves,
         **_crop_corners(model, pixels),
-        **({"questions": labels} if len(asked) > 1 else {}),
+        **({"questions": labels} if len(questions) > 1 else {}),
     }
     source = image_bytes[0].permute(1, 2, 0)
     return Trace(classifier.name, classifier.task, items, weights, facts, pictures={"source": source})

@@ -6,21 +6,21 @@ where that is; the second reads that part in the resolution that the file has. N
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from regard.attention.hardware import device_of
 from regard.config.words import suggest_name
 from regard.data.images.album import Shape
 from regard.interpret.measure import maps
 from regard.tasks.image_inputs import ImageInput, decode_images
+from regard.tasks.image_model import ImageModel
 from regard.tasks.supervised.prediction import Prediction
-
-if TYPE_CHECKING:
-    from regard.tasks.images.classifier import ImageClassifier
 
 Box = tuple[float, float, float, float]
 MAX_ZOOM = 8
@@ -56,20 +56,33 @@ class SecondLook:
         return {"method": self.method, "box": list(self.box), "first": first, "second": second}
 
 
-def look_again(classifier: ImageClassifier, image: ImageInput, options: SecondLookOptions) -> SecondLook:
+class PixelClassifier(ImageModel, Protocol):
+    """An image classifier that answers about bytes, and says how it has images decoded."""
+
+    shape: Shape
+    patch: int
+
+    def predict_pixels(
+        self, names: Sequence[ImageInput], pixels: UInt8[Tensor, "images channels size size"]
+    ) -> Sequence[Prediction]:
+        """Predict what decoded images show."""
+
+
+def look_again(classifier: PixelClassifier, image: ImageInput, options: SecondLookOptions) -> SecondLook:
     """Classify an image, then the part of it that the map of the answer is brightest in."""
-    zoom, about, known = options.zoom, options.about, maps.methods(classifier.model)
+    zoom, about, methods = options.zoom, options.about, maps.methods(classifier.model)
     if not 2 <= zoom <= MAX_ZOOM:
         raise ValueError(f"zoom must be from 2 to {MAX_ZOOM}, not {zoom}")
     if about is not None and about not in classifier.classes:
         raise ValueError(f"{about!r} is no label of {classifier.name}{suggest_name(about, classifier.classes)}")
-    method = options.method or known[-1]
-    if method not in known:
-        raise ValueError(f"no map called {method} fits {classifier.name}: choose {' or '.join(known)}")
-    whole = classifier.decode_images([image])
+    method = options.method or methods[-1]
+    if method not in methods:
+        raise ValueError(f"no map called {method} fits {classifier.name}: choose {' or '.join(methods)}")
+    whole = torch.from_numpy(decode_images([image], classifier.shape, patch=classifier.patch))
     [first] = classifier.predict_pixels([image], whole)
-    label = torch.tensor([classifier.classes.index(about or first.label)], device=classifier.runner.device)
-    pixels = classifier.normalise(whole.to(classifier.runner.device))
+    device = device_of(classifier.model)
+    label = torch.tensor([classifier.classes.index(about or first.label)], device=device)
+    pixels = classifier.normalise(whole.to(device))
     evidence = maps.evidence_maps(classifier.model, pixels, label, method)[0].cpu()
     box = brightest_box(evidence, zoom)
     part = _cut_out(image, classifier.shape, classifier.patch, box, zoom)

@@ -104,7 +104,7 @@ def test_the_command_shows_draws_and_refuses(tmp_path, monkeypatch, capsys):
     captured = capsys.readouterr()
     assert max(map(len, captured.out.splitlines())) <= 80
     assert "results of a training in the package; --train repeats it" in captured.err
-    assert captured.out.count("Errors in 100, means of 2 seeds") == 1
+    assert captured.out.count("Errors in 100, of each of 2 seeds") == 1
     assert int.from_bytes((tmp_path / "clauses.png").read_bytes()[16:20], "big") > 800
     assert run(["lab", "agreement", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["networks"]) == 4
