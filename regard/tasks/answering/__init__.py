@@ -1,1 +1,1 @@
-"""Extractive question answering: where in a text the answer to a question stands, if it does."""
+"""Extractive question answering: finding the answer to a question in a text, if there is one."""

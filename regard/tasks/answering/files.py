@@ -1,8 +1,8 @@
 """Files of questions about texts, with answers that are parts of these texts.
 
-SQuAD's JSON (articles, paragraphs, questions; the second version says which have no answer), or a question in each
-line of JSON lines. A text is kept character by character, since answers are given by their positions in it. What
-cannot be used is refused, counted and reported with its place.
+Formats are SQuAD's JSON (articles, paragraphs, questions; version 2 marks those without an answer), and JSON lines with
+a question in each. Texts are not normalised, since the positions of answers count characters. Unusable questions are
+refused, counted and reported with their place.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from regard.data.training_sample import warn_of_shared
 from regard.tasks.answering.questions import FORMATS, AmbiguousAnswer, Question, parse_record, place_first_occurrences
 from regard.tasks.text_encoders.examples import ExamplesConfig
 
-MAX_PLACES = 5  # places named of many
-MAX_LINE_BYTES = 1 << 31  # bytes of a file that is one line
+MAX_PLACES = 5  # places named in a message
+MAX_LINE_BYTES = 1 << 31  # longest line, as a JSON file may be a single line
 LEVELS = (("data", "article"), ("paragraphs", "paragraph"), ("qas", "question"))
 
 
@@ -70,17 +70,17 @@ class QuestionsConfig(ExamplesConfig):
 
 @dataclass
 class QuestionReport:
-    """How many questions of a file were read, refused and guessed at."""
+    """Counts of the questions of a file that were read, refused, and read with a guessed position."""
 
     file: str
     read: int = 0
     refused: int = 0
     guessed: int = 0
-    """Questions with an answer that its context has several times, of which the first was taken."""
+    """Number of questions whose answer occurs several times in the context; the first occurrence was taken."""
     ambiguous: int = 0
-    """Questions refused for such an answer."""
+    """Number of questions refused because their answer occurs several times."""
     first: list[str] = field(default_factory=list)
-    """What is wrong with the first ones, and where."""
+    """Places of the first refused questions, with the reasons."""
 
     def refuse(self, place: str, reason: str) -> None:
         """Count a question that cannot be used."""
@@ -89,7 +89,7 @@ class QuestionReport:
             self.first.append(f"{place}: {reason}")
 
     def check(self, share: float, first_occurrence_setting: str) -> None:
-        """Raise an error if nothing can be used or more than this share is bad, with the setting that may help."""
+        """Raise an error if no question is usable or more than this share is refused, and name the remedies."""
         if not self.read:
             raise ValueError(f"{self.file} has no question in it: give {FORMATS}")
         if self.refused > share * self.read or self.refused == self.read:
@@ -106,12 +106,12 @@ class QuestionReport:
 
     @property
     def refusals(self) -> str:
-        """What was refused, in words."""
+        """The first refusals, as text."""
         return "; ".join(self.first) + "; ..." * (self.refused > len(self.first))
 
     @property
     def lines(self) -> list[str]:
-        """The report, in lines for a person."""
+        """The report, as lines for the log."""
         counts = f"{self.file}: {self.read - self.refused:,} of {quantity(self.read, 'question')} kept"
         return [
             counts,
@@ -121,7 +121,7 @@ class QuestionReport:
 
     @property
     def notes(self) -> list[str]:
-        """What was decided without being named."""
+        """Notes on guessed positions."""
         if not self.guessed:
             return []
         return [f"{self.guessed:,} with an answer that its context has several times: the first of them is taken"]
@@ -137,7 +137,7 @@ class QuestionSet:
 
     @property
     def summary(self) -> list[str]:
-        """What was read and refused, in lines for a person."""
+        """The reports on all files, as lines for the log."""
         return [line for report in self.reports for line in report.lines]
 
 
@@ -151,8 +151,8 @@ def read_questions(
 ) -> QuestionSet:
     """Read all questions of these files; too many bad ones are an error.
 
-    With `first_occurrence`, an answer without a position is taken where it first occurs; `setting` is what asks for it.
-    Without `with_answers`, answers are not read.
+    With `first_occurrence`, an answer without a position is placed at its first occurrence; `setting` is the name of
+    this setting in error messages. Without `with_answers`, answers are not read.
     """
     questions, tallies = list[Question](), list[QuestionReport]()
     for file in files:
@@ -174,7 +174,7 @@ def read_questions(
 
 
 def split_questions(questions: QuestionSet, share: float) -> tuple[QuestionSet, QuestionSet]:
-    """Split questions by their contexts: those to train on and those to measure on have none in common."""
+    """Split questions into training and validation questions without common contexts."""
     keys = text_keys([question.context for question in questions.questions])
     train, valid = split_by_keys(questions.questions, keys, share, by_group=True)
     if not train:
@@ -186,7 +186,7 @@ def split_questions(questions: QuestionSet, share: float) -> tuple[QuestionSet, 
 
 
 def warn_of_shared_contexts(train: QuestionSet, valid: QuestionSet) -> list[str]:
-    """Return a warning where questions to measure on are about contexts that are also trained on."""
+    """Return a warning if validation questions have the same contexts as training questions."""
     train_contexts = {sentence(question.context) for question in train.questions}
     shared_places = [question.place for question in valid.questions if sentence(question.context) in train_contexts]
     warning = "questions measured on are about contexts that are also trained on"
@@ -194,7 +194,7 @@ def warn_of_shared_contexts(train: QuestionSet, valid: QuestionSet) -> list[str]
 
 
 def _read_records(name: str, report: QuestionReport) -> Iterator[tuple[str, Any]]:
-    """Yield (place, record) of all questions of a file; what is not JSON is refused."""
+    """Yield (place, record) of all questions of a file; invalid JSON is refused."""
     if suffix(name) == ".json" and (content := _parse_whole_file(name)) is not None:
         yield from _flatten_record(name, content)
         return
@@ -215,7 +215,7 @@ def _read_records(name: str, report: QuestionReport) -> Iterator[tuple[str, Any]
 
 
 def _parse_whole_file(name: str) -> Any:
-    """Return what a JSON file holds; None if it has several objects, a line each."""
+    """Parse a JSON file; return None if it has several objects, one per line."""
     text = b"\n".join(line or b"" for line in lines(name, longest=MAX_LINE_BYTES))
     try:
         return json.loads(text)
@@ -230,7 +230,7 @@ def _parse_whole_file(name: str) -> Any:
 
 
 def _flatten_record(place: str, record: Any, context: Any = None) -> Iterator[tuple[str, Any]]:
-    """Yield the questions in a record: itself, or those of its articles and paragraphs, with their contexts."""
+    """Yield the questions of a record with their contexts: itself, or those of its articles and paragraphs."""
     if isinstance(record, list):
         for number, part in enumerate(record, start=1):
             yield from _flatten_record(f"{place}, record {number}", part)

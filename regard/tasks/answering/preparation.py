@@ -1,4 +1,4 @@
-"""Files of questions to windows of tokens, which are cached by content."""
+"""Preparation of question files: windows of tokens, cached by content."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from regard.tasks.text_encoders.input_format import add_format_tokens
 from regard.tasks.text_encoders.text_tokenizer import resolve_token_kind, train_tokenizer
 
 ARRAYS = ("tokens", "starts", "labels", "second_starts", "question_numbers")
-RULES = ("validation_share", "reject", "window", "stride", "first_occurrence")  # settings that decide what is cached
-MAX_PLACES = 5  # places named of many
+RULES = ("validation_share", "reject", "window", "stride", "first_occurrence")  # settings in the cache key
+MAX_PLACES = 5  # places named in a message
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedQuestions(Splits[WindowDataset, list[Question]]):
-    """Windows of questions to learn from, questions to measure on, and their tokenizer."""
+    """Training windows, validation questions, and their tokenizer."""
 
     tokenizer: Tokenizer
     answer: int
-    """Tokens of the longest answer."""
+    """Number of tokens of the longest training answer."""
 
 
 def prepare(
@@ -58,16 +58,16 @@ def prepare(
     style: str = "plain",
     cache: str | Path | None = None,
 ) -> PreparedQuestions:
-    """Read and tokenise the questions of these files, once: they are cached by content.
+    """Read and tokenise the questions of these files, or load them from the cache.
 
-    A model to start from gives its tokenizer; `style` is the input format of the model.
+    `parent_tokenizer` is used instead of training one; `style` is the input format of the model.
     """
     files = {side: getattr(data_config, side) for side in SIDES}
     digests = digest_files(data_config)
     contents = {
         "answering": 2,
         "files": {side: [[suffix(file.path) for file in files[side]], digests[side]] for side in SIDES},
-        "named": {side: [file.path for file in files[side]] for side in SIDES},  # places are told by name
+        "named": {side: [file.path for file in files[side]] for side in SIDES},  # messages name files
         "rules": [getattr(data_config, name) for name in RULES],
         **describe_tokenizer(tokenizer_config, parent_tokenizer),
         "style": style,
@@ -114,7 +114,7 @@ def _write_cache(
     parent_tokenizer: Tokenizer | None,
     style: str,
 ) -> None:
-    """Read and tokenise the files, and leave everything that training needs in the cache."""
+    """Read and tokenise the files, and write everything that training needs to the cache."""
     reject, first_occurrence = data_config.reject, data_config.first_occurrence
     questions = read_questions(data_config.train, reject, first_occurrence=first_occurrence)
     if data_config.valid:
@@ -145,7 +145,7 @@ def _write_cache(
 
 
 def _learn_tokenizer(train: QuestionSet, tokenizer_config: PassageConfig) -> Tokenizer:
-    """Learn the tokens of the contexts and questions to train on."""
+    """Train a tokenizer on the training contexts and questions."""
     contexts = dict.fromkeys(question.context for question in train.questions)
     texts = [*contexts, *(question.question for question in train.questions)]
     tokenizer_config = resolve_token_kind(tokenizer_config, texts)  # type: ignore[assignment]
@@ -168,7 +168,7 @@ def _open_windows(
 
 
 def _encode_json_lines(records: Iterable[Any]) -> np.ndarray:
-    """Return the bytes of anything JSON can write, a line each."""
+    """Encode records as bytes, one line of JSON each."""
     return np.frombuffer("".join(f"{json.dumps(record)}\n" for record in records).encode(), np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""Questions about texts with the answers to them, and how JSON records describe them."""
+"""Questions about texts with their answers, and their parsing from JSON records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from regard.data.readers import SURROGATES, Refusal
 
-MAX_SHOWN = 60  # characters of a text in a message
+MAX_SHOWN = 60  # characters of a text shown in a message
 FORMATS = (
     'an object with "question", "context" and "answers": {"text": [...], "answer_start": [...]} in each line, or the '
     'JSON of SQuAD, {"data": [{"paragraphs": [...]}]}'
@@ -16,39 +16,39 @@ FORMATS = (
 
 
 class AnswerSpan(NamedTuple):
-    """An answer and where it begins in its context; an empty one says that there is no answer."""
+    """An answer and its start in the context; an empty text means no answer."""
 
     text: str
     start: int
 
     @property
     def end(self) -> int:
-        """The character after its last one."""
+        """The position after its last character."""
         return self.start + len(self.text)
 
 
 class Question(NamedTuple):
-    """A question about a text, with what people answered; None where that is not known."""
+    """A question about a text, with the human answers, or None if they are unknown."""
 
     question: str
     context: str
     answers: tuple[AnswerSpan, ...] | None
     place: str
-    """Where it stands: `file.jsonl:7`, or `squad.json, article 1, paragraph 2, question 3`."""
+    """Place in the file: `file.jsonl:7`, or `squad.json, article 1, paragraph 2, question 3`."""
 
     @property
     def accepted_answers(self) -> list[str]:
-        """All answers that count as right; the empty one if there are none."""
+        """All answers that count as right; the empty text if there are none."""
         return [answer.text for answer in self.answers or ()] or [""]
 
     @property
     def training_answer(self) -> AnswerSpan:
-        """The answer that is learnt: the first."""
+        """The answer used for training, the first."""
         return (self.answers or (AnswerSpan("", 0),))[0]
 
 
 def parse_question(record: Any, place: str) -> Question:
-    """Parse a question, whether or not it has answers; a bad one is an error with its place."""
+    """Parse a question without its answers; an unusable one is an error with its place."""
     try:
         return parse_record(record, place, with_answers=False)
     except Refusal as refusal:
@@ -56,11 +56,11 @@ def parse_question(record: Any, place: str) -> Question:
 
 
 class AmbiguousAnswer(Refusal):
-    """An answer without a position that its context has several times."""
+    """Refusal of an answer without a position that occurs several times in its context."""
 
 
 def place_first_occurrences(record: Any) -> tuple[Any, bool]:
-    """Give answers without a position that of their first occurrence; say whether that was a guess."""
+    """Set missing positions of ambiguous answers to the first occurrence; return the record and True if any was set."""
     if not isinstance(record, Mapping) or not isinstance(context := record.get("context"), str):
         return record, False
     answers = _list_answers(record)
@@ -76,7 +76,7 @@ def place_first_occurrences(record: Any) -> tuple[Any, bool]:
 
 
 def parse_record(record: Any, place: str, *, with_answers: bool) -> Question:
-    """Return the question in a record, with its answers if asked for; a bad one is refused."""
+    """Parse the question in a record, with its answers if requested; raise `Refusal` for an unusable one."""
     if not isinstance(record, Mapping):
         raise Refusal(f"no question but {json.dumps(record)[:MAX_SHOWN]}: give {FORMATS}")
     question, context = (_text_in(record, name) for name in ("question", "context"))
@@ -100,7 +100,7 @@ def _text_in(record: Mapping[str, Any], name: str) -> str:
 
 
 def _parse_answers(record: Mapping[str, Any], context: str) -> tuple[AnswerSpan, ...]:
-    """Return the answers to a question with their positions; none where the record says that there is none."""
+    """Parse the answers of a record with their positions; none if the question has no answer."""
     impossible, answer_list = record.get("is_impossible") is True, record.get("answers", record.get("answer"))
     if "answers" not in record and "answer" not in record and not impossible:
         raise Refusal("without answers: name them in answers, an empty list where there are none")
@@ -114,11 +114,11 @@ def _parse_answers(record: Mapping[str, Any], context: str) -> tuple[AnswerSpan,
 
 
 def _list_answers(record: Mapping[str, Any]) -> Any:
-    """Return the answers as a list, whether they are a list, a single one, or lists of texts and of starts."""
+    """Return the answers as a list of records; they may be a list, a single answer, or lists of texts and starts."""
     answers = record.get("answers", record.get("answer"))
     if "answers" not in record and answers is not None:
         return [{"text": answers, "answer_start": record.get("start", record.get("answer_start"))}]
-    if isinstance(answers, Mapping):  # as tables of columns have it
+    if isinstance(answers, Mapping):  # columns of texts and starts
         texts = answers.get("text")
         starts = answers.get("answer_start", [None] * len(texts) if isinstance(texts, list) else None)
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
@@ -128,7 +128,7 @@ def _list_answers(record: Mapping[str, Any]) -> Any:
 
 
 def _locate_answer(answer: Any, context: str) -> AnswerSpan:
-    """Return an answer, which must be at the position where its record says."""
+    """Parse an answer and check that the context has it at its position."""
     text = answer.get("text") if isinstance(answer, Mapping) else None
     if not isinstance(text, str):
         raise Refusal(f"an answer without a text: {json.dumps(answer)[:MAX_SHOWN]}")
@@ -153,7 +153,7 @@ def _locate_answer(answer: Any, context: str) -> AnswerSpan:
 
 
 def _explain_misplaced(text: str, start: int, context: str) -> str:
-    """Say what is where an answer should be, and where that is instead."""
+    """Explain which text is at an answer's position, and the nearest place where the answer occurs."""
     text_there = context[start : start + len(text)] if start >= 0 else ""
     instead = (
         f"where {text_there[:MAX_SHOWN]!r} stands"

@@ -1,4 +1,4 @@
-"""Scores of answers: exact match and F1 over words, as SQuAD counts them."""
+"""Scores of answers: exact match and F1 over words, computed as in SQuAD."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from regard.metrics.significance import mean_statistics
 from regard.tasks.answering.questions import Question
 
 KINDS = {"with an answer": {True}, "without an answer": {False}, "both, as people say": {False, True}}
-MAX_SHOWN_CHARACTERS = 300  # characters of a question that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a question shown in a report
 NOTE = "EM and F1 as SQuAD counts them: no case, no punctuation, no articles"
 
 
 def answer_metrics(questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]) -> dict[str, float]:
-    """Return loss, exact match and F1, by the names under which they are logged."""
+    """Return loss, exact match and F1, by the names in the log."""
     answers_and_truths = list(zip(answers, (question.accepted_answers for question in questions), strict=True))
     return {
         "loss": float(np.mean(losses)),
@@ -29,7 +29,7 @@ def answer_metrics(questions: Sequence[Question], answers: Sequence[str], losses
 def score_replies(
     name: str, task: str, questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]
 ) -> Scores:
-    """Return exact match and F1 with their errors, and a table by kind of question."""
+    """Return exact match and F1 with statistics by question, and a table by kind of question."""
     rows = list(zip(questions, answers, strict=True))
     f1_scores = [token_f1(answer, question.accepted_answers) for question, answer in rows]
     examples = [
@@ -63,7 +63,7 @@ def score_replies(
 
 
 def _table_by_kind(rows: Sequence[tuple[Question, str]]) -> Table:
-    """Return the scores of questions with an answer, without one, and those on which people disagree."""
+    """Return a table of scores for questions with an answer, without one, and with disagreeing annotators."""
     table_rows = list[tuple[str, ...]]()
     for name, kind in KINDS.items():
         rows_of_kind = [

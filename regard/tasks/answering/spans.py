@@ -1,8 +1,8 @@
-"""From the first and last token of an answer to a loss, and from logits of both to the likeliest answer.
+"""The loss of answer spans, and the most probable span from logits of its first and last token.
 
-In every window a token is the first of the answer with one softmax and the last with another; a position of its own
-is for no answer (Devlin et al. 2019). Over several windows of a context, a span is compared with no answer in the
-window that is surest of it: its odds are comparable from window to window, bare logits are not.
+In each window there is one softmax for the first token of the answer and one for the last, both with a separate
+position for no answer (Devlin et al. 2019). A span in several windows of a context has the highest of their odds
+against no answer: such odds are comparable between windows, logits are not.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from regard.metrics.likelihood import IGNORE
 from regard.models.parts.unpack import spread
 from regard.tasks.answering.windows import END, START, Passage
 
-MIN_PROBABILITY = 1e-9  # the probability of an answer that cannot be given, in the loss
+MIN_PROBABILITY = 1e-9  # lower bound in the loss, for answers that are not among the candidates
 
 
 def span_loss(logits: Float[Tensor, "token 2"], marks: Int[Tensor, "token"], row: Row) -> Float[Tensor, ""]:
-    """Return the cross-entropy of the first and of the last token of answers, half of each, summed over windows."""
+    """Return the mean cross-entropy of the first and last token of answers, summed over windows."""
     padded_logits, grid, _ = spread(logits.float(), row)
     padded_marks, _, _ = spread(marks, row)
     padded_marks = padded_marks.masked_fill(~grid.filled, IGNORE)
@@ -38,7 +38,7 @@ def span_loss(logits: Float[Tensor, "token 2"], marks: Int[Tensor, "token"], row
 
 
 class WindowLogits(NamedTuple):
-    """Logits of the first and last token of an answer in one window, and of no answer."""
+    """Logits in one window: of each token as the first and as the last of the answer, and of no answer."""
 
     first: list[float]
     last: list[float]
@@ -46,23 +46,23 @@ class WindowLogits(NamedTuple):
 
 
 class BestSpan(NamedTuple):
-    """The likeliest answer, as the first and last token of the context; None where no answer is likelier."""
+    """The most probable answer, as its first and last token in the context; None if no answer is more probable."""
 
     span: tuple[int, int] | None
     probability: float
-    """That of the span, or of no answer if that is the answer."""
+    """The probability of the span, or of no answer if the span is None."""
     no_answer: float
     """The probability of no answer."""
     loss: float
-    """The negative log-likelihood of the answer in the data."""
+    """The negative log-likelihood of the true answer."""
 
 
 def span_log_odds(
     window_logits: Sequence[WindowLogits], passage: Passage, max_length: int
 ) -> Float[np.ndarray, "token length"]:
-    """Return the log-odds of every span of a context against no answer: by its first token and its length less one."""
+    """Return the log-odds of every span against no answer, indexed by first token and length minus one."""
     count, context = len(passage.located.ids), passage.question.context
-    # where characters are tokens, blanks are too, and no answer begins or ends with one
+    # tokens may be blanks, and no answer begins or ends with one
     is_blank = np.array([not context[begin:end].strip() for begin, end in passage.located.spans], bool)
     log_odds = np.full((count, min(max_length, max(count, 1))), -np.inf)
     for window, logits in zip(passage.windows, window_logits, strict=True):
@@ -80,7 +80,7 @@ def span_log_odds(
 def best_span(
     window_logits: Sequence[WindowLogits], passage: Passage, max_length: int, *, always: bool = False
 ) -> BestSpan:
-    """Return the likeliest span of at most so many tokens, or no answer, by a softmax over all of them."""
+    """Return the most probable span of at most `max_length` tokens, or no answer, by a softmax over all spans."""
     odds = span_log_odds(window_logits, passage, max_length)
     flat = np.concatenate([[0.0], odds.ravel()])
     top = float(flat.max())

@@ -1,4 +1,4 @@
-"""Training of models that find the answers to questions in texts."""
+"""Training of models for extractive question answering."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone
 from regard.training.tuning import TuningConfig
 
-STRIDE_DIVISOR = 3  # a third of a short window, at most, is also in the one before
-NUM_OUTPUTS = 2  # how likely a token is the first of an answer, and the last
+STRIDE_DIVISOR = 3  # the default stride is at most this fraction of a short window
+NUM_OUTPUTS = 2  # logits per token: first and last token of the answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +84,14 @@ class Answering(EncoderTask):
 
     @staticmethod
     def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedQuestions:
-        """Read and tokenise the questions, with the tokenizer of a model to start from."""
+        """Read and tokenise the questions, with the tokenizer of a parent model if there is one."""
         return prepare(
             recipe.data, recipe.tokenizer, parent_tokenizer(parent, recipe.tokenizer), style=recipe.model.input_style
         )
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a model to start from decides before texts are read: input format and size of windows."""
+        """Return the settings that a parent model determines before texts are read: input format and window size."""
         settings: dict[str, Any] = {"model": {"name": model["name"]}}
         context = model.get("context", QuestionsConfig.window)
         if context >= QuestionsConfig.window:
@@ -103,24 +103,24 @@ class Answering(EncoderTask):
 
     @classmethod
     def fill_sizes(cls, recipe: Any, prepared: PreparedQuestions) -> Any:
-        """Return the recipe with the numbers of tokens and outputs, and the length of answers."""
+        """Return the recipe with the sizes of vocabulary and outputs, and the maximum length of answers."""
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": NUM_OUTPUTS, "per_token": True}
         data = replace(recipe.data, max_answer_length=recipe.data.max_answer_length or prepared.answer)
         return replace(recipe, data=data, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     def step(self, batch: LabelBatch, part: str) -> Step:
-        """Return the summed loss of where answers begin and end."""
+        """Return the summed loss of the first and last tokens of answers."""
         batch = batch.to(self.model.output.bias.device)
         loss = span_loss(batch.forward(self.model), batch.labels, batch.row)
         return Step(loss=loss, weight=batch.row.count, counts={"tokens": batch.row.filled})
 
     @cached_property
     def passages(self) -> list[Passage]:
-        """The tokenised held-out questions."""
+        """The tokenised validation questions."""
         return list(self._answerer().encoder.encode(self.prepared.valid))
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Answer the held-out questions."""
+        """Answer and score the validation questions."""
         with evaluation_runner(self.model):
             spans = self._answerer().best_spans(self.passages, spread=spread)
         questions = self.prepared.valid
@@ -147,7 +147,7 @@ class Answering(EncoderTask):
 
     @property
     def ability(self) -> str:
-        """What the model can do, in a sentence for its card."""
+        """Description of what the model does, a sentence for its card."""
         return "It finds the answer to a question in a text, or says that there is none."
 
     @property
@@ -160,5 +160,5 @@ class Answering(EncoderTask):
         }
 
     def _answerer(self) -> Answerer:
-        """Return the model as it is now, ready to use."""
+        """Return the model with its current weights as an answerer."""
         return Answerer(self.model, self.prepared.tokenizer, self._data)

@@ -1,4 +1,4 @@
-"""A question and its context as a model reads them: in overlapping windows, each with the question in front of it."""
+"""Overlapping windows of a context, each combined with the question, as model inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.tasks.text_encoders.input_format import EncodedText, InputFormat, bu
 from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig, empty_text_tokens
 
 QUESTIONS_PER_BLOCK = 1024  # questions tokenised at a time
-START, END = 1, 2  # marks of the first and the last token of an answer; of a lone one, both
+START, END = 1, 2  # marks of the first and last token of an answer; a single token has both
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +32,26 @@ class PassageConfig(TextTokenizerConfig):
 
 
 class Window(NamedTuple):
-    """What is read at a time: a question and a part of its context."""
+    """One model input: a question and a part of its context."""
 
     encoded: EncodedText
     context_start: int
-    """Position of its first context token."""
+    """Position of the first context token in the input."""
     first_token: int
-    """Which token of the context that is."""
+    """Number of this token within the whole context."""
     size: int
-    """How many tokens of the context are in the window."""
+    """Number of context tokens in the window."""
     no_answer_position: int
-    """The position that stands for no answer: BERT's first, GPT's last, else the one before the context."""
+    """The position that represents no answer: the first in BERT, the last in GPT, else the one before the context."""
 
     def contains(self, span: tuple[int, int]) -> bool:
-        """True if these tokens of the context, from the first to the last, are all in the window."""
+        """True if this span, given by its first and last context token, is entirely in the window."""
         return self.first_token <= span[0] and span[1] < self.first_token + self.size
 
     def answer_marks(self, answer: tuple[int, int] | None) -> list[int]:
-        """Mark at every position whether an answer may stand there, begins there, ends there.
+        """Return a mark per position: not a candidate (ignored), candidate (0), start or end of the answer.
 
-        An answer that is not wholly in the window counts as not in it at all.
+        An answer that is only partly in the window counts as no answer.
         """
         marks = [IGNORE] * len(self.encoded.tokens)
         marks[self.context_start : self.context_start + self.size] = [0] * self.size
@@ -73,19 +73,19 @@ class Passage(NamedTuple):
 
     @property
     def answer(self) -> tuple[int, int] | None:
-        """The first and the last token of the answer that is learnt; None where there is none."""
+        """The first and last token of the training answer, or None without an answer."""
         span = self.question.training_answer
         return self.located.covering(span.start, span.end) if span.text else None
 
     @property
     def has_lost_answer(self) -> bool:
-        """True if its answer has no token, and so cannot be learnt."""
+        """True if the answer has no token, so that it cannot be trained on."""
         return bool(self.question.training_answer.text) and self.answer is None
 
 
 @dataclass(frozen=True)
 class PassageEncoder:
-    """Tokenises questions and their contexts, in windows."""
+    """Encodes questions and their contexts as windows."""
 
     tokenizer: Tokenizer
     style: str
@@ -130,7 +130,7 @@ class PassageEncoder:
 
 
 def window_bounds(count: int, room: int, shared: int) -> list[tuple[int, int]]:
-    """Divide `count` tokens into windows of at most `room`, which begin with the last `shared` of the one before."""
+    """Divide `count` tokens into windows of at most `room` tokens, each of which overlaps the previous by `shared`."""
     ends = range(min(room, count), count + room - shared, room - shared)
     return [(max(0, end - room), min(end, count)) for end in ends] or [(0, 0)]
 
@@ -140,17 +140,17 @@ class WindowDataset(TokenLabelledDataset):
     """Tokenised windows, the shortest first, with a mark for each token."""
 
     question_numbers: Int[np.ndarray, "window"] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """The number of the question that each window is of."""
+    """The question number of each window."""
     question_places: Sequence[str] = ()
-    """Where each question was read."""
+    """The source of each question."""
 
     def place(self, number: int) -> str:
-        """Return where the question of a window was read."""
+        """Return the source of a window's question."""
         return self.question_places[int(self.question_numbers[number])]
 
 
 def index_windows(passages: Iterable[Passage], style: str) -> dict[str, Any]:
-    """Return the windows of passages, the shortest first, as arrays, and places of questions with a lost answer."""
+    """Return the windows of passages as arrays, the shortest first, and the questions whose answer has no token."""
     encoded, marks = list[EncodedText](), list[np.ndarray]()
     question_numbers, question_places = list[int](), list[str]()
     longest, lost = 1, list[str]()

@@ -1,1 +1,1 @@
-"""Texts as vectors: one for each, such that texts that mean the same lie near one another."""
+"""Text embeddings: one vector per text, such that texts of similar meaning have similar vectors."""

@@ -1,4 +1,4 @@
-"""The vectors of one word in several sentences, which differ by what stands around it, beside its static vector."""
+"""Contextual vectors of one word in several sentences, compared with its static vector."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from regard.attention.masks import Row
 from regard.data.tokenizers.tokenizer import WORD
 from regard.tasks.embedding.embedder import Embedder
 
-AROUND = 18  # characters on either side of a word that are shown
+AROUND = 18  # characters of context shown on each side of a word
 
 
 @dataclass(frozen=True)
 class Use:
-    """A word where it stands in a sentence."""
+    """An occurrence of a word in a sentence."""
 
     sentence: int
     """Number of the sentence, from 1."""
     shown: str
-    """The word with a little of what stands around it."""
+    """The word with some context."""
 
 
 @dataclass(frozen=True)
 class Uses:
-    """All uses of a word, with a vector for each, and the vector that its tokens have before anything is read."""
+    """All occurrences of a word with their contextual vectors, and the mean input embedding of its tokens."""
 
     word: str
     uses: list[Use]
@@ -38,13 +38,13 @@ class Uses:
 
     @property
     def cosines(self) -> Float[np.ndarray, "one other"]:
-        """Of every two uses; the last row and column is the static vector's."""
+        """Cosines between all vectors; the last row and column belong to the static vector."""
         vectors = np.concatenate([self.vectors, self.static[None]]).astype(np.float64)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float64).tiny)
         return vectors @ vectors.T
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         cosines = self.cosines.round(6)
         return {
             "word": self.word,
@@ -55,7 +55,7 @@ class Uses:
 
 
 def find_uses(embedder: Embedder, word: str, sentences: Sequence[str]) -> Uses:
-    """Every use of a word in these sentences: the mean vector of its tokens after the last block."""
+    """Find all occurrences of a word; the vector of each is the mean of its tokens' last hidden states."""
     if len(WORD.findall(word)) != 1 or not word.strip():
         raise ValueError(f"{word!r} is not one word: give a single one")
     word = word.strip()
@@ -74,7 +74,7 @@ def find_uses(embedder: Embedder, word: str, sentences: Sequence[str]) -> Uses:
 
 
 def _find_word(embedder: Embedder, word: str, sentence: str) -> list[tuple[str, list[int]]]:
-    """Where a word stands in a sentence: a little of what is around it, and its tokens as they are read."""
+    """Return each occurrence of a word in a sentence: an excerpt, and the positions of its tokens."""
     text = embedder.tokenizer.how.normal(sentence.strip())
     ids = embedder.tokenizer.encode(text)
     before, after = embedder.frame
@@ -91,7 +91,7 @@ def _find_word(embedder: Embedder, word: str, sentence: str) -> list[tuple[str, 
 
 
 def _excerpt(text: str, begin: int, end: int) -> str:
-    """A word with whole words on either side of it."""
+    """Return a word with up to `AROUND` characters of whole words on each side."""
     before, after = text[:begin], text[end:]
     before = before if len(before) <= AROUND else before[-AROUND:].partition(" ")[2]
     after = after if len(after) <= AROUND else after[:AROUND].rpartition(" ")[0]

@@ -1,7 +1,7 @@
-"""Contrastive tuning of a body: vectors of texts with one label draw near, those of two labels become orthogonal.
+"""Contrastive tuning of a backbone: vectors of the same label become similar, those of different labels orthogonal.
 
-The pairs are those of SetFit (Tunstall et al. 2022), but all pairs of the texts that meet in a step count at once, so
-that every text is read once for all its pairs, and none is ever listed.
+The pairs are those of SetFit (Tunstall et al. 2022), but a step uses all pairs of the texts in its batch, so that each
+text is encoded once for all its pairs, and pairs need not be listed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from regard.training import optim
 from regard.training.optim import OptimConfig
 from regard.training.pace import round_between
 
-TEXTS = 32  # that meet in a step
+TEXTS = 32  # texts per step
 LEAST, MOST = 10, 40  # steps
-PASSES = 10  # times that every text is read, within these bounds
-CLIP = 1.0  # norm of a gradient
+PASSES = 10  # epochs, within these bounds
+CLIP = 1.0  # highest norm of the gradient
 
 
 @dataclass(frozen=True)
 class PairSampler:
-    """Which texts meet in a step: about as many of each label, a pure function of the seed and the step."""
+    """Sampler of the texts of each step, balanced over labels: a pure function of the seed and the step."""
 
     labels: Int[np.ndarray, "text"]
     size: int = TEXTS
     seed: int = 0
 
     def steps(self, count: int) -> Iterator[Int[np.ndarray, "chosen"]]:
-        """The numbers of the texts of each step; those of a label all come before one comes again."""
+        """Yield the numbers of each step's texts; the texts of a label are drawn without replacement, in rounds."""
         order = np.argsort(self.labels, kind="stable")
         counts = np.bincount(self.labels)
         starts = np.cumsum(counts) - counts
@@ -54,16 +54,16 @@ class PairSampler:
             yield order[np.concatenate(list(turns))]
 
     def _take_turn(self, things: int, count: int, step: int, key: int) -> Int[np.ndarray, "chosen"]:
-        """So many of some things, or all; in a round each comes once at most, and those left over are others."""
+        """Draw `count` of `things` numbers without replacement within a round; each round has another random order."""
         count = min(count, things)
         turn, place = divmod(step, things // count)
         return permute(np.arange(place * count, (place + 1) * count), things, number(self.seed, turn, key))
 
 
 def cosine_loss(vectors: Float[Tensor, "text width"], labels: Int[Tensor, "text"]) -> Float[Tensor, ""]:
-    """How far cosines are from 1 for pairs of one label, and from 0 for others: mean squares, half of the weight each.
+    """Return the squared error of cosines, whose targets are 1 for pairs of one label and 0 for others.
 
-    Every vector has length 1.
+    The means over both kinds of pairs have half of the weight each. Every vector must have length 1.
     """
     cosines = vectors @ vectors.T
     same_label = labels[:, None] == labels
@@ -74,7 +74,7 @@ def cosine_loss(vectors: Float[Tensor, "text width"], labels: Int[Tensor, "text"
 
 
 def plan_steps(texts: int) -> int:
-    """Steps that so many texts ask for."""
+    """Return the default number of steps for this number of texts."""
     return round_between(LEAST, math.ceil(PASSES * texts / TEXTS), MOST)
 
 
@@ -87,9 +87,9 @@ def tune(
     rate: float,
     seed: int = 0,
 ) -> None:
-    """Move the weights of an embedder so that its vectors tell labels apart; a text is tokenised when it is its turn.
+    """Fine-tune an embedder so that its vectors separate the labels; texts are tokenised step by step.
 
-    Nothing is dropped out: steps are few, and the same seed gives the same weights.
+    There is no dropout: steps are few, and the same seed gives the same weights.
     """
     model = embedder.model.eval()
     how = OptimConfig(
@@ -116,7 +116,7 @@ def tune(
 
 
 def _read(embedder: Embedder, texts: Sequence[str]) -> Float[Tensor, "text width"]:
-    """Vectors of length 1 that gradients flow through."""
+    """Return vectors of length 1, with gradients."""
     read = embedder.encode(texts, embedder.how)
     row = Row.of([len(ids) for ids in read]).to(embedder.device)
     tokens = torch.tensor([id for ids in read for id in ids], device=embedder.device)

@@ -1,4 +1,4 @@
-"""A trained BERT or GPT that turns texts into vectors, whatever it was trained for."""
+"""Text embeddings from a trained BERT or GPT of any task."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from regard.tasks.inputs import TEXT, check_files, check_input, list_inputs
 from regard.tasks.trained import DirectAnswers, describe_model, load_model, resolve_options
 
 BODIES = ("bert", "gpt")
-BUDGET = 1 << 11  # tokens read at a time
+BUDGET = 1 << 11  # tokens per batch
 TOGETHER = 1 << 14  # texts tokenised at a time
 Progress = Callable[[int, int], None]
-SHOWN = 6  # numbers of a vector in a line for a person
+SHOWN = 6  # features printed in a line
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Embedding:
         return f"{numbers}{' ...' * (len(self.vector) > SHOWN)}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         return {"text": self.text, "embedding": vector_to_list(self.vector)}
 
 
 class Embedder(DirectAnswers):
-    """Turns texts into vectors: reads each with all blocks of a model and pools the vectors of its tokens."""
+    """Embeds texts: pools the last hidden states of their tokens."""
 
     task: ClassVar[str] = "matching"
     verb: ClassVar[str] = "embed"
@@ -76,7 +76,7 @@ class Embedder(DirectAnswers):
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Embedder:
-        """The BERT or GPT that a checkpoint holds, of whatever task; its own way of pooling, if it says one."""
+        """Load the BERT or GPT of a checkpoint of any task, with the checkpoint's pooling if it has one."""
         shape = config_of(checkpoint.config.get("model", {}))
         if shape.name not in BODIES:
             message = f"{checkpoint.directory} holds {shape.phrase}"
@@ -90,21 +90,21 @@ class Embedder(DirectAnswers):
 
     @classmethod
     def serves(cls, model: Mapping[str, Any]) -> bool:
-        """Whether a model of any task can be used like this: all that read texts and have no head of labels."""
+        """True if models of this config can embed texts: BERT and GPT, without a classification head."""
         return model.get("name") in BODIES
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """The device of the model."""
         return self.runner.device
 
     @property
     def width(self) -> int:
-        """Numbers of a vector."""
+        """Number of features of a vector."""
         return self.model.config.width
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Embedding]:
-        """The vector of each text; options are those of `EmbeddingConfig`."""
+        """Return the vector of each text; options are those of `EmbeddingConfig`."""
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
         vectors = self.embed(inputs, **options)
         return [Embedding(text, vector) for text, vector in zip(inputs, vectors, strict=True)]
@@ -112,9 +112,9 @@ class Embedder(DirectAnswers):
     def embed(
         self, texts: str | Sequence[str], *, progress: Progress = lambda completed, total: None, **options: Any
     ) -> Float[np.ndarray, "text width"]:
-        """The vectors of texts, in their order; texts of the same length are read together, without padding.
+        """Return the vectors of texts, in their order; texts of the same length share a batch, without padding.
 
-        `progress` hears how many of the texts are done.
+        `progress` is called with the number of finished texts and their total.
         """
         how = self.resolve_options(options)
         text_list = list_inputs(texts, TEXT, verb=self.verb)
@@ -132,7 +132,7 @@ class Embedder(DirectAnswers):
     def _embed_batches(
         self, token_ids: Sequence[Sequence[int]], batches: Sequence[Sequence[int]], how: EmbeddingConfig
     ) -> Iterator[Float[np.ndarray, "text width"]]:
-        """Vectors of each batch of texts; on a CPU several batches side by side, where their order does not matter."""
+        """Yield the vectors of each batch; on a CPU, batches run in several threads unless their order matters."""
 
         @torch.no_grad()
         def embed_batch(batch: Sequence[int]) -> Float[np.ndarray, "text width"]:
@@ -153,9 +153,9 @@ class Embedder(DirectAnswers):
         rating: int | None = None,
         **options: Any,
     ) -> Scores:
-        """How well the partners of texts are found, in files of pairs like those it was trained on, or two files.
+        """Return retrieval scores on pairs of texts, in files like those of training, or in two parallel files.
 
-        With a `rating`, a column of numbers that people gave the pairs, how well cosines go together with these.
+        With a `rating`, a column of human ratings of the pairs, return the correlation of cosines with the ratings.
         """
         check_files(self, files, "pairs of texts")
         names = [str(file) for file in files]
@@ -174,11 +174,11 @@ class Embedder(DirectAnswers):
         return score_retrieval(name or self.name, self.task, rank_partners(self.units, text_pairs))
 
     def units(self, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
-        """The vectors of texts, of length 1 in any case."""
+        """Return the vectors of texts, always scaled to length 1."""
         return self.embed(texts, normalise=True)
 
     def look(self, text: str, **options: Any) -> Trace:
-        """Read a text and keep where every head looked."""
+        """Read a text and return the attention of every head."""
         [ids] = self.encode([check_input(text, TEXT, verb="look")], self.resolve_options(options))
         with watch(self.model) as watched:
             self._read(ids)
@@ -187,13 +187,13 @@ class Embedder(DirectAnswers):
         return Trace(self.name, self.task, items, weights, {"text": text, "answer": text, "read": ids}, self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
-        """The vectors of all attentions (or of those named) as the text is read again."""
+        """Return the vectors inside all attentions, or those in `names`, by reading the text again."""
         names = names or [attention.name for attention in trace.weights]
         vectors, _ = inside(self.model, lambda: self._read(trace.facts["read"]), names=names)
         return Steps(vectors, [])
 
     def resolve_options(self, options: dict[str, Any]) -> EmbeddingConfig:
-        """How texts are read; what nobody names is as in the checkpoint."""
+        """Return the options, with defaults from the checkpoint."""
         how = resolve_options(self, options, below=config.plain(self.how))
         if how.max_length is not None and how.max_length > self.model.config.context:
             raise ValueError(
@@ -202,7 +202,7 @@ class Embedder(DirectAnswers):
         return how
 
     def encode(self, texts: Sequence[str], how: EmbeddingConfig) -> list[list[int]]:
-        """Tokens of each text as the model reads it, special ones included; blanks around a text mean nothing."""
+        """Tokenise texts, truncated and with special tokens; blanks around a text are removed."""
         before, after = self.frame
         room = (how.max_length or self.model.config.context) - len(before) - len(after)
         if room < 1:
@@ -215,7 +215,7 @@ class Embedder(DirectAnswers):
 
     @property
     def frame(self) -> tuple[list[int], list[int]]:
-        """What stands before and after a text: the class token and the separator, or what opens a text of a GPT."""
+        """The special tokens before and after a text: BERT's class token and separator, or a GPT's begin token."""
         tokenizer = self.tokenizer
         if self.model.config.name == "bert":
             return [tokenizer.role("begin")], [tokenizer.role("separator")]
@@ -227,7 +227,7 @@ class Embedder(DirectAnswers):
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
-    """The tokenizer of a checkpoint, whichever task wrote it."""
+    """Return the tokenizer of a checkpoint of any task."""
     settings = read_text_settings(checkpoint.config.get("tokenizer")).items()
     names = UnitsConfig.__dataclass_fields__
     how = config.build(UnitsConfig, {name: value for name, value in settings if name in names}, where="tokenizer")
@@ -235,5 +235,5 @@ def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
 
 
 def vector_to_list(vector: Float[np.ndarray, "width"]) -> list[float]:
-    """Numbers of a vector for JSON, as short as they come back the same in single precision."""
+    """Return a vector as floats for JSON, in the shortest form that is exact in single precision."""
     return [float(str(value)) for value in vector]

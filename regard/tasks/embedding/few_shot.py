@@ -37,10 +37,10 @@ from regard.tasks.text_encoders.labelled_file import LabelledFile
 from regard.tasks.trained import DirectAnswers, NoOptions, describe_model, resolve_options
 
 HEAD = "head.safetensors"
-MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a text shown in a report
 MIN_PROBABILITY = float(np.finfo(np.float64).tiny)
-MAX_FEW_TEXTS = 50  # of each label, up to which a head on vectors is the likely choice
-ONE_SIDED_Z = 1.645  # standard deviations that chance exceeds in one case of twenty
+MAX_FEW_TEXTS = 50  # per label; with more, this method is not chosen by default
+ONE_SIDED_Z = 1.645  # standard deviations exceeded by chance in 5 % of cases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,27 +60,27 @@ class FewShotConfig:
     """L2 penalty of the head's weights, against the summed loss of all texts."""
 
     def should_tune(self, counts: Sequence[int]) -> bool:
-        """Return whether the body is tuned to labels that have so many texts."""
+        """Return True if the backbone is tuned for labels with these numbers of texts."""
         if self.contrast == "auto":
             return max(counts) <= MAX_FEW_TEXTS and sum(count > 1 for count in counts) > 1
         return self.contrast == "on"
 
     def plan_steps(self, counts: Sequence[int]) -> int:
-        """Return the steps of that tuning; 0 if the body stays as it is."""
+        """Return the number of tuning steps; 0 if the backbone is frozen."""
         return (self.steps or contrast.plan_steps(sum(counts))) if self.should_tune(counts) else 0
 
 
 @dataclass(frozen=True)
 class FewShotResult:
-    """A classifier trained on few texts, with what is saved and said of it."""
+    """A classifier trained on few texts, with its checkpoint files, metrics and summary."""
 
     classifier: FewShot
     contents: dict[str, Any]
-    """The files of a checkpoint."""
+    """The checkpoint files."""
     metrics: dict[str, float]
     summary: list[str]
     tuned: bool
-    """True if the body was tuned, too."""
+    """True if the backbone was tuned as well."""
 
 
 class FewShot(DirectAnswers):
@@ -110,7 +110,7 @@ class FewShot(DirectAnswers):
 
     @property
     def runner(self) -> Runner:
-        """What computes the features of tokens, which is the embedder's."""
+        """The runner of the embedder."""
         return self.embedder.runner
 
     @runner.setter
@@ -119,12 +119,12 @@ class FewShot(DirectAnswers):
 
     @property
     def inputs(self) -> Inputs:
-        """Texts, of a table those in the column of the files it was fitted to."""
+        """Texts; of a table, those in the text column of the training files."""
         column = read_text_column(self.data, self.classes)
         return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
     def parse(self, text: str) -> str:
-        """Check that a text is not empty."""
+        """Return the text; raise an error if it is empty."""
         if not text.strip():
             raise ValueError("one of the texts is empty: there is nothing to label in it")
         return text
@@ -141,7 +141,7 @@ class FewShot(DirectAnswers):
         return [self._predict(text, row) for text, row in zip(text_list, probabilities, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
-        """Return scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
+        """Return scores on labelled files, read like the training files; `changes` are settings of the files."""
         check_files(self, paths, "labelled texts")
         labelled_files, notes = TrainedLayout(LabelledFile, self.data, self.classes).open_files(paths, changes)
         labelled = read_examples(labelled_files, {}, reject=0.0)
@@ -150,7 +150,7 @@ class FewShot(DirectAnswers):
         return replace(_score_answers(name or self.name, labelled, self.classes, truth, probabilities), notes=notes)
 
     def look(self, text: str, **options: Any) -> Trace:
-        """Classify a text and keep the weights of all attentions."""
+        """Classify a text and return the weights of all attentions."""
         resolve_options(self, options)
         [prediction] = self.classify([self.parse(text)])
         trace = self.embedder.look(text)
@@ -162,7 +162,7 @@ class FewShot(DirectAnswers):
 
 
 def is_few_shot_data(files: Sequence[Mapping[str, Any]], parent: Checkpoint) -> bool:
-    """Return whether files ask for a head on this model's vectors: texts, not pairs, up to 50 of each label."""
+    """Return True if files suit a head on this model's vectors: single texts, up to 50 per label."""
     if parent.config.get("model", {}).get("name") not in BODIES:
         return False
     counts: Counter[str] = Counter()
@@ -181,10 +181,10 @@ def train_few_shot(
     device: torch.device | str = "cpu",
     **settings: Any,
 ) -> FewShotResult:
-    """Train a linear head on the vectors of a model from labelled files, to which the model may be tuned first.
+    """Train a linear head on the vectors of a model from labelled files; the model may be tuned first.
 
-    A file is a path, or a section of settings as in a recipe; settings are those of `FewShotConfig`. The accuracy by
-    cross-validation is that of frozen vectors in either case: tuned ones have seen every label.
+    A file is a path, or a section of settings as in a recipe; settings are those of `FewShotConfig`. Cross-validation
+    always uses the frozen vectors, because tuned vectors have seen every label.
     """
     few_shot_config = config.build(FewShotConfig, settings, where="few")
     embedder = Embedder.load(parent, device=device)
@@ -226,9 +226,9 @@ def train_few_shot(
 
 
 def doubt_accuracy(right: int, counts: Sequence[int]) -> list[str]:
-    """Return one line if always saying the commonest label is right as often, within chance; none otherwise."""
+    """Return a warning if the accuracy is not significantly above that of always predicting the commonest label."""
     total, share = sum(counts), max(counts) / sum(counts)
-    spread = math.sqrt(total * share * (1 - share))  # of the right answers by chance
+    spread = math.sqrt(total * share * (1 - share))  # standard deviation of the number of right answers by chance
     if spread and right - 0.5 > total * share + ONE_SIDED_Z * spread:
         return []
     return [
@@ -246,7 +246,7 @@ def _checkpoint_contents(
     *,
     tuned: bool,
 ) -> dict[str, Any]:
-    """Return the files of a checkpoint: the body, as it was or tuned, and the head beside it."""
+    """Return the checkpoint files: the backbone, frozen or tuned, and the head beside it."""
     parent_settings = {name: parent.config[name] for name in ("model", "tokenizer") if name in parent.config}
     settings = {
         "embedding": config.plain(classifier.embedder.how),
@@ -282,7 +282,7 @@ def _label_numbers(labelled: LabelledExamples, classes: Sequence[str]) -> Int[np
 def _score_answers(
     name: str, labelled: LabelledExamples, classes: Sequence[str], truth: np.ndarray, probabilities: np.ndarray
 ) -> Scores:
-    """Return accuracy by text, every label by itself, and the mistakes."""
+    """Return accuracy by text, scores of each label, and the mistakes."""
     answers = probabilities.argmax(axis=1)
     labels = judge(truth, answers, list(classes))
     loss = float(-np.log(np.maximum(probabilities[np.arange(len(truth)), truth], MIN_PROBABILITY)).mean())

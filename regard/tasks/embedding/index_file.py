@@ -1,9 +1,9 @@
-"""The index of a file's lines on the disk: one safetensors file whose header names what it was made of.
+"""The index of a file's lines on disk: a safetensors file whose metadata identify the file, model and settings.
 
-`vectors` has a unit vector for every line that is not blank, `places` the number of each line and the byte that it
-begins at, `keys` a hash of its text. The metadata hold SHA-256 digests: of the file, of the model, of the settings, and
-of the numbers themselves. The last is the digest of the digests of pieces of `piece` bytes, which are checked on all
-cores at every search; without `piece`, as earlier versions wrote it, it is that of all numbers at once.
+`vectors` has a unit vector for every line that is not blank, `places` the number of each line and its first byte,
+`keys` a hash of its text. The metadata hold SHA-256 digests of the file, of the model, of the settings, and of the
+arrays. The last is the digest of the digests of pieces of `piece` bytes, which are checked on all cores at every
+search; without `piece`, as written by earlier versions, it is the digest of all arrays at once.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FORMAT = "2"
 HEADER_BYTES = 1 << 20
 PIECE_BYTES = 1 << 23
 BUFFER_BYTES = 1 << 20
-UNKNOWN_DIGEST = "0" * 64  # stands in the header until the content is written
+UNKNOWN_DIGEST = "0" * 64  # placeholder in the header until the content is written
 
 
 @dataclass(frozen=True)
 class IndexFile:
-    """The arrays of an index, mapped from the disk, and what it was made of."""
+    """The memory-mapped arrays of an index, and the digests of its file, model and settings."""
 
     identity: dict[str, str]
     keys: UInt64[np.ndarray, "line"]
@@ -49,11 +49,11 @@ class _Header:
 
     @property
     def size(self) -> int:
-        """Bytes of all numbers."""
+        """Size of all arrays in bytes."""
         return self.lines * (8 + 16 + 4 * self.width)
 
     def render(self) -> bytes:
-        """Return the beginning of a safetensors file: the length of a JSON text, and that text."""
+        """Return the header of a safetensors file: the length of a JSON text, and that text."""
         keys, places = 8 * self.lines, 24 * self.lines
         pieces = {} if self.piece is None else {"piece": str(self.piece)}
         header = {
@@ -68,7 +68,7 @@ class _Header:
 
 
 def read_identity(path: Path) -> dict[str, str] | None:
-    """Return what an index was made of, None where there is no file; a file that is no index is refused."""
+    """Return the identity of an index, or None without a file; a file that is not an index is an error."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -76,7 +76,7 @@ def read_identity(path: Path) -> dict[str, str] | None:
 
 
 def read_index(path: Path) -> IndexFile | None:
-    """Map the arrays of an index into memory; None if they are not as they were written."""
+    """Map the arrays of an index into memory; return None if they are damaged."""
     with path.open("rb") as file:
         identity, plain = _read_header(file, path)
         header = _parse_header(identity, plain)
@@ -104,7 +104,7 @@ def write_index(
     blocks: Iterable[Float[np.ndarray, "block width"]],
     width: int,
 ) -> None:
-    """Write an index beside its place and rename it when it is whole; vectors come block by block."""
+    """Write an index, with its vectors block by block, to a temporary file that is renamed at the end."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     header = _Header(dict(identity), UNKNOWN_DIGEST, len(keys), width, PIECE_BYTES)
     digest = _PiecewiseDigest()
@@ -131,7 +131,7 @@ class _PiecewiseDigest:
         self._whole, self._piece, self._room = hashlib.sha256(), hashlib.sha256(), PIECE_BYTES
 
     def update(self, data: bytes) -> None:
-        """More of the content."""
+        """Add content to the digest."""
         view = memoryview(data)
         while view:
             part, view = view[: self._room], view[self._room :]
@@ -142,7 +142,7 @@ class _PiecewiseDigest:
                 self._piece, self._room = hashlib.sha256(), PIECE_BYTES
 
     def hexdigest(self) -> str:
-        """The digest, once there is no more content."""
+        """Return the digest of all content."""
         if self._room < PIECE_BYTES:
             self._whole.update(self._piece.digest())
         return self._whole.hexdigest()
@@ -167,7 +167,7 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[dict[str, str], dict[str, 
 
 
 def _parse_header(identity: dict[str, str], plain: dict[str, Any]) -> _Header | None:
-    """Return the header with its sizes; None where it names none."""
+    """Return the header with its sizes, or None if they are missing or invalid."""
     try:
         lines, width = (int(size) for size in plain["vectors"]["shape"])
         piece = None if plain["piece"] is None else int(plain["piece"])
@@ -178,7 +178,7 @@ def _parse_header(identity: dict[str, str], plain: dict[str, Any]) -> _Header | 
 
 
 def _digest_content(path: Path, first: int, header: _Header) -> str:
-    """Return the digest of what follows the header of a file, as that header says."""
+    """Return the digest of the content after a file's header, by pieces if the header has them."""
     if header.piece is None:
         return _digest_bytes(path, first, header.size).hex()
     starts = range(first, first + header.size, header.piece)
@@ -188,7 +188,7 @@ def _digest_content(path: Path, first: int, header: _Header) -> str:
 
 
 def _digest_bytes(path: Path, start: int, size: int) -> bytes:
-    """Return the SHA-256 digest of so many bytes of a file, fewer at its end."""
+    """Return the SHA-256 digest of up to `size` bytes of a file."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         file.seek(start)

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression with an L2 penalty, fitted to convergence: a linear head on vectors that stay."""
+"""Multinomial logistic regression with an L2 penalty, fitted to convergence: a linear head on frozen vectors."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import torch
 from jaxtyping import Float, Int
 from torch.nn import functional as F
 
-STEEPEST = 1e-7  # of the mean loss at its minimum
+STEEPEST = 1e-7  # largest gradient of the mean loss at convergence
 ROUNDS = 20  # of 500 iterations each
 
 
 @dataclass(frozen=True)
 class Head:
-    """One vector and one number for every class; scores are cosine-like products with them."""
+    """A linear classifier: weight vector and bias of every class."""
 
     weight: Float[np.ndarray, "class width"]
     bias: Float[np.ndarray, "class"]
     slope: float = 0.0
-    """The largest entry of the gradient where the fit ended."""
+    """The largest absolute entry of the gradient at the end of the fit."""
 
     def probabilities(self, vectors: Float[np.ndarray, "text width"]) -> Float[np.ndarray, "text class"]:
-        """How probable each class is for each vector."""
+        """Return the probability of each class for each vector."""
         scores = vectors.astype(np.float64) @ self.weight.T + self.bias
         scores -= scores.max(axis=1, keepdims=True)
         exponentials = np.exp(scores)
@@ -33,10 +33,10 @@ class Head:
 def fit(
     vectors: Float[np.ndarray, "text width"], labels: Int[np.ndarray, "text"], classes: int, *, penalty: float = 1.0
 ) -> Head:
-    """The minimum of the summed cross-entropy and half the penalty times the squared weights; biases are free.
+    """Minimise the summed cross-entropy plus half the penalty times the squared weights; biases are not penalised.
 
-    It is unique and found in double precision by L-BFGS. Two classes have one vector and its opposite, so that the
-    penalty is that of the one vector which others fit.
+    The minimum is unique, and computed in double precision by L-BFGS. For two classes the penalty is doubled, which
+    makes the fit equal to binary logistic regression with a single weight vector.
     """
     inputs, truth = torch.from_numpy(vectors.astype(np.float64)), torch.from_numpy(labels.astype(np.int64))
     weight = torch.zeros(classes, vectors.shape[1], dtype=torch.float64, requires_grad=True)
@@ -67,12 +67,12 @@ def fit(
         slope = max(float(weight.grad.abs().max()), float(bias.grad.abs().max()))
         if slope <= STEEPEST:
             break
-    centred = (bias - bias.mean()).detach()  # they count only against one another
+    centred = (bias - bias.mean()).detach()  # only differences of biases matter
     return Head(weight.detach().numpy(), centred.numpy(), slope)
 
 
 def folds(labels: Int[np.ndarray, "text"], most: int = 5) -> list[Int[np.ndarray, "chosen"]]:
-    """Texts in parts that have about as many of each class; none where a class has a single text."""
+    """Return folds stratified by class, or none if a class has a single text."""
     counts = np.bincount(labels)
     count = min(most, int(counts[counts > 0].min()))
     if count < 2:
@@ -87,7 +87,7 @@ def folds(labels: Int[np.ndarray, "text"], most: int = 5) -> list[Int[np.ndarray
 def cross_validate(
     vectors: Float[np.ndarray, "text width"], labels: Int[np.ndarray, "text"], classes: int, *, penalty: float = 1.0
 ) -> Int[np.ndarray, "text"] | None:
-    """What each text is taken for by a head that was fitted to the others (cross-validation)."""
+    """Return the class of each text predicted by a head fitted to the other folds, or None without folds."""
     answers = np.empty(len(labels), np.int64)
     parts = folds(labels)
     for part in parts:

@@ -1,4 +1,4 @@
-"""Pairs of texts that belong together: read from files, some held out by content whose texts stay out of training."""
+"""Pairs of matching texts: read from files, and split so that training and validation share no text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MatchingData:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Texts in two columns, with the place of each pair."""
+    """Pairs of texts, with the source of each pair."""
 
     texts: list[tuple[str, str]]
     origins: list[tuple[int, int]]
@@ -61,22 +61,22 @@ class Pairs:
         return len(self.texts)
 
     def place(self, number: int) -> str:
-        """Where a pair stands, as file:line."""
+        """Return the source of a pair, as file:line."""
         file, line = self.origins[number]
         return f"{self.files[file]}:{line}"
 
     def select(self, numbers: Sequence[int]) -> Pairs:
-        """Some of them."""
+        """Return the pairs of these numbers."""
         return replace(self, texts=[self.texts[n] for n in numbers], origins=[self.origins[n] for n in numbers])
 
     @property
     def alike(self) -> UInt64[np.ndarray, "pair 2"]:
-        """A number for every text, the same for texts that differ in case, blanks and punctuation only."""
+        """A hash of every text, equal for texts that differ only in case, blanks and punctuation."""
         return text_keys([text for pair in self.texts for text in pair]).reshape(-1, 2)
 
 
 def read(corpora: Sequence[Corpus], reject: float) -> tuple[Pairs, list[LineReport]]:
-    """All pairs of these files, and what became of their lines."""
+    """Read all pairs of these files, with a report on the lines of each file."""
     texts, origins, tallies = list[tuple[str, str]](), list[tuple[int, int]](), list[LineReport]()
     for number, corpus in enumerate(corpora):
         tally = LineReport()
@@ -89,7 +89,7 @@ def read(corpora: Sequence[Corpus], reject: float) -> tuple[Pairs, list[LineRepo
 
 
 def split_pairs(data: MatchingData) -> Splits[Pairs, Pairs]:
-    """Training and validation pairs; which are held out depends on their first texts alone."""
+    """Split into training and validation pairs; the choice depends on the first texts only."""
     pairs, tallies = read(data.train, data.reject)
     alike = pairs.alike
     if data.valid:

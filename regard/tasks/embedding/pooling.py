@@ -1,4 +1,4 @@
-"""One vector of the vectors of a text's tokens (pooling): their mean, their largest values, the first or the last."""
+"""Pooling of the hidden states of a text's tokens to one vector: mean, maximum, first or last."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EmbeddingConfig:
 
 
 def pool_tokens(features: Float[Tensor, "token width"], row: Row, pool: Pool) -> Float[Tensor, "sequence width"]:
-    """One vector for every sequence of a row; of a row of fixed shape, for as many as there may be."""
+    """Return one vector per sequence of a row; a row of fixed shape has vectors for its unused sequences too."""
     sequences = len(row.lengths) if row.most is None else row.most
     starts, ends = row.offsets[:sequences].long(), row.offsets[1 : sequences + 1].long()
     if pool in ("class", "last"):
@@ -49,5 +49,5 @@ def pool_tokens(features: Float[Tensor, "token width"], row: Row, pool: Pool) ->
 
 
 def scale_vectors(vectors: Float[Tensor, "sequence width"], normalise: bool) -> Float[Tensor, "sequence width"]:
-    """The vectors as they are, or of length 1."""
+    """Return the vectors, scaled to length 1 if `normalise`."""
     return F.normalize(vectors, dim=-1) if normalise else vectors

@@ -1,4 +1,4 @@
-"""How well partners are found: every text of one side asks for its own among all those of the other."""
+"""Retrieval scores of pairs: each text of one side is searched for among all texts of the other side."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from regard.tasks.embedding.pairs import Pairs
 from regard.training.task import Spread, alone
 
 Embed = Callable[[Sequence[str]], Any]
-"""What turns texts into vectors of length 1, a row for each."""
-TOGETHER = 1024  # texts embedded at a time
-LONG = 200  # characters of a text that are shown
+"""A function that embeds texts as vectors of length 1, one row per text."""
+TOGETHER = 1024  # texts per block
+LONG = 200  # characters of a text shown in a report
 FIRST = "recall@1, %"
 DIRECTIONS = ("(second text from the first)", "(first from the second)")
 
 
 @dataclass(frozen=True)
 class PartnerRanks:
-    """The place of every text's partner, in both directions."""
+    """The rank of every text's partner, in both directions."""
 
     pairs: Pairs
     places: tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"]]
     nearest: list[int]
-    """For every first text, the pair whose second text is nearest to it."""
+    """For each first text, the number of the pair whose second text is nearest to it."""
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Means of both directions."""
+        """Metrics averaged over both directions."""
         forward, backward = (retrieval(places) for places in self.places)
         return {name: (forward[name] + backward[name]) / 2 for name in forward}
 
     def samples(self, count: int) -> list[dict[str, Any]]:
-        """A few texts with their partner and what was found."""
+        """Return a few texts with their partner and the nearest text."""
         texts = self.pairs.texts
         return [
             {"text": texts[n][0][:LONG], "partner": texts[n][1][:LONG], "found": texts[self.nearest[n]][1][:LONG]}
@@ -50,11 +50,11 @@ class PartnerRanks:
 
 
 def rank_partners(embed: Embed, pairs: Pairs, spread: Spread = alone) -> PartnerRanks:
-    """Embed both sides, parts of them by each of the processes, and rank every partner."""
+    """Embed both sides, distributed over the processes, and rank every partner."""
     texts = [text for side in (0, 1) for text in (pair[side] for pair in pairs.texts)]
     starts = range(0, len(texts), TOGETHER)
 
-    def embed_block(start: int) -> str:  # a text, since processes exchange what is JSON
+    def embed_block(start: int) -> str:  # as text: processes exchange JSON
         return b64encode(np.asarray(embed(texts[start : start + TOGETHER]), np.float32).tobytes()).decode()
 
     parts = (np.frombuffer(b64decode(part), np.float32) for part in spread(embed_block, list(starts)))
@@ -66,7 +66,7 @@ def rank_partners(embed: Embed, pairs: Pairs, spread: Spread = alone) -> Partner
 
 
 def score_retrieval(name: str, task: str, ranking: PartnerRanks) -> Scores:
-    """Recall and mean reciprocal rank with their intervals, pair by pair."""
+    """Return recall and mean reciprocal rank, with statistics pair by pair."""
 
     def mean(of: Any) -> np.ndarray:
         return np.mean([of(places) for places in ranking.places], axis=0)

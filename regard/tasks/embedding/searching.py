@@ -1,8 +1,8 @@
-"""Exact search by meaning: the lines of a file as vectors in an index beside it, compared with a query by cosine.
+"""Exact semantic search: the lines of a file are embedded in an index beside it and compared with a query by cosine.
 
-Lines are embedded in blocks, and every block is kept on the disk as soon as it is done: an index that was stopped goes
-on where it was, and of a file that changed only lines that are new are embedded. Vectors are compared block by block;
-beside them, memory grows by some 60 bytes a line.
+Lines are embedded in blocks, and every block is written to disk at once: an interrupted index is resumed, and after a
+change of the file only new lines are embedded. Vectors are compared block by block; beside them, memory grows by some
+60 bytes a line.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from regard.tasks.embedding.index_file import FORMAT, IndexFile, read_identity, 
 from regard.tasks.embedding.vector_store import KnownVectors, VectorJournal
 
 SUFFIX = ".index.safetensors"
-UNFINISHED_SUFFIX = ".unfinished"  # of the vectors of an index that is being made
-BLOCK_LINES = 1 << 13  # lines embedded between two writes to the disk: what a kill may lose
+UNFINISHED_SUFFIX = ".unfinished"  # suffix of the vectors of an unfinished index
+BLOCK_LINES = 1 << 13  # lines embedded between two writes to disk, the most that can be lost
 COMPARED_LINES = 1 << 16  # vectors compared at a time
 
 Report = Callable[[str], None]
@@ -38,7 +38,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Hit:
-    """A line that was found."""
+    """A line of the search results."""
 
     line: int
     score: float
@@ -48,26 +48,26 @@ class Hit:
         return f"{self.score:.4f}\t{self.line}\t{self.text}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         return {"line": self.line, "score": round(self.score, 6), "text": self.text}
 
 
 @dataclass(frozen=True)
 class Index:
-    """The vectors of a file's lines, mapped from the disk."""
+    """The memory-mapped vectors of a file's lines."""
 
     file: Path
     place: Path
     vectors: Float[np.ndarray, "line width"]
     places: Int[np.ndarray, "line 2"]
-    """The number of each line, counted from 1, and the byte that it begins at."""
+    """The number of each line, from 1, and the offset of its first byte."""
     embedded: int = 0
-    """How many lines were embedded just now."""
+    """Number of lines embedded by this call."""
     is_new: bool = False
-    """True if it was not there before."""
+    """True if the index was built by this call."""
 
     def search(self, query: Float[np.ndarray, "width"], count: int) -> list[Hit]:
-        """Return the lines whose cosine with a query is largest, the first of equals first."""
+        """Return the `count` lines with the largest cosine with a query; ties are in the order of the file."""
         unit = query / max(float(np.linalg.norm(query)), np.finfo(np.float32).tiny)
         best: list[tuple[float, int]] = []
         for start in range(0, len(self.vectors), COMPARED_LINES):
@@ -84,7 +84,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a file that are not blank: a hash of each, its number and where it begins."""
+    """The non-blank lines of a file: the hash, number and byte offset of each."""
 
     keys: UInt64[np.ndarray, "line"]
     places: Int[np.ndarray, "line 2"]
@@ -100,10 +100,10 @@ def open_index(
     progress: Progress = lambda completed, total: None,
     **options: Any,
 ) -> Index:
-    """Return the index of a file, made now unless there is one of this file, this model and these settings.
+    """Return the index of a file; build it unless there is one for this file, this model and these settings.
 
-    `model` is the digest of the model; `report` hears what a person should know, `progress` how many lines of how many
-    that are new have been embedded.
+    `model` is the digest of the model. `report` is called with messages for the user, and `progress` with the number of
+    embedded lines and the total to embed.
     """
     place = index or file.with_name(file.name + SUFFIX)
     embedder_settings = config.plain(embedder.resolve_options(options))
@@ -115,7 +115,7 @@ def open_index(
     try:
         with hold_lock(place.with_name(f".{place.name}.lock")):
             if (ready := _read_matching(place, identity, lambda message: None)) is not None:
-                return Index(file, place, ready.vectors, ready.places)  # another process made it meanwhile
+                return Index(file, place, ready.vectors, ready.places)  # another process has built it
             builder = _Builder(file, place, embedder, options, identity)
             embedded = builder.build(lines, report, progress)
     except OSError as error:
@@ -129,7 +129,7 @@ def open_index(
 
 @dataclass(frozen=True)
 class _Builder:
-    """Makes the index of a file from what is known and what has to be embedded."""
+    """Builds the index of a file from stored vectors and newly embedded lines."""
 
     file: Path
     place: Path
@@ -138,7 +138,7 @@ class _Builder:
     identity: dict[str, str]
 
     def build(self, lines: Lines, report: Report, progress: Progress) -> int:
-        """Embed the lines that are new, write the index, and return how many were embedded."""
+        """Embed the new lines, write the index, and return the number of embedded lines."""
         stored = self._load_previous()
         vectors_of = {name: self.identity[name] for name in ("model", "settings")}
         unfinished = self.place.with_name(self.place.name + UNFINISHED_SUFFIX)
@@ -163,7 +163,7 @@ class _Builder:
         return len(missing)
 
     def _load_previous(self) -> KnownVectors:
-        """Return the vectors of an index by the same model and settings, whatever the file was then."""
+        """Return the vectors of an existing index with the same model and settings, even of an older file."""
         stored = KnownVectors(self.embedder.width)
         previous = read_identity(self.place)
         if previous is not None and {**previous, "file": self.identity["file"]} == self.identity:
@@ -198,7 +198,7 @@ class _Builder:
 
 
 def _read_matching(place: Path, identity: dict[str, str], report: Report) -> IndexFile | None:
-    """Return the index that was made of exactly this; None where there is none, or a damaged one."""
+    """Return the index with this identity; None if there is none or it is damaged."""
     if read_identity(place) != identity:
         return None
     ready = read_index(place)
@@ -213,7 +213,7 @@ def _digest_file(file: Path) -> str:
 
 
 def _scan_lines(file: Path, digest: str) -> Lines:
-    """Return the hash and the place of every line that is not blank; all must be UTF-8."""
+    """Return the hash, number and offset of every non-blank line; all lines must be UTF-8."""
     keys, places, begin, hasher = list[int](), list[tuple[int, int]](), 0, hashlib.sha256()
     key_parts, place_parts = list[np.ndarray](), list[np.ndarray]()
     with file.open("rb") as source:
@@ -247,7 +247,7 @@ def _read_line(file: BinaryIO, begin: int) -> str:
 
 
 def _add_offset(progress: Progress, offset: int, total: int, completed: int, _: int) -> None:
-    """Tell how many lines are done, so many of them in earlier blocks."""
+    """Report progress within a block, counted from the first block."""
     progress(offset + completed, total)
 
 

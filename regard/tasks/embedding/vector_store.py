@@ -1,8 +1,7 @@
-"""Vectors of texts by the hash of each text, appended block by block to a file that survives a kill.
+"""A journal of text vectors by hash of the text, appended block by block so that an interrupted run can resume.
 
-The file begins with one line of JSON that names the model and the settings. Every block is a number of texts, their
-keys, their vectors, and the SHA-256 digest of all three: where a kill or a disk left a block in part, the blocks before
-it still count.
+The file begins with one line of JSON that names the model and the settings. Each block has the number of texts, their
+keys, their vectors, and the SHA-256 digest of all three: if the last block is incomplete, those before it are kept.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ import numpy as np
 from jaxtyping import Float, Int, UInt64
 
 MAGIC = "regard vectors"
-HEADER_BYTES = 4096  # of the first line at most
-BLOCK_TEXTS = 1 << 16  # of a block at most: what claims to have more is damaged
+HEADER_BYTES = 4096  # most bytes of the first line
+BLOCK_TEXTS = 1 << 16  # most texts of a block; a larger number means a damaged file
 DIGEST_BYTES = 32
 
 Keys = UInt64[np.ndarray, "text"]
@@ -29,20 +28,20 @@ Vectors = Float[np.ndarray, "text width"]
 
 @dataclass
 class KnownVectors:
-    """Vectors that need not be computed again, in several arrays that may be mapped from the disk."""
+    """Stored vectors by key, in several arrays that may be memory-mapped."""
 
     width: int
     arrays: list[Vectors] = field(default_factory=list)
     keys: list[Keys] = field(default_factory=list)
 
     def add(self, keys: Keys, vectors: Vectors) -> None:
-        """Know more vectors."""
+        """Add vectors with their keys."""
         assert vectors.shape == (len(keys), self.width), f"{vectors.shape} for {len(keys)} texts of {self.width}"
         self.arrays.append(vectors)
         self.keys.append(keys)
 
     def find(self, keys: Keys) -> Int[np.ndarray, "text"]:
-        """Return the row of each key, counted over all arrays, and -1 where a key is not known."""
+        """Return the row of each key, counted over all arrays, or -1 for an unknown key."""
         known_keys = np.concatenate([np.zeros(0, np.uint64), *self.keys])
         order = np.argsort(known_keys, kind="stable")
         if not len(known_keys):
@@ -63,7 +62,7 @@ class KnownVectors:
 
 
 class VectorJournal:
-    """The file on the disk to which vectors are appended; it is made with the first block."""
+    """The file to which vectors are appended; it is created with the first block."""
 
     def __init__(self, path: Path, identity: Mapping[str, str], width: int) -> None:
         self.path, self.width = path, width
@@ -71,9 +70,9 @@ class VectorJournal:
         assert len(self.header) <= HEADER_BYTES, "the first line is read with a bound"
 
     def restore(self, stored: KnownVectors) -> bool:
-        """Make whole blocks known and cut off what follows them; return True if anything was cut off.
+        """Add all complete blocks to `stored`, cut off a damaged rest, and return True if there was one.
 
-        A file of another model or other settings is emptied; one that is no journal is refused.
+        A file of another model or other settings is emptied; a file that is not a journal is an error.
         """
         if not self.path.exists():
             return False
@@ -87,7 +86,7 @@ class VectorJournal:
         return damaged
 
     def append(self, keys: Keys, vectors: Vectors) -> Vectors:
-        """Write a block, see that it is on the disk, and return its vectors mapped from there."""
+        """Append a block, sync it to disk, and return its memory-mapped vectors."""
         content = _block_content(keys, vectors)
         with self.path.open("ab") as file:
             if not file.tell():
@@ -103,7 +102,7 @@ class VectorJournal:
         self.path.unlink(missing_ok=True)
 
     def _read_blocks(self, stored: KnownVectors) -> int:
-        """Make the vectors of all whole blocks known; return where the last of them ends."""
+        """Add the vectors of all complete blocks to `stored`; return the offset at the end of the last one."""
         size, end = self.path.stat().st_size, len(self.header)
         with self.path.open("rb") as file:
             file.seek(end)

@@ -1,1 +1,1 @@
-"""Pictures made of noise: two networks that learn from one another, the generator in use, and how good it is."""
+"""Images generated from noise: training of a generator and a discriminator, the generator in use, and its scores."""

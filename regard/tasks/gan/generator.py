@@ -1,4 +1,4 @@
-"""A trained generator in use: images of a label, scores beside real images, where its attention looks."""
+"""A trained generator in use: images of a label, comparison with real images, and its attention."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from regard.tasks.image_inputs import patch_items
 from regard.tasks.inputs import LABEL, InputKind, Inputs, list_inputs
 from regard.tasks.trained import DirectAnswers, Extra, describe_model, load_model, no_attention_error, resolve_options
 
-IMAGES_PER_BATCH = 250  # images generated at a time
-LABELS_SHOWN = 20  # labels that are named
-# Places whose attention is shown, as shares of the sides: down, across.
+IMAGES_PER_BATCH = 250  # images per batch
+LABELS_SHOWN = 20  # labels named in an error message
+# Positions whose attention is shown, as shares of the height and the width.
 EXPLAINED_PLACES = ((0.25, 0.25), (0.25, 0.75), (0.5, 0.5), (0.75, 0.25), (0.75, 0.75))
 ATTENTION_NAME = "generator.attention"
 
@@ -50,12 +50,12 @@ class GenerateManyOptions(GeneratorOptions):
 
 @dataclass(frozen=True, eq=False)
 class GeneratedImage:
-    """A generated image, its label, and where its noise came from."""
+    """A generated image, with its label and the seed of its noise."""
 
     label: str
     seed: int
     number: int
-    """Of the pictures of this seed and label, from 0."""
+    """Number among the images of this seed and label, from 0."""
     pixels: UInt8[np.ndarray, "channels size size"]
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class GeneratedImage:
 
 
 class ImageGenerator(DirectAnswers):
-    """Generates images of the labels it has learnt."""
+    """Generates images of the labels it was trained on."""
 
     task: ClassVar[str] = "gan"
     verb: ClassVar[str] = "make"
@@ -88,12 +88,12 @@ class ImageGenerator(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> ImageGenerator:
         """Load the generator of a checkpoint directory."""
         settings = checkpoint.config
-        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best, so add the run's name
         return cls(load_model(checkpoint, device), [str(label) for label in settings["labels"]], settings["data"], name)
 
     @property
     def inputs(self) -> Inputs:
-        """Labels that it has learnt."""
+        """Labels that the model was trained on."""
         return Inputs(kind=self.input_kind, parse=self.parse, example=self.classes[0], choices=self.classes)
 
     @property
@@ -102,7 +102,7 @@ class ImageGenerator(DirectAnswers):
         return {"make": Extra(self.make, GenerateManyOptions, "Pictures of some labels, or of every one it knows.")}
 
     def parse(self, text: str) -> str:
-        """Return the label, if it was learnt."""
+        """Return the label; raise an error for one that the model was not trained on."""
         if text not in self.classes:
             known_labels = ", ".join(self.classes[:LABELS_SHOWN]) + ", ..." * (len(self.classes) > LABELS_SHOWN)
             near = suggest(text, self.classes)
@@ -114,9 +114,9 @@ class ImageGenerator(DirectAnswers):
         return [self.make([label], **options)[0] for label in inputs]
 
     def make(self, labels: Sequence[str] | None = None, *, count: int = 1, **options: Any) -> list[GeneratedImage]:
-        """Make `count` images of each label, or of every one it knows, one label after the other.
+        """Generate `count` images of each label, by default of all labels, one label after the other.
 
-        Images of one number are made of the same noise, whatever their label.
+        Images with the same number have the same noise, whatever their label.
         """
         seed = resolve_options(self, options).seed
         requested = self.classes if labels is None else list_inputs(labels, LABEL, verb=self.verb)
@@ -132,7 +132,7 @@ class ImageGenerator(DirectAnswers):
         ]
 
     def noise(self, count: int, seed: int) -> Tensor:
-        """Return noise: the same on every device, and the first rows are the same for any count."""
+        """Return noise that is the same on every device; its first rows do not depend on `count`."""
         generator = torch.Generator().manual_seed(seed)
         return torch.stack([torch.randn(self.model.config.noise, generator=generator) for _ in range(count)])
 
@@ -152,11 +152,11 @@ class ImageGenerator(DirectAnswers):
         seed: Seed = 0,
         name: str | None = None,
     ) -> Scores:
-        """Compare `count` generated images with the real ones of files, in features of a `classifier` of such images.
+        """Compare `count` generated images with real ones, in features of a `classifier` of such images.
 
-        Without one, images are compared by mean shades, and nothing says whether they show what was asked for.
-        `train` names the training images, if the files have no part for that: the nearest of them are found, and their
-        own distance from the others is the least that can be reached.
+        Without a classifier, images are compared by mean shades, and nothing tells whether they match their labels.
+        `train` names the training images, if the files have no training part: nearest neighbours are searched among
+        them, and their distance from the other real images is the lowest that a generator can be expected to reach.
         """
         from regard.tasks.gan.scoring import score_generator
 
@@ -167,11 +167,11 @@ class ImageGenerator(DirectAnswers):
         )
 
     def attention_names(self) -> list[str]:
-        """Return the names of what `look` shows: the attention of the generator, if it has one."""
+        """Return the names of the attention weights that `look` returns, if the generator has attention."""
         return [] if self.model.generator.attention is None else [ATTENTION_NAME]
 
     def look(self, label: str | None = None, *, seed: int = 0) -> Trace:
-        """Generate an image and keep where five of its places looked; without a label the seed chooses one."""
+        """Generate an image and return the attention of five positions; without a label the seed chooses one."""
         if self.model.generator.attention is None:
             raise no_attention_error(self, "train one with model.attention=true")
         label = self.classes[seed % len(self.classes)] if label is None else self.parse(label)
@@ -186,7 +186,7 @@ class ImageGenerator(DirectAnswers):
         chosen_patches = [source[place] for place in places]
         asked_items = [Item(patch.text, word=index, box=patch.box) for index, patch in enumerate(chosen_patches)]
         shown_weights = [Weights(ATTENTION_NAME, "asked", "source", weights[:, places])]
-        gain = round(self.model.generator.attention.gain.item(), 4) + 0.0  # no -0.0
+        gain = round(self.model.generator.attention.gain.item(), 4) + 0.0  # avoids -0.0
         text = f"{self.name}, seed {seed}, gain {gain}"
         facts = {"text": text, "answer": label, "seed": seed, "gain": gain}
         return Trace(

@@ -1,7 +1,7 @@
-"""How good generated images are beside real ones: their distance, the class asked for, variety, nearest neighbours.
+"""Scores of generated images beside real ones: distance, agreement with the label, variety, nearest neighbours.
 
-The distance is Fréchet's, in the features of a classifier that was trained on such images. It compares generators
-scored by the same classifier and no others: published ones are measured in the features of another network.
+The distance is the Fréchet distance in the features of a classifier trained on such images. Only distances measured
+with the same classifier can be compared: published ones are measured in the features of another network.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from regard.tasks.gan.task import mean_shades
 from regard.tasks.image_model import IMAGE_CLASSIFICATION, ImageModel
 from regard.training.run import Run
 
-IMAGES_PER_BATCH = 256  # images read at a time
-NEIGHBOUR_IMAGES = 500  # generated images whose nearest training image is searched
+IMAGES_PER_BATCH = 256  # images per batch
+NEIGHBOUR_IMAGES = 500  # generated images for which the nearest training image is searched
 NEIGHBOURS_SHOWN = 5
 Bytes = UInt8[Tensor, "images channels size size"]
 
@@ -49,7 +49,7 @@ class Generator(Protocol):
     shape: Shape
 
     def noise(self, count: int, seed: int) -> Tensor:
-        """Return the noise of so many images."""
+        """Return the noise of `count` images."""
 
     def pixels(self, noise: Tensor, labels: Tensor) -> Bytes:
         """Return the bytes of the images of this noise and these classes."""
@@ -57,11 +57,11 @@ class Generator(Protocol):
 
 @dataclass(frozen=True)
 class ImageFeatures:
-    """Features of images, and what a classifier takes them for."""
+    """Features of images and the labels predicted by a classifier."""
 
     features: Float[np.ndarray, "images features"]
     labels: list[str]
-    """What it takes each for; none where there is no classifier."""
+    """Predicted label of each image; empty without a classifier."""
 
 
 def score_generator(
@@ -74,10 +74,10 @@ def score_generator(
     seed: int,
     name: str,
 ) -> Scores:
-    """Compare generated images, with the classes in the proportions of the real ones, with the images of the files."""
+    """Compare generated images, with their classes in the proportions of the real images, with those of the files."""
     real, training = _read_real_images(generator, files, train)
     extract = _feature_extractor(generator, classifier)
-    numbers = np.resize(real.labels[np.argsort(real.marks, kind="stable")], count)  # all classes, however few
+    numbers = np.resize(real.labels[np.argsort(real.marks, kind="stable")], count)  # in random order, by digest
     labels = [generator.classes[number] for number in numbers]
     pixels = generator.pixels(generator.noise(count, seed), torch.from_numpy(numbers))
     generated, reference = extract(pixels), extract(_sample_pixels(real, count))
@@ -130,11 +130,11 @@ def _read_real_images(
 
 
 def _read_images(generator: Generator, files: Sequence[PictureFile], part: Any) -> LabelledImages:
-    """Read labelled images; refuse those of another size or depth than those learnt from: resized ones differ."""
+    """Read labelled images; raise an error for another size or depth than in training, as resizing changes them."""
     shelves = [shelve(file, part=part) for file in files]
     shape = shape_of(shelves, None, None, generator.shape.fit)[:2]
     trained_shape = tuple(generator.data.get("natural", generator.shape[:2]))
-    are_resized = min(shape[0], trained_shape[0]) > FINE  # photographs are resized anyway
+    are_resized = min(shape[0], trained_shape[0]) > FINE  # both are resized photographs
     if shape[1] != trained_shape[1] or (shape != trained_shape and not are_resized):
         raise ValueError(
             f"{shelves[0].name} has pictures of {_describe_shape(shape)}, and {generator.name} was trained on "
@@ -149,7 +149,7 @@ def _describe_shape(shape: Sequence[Any]) -> str:
 
 
 def _feature_extractor(generator: Generator, path: str | Path | None) -> Callable[[Bytes], ImageFeatures]:
-    """Return what turns images into features: the input of a classifier's head, or mean shades without one."""
+    """Return a function that computes features: the input of the classifier's head, or mean shades without one."""
     if path is None:
         return lambda pixels: ImageFeatures(_shade_features(pixels), [])
     folder = Path(path)
@@ -175,7 +175,7 @@ def _feature_extractor(generator: Generator, path: str | Path | None) -> Callabl
 
 
 def _classifier_features(scorer: ImageModel, pixels: Bytes) -> ImageFeatures:
-    """Return what the head of a classifier reads in each image, and what it predicts."""
+    """Return the inputs of a classifier's head and its predicted labels."""
     head_inputs: list[Tensor] = []
 
     def keep_input(_: Any, inputs: tuple[Tensor, ...]) -> None:
@@ -191,17 +191,17 @@ def _classifier_features(scorer: ImageModel, pixels: Bytes) -> ImageFeatures:
 
 
 def _sample_pixels(images: LabelledImages, count: int) -> Bytes:
-    """Return so many images, evenly from the whole list."""
+    """Return `count` images, evenly spaced over the dataset."""
     return torch.from_numpy(images.pixels(np.array(sample_evenly(range(len(images)), count))))
 
 
 def _shade_features(pixels: Bytes) -> Float[np.ndarray, "images features"]:
-    """Return mean shades, as while training."""
+    """Return mean shades, as in the evaluation during training."""
     return mean_shades(pixels.float() / 127.5 - 1).numpy()
 
 
 def _distance_of_halves(images: ImageFeatures) -> float:
-    """Return the distance of every second image from the others; with so few, it is rather too large."""
+    """Return the distance between two halves of the images; with half as many images it is biased upwards."""
     if len(images.features) < 4:
         return 0.0
     return frechet_distance(images.features[::2], images.features[1::2])
@@ -210,7 +210,7 @@ def _distance_of_halves(images: ImageFeatures) -> float:
 def _nearest_neighbours(
     pixels: Bytes, labels: Sequence[str], real: LabelledImages, training: LabelledImages
 ) -> tuple[dict[str, str], list[Table]]:
-    """Measure how near training images are to generated ones, beside how near they are to unseen real ones."""
+    """Measure distances from generated images to their nearest training images, and the same for unseen real images."""
     training_pixels = _flat_shades(torch.from_numpy(training.pixels(np.arange(len(training)))))
     nearest, distances = nearest_neighbours(_flat_shades(pixels), training_pixels)
     _, real_distances = nearest_neighbours(_flat_shades(_sample_pixels(real, len(pixels))), training_pixels)

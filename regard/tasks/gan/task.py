@@ -1,4 +1,4 @@
-"""Training a generator of images (GAN): labelled images in, a generator out, which a discriminator has taught."""
+"""Training of a generator of labelled images against a discriminator (GAN)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
 from regard.training.task import Claim, Evaluation, Given, Goal, Spread, Step, Task, alone
 
-IMAGES_PER_BATCH = 100  # images generated at a time
-EPOCHS = 100  # of training, unless a length is named
-SHADE_REGIONS = 8  # regions on a side, about, whose mean shades are compared in training
+IMAGES_PER_BATCH = 100  # images per batch
+EPOCHS = 100  # default length of training
+SHADE_REGIONS = 8  # approximate number of regions per side whose mean shades are compared in evaluation
 DISCRIMINATOR, GENERATOR = "discriminator", "generator"
 SENTENCE = "labelled pictures: training a generator of such pictures (GAN)"
 
@@ -133,18 +133,18 @@ class ImageGeneration(Task):
 
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:
-        """Claim pictures if this task is named; by themselves they are to be classified."""
+        """Claim images if this task is named; by default they are classified."""
         claim = claim_labelled_images(inputs) if inputs.settings.get("task") == GANRecipe.task else None
         return None if claim is None else replace(claim, sentence=SENTENCE)
 
     @staticmethod
     def prepare(recipe: GANRecipe, parent: Checkpoint | None = None) -> ImageSplits:
-        """Read and decode the images, as a model to start from reads them."""
+        """Read and decode the images, with the settings of a parent model if there is one."""
         return image_dataset.prepare(recipe.data, None if parent is None else parent.config)
 
     @staticmethod
     def default_settings(recipe: GANRecipe, prepared: ImageSplits) -> dict[str, Any]:
-        """Choose batch size and training length for so many images; gradients of two rivals are not clipped."""
+        """Choose batch size and training length for a dataset of this size; gradients are not clipped."""
         image_count = len(prepared.train)
         batch_size = round_between(8, power_of_two_below(image_count / 10), 64)
         rows = math.ceil(image_count / batch_size)
@@ -157,14 +157,14 @@ class ImageGeneration(Task):
 
     @staticmethod
     def fill_sizes(recipe: GANRecipe, prepared: ImageSplits) -> GANRecipe:
-        """Return the recipe with the classes and the size of the images."""
+        """Return the recipe with the number of classes and the size of the images."""
         input_sizes: dict[str, Any] = {"size": prepared.shape.size, "channels": prepared.shape.channels}
         data = replace(recipe.data, **prepared.shape._asdict(), mean=prepared.mean, std=prepared.std)
         return replace(recipe, data=data, model=replace(recipe.model, **input_sizes, classes=len(prepared.classes)))
 
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: ImageSplits) -> list[str]:
-        """Load both networks of a run that knows the same labels."""
+        """Load both networks of a parent with the same labels."""
         parent_labels = parent.config.get("labels")
         if parent.config.get("task") == GANRecipe.task and parent_labels != prepared.classes:
             raise ValueError(f"{parent.directory} makes pictures of other labels: leave out --from, or give its labels")
@@ -176,11 +176,11 @@ class ImageGeneration(Task):
         return device_of(self.model)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
-        """Return the parameters of both networks, one optimizer each: the discriminator goes first."""
+        """Return the parameters of both networks, one optimizer each; the discriminator is updated first."""
         return {part: list(getattr(self.model, part).parameters()) for part in (DISCRIMINATOR, GENERATOR)}
 
     def batch(self, row: int) -> ImageBatch:
-        """Return the real images of a row; generated ones get the same labels."""
+        """Return the real images of a row; the generated images have the same labels."""
         train, data = self.prepared.train, self.recipe.data
         seed = self.recipe.training.seed
         image_numbers, places = labelled_images.training_row(train, row, batch=data.batch_size, seed=seed)
@@ -189,11 +189,11 @@ class ImageGeneration(Task):
         return ImageBatch(numbers, turns, labels, pixels)
 
     def origins(self, batch: ImageBatch) -> list[str]:
-        """Return where these images come from."""
+        """Return the sources of these images, for error messages."""
         return [self.prepared.train.place(number) for number in batch.numbers.tolist()]
 
     def step(self, batch: ImageBatch, part: str) -> Step:
-        """Return the summed hinge loss of one network; the other one gets no gradient."""
+        """Return the summed hinge loss of one network; the other gets no gradient."""
         batch, counts = batch.to(self.device), {"pictures": len(batch)}
         noise = torch.randn(len(batch), self.recipe.model.noise, device=self.device)
         if part == GENERATOR:
@@ -208,7 +208,7 @@ class ImageGeneration(Task):
         return Step(loss=loss, weight=len(batch), counts=counts)
 
     def _real_pixels(self, batch: ImageBatch) -> Float[Tensor, "batch channels size size"]:
-        """Return pixels from -1 to 1, some images mirrored."""
+        """Return pixels from -1 to 1; with `objective.flip`, half of the images are mirrored."""
         pixels = batch.pixels if self.device_pixels is None else self.device_pixels.index_select(0, batch.numbers)
         assert pixels is not None
         real = pixels.float() / 127.5 - 1
@@ -218,7 +218,7 @@ class ImageGeneration(Task):
         return torch.where(mirrored, real.flip(-1), real)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Measure the distance of generated from validation images in mean shades, and the variety within a class."""
+        """Measure the distance of generated from validation images in mean shades, and the variety within classes."""
         labels, real, real_variety = self.references
         parts = spread(self._generate_shades, list(range(math.ceil(len(labels) / IMAGES_PER_BATCH))))
         shades = np.concatenate([np.array(part) for part in parts])
@@ -243,14 +243,14 @@ class ImageGeneration(Task):
         return np.resize(labels, count), shades, variety(shades, np.resize(labels, len(shades)))
 
     def _generate_shades(self, chunk: int) -> list[list[float]]:
-        """Return mean shades of some generated images, from the same noise every time, as numbers to exchange."""
+        """Return mean shades of a chunk of generated images, always from the same noise, as plain lists."""
         labels = self.references[0][chunk * IMAGES_PER_BATCH : (chunk + 1) * IMAGES_PER_BATCH]
         noise = torch.randn(len(labels), self.recipe.model.noise, generator=torch.Generator().manual_seed(1 + chunk))
         generated = self.model(noise.to(self.device), torch.from_numpy(labels).to(self.device))
         return mean_shades(generated).tolist()
 
     def contents(self) -> dict[str, Any]:
-        """Return the files of a checkpoint beside weights and metrics."""
+        """Return the checkpoint files other than weights and metrics."""
         recipe = config.plain(self.recipe)
         shape = {name: value for name in Shape._fields if (value := recipe["data"][name]) is not None}
         data = {**shape, "natural": list(self.original_shape)}
@@ -259,7 +259,7 @@ class ImageGeneration(Task):
         return {"config.yaml": {"format": 1, **settings, "data": {**data, "file": file}}, "README.md": self.card()}
 
     def card(self) -> str:
-        """Return the model card: what a stranger should know, in a few lines."""
+        """Return the model card."""
         classes, data = self.prepared.classes, self.recipe.data
         class_names = ", ".join(classes[:20]) + ", ..." * (len(classes) > 20)
         return model_card(
@@ -273,7 +273,7 @@ class ImageGeneration(Task):
 
 
 def mean_shades(images: Float[Tensor, "images channels size size"]) -> Float[Tensor, "images features"]:
-    """Return the mean shades of regions: an image as few numbers."""
+    """Return the mean shades of square regions, a small feature vector for each image."""
     region_size = max(1, round(images.shape[-1] / SHADE_REGIONS))
     return F.avg_pool2d(images.float().cpu(), region_size, ceil_mode=True).flatten(1)
 

@@ -1,1 +1,1 @@
-"""Images to classify: training, use, maps of the evidence, and whether they may be believed."""
+"""Image classification: training, prediction, maps of the evidence, and checks of these maps."""

@@ -1,4 +1,4 @@
-"""Checkpoints of image classifiers that were trained elsewhere: the files beside their weights."""
+"""Files beside the weights in the checkpoints of image classifiers that were trained elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the maps of an image classifier may be believed: every method beside controls, on labelled images."""
+"""Evaluation of the maps of an image classifier on labelled images: each method is compared with controls."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class MapEvaluation:
     correct_count: int
     """Images that are classified correctly; only their maps are evaluated."""
     single_count: int
-    """Of these, those from which regions are taken away."""
+    """Images of these whose regions are deleted and inserted."""
     boxed_checks: Checks = field(default_factory=dict)
-    """Scores in images with boxes; a model that was trained on boxes has a line too."""
+    """Scores in images with boxes, including those of a model that was trained on boxes."""
     boxed_count: int = 0
     box_area: float = 0.0
-    """Share of an image that its box covers, on average."""
+    """Mean share of an image that its box covers."""
 
     def rows(self, columns: Sequence[str] = (*LOCALISATION_CHECKS, *SINGLE_IMAGE_CHECKS)) -> list[list[str]]:
         """Return a table row for each method: means, with half of a 95 % interval."""
@@ -66,7 +66,7 @@ class MapEvaluation:
         return _table_rows(self.boxed_checks, LOCALISATION_CHECKS)
 
     def p_value(self, name: str, other: str, check: str = "pointing", *, boxed: bool = False) -> float | None:
-        """Return how probable so large a difference between two methods is by chance, on the same images."""
+        """Return the p-value of a paired randomisation test between two methods, or None if one lacks the check."""
         checks = self.boxed_checks if boxed else self.checks
         both = {method: checks[method][check] for method in (other, name) if check in checks.get(method, ())}
         return paired_test(both, test="randomisation")[1].p if len(both) == 2 else None
@@ -88,7 +88,7 @@ class MapEvaluation:
 
 
 def evaluate_maps(classifier: ImageModel, images: LabelledImages, options: MapEvaluationOptions) -> MapEvaluation:
-    """Point in grids of four images and in known boxes; delete, insert and change regions of single images."""
+    """Measure localisation in grids of four images and in known boxes, and the effect of changed regions on answers."""
     against, seed = options.against, options.seed
     device = device_of(classifier.model)
     labels = torch.from_numpy(np.asarray(images.labels)).long()
@@ -101,7 +101,7 @@ def evaluate_maps(classifier: ImageModel, images: LabelledImages, options: MapEv
     order = torch.randperm(len(correct), generator=torch.Generator().manual_seed(seed))
     correct_pixels, correct_labels = pixels[correct.to(device)], labels[correct].to(device)
     grid_scores: dict[str, map_checks.Checked] = {}
-    if boxes is None or len(correct_labels.unique()) > 1:  # with boxes there is something to judge without grids
+    if boxes is None or len(correct_labels.unique()) > 1:  # grids may be left out if there are boxes
         grids = map_checks.make_grids(correct_pixels, correct_labels, options.grids, seed=seed)
         grid_scores = map_checks.measure_localisation(map_checks.double_input_size(classifier.model), grids, seed=seed)
     singles = order[: options.singles].to(device)
@@ -145,7 +145,7 @@ def _correct_images(
 
 
 def _known_boxes(images: LabelledImages, against: BoxModel | None) -> Tensor | None:
-    """Return the boxes of all images if all have one; refuse images that a box model cannot be compared on."""
+    """Return the boxes of all images, or None; raise an error if a box model cannot be compared on these images."""
     cells = [images.album.columns.get(BOX, [None] * len(images.album))[number] for number in images.numbers]
     boxes = None if None in cells else torch.tensor(cells)
     if against is None:
@@ -162,7 +162,7 @@ def _known_boxes(images: LabelledImages, against: BoxModel | None) -> Tensor | N
 
 
 def _score_boxes(guesses: Tensor, true_boxes: Tensor) -> map_checks.Checked:
-    """Score boxes that a model was trained to draw: a box points with its centre."""
+    """Score the boxes of a model trained on boxes: the centre of a box is the place it points at."""
     left, top, right, bottom = true_boxes.unbind(1)
     across, down = ((guesses[:, low] + guesses[:, low + 2]) / 2 for low in (0, 1))
     points = (across >= left) & (across < right) & (down >= top) & (down < bottom)
@@ -192,5 +192,5 @@ def _plain_interval(statistics: Statistics) -> dict[str, float]:
 def _format_mean(statistics: Statistics | None) -> str:
     if statistics is None:
         return "-"
-    half_width = f" ± {interval(statistics).half:.3f}" if len(statistics) > 1 else ""  # one image has no spread
+    half_width = f" ± {interval(statistics).half:.3f}" if len(statistics) > 1 else ""  # no interval for one image
     return f"{statistics.score:.3f}{half_width}"

@@ -1,4 +1,4 @@
-"""Scenes scattered from labelled images: what they are made of, how they are labelled, and those to evaluate on."""
+"""Scenes made of labelled images scattered over a background: their images, their labels, and scenes to evaluate on."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from regard.data.images.scattering import ScatterConfig, draw_companions, label_
 from regard.data.images.sources import PictureFile, shelve
 
 SCENES_PER_BATCH = 512  # scenes rendered at a time
-HEADERS_READ = 16  # headers of files by which their size is told
-EVALUATION_SEED = 0xF17EDD16175CE4E5  # no scene to evaluate on is one of training
+HEADERS_READ = 16  # headers read to find the size of the images
+EVALUATION_SEED = 0xF17EDD16175CE4E5  # differs from the seed of training scenes
 
 
 @dataclass(frozen=True)
 class ScatteredScenes:
-    """How scenes are made of images, and what they show."""
+    """Settings by which scenes are made of images, and the labels of these images."""
 
     how: ScatterConfig
     single_labels: Sequence[str]
-    """Labels of single pictures, in their order."""
+    """Labels of single images, in the order of their numbers."""
 
     @property
     def classes(self) -> list[str]:
@@ -45,7 +45,7 @@ class ScatteredScenes:
         *,
         seed: int,
     ) -> Int[np.ndarray, "scene image"]:
-        """Return the numbers of the images that make each scene, the one that labels it first."""
+        """Return the numbers of the images in each scene, starting with the given one."""
         numbers, turns = torch.from_numpy(image_numbers), torch.from_numpy(places)
         return draw_companions(self.how, numbers, turns, len(source), seed=seed).numpy()
 
@@ -71,11 +71,11 @@ class ScatteredScenes:
         *,
         seed: int,
     ) -> UInt8[Tensor, "scene shades side side"]:
-        """Render the scenes at these places of the order of training."""
+        """Render the scenes at these positions in the training order."""
         return scenes(self.how, images, places, seed=seed)
 
     def fixed_scenes(self, source: LabelledImages, classes: Sequence[str]) -> LabelledImages:
-        """Return one scene for each image, always the same, to evaluate a model on."""
+        """Return one fixed scene for each image, to evaluate a model on."""
         seed, pixels, labels = self.how.seed ^ EVALUATION_SEED, list[np.ndarray](), list[np.ndarray]()
         for first in range(0, len(source), SCENES_PER_BATCH):
             numbers = np.arange(first, min(first + SCENES_PER_BATCH, len(source)))
@@ -95,7 +95,7 @@ class ScatteredScenes:
 
 @dataclass(frozen=True, kw_only=True)
 class ScatteredImages(LabelledImages):
-    """Images to learn from, of which scenes are rendered on demand."""
+    """Training images that are rendered as scenes on demand."""
 
     scenes: ScatteredScenes
     classes: Sequence[str]
@@ -114,18 +114,18 @@ class ScatteredImages(LabelledImages):
     def choose(
         self, images: Int[np.ndarray, "some"], places: Int[np.ndarray, "some"], *, seed: int
     ) -> tuple[Int[np.ndarray, "some *part"], Int[np.ndarray, "some"]]:
-        """Return the pictures that make the scenes at these places, their own first, and what the scenes show."""
+        """Return the numbers of the images in the scenes at these positions, and the labels of the scenes."""
         chosen = self.scenes.choose_images(self, images, places, seed=seed)
         return chosen, self.scenes.labels(self, chosen, self.classes)
 
     def render(self, pixels: Tensor, places: Int[Tensor, "some"], *, seed: int) -> Tensor:
-        """Return the scenes at these places."""
+        """Return the scenes at these positions in the training order."""
         return self.scenes.render_scenes(pixels, places, seed=seed)
 
 
 def prepare(config: ImageDataConfig, how: ScatterConfig, parent_config: Mapping[str, Any] | None = None) -> ImageSplits:
-    """Prepare images to make training scenes of, and scenes to validate on."""
-    without_sums = {"labels": ()} if how.count > 1 else {}  # sums are no labels of single images
+    """Prepare the images of training scenes, and fixed validation scenes."""
+    without_sums = {"labels": ()} if how.count > 1 else {}  # the parent's labels are sums, not labels of single images
     single_config = {**(parent_config or {}), **without_sums}
     singles = replace(image_dataset.prepare(config, single_config), fresh=not parent_config)
     how.check(singles.shape.size, singles.shape.channels)
@@ -144,7 +144,7 @@ def prepare(config: ImageDataConfig, how: ScatterConfig, parent_config: Mapping[
     (min_scraps, max_scraps), colour_note = how.scraps, ", each in a colour of its own" * how.colours
     size_note = f"scattered: scenes of {how.size} x {how.size} with {how.count} of them"
     note = f"{size_note} and {min_scraps} to {max_scraps} scraps of others{colour_note}"
-    album = replace(singles.train.album, sides=np.full(len(singles.train.album), how.size))  # of what a model sees
+    album = replace(singles.train.album, sides=np.full(len(singles.train.album), how.size))  # the size of a scene
     train = ScatteredImages(album, singles.train.numbers, singles.train.labels, scenes=scattered, classes=classes)
     return replace(
         singles,
@@ -158,7 +158,7 @@ def prepare(config: ImageDataConfig, how: ScatterConfig, parent_config: Mapping[
 
 
 def are_scenes(paths: Sequence[PictureFile], size: int, how: ScatterConfig) -> bool:
-    """True if images are as large as scenes, where single ones would have another size."""
+    """True if all images have the size of scenes, and single images have another size."""
     shelves = [shelve(file, part="test") for file in paths]
     sizes = {(header.width, header.height) for shelf in shelves for header in first_looks(shelf, HEADERS_READ)}
     return sizes == {(how.size, how.size)} and how.size != size
@@ -169,7 +169,7 @@ def read(
 ) -> LabelledImages:
     """Read labelled images and make the scenes to score a model on."""
     single_labels = classes
-    if how.count > 1:  # the least sum and the greatest are those of equal labels
+    if how.count > 1:  # the smallest and the largest sum are sums of equal labels
         smallest, greatest = (int(extreme) // how.count for extreme in (classes[0], classes[-1]))
         single_labels = [str(label) for label in range(smallest, greatest + 1)]
     images = image_dataset.read(paths, shape, single_labels, reject=reject)

@@ -1,4 +1,4 @@
-"""An image classifier's scores, in the form that all tasks share."""
+"""Scores of an image classifier, in the format shared by all tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.tasks.supervised.calibration import describe_calibration, measure_ca
 from regard.tasks.supervised.evaluation import ClassifierResults, score_classifier
 
 TOP_CLASSES = 5
-MIN_CLASSES_FOR_TOP = 20  # classes from which on it counts whether a label is among the likeliest
+MIN_CLASSES_FOR_TOP = 20  # fewest classes for which top-5 accuracy is measured
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ImageClassifierResults(ClassifierResults):
 
     @property
     def in_top(self) -> np.ndarray:
-        """True where a label is among the five likeliest."""
+        """True where the label is among the five likeliest."""
         true_logits = self.logits[np.arange(len(self.truth)), self.truth]
         return (self.logits > true_logits[:, None]).sum(1) < TOP_CLASSES
 
@@ -37,7 +37,7 @@ class ImageClassifierResults(ClassifierResults):
 def evaluate_logits(
     images: LabelledImages, classes: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]
 ) -> ImageClassifierResults:
-    """Compare logits, chunk after chunk as one process or several computed them, with the labels."""
+    """Compare logits with the labels; `parts` has the logits of one chunk of images after another."""
     logits = np.array([image_logits for part in parts for image_logits in part])
     return ImageClassifierResults.compare(logits, images.labels, classes)
 

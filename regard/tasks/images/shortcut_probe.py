@@ -1,4 +1,4 @@
-"""Is a classifier right for the right reason? A mark is taken off the images of a class and put on others."""
+"""Test of a classifier for a shortcut: its answers with and without a mark in the image."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ from regard.tasks.image_model import ImageModel
 
 MAX_IMAGES = 2000  # images that are classified
 MAX_MAPS = 200
-MIN_EFFECT = 0.1  # by which an answer must depend on the mark to be called a shortcut
+MIN_EFFECT = 0.1  # smallest change of a share by the mark that counts as a shortcut
 SIGNIFICANCE = 0.01
-MIN_IMAGES = 20  # below so many images nothing is certain
+MIN_IMAGES = 20  # below this the test is inconclusive
 MAP_BATCH = 64
-Share = tuple[float, float]  # with half of its 95 % interval
+Share = tuple[float, float]  # a share and half of its 95 % interval
 
 
 @dataclass(frozen=True)
 class ShortcutProbe:
-    """What a mark does to the answers of a classifier; shares with half of their 95 % interval."""
+    """Effect of a mark on the answers of a classifier; each share comes with half of its 95 % interval."""
 
     label: str
-    """The class that the mark was learnt with, or to which it changes most answers."""
+    """The class the mark was trained with, or else the class to which the mark changes most answers."""
     planted: bool
     """True if the model was trained with such marks."""
     class_with_mark: Share | None
-    """Images of the class that are classified as it with the mark."""
+    """Share of the images of this class that are assigned to it with the mark."""
     class_without_mark: Share | None
-    """The same without it."""
+    """Share of the images of this class that are assigned to it without the mark."""
     others_with_mark: Share | None
-    """Images of other classes that are classified as it with the mark."""
+    """Share of the images of other classes that are assigned to this class with the mark."""
     others_without_mark: Share | None
-    """The same without it."""
+    """Share of the images of other classes that are assigned to this class without the mark."""
     others_p_value: float
-    """How probable so large a difference between those two is by chance."""
+    """p-value of the difference between the two shares of other classes."""
     class_p_value: float
-    """The same of the images of the class."""
+    """p-value of the difference between the two shares of this class."""
     map_share: float | None
-    """Share of the map that lies on the mark where it is; None if no image with it is classified so."""
+    """Share of the map that lies on the mark; None if no image with the mark is assigned to this class."""
     mark_area: float
-    """Share of the image that it covers."""
+    """Share of the image that the mark covers."""
     class_count: int
-    """Images of the class."""
+    """Number of images of this class."""
     other_count: int
-    """Images of other classes."""
+    """Number of images of other classes."""
 
     @property
     def has_few_images(self) -> bool:
-        """True if there are too few images to tell anything."""
+        """True if there are too few images for a conclusion."""
         return max(self.class_count, self.other_count) < MIN_IMAGES
 
     @property
@@ -93,7 +93,7 @@ class ShortcutProbe:
 def probe_shortcut(
     classifier: ImageModel, images: LabelledImages, learnt_shortcut: Mapping[str, Any] | None = None
 ) -> ShortcutProbe:
-    """Compare answers with and without the mark of a shortcut: the one that was learnt, else the usual one."""
+    """Compare answers with and without a mark: the one the model was trained with, or the default one."""
     shortcut = config.build(ShortcutConfig, learnt_shortcut or {}, where="data.shortcut")
     numbers = np.unique(np.linspace(0, len(images) - 1, min(len(images), MAX_IMAGES)).astype(int))
     labels, clean_pixels = np.asarray(images.labels)[numbers], images.pixels(numbers)
@@ -128,7 +128,7 @@ def probe_shortcut(
 def _compare_answers(
     marked: Bool[np.ndarray, "images"], clean: Bool[np.ndarray, "images"]
 ) -> tuple[Share | None, Share | None, float]:
-    """Return the shares of such answers with and without the mark, and the p-value of their difference."""
+    """Return the shares of True with and without the mark, and the p-value of their difference."""
     if not len(clean):
         return None, None, 1.0
     with_mark, without_mark = mean_statistics(marked), mean_statistics(clean)

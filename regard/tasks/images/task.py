@@ -42,14 +42,13 @@ from regard.training.pace import default_run_length, power_of_two_below, round_b
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 from regard.training.tuning import TuningConfig
 
-AnyModelConfig = (  # the first where no name is given
+AnyModelConfig = (  # the first is the default
     ViTConfig | ResNetConfig | VGGConfig | EfficientNetConfig | SpatialTransformerConfig
 )
-EVALUATION_BATCH = 256  # images read at a time
+EVALUATION_BATCH = 256  # images per batch
 
-# Settings that follow from the images where nobody names them.
-# Up to so many images: width, depth, heads.
-EPOCHS_BY_IMAGES = ((2_000, 200), (20_000, 100), (200_000, 60))  # up to so many images: epochs
+# Default settings by the number of images.
+EPOCHS_BY_IMAGES = ((2_000, 200), (20_000, 100), (200_000, 60))  # (most images, epochs)
 ADAM_SETTINGS = {
     "name": "adamw",
     "learning_rate": 1e-3,
@@ -60,7 +59,7 @@ ADAM_SETTINGS = {
 # Better by 1 to 6 points: see docs/results.md.
 MUON_SETTINGS = {**ADAM_SETTINGS, "name": "muon", "learning_rate": 2e-3, "betas": [0.9, 0.95]}
 DEFAULT_AUGMENTATION = {"shift": 0.125, "operations": 1, "magnitude": 0.3, "cutmix": 1.0, "mixed": 0.5}
-SMALL_DATASET = 5_000  # images below which training from scratch works badly
+SMALL_DATASET = 5_000  # fewer images are too few to train well from scratch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +155,7 @@ class ImageClassification(Task):
         epochs = next((epochs for limit, epochs in EPOCHS_BY_IMAGES if image_count <= limit), 30)
         steps = round_between(300, epochs * rows, 100_000)
         natural = prepared.shape.channels == 3
-        scattered = recipe.data.scatter is not None  # scenes never come twice
+        scattered = recipe.data.scatter is not None  # every scene is new
         keeps_augment = scattered or recipe.augment != AugmentConfig()
         return {
             "data": {"size": prepared.shape.size, "channels": prepared.shape.channels, "batch_size": batch_size},
@@ -169,7 +168,7 @@ class ImageClassification(Task):
 
     @staticmethod
     def fill_sizes(recipe: ImageClassificationRecipe, prepared: ImageSplits) -> ImageClassificationRecipe:
-        """Return the recipe with the classes, the size and the statistics of the images."""
+        """Return the recipe with the number of classes, and the size and channel statistics of the images."""
         shape = prepared.shape
         data = replace(recipe.data, **shape._asdict(), mean=prepared.mean, std=prepared.std)
         model: Any = recipe.model
@@ -178,13 +177,13 @@ class ImageClassification(Task):
 
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: ImageSplits) -> list[str]:
-        """Load the weights of a model that knows the same labels, or only the body of another one under a new head."""
+        """Load all weights of a classifier with the same labels; otherwise only the backbone, under a new head."""
         same = parent.config.get("task") == "pictures" and parent.config.get("labels") == prepared.classes
         return transfer.load_weights(model, parent, same_task=same)
 
     @staticmethod
     def checkpoint_files(shape: Any, data: Any, notes: Any = (), *, labels: Any = None) -> dict[str, Any]:
-        """Return the files of a checkpoint, beside the weights, for a model that was trained elsewhere."""
+        """Return the checkpoint files other than the weights, for a model that was trained elsewhere."""
         return imported_checkpoint_files(shape, data, notes, labels=labels)
 
     @property
@@ -204,18 +203,18 @@ class ImageClassification(Task):
         return ImageBatch(numbers, turns, labels, pixels)
 
     def origins(self, batch: ImageBatch) -> list[str]:
-        """Return where these images come from."""
+        """Return the sources of these images, for error messages."""
         return [self.prepared.train.place(number) for number in batch.numbers.reshape(len(batch), -1)[:, 0].tolist()]
 
     def step(self, batch: ImageBatch, part: str) -> Step:
-        """Return the summed cross-entropy; of a mixed image, of both labels by their shares."""
-        self.temperature = 1.0  # one that was fitted was that of other weights
+        """Return the summed cross-entropy; a mixed image counts both labels by their shares."""
+        self.temperature = 1.0  # a fitted temperature belongs to the weights before this step
         batch = batch.to(self.device)
         pixels = batch.pixels
         if pixels is None:
             assert self.device_pixels is not None
             pixels = self.device_pixels.index_select(0, batch.numbers.flatten()).unflatten(0, batch.numbers.shape)
-        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):  # places of pixels need all their bits
+        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):  # pixel coordinates need full precision
             pixels = self.prepared.train.render(pixels, batch.places, seed=self.recipe.training.seed)
             augmented = self.augment(pixels, batch.labels, batch.places)
         logits = self.model(augmented.pixels).float()
@@ -228,14 +227,14 @@ class ImageClassification(Task):
         return Step(loss=loss, weight=len(batch), counts={"pictures": len(batch)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Measure accuracy on validation images, show some answers, and fit the temperature on their logits."""
+        """Measure accuracy on validation images, show some answers, and fit the temperature to the logits."""
         images, classes = self.prepared.valid, self.prepared.classes
         results = evaluate_logits(images, classes, spread(self._logits, _split_range(len(images))))
         self.temperature = fit_temperature(results.logits, images.labels)
         return Evaluation(results.metrics, self._samples(images, results))
 
     def _logits(self, chunk: range) -> list[list[float]]:
-        """Return the logits of some validation images, as numbers that processes can exchange."""
+        """Return the logits of some validation images as plain lists, which processes can exchange."""
         pixels = torch.from_numpy(self.prepared.valid.pixels(np.array(chunk))).to(self.device)
         return self.model(self.augment.plain(pixels)).float().tolist()
 
@@ -251,7 +250,7 @@ class ImageClassification(Task):
         ]
 
     def contents(self) -> dict[str, Any]:
-        """Return the files of a checkpoint beside weights and metrics."""
+        """Return the checkpoint files other than weights and metrics."""
         recipe = config.plain(self.recipe)
         data = {name: value for name in PREPARATION if (value := recipe["data"][name]) is not None}
         data |= {name: value for name in ("shortcut", "scatter") if (value := recipe["data"][name])}
@@ -269,7 +268,7 @@ class ImageClassification(Task):
         }
 
     def card(self) -> str:
-        """Return the model card: what a stranger should know, in a few lines."""
+        """Return the model card."""
         classes, data = self.prepared.classes, self.recipe.data
         class_names = ", ".join(classes[:20]) + ", ..." * (len(classes) > 20)
         size = self.prepared.size

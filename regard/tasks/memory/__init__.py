@@ -1,1 +1,1 @@
-"""Sequences of bits that must be remembered: what is drawn, the learning, the model in use."""
+"""Remembering sequences of bits: the data, training, and the trained model in use."""

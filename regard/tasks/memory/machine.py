@@ -1,4 +1,4 @@
-"""A trained memory in use: it answers, counts wrong bits and shows where its heads looked."""
+"""A trained memory model in use: its answers, its scores, and the attention of its heads."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from regard.tasks.trained import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHUNK = 64  # sequences read at a time
-DIGITS = 4  # of a weight in JSON
+CHUNK = 64  # sequences per batch
+DIGITS = 4  # decimals of a weight in JSON
 HEADS = ("write", "read")
 SEQUENCE = InputKind(
     "sequence", "a sequence", "sequences", lambda value: isinstance(value, (str, SequenceInput)), example="1011 0110"
@@ -54,20 +54,20 @@ class SequenceOptions:
 
 @dataclass(frozen=True)
 class MemoryAnswer:
-    """The answer to a sequence, the right one, and where each head looked most at every step."""
+    """The model's answer to a sequence, the right answer, and the most attended place of each head at every step."""
 
     answer: str
     right: str
     errors: int
     bits: int
     looks: Mapping[str, Sequence[Sequence[tuple[int, float]]]] = field(default_factory=dict)
-    """By the kind of heads, for each head and step: the place with the largest weight, and that weight."""
+    """By kind of head, for each head and step: the place with the largest weight, and this weight."""
 
     def __str__(self) -> str:
         return self.answer
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         counts = {"answer": self.answer, "right": self.right, "errors": self.errors, "bits": self.bits}
         looks = {
             kind: [[{"place": place, "weight": weight} for place, weight in steps] for steps in heads]
@@ -77,7 +77,7 @@ class MemoryAnswer:
 
 
 class Machine(DirectAnswers):
-    """Answers with what it has read, by a trained model."""
+    """Answers sequences of bits with a trained model."""
 
     task: ClassVar[str] = "remembering"
     verb: ClassVar[str] = "remember"
@@ -93,18 +93,18 @@ class Machine(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Machine:
         """Load the model of a checkpoint directory."""
         data = config.build(SequencesConfig, checkpoint.config["data"], where="data")
-        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best, so add the run's name
         return cls(load_model(checkpoint, device), data, name)
 
     @property
     def inputs(self) -> Inputs:
-        """Sequences of bits, as it was trained on."""
+        """Sequences of bits like those of training."""
         [example] = self.draw_inputs(2)
         return Inputs(kind=self.input_kind, parse=self.parse, example=example, limits={"vectors": MAX_LENGTH})
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """Sequences that it draws for itself, and pictures of where its heads looked."""
+        """Draw new sequences, and plot the attention of the heads over time."""
         return {
             "sequences": Extra(self.draw_inputs, SequenceOptions, "Sequences of a length, none of them trained on."),
             "picture": Extra(self.picture, NoOptions, "What was read and answered, and where its heads looked."),
@@ -131,7 +131,7 @@ class Machine(DirectAnswers):
         return self.remember(inputs)
 
     def remember(self, inputs: Sequence[SequenceInput | str]) -> list[MemoryAnswer]:
-        """Return the answer to each sequence, with the places where the heads looked meanwhile."""
+        """Return the answer to each sequence, with the most attended place of each head at every step."""
         items = list_inputs(inputs, SEQUENCE, verb=self.verb)
         return [self._answer_input(self.parse(item) if isinstance(item, str) else item) for item in items]
 
@@ -143,7 +143,7 @@ class Machine(DirectAnswers):
         count: int = 100,
         name: str | None = None,
     ) -> Scores:
-        """Count wrong bits in newly drawn sequences of one length, by default the longest it was trained on."""
+        """Count wrong bits in newly drawn sequences of one length, by default the longest of training."""
         if files:
             raise ValueError(f"{self.name} is measured on sequences that are drawn for it: give no files")
         if count < 1:
@@ -179,11 +179,11 @@ class Machine(DirectAnswers):
         )
 
     def attention_names(self) -> list[str]:
-        """Return the names of what `look` shows: the heads that write and those that read, if there are any."""
+        """Return the kinds of heads whose attention `look` returns: write and read heads, if the model has any."""
         return [*HEADS] if attention_names(self.model) else []
 
     def look(self, sequence: SequenceInput | str, **options: Any) -> Trace:
-        """Answer a sequence and keep where every head looked at every step."""
+        """Answer a sequence and return the attention of every head at every step."""
         parsed = self.parse(sequence) if isinstance(sequence, str) else sequence
         batch = parsed.to_batch(self.data)
         logits, looks = self._forward_with_weights(batch)
@@ -197,14 +197,14 @@ class Machine(DirectAnswers):
         return Trace(self.name, self.task, {"step": steps, "place": places}, weights, facts)
 
     def picture(self, sequence: SequenceInput | str) -> Figure:
-        """Draw what was read and answered, and where the heads wrote and read, over time."""
+        """Plot the input, the answer, and the attention of the write and read heads over time."""
         from regard.interpret.draw.memory import heads_over_time
 
         parsed = self.parse(sequence) if isinstance(sequence, str) else sequence
         batch = parsed.to_batch(self.data)
         logits, looks = self._forward_with_weights(batch)
         wrong, bits = int(count_wrong_bits(logits, batch)[0]), int(batch.scored.sum()) * self.data.outputs
-        read, answer = (batch.inputs[0] + 1) / 2, logits[0].sigmoid()  # of -1 and 1; 0 is silence
+        read, answer = (batch.inputs[0] + 1) / 2, logits[0].sigmoid()  # inputs are -1 or 1; 0 means no input
         read = read.masked_fill(batch.inputs[0] == 0, float("nan"))
         panels = {"read in": read, "answer": answer.masked_fill(~batch.scored[0, :, None].bool(), float("nan"))}
         count = f"{wrong:,} wrong bits of {bits:,} (guessing: {bits // 2:,})"
@@ -247,7 +247,7 @@ class Machine(DirectAnswers):
         return right, answer
 
     def _steps(self, batch: Sequences) -> list[str]:
-        """Return what is read at every step: bits, a mark, or nothing."""
+        """Return the input at every step as text: bits, a mark, or a dot for nothing."""
         width = self.data.bits
         return [
             "·" if not step.any() else "mark" if step[width:].any() else format_bits(step[None] > 0, width)
@@ -255,7 +255,7 @@ class Machine(DirectAnswers):
         ]
 
     def _check_length(self, length: int) -> int:
-        """Refuse lengths that cannot be; return the repeats that are asked of a sequence of this length."""
+        """Return the default number of repeats; raise an error for a length that the task or the memory excludes."""
         least = 2 if self.data.kind == "recall" else 1
         if not least <= length <= MAX_LENGTH:
             raise ValueError(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.tasks.memory.sequences import MAX_LENGTH, Sequences, SequencesConfig, build_sequences
 
-STOP = "stop"  # what a machine says after the last repeat
+STOP = "stop"  # printed for the stop bit after the last repeat
 FORMS = {
     "copy": "vectors of {bits} bits between spaces, such as {vector} {vector}",
     "repeat-copy": "vectors of {bits} bits between spaces and how often, such as {vector} {vector} x3",
@@ -32,7 +32,7 @@ class SequenceInput:
 
 
 def format_bits(bits: np.ndarray | Tensor, width: int, *, ends: bool = False) -> str:
-    """Return vectors of bits as text; what they hold beyond their bits is left out, or `ends` the text."""
+    """Return vectors of bits as text; a mark beyond the bits is left out, or with `ends` written as `stop`."""
     return " ".join(
         STOP if ends and any(vector[width:]) else "".join(str(int(bit)) for bit in vector[:width])
         for vector in bits.tolist()
@@ -40,7 +40,7 @@ def format_bits(bits: np.ndarray | Tensor, width: int, *, ends: bool = False) ->
 
 
 def format_input(sequence: SequenceInput, config: SequencesConfig) -> str:
-    """Return an input as somebody would type it."""
+    """Return an input as text that `parse_input` reads."""
     if config.kind != "recall":
         return format_bits(sequence.bits, config.bits) + (
             f" x{sequence.repeats}" if config.kind == "repeat-copy" else ""
@@ -50,7 +50,7 @@ def format_input(sequence: SequenceInput, config: SequencesConfig) -> str:
 
 
 def parse_input(text: str, config: SequencesConfig) -> SequenceInput:
-    """Return the input that `format_input` writes."""
+    """Parse text such as `format_input` writes."""
     shown = text if len(text) < 60 else f"{text[:57]}..."
     try:
         return _parse(text, config)

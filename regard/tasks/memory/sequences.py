@@ -1,15 +1,14 @@
-"""Sequences of random bits to copy, to repeat or to recall from: drawn when asked for, never kept.
+"""Sequences of random bits to copy, to repeat or to recall from, drawn on demand.
 
-Each row is a pure function of a seed and its number. What is read, and what must be answered, step by step
-(Graves et al. 2014, section 4):
+Each row is a pure function of a seed and its number. Inputs | answers, step by step (Graves et al. 2014, section 4):
 
     copy         x1 ... xn END        | x1 ... xn
     repeat-copy  x1 ... xn END times  | x1 ... xn x1 ... xn ... STOP
     recall       ITEM a ITEM b ... ASK a ASK | b
 
-A bit is read as 1 or -1, and 0 where there is none: a vector whose bits are all 0 is not taken for silence, though a
-controller without a state sees nothing but the step. Copying needs places alone: read them in the order in which they
-were written. Recall needs contents: find the item that was asked about, then read the next one.
+A bit is read as 1 or -1, and 0 means no input, so that a vector whose bits are all 0 differs from an empty step even
+for a controller without a state. Copying needs addressing by location: read in the order of writing. Recall needs
+addressing by content: find the queried item, then read the next one.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from regard.config.resuming import Warned
 from regard.data.examples import TensorBatch
 
 MAX_LENGTH = 1000
-MAX_SHAPES = 16  # shapes that rows have at most, each recorded once on a GPU
-TRAIN, VALID, TEST = 0, 1, 2  # what rows are for, so that none is drawn for two purposes
+MAX_SHAPES = 16  # most different shapes of rows; each is captured once as a CUDA graph
+TRAIN, VALID, TEST = 0, 1, 2  # part of the seed, so that the parts share no sequence
 Bits = Int[np.ndarray, "batch length bits"]
 
 
@@ -65,48 +64,48 @@ class SequencesConfig:
 
     @property
     def inputs(self) -> int:
-        """Numbers read at every step: bits, and marks."""
+        """Number of inputs at every step: bits and marks."""
         return self.bits + (1 if self.kind == "copy" else 2)
 
     @property
     def outputs(self) -> int:
-        """Numbers answered at every step: bits, and where repeats must be counted, the end."""
+        """Number of outputs at every step: bits, and for repeat-copy a stop bit."""
         return self.bits + (self.kind == "repeat-copy")
 
     def num_vectors(self, length: int) -> int:
-        """Return the number of vectors that must be remembered of a sequence of this length."""
+        """Return the number of vectors in a sequence of this length."""
         return length * (self.item if self.kind == "recall" else 1)
 
     def steps(self, length: int, repeats: int = 1) -> int:
-        """Return the number of steps that reading and answering take."""
+        """Return the number of steps for input and answer."""
         if self.kind == "recall":
             return length * (self.item + 1) + 2 * (self.item + 1)
         return length + 1 + (length * repeats + 1 if self.kind == "repeat-copy" else length)
 
     @property
     def report(self) -> dict[str, Any]:
-        """What is drawn, for the run folder; the same fingerprint means the same sequences."""
-        settings = restore_former_names(plain(self), where="data")  # as fingerprints have had them
+        """Fingerprint of the data for the run folder; the same fingerprint means the same sequences."""
+        settings = restore_former_names(plain(self), where="data")  # keeps older fingerprints valid
         settings.pop("valid")
         return {"fingerprint": hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()}
 
     @property
     def summary(self) -> list[str]:
-        """The same for a person."""
+        """Description of the data, as lines for the log."""
         things = "items" if self.kind == "recall" else "vectors"
         return [f"drawn on demand to {self.kind}: {self.min_length} to {self.max_length} {things} of {self.bits} bits"]
 
 
 @dataclass(frozen=True)
 class Sequences(TensorBatch):
-    """A batch of sequences: what is read, what must be answered, and where answers are scored."""
+    """A batch of sequences: inputs, targets, and the steps whose answers are scored."""
 
     inputs: Float[Tensor, "batch time inputs"]
     targets: Float[Tensor, "batch time outputs"]
     scored: Bool[Tensor, "batch time"]
 
     def pad(self, time: int) -> Sequences:
-        """Return the sequences with steps after the end, in which nothing is read and no answer is scored."""
+        """Pad the sequences to `time` steps; added steps have no input and are not scored."""
         extra = time - self.inputs.shape[1]
         inputs, targets = (torch.nn.functional.pad(tensor, (0, 0, 0, extra)) for tensor in (self.inputs, self.targets))
         return Sequences(inputs, targets, torch.nn.functional.pad(self.scored, (0, extra)))
@@ -115,7 +114,7 @@ class Sequences(TensorBatch):
 def training_batch(config: SequencesConfig, number: int) -> Sequences:
     """Return the sequences of a training row: all of one length and, for repeat-copy, one number of repeats.
 
-    Steps are filled up to one of a few numbers, so that rows have few shapes.
+    They are padded to one of a few numbers of steps, so that rows have few shapes.
     """
     rng = np.random.default_rng([config.seed, TRAIN, number])
     length = int(rng.integers(config.min_length, config.max_length + 1))
@@ -128,14 +127,14 @@ def training_batch(config: SequencesConfig, number: int) -> Sequences:
 
 
 def draw_for_part(config: SequencesConfig, part: int, length: int, *, count: int, repeats: int = 1) -> tuple[Bits, Any]:
-    """Draw sequences of one length to measure on: their bits, and the item of each that is asked about."""
+    """Draw evaluation sequences of one length: their bits, and the queried item of each."""
     return draw_bits(config, np.random.default_rng([config.seed, part, length, repeats]), count=count, length=length)
 
 
 def draw_bits(
     config: SequencesConfig, rng: np.random.Generator, *, count: int, length: int
 ) -> tuple[Bits, Int[np.ndarray, "batch"]]:
-    """Return random bits, and a random item that is not the last."""
+    """Draw random bits, and for each sequence a random item other than the last."""
     bits = rng.integers(0, 2, (count, config.num_vectors(length), config.bits))
     return bits, rng.integers(0, max(1, length - 1), count)
 
@@ -143,7 +142,7 @@ def draw_bits(
 def build_sequences(
     config: SequencesConfig, bits: Bits, queried_items: Int[np.ndarray, "batch"], *, repeats: int = 1
 ) -> Sequences:
-    """Return bits as they are read and must be answered."""
+    """Build inputs, targets and scored steps from bits."""
     count, vector_count, width = bits.shape
     length = vector_count // config.item if config.kind == "recall" else vector_count
     steps = config.steps(length, repeats)
@@ -167,7 +166,7 @@ def build_sequences(
 def _fill_recall(
     config: SequencesConfig, items: np.ndarray, queried_items: np.ndarray, inputs: np.ndarray
 ) -> Int[np.ndarray, "batch item bits"]:
-    """Write items and the question into the inputs; return the answer, the item after the one asked about."""
+    """Write items and query into `inputs` in place; return the answer, the item after the queried one."""
     count, length, item, width = items.shape
     block = item + 1
     listing = inputs[:, : length * block].reshape(count, length, block, -1)  # a view
@@ -180,5 +179,5 @@ def _fill_recall(
 
 
 def _standardise_repeats(repeats: int, most: int) -> float:
-    """Return the number of repeats with mean 0 and variance 1 over what is trained on."""
+    """Return the number of repeats, scaled to mean 0 and variance 1 over training."""
     return (repeats - (most + 1) / 2) / (((most**2 - 1) / 12) ** 0.5 or 1.0)

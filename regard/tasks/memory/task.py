@@ -1,4 +1,4 @@
-"""Learning to remember: sequences of bits in, bits out, by a Neural Turing Machine or a recurrent network."""
+"""Training of a Neural Turing Machine or a recurrent network to remember sequences of bits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
 
-LENGTHS = 8  # at most, between the shortest and the longest, at which is measured
+LENGTHS = 8  # most different lengths of validation sequences
 SHOWN = 4
 
 
@@ -50,7 +50,7 @@ class MemoryRecipe:
 
 
 class Memory(Task):
-    """The task of answering with what was read before."""
+    """The task of reproducing sequences that were read before."""
 
     Recipe = MemoryRecipe
     usage: ClassVar[str] = "regard predict {folder} --length 3"
@@ -61,46 +61,46 @@ class Memory(Task):
         if recipe.training.epochs is not None:
             raise ValueError("training.epochs: nothing that is drawn comes twice, give training.steps")
         self.recipe, self.data, self.model = recipe, data, model
-        self.rows = recipe.training.steps * recipe.training.accumulate  # nothing comes twice: the run is one epoch
+        self.rows = recipe.training.steps * recipe.training.accumulate  # no sequence is repeated: the run is one epoch
         self.valid = draw_validation_batches(data)
         self.features = data.batch_size * recipe.model.width * 4
         self.notes = [f"{quantity(sum(map(len, self.valid)), 'sequence')} to measure on"]
 
     @staticmethod
     def prepare(recipe: MemoryRecipe, parent: Any = None) -> SequencesConfig:
-        """Return the settings of what is drawn."""
+        """Return the settings of the sequences, which are drawn on demand."""
         return recipe.data
 
     @staticmethod
     def default_settings(recipe: MemoryRecipe, data: SequencesConfig) -> dict[str, Any]:
-        """Return nothing: there are as many sequences as one wishes."""
+        """Return no defaults: the number of sequences is unlimited."""
         return {}
 
     @staticmethod
     def fill_sizes(recipe: MemoryRecipe, data: SequencesConfig) -> MemoryRecipe:
-        """Return the recipe with the numbers that are read and answered."""
+        """Return the recipe with the number of inputs and outputs per step."""
         check_memory_size(recipe.model, data, data.max_length, where="data.max_length: ")
         return replace(recipe, model=replace(recipe.model, inputs=data.inputs, outputs=data.outputs))
 
     def batch(self, number: int) -> Sequences:
-        """Return sequences that no other row has."""
+        """Return the sequences of a row, drawn from the seed and the number of the row."""
         return training_batch(self.data, number)
 
     def step(self, batch: Sequences, part: str) -> Step:
-        """Return the cross-entropy of every bit that must be answered, summed."""
+        """Return the cross-entropy summed over all scored bits."""
         batch = batch.to(device_of(self.model))
         weight = batch.scored.sum() * batch.targets.shape[-1]
         return Step(loss=bit_loss(self.model(batch.inputs), batch), weight=weight, counts={"sequences": len(batch)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Count wrong bits in validation sequences, of lengths like those trained on."""
+        """Measure loss, share of wrong bits and share of right sequences on validation sequences."""
         sums = spread(self._measure, self.valid)
         loss, wrong, right_count, bits, count = (sum(column) for column in zip(*sums, strict=True))
         metrics = {"loss": loss / bits, "bit_errors": wrong / bits, "sequences": right_count / count}
         return Evaluation(metrics, self._samples())
 
     def _measure(self, batch: Sequences) -> list[int | float]:
-        """Return loss, wrong bits, sequences without one, bits, sequences: sums that processes can exchange."""
+        """Return sums over a batch: loss, wrong bits, sequences without errors, bits, and sequences."""
         batch = batch.to(device_of(self.model))
         logits = self.model(batch.inputs)
         wrong = count_wrong_bits(logits, batch)
@@ -116,13 +116,13 @@ class Memory(Task):
         ]
 
     def contents(self) -> dict[str, Any]:
-        """Return the files of a checkpoint beside weights and metrics."""
+        """Return the checkpoint files other than weights and metrics."""
         recipe = config.plain(self.recipe)
         settings = {name: recipe[name] for name in ("task", "model", "data")}
         return {"config.yaml": {"format": 1, **settings}, "README.md": self.card()}
 
     def card(self) -> str:
-        """Return the README beside a model's weights."""
+        """Return the model card."""
         data, model = self.data, self.recipe.model
         what = {"copy": "Copies", "repeat-copy": "Repeats", "recall": "Recalls from"}[data.kind]
         things = f"items of {data.item} vectors" if data.kind == "recall" else "vectors"
@@ -138,7 +138,7 @@ class Memory(Task):
 
 
 def draw_validation_batches(data: SequencesConfig) -> list[Sequences]:
-    """Return validation sequences by their length, from the shortest to the longest, as many of each."""
+    """Return one batch of validation sequences per length, from the shortest to the longest, all of equal size."""
     lengths = sample_evenly(range(data.min_length, data.max_length + 1), LENGTHS)
     lengths = sorted({*lengths[:-1], data.max_length})
     count = -(-data.valid // len(lengths))
@@ -150,7 +150,7 @@ def draw_validation_batches(data: SequencesConfig) -> list[Sequences]:
 
 
 def check_memory_size(model: NTMConfig | PerStepConfig, data: SequencesConfig, length: int, *, where: str = "") -> None:
-    """Refuse sequences that the memory has no room for."""
+    """Raise an error if a sequence of this length exceeds the memory."""
     if isinstance(model, NTMConfig) and data.num_vectors(length) > model.places:
         raise ValueError(
             f"{where}a sequence of {data.num_vectors(length)} vectors is longer than the "
@@ -160,7 +160,7 @@ def check_memory_size(model: NTMConfig | PerStepConfig, data: SequencesConfig, l
 
 
 def bit_loss(logits: Tensor, batch: Sequences) -> Tensor:
-    """Return the cross-entropy of every bit that must be answered, summed."""
+    """Return the cross-entropy summed over all scored bits."""
     losses = F.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="none")
     return (losses * batch.scored[..., None]).sum()
 

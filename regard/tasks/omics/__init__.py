@@ -1,1 +1,1 @@
-"""Classes of samples of which several tables are known."""
+"""Classification of samples that are described by several tables (multi-omics)."""

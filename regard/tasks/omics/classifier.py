@@ -1,4 +1,4 @@
-"""A trained model of omics in use: answers for samples, scores, what it rests on, and where it looked."""
+"""A trained omics model in use: predictions, scores, importance of features, and attention."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class SamplePrediction(Prediction):
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature of an omic, and how much answers rest on it."""
+    """A feature of an omic and its importance."""
 
     omic: str
     name: str
     importance: float
-    """Gradient times input, as a share of all features."""
+    """Gradient times input, as a share of the sum over all features."""
     along: float | None = None
-    """The same by MOMA's vectors along attended modules; None: the model has no modules."""
+    """The same from MOMA's vectors along attended modules; None for a model without modules."""
 
 
 class OmicsClassifier(DirectAnswers):
@@ -81,24 +81,24 @@ class OmicsClassifier(DirectAnswers):
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> OmicsClassifier:
         """Load the model of a checkpoint directory."""
-        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best, so add the run's name
         return cls(load_model(checkpoint, device), read_omics(checkpoint), name)
 
     @property
     def inputs(self) -> Inputs:
-        """Samples, each in several tables."""
+        """Samples, each described by several tables."""
         return Inputs(kind=self.input_kind, parse=self.parse, join=self.join)
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """How much answers rest on each feature, as numbers and as a picture."""
+        """Importance of features, as numbers and as a picture."""
         return {
             "importance": Extra(self.importance, NoOptions, "How much answers for some samples rest on each feature."),
             "draw_importance": Extra(self.draw, NoOptions, "The vectors of the most important features, in a file."),
         }
 
     def parse(self, text: str) -> Samples:
-        """Return one sample of tables, given as text such as `mrna.csv mirna.csv sample=A54N`."""
+        """Return one sample of some tables from text such as `mrna.csv mirna.csv sample=A54N`."""
         samples = self.join(shlex.split(text))
         if len(samples) > 1:
             names = ", ".join(sample.names[0] for sample in samples[:3])
@@ -113,7 +113,7 @@ class OmicsClassifier(DirectAnswers):
         return [samples.select([row]) for row in range(len(samples))]
 
     def answer(self, inputs: Sequence[Samples], **options: Any) -> list[SamplePrediction]:
-        """Return the class of each sample."""
+        """Predict the class of each sample."""
         resolve_options(self, options)
         if not inputs:
             return []
@@ -121,13 +121,13 @@ class OmicsClassifier(DirectAnswers):
         return [SamplePrediction.rank(self.omics.classes, row, sample=sample.names[0]) for sample, row in rows]
 
     def predict(self, *tables: str | Path) -> list[SamplePrediction]:
-        """Return the class of every sample in some tables."""
+        """Predict the class of every sample in these tables."""
         return self.answer(self.join([str(table) for table in tables]))
 
     def evaluate(
         self, *files: str | Path, labels: str | None = None, importance: bool = False, name: str | None = None
     ) -> Scores:
-        """Score the samples of tables; `importance` also judges whether the most important features matter most."""
+        """Score the samples of tables; with `importance`, also measure the effect of removing important features."""
         if labels is None:
             raise ValueError("labels are needed to score by: name their file, -s labels=FILE")
         unlabelled, tables = sample_data.read_for_model([str(file) for file in files], self.omics)
@@ -165,13 +165,13 @@ class OmicsClassifier(DirectAnswers):
         )
 
     def attention_names(self) -> list[str]:
-        """Return the names of what `look` shows: pairs of omics (MOMA) or the attention of all (DeePROG)."""
+        """Return the names of the attention weights of `look`: pairs of omics (MOMA) or one for all omics (DeePROG)."""
         if not isinstance(self.model, MOMA):
             return ["attention"]
         return [f"{by} to {at}" for by, at in permutations(self.omics.names, 2)]
 
     def look(self, sample: Samples, **options: Any) -> Trace:
-        """Classify a sample and keep the attention between its modules (MOMA) or its omics (DeePROG)."""
+        """Classify a sample and return the attention between its modules (MOMA) or its omics (DeePROG)."""
         resolve_options(self, options)
         [prediction] = self.answer([sample])
         present = [omic for omic, is_present in enumerate(sample.present[0]) if is_present]
@@ -188,7 +188,7 @@ class OmicsClassifier(DirectAnswers):
         return Trace(self.name, self.task, items, looks, facts)
 
     def importance(self, inputs: Sequence[Samples]) -> list[Feature]:
-        """Return every feature by how much the answers for these samples rest on it, the most important first."""
+        """Return all features with their importance for these samples, the most important first."""
         samples = _concatenate(inputs)
         values, present = torch.from_numpy(self.omics.scale(samples)), torch.from_numpy(samples.present)
         weights = importances.importance(self.model, values, present).tolist()
@@ -200,7 +200,7 @@ class OmicsClassifier(DirectAnswers):
         return sorted(features, key=lambda feature: -feature.importance)
 
     def draw(self, inputs: Sequence[Samples], path: str | Path) -> None:
-        """Draw the vectors of the most important features on the direction of the module that is attended to most."""
+        """Draw the vectors of the most important features relative to the direction of the most attended module."""
         from regard.interpret.draw import plots
         from regard.tasks.omics.drawing import draw_vectors
 
@@ -231,7 +231,7 @@ class OmicsClassifier(DirectAnswers):
         return self.runner(values.to(device), present.to(device))
 
     def _modules(self, weights: Tensor, present: Sequence[int]) -> tuple[dict[str, list[Item]], list[Weights]]:
-        """Return the modules by name, and weights (omics, looking modules, modules) as a matrix for each two omics."""
+        """Return the modules as items, and weights (omics, query modules, modules) as a matrix per pair of omics."""
         names, size = self.omics.names, weights.shape[-1]
         items = {names[omic]: [Item(f"{names[omic]} {m + 1}", word=m) for m in range(size)] for omic in present}
         looks = [
@@ -248,12 +248,12 @@ class OmicsClassifier(DirectAnswers):
 
 
 def read_omics(checkpoint: Checkpoint) -> Omics:
-    """Read omics, features, scales and classes that a model was trained on."""
+    """Read the omics, features, scales and classes of a checkpoint."""
     return config.build(Omics, checkpoint.json(OMICS), where=OMICS)
 
 
 def _concatenate(inputs: Sequence[Samples]) -> Samples:
-    """Return samples that were given one by one as one batch."""
+    """Concatenate single samples to one batch."""
     names = tuple(name for sample in inputs for name in sample.names)
     return Samples(
         names,

@@ -1,4 +1,4 @@
-"""Features as vectors: how the most important ones pull the module that others look at most."""
+"""Plot of features as vectors: how the most important ones move the most attended module of each omic."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from regard.tasks.omics.samples import Omics, Samples
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHOWN = 10  # features of an omic
+SHOWN = 10  # features per omic
 FEATURE, MODULE, FAINT = "#1f6feb", "#1a1a1a", "#9aa4b2"
 ABOUT = "features as vectors, in the mean over samples, each turned so that the module points to the right"
 
 
 @torch.no_grad()
 def draw_vectors(model: MOMA, omics: Omics, samples: Samples) -> Figure:
-    """Draw for each omic the module that gets most attention, and the features that move it furthest."""
+    """Draw the most attended module of each omic, and the features that move it furthest."""
     from matplotlib.figure import Figure
 
     device = device_of(model)
@@ -43,9 +43,9 @@ def draw_vectors(model: MOMA, omics: Omics, samples: Samples) -> Figure:
 def module_contributions(
     model: MOMA, values: Float[Tensor, "samples features"], present: Bool[Tensor, "samples omics"], omic: int
 ) -> tuple[int, Float[Tensor, "inputs 2"]]:
-    """Return the module of an omic that gets most attention, and what each feature adds along its direction and across.
+    """Return the most attended module of an omic, and the contribution of each feature along and across its direction.
 
-    In shares of the module's length, in the mean over samples; the parts along add up to one, those across to nothing.
+    Contributions are shares of the module's length, averaged over samples: those along sum to 1, those across to 0.
     """
     is_present = present[:, omic]
     omic_values = values.split(model.config.inputs, -1)[omic][is_present]
@@ -59,7 +59,7 @@ def module_contributions(
 
 
 def _draw_arrows(axes: Any, ends: Float[Tensor, "features 2"], names: list[str]) -> None:
-    """Draw arrows from the origin, their parts along the module below them, and their names in a column beside."""
+    """Draw arrows from the origin, their projections on the module's axis, and a column of names."""
     reach = 1.1 * float(ends.abs().max())
     axes.annotate("", (reach, 0), (0, 0), arrowprops={"arrowstyle": "-|>", "color": MODULE, "linestyle": "--"})
     lines = ends[:, 1].argsort().tolist()
@@ -71,7 +71,7 @@ def _draw_arrows(axes: Any, ends: Float[Tensor, "features 2"], names: list[str])
         axes.plot([x], [0], "o", color=MODULE, markersize=2.5)
         axes.plot([x, 1.15 * reach], [y, height], color=FAINT, linewidth=0.5)
         axes.text(1.17 * reach, height, names[row], fontsize=7, va="center", color=FEATURE)
-    x_min = min(-0.1 * reach, 1.1 * float(ends[:, 0].min()))  # some pull the module back
+    x_min = min(-0.1 * reach, 1.1 * float(ends[:, 0].min()))  # contributions along the module may be negative
     axes.set(xlim=(x_min, 2.0 * reach), ylim=(-1.05 * reach, 1.05 * reach))
     axes.set_xlabel("along the module (share of its length)", fontsize=8)
     axes.set_ylabel("across it", fontsize=8)

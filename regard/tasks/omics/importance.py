@@ -1,8 +1,8 @@
-"""Which features an answer rests on, and whether that may be believed: without the first ones it should be worse.
+"""Importance of features, and a check of it: removing the most important ones should lower the AUC.
 
-Two ways. `gradient`: the gradient of the answer's log-odds times the feature, for any model. `along`, as MOMA's authors
-have it: feature g pulls module i of its omic along a vector of the plane, `x_g w_gi`, and counts by the part of this
-vector along the module's direction, as a share of the module's length, times the attention that the module gets.
+There are two methods. `gradient`: the gradient of the answer's log-odds times the feature, for any model. `along`, as
+in the paper on MOMA: feature g moves module i of its omic by a vector of the plane, `x_g w_gi`, and counts by the part
+of this vector along the module's direction, as a share of the module's length, times the attention to the module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from regard.metrics.auc import mean_auc
 from regard.models.omics import MOMA
 from regard.tasks.omics.samples import Omics, Samples
 
-AT_ONCE = 16  # samples whose vectors are held together
+AT_ONCE = 16  # samples per batch
 DRAWS, TOP = 20, 20
 Way = Literal["gradient", "along"]
 
@@ -32,7 +32,7 @@ def importance(
     present: Bool[Tensor, "samples omics"],
     way: Way = "gradient",
 ) -> Float[Tensor, "features"]:
-    """Return the importance of every feature in the mean over samples; all add up to one."""
+    """Return the importance of every feature, averaged over samples and normalised to sum to 1."""
     device, method = device_of(model), {"gradient": gradient, "along": along}[way]
     total = torch.zeros(values.shape[1], dtype=torch.float64)
     for start in range(0, len(values), AT_ONCE):
@@ -45,7 +45,7 @@ def importance(
 def along(
     model: MOMA, values: Float[Tensor, "samples features"], present: Bool[Tensor, "samples omics"]
 ) -> Float[Tensor, "samples features"]:
-    """Return what each feature adds to the modules of its omic along their directions, by the attention they get."""
+    """Return the contribution of each feature along the modules of its omic, weighted by the attention to them."""
     vectors = model.vectors(values)
     lengths = vectors.norm(dim=-1, keepdim=True).clamp(min=1e-12)
     attended = module_attention(model, values, present)
@@ -60,7 +60,7 @@ def along(
 
 
 def feature_vectors(model: MOMA, omic: int) -> Float[Tensor, "modules features 2"]:
-    """Return how one unit of each feature moves each module of an omic in the plane."""
+    """Return the vector by which one unit of each feature moves each module of an omic in the plane."""
     weight: Any = model.maps[omic].weight
     return weight.detach().unflatten(0, (-1, 2)).transpose(1, 2)
 
@@ -69,22 +69,22 @@ def feature_vectors(model: MOMA, omic: int) -> Float[Tensor, "modules features 2
 def module_attention(
     model: MOMA, values: Float[Tensor, "samples features"], present: Bool[Tensor, "samples omics"]
 ) -> Float[Tensor, "samples omics modules"]:
-    """Return the weight that modules of other omics give to each module, in the mean over those that look."""
+    """Return the mean attention weight that modules of other present omics give to each module."""
     with watch(model) as record:
         model(values, present)
-    weights = torch.stack(record["attention"])  # (samples, omics, looking, modules)
+    weights = torch.stack(record["attention"])  # (samples, omics, queries, modules)
     omics, modules = weights.shape[1], weights.shape[-1]
-    by_omic = weights.unflatten(2, (omics, modules)).mean(3)  # (samples, omics, looking omics, modules)
+    by_omic = weights.unflatten(2, (omics, modules)).mean(3)  # (samples, omics, query omics, modules)
     others = present[:, None] & ~torch.eye(omics, dtype=torch.bool, device=present.device)
     count = others.sum(-1, keepdim=True).clamp(min=1)
     mean = (by_omic * others[..., None]).sum(2) / count
-    return torch.where(others.any(-1)[..., None], mean, torch.full_like(mean, 1 / modules))  # alone: all alike
+    return torch.where(others.any(-1)[..., None], mean, torch.full_like(mean, 1 / modules))  # alone: uniform
 
 
 def gradient(
     model: Any, values: Float[Tensor, "samples features"], present: Bool[Tensor, "samples omics"]
 ) -> Float[Tensor, "samples features"]:
-    """Return the size of gradient times input, of the log-odds of each sample's answer."""
+    """Return the absolute value of gradient times input, for the log-odds of each sample's answer."""
     inputs = values.clone().requires_grad_()
     with torch.enable_grad():
         chances = model(inputs, present).probabilities
@@ -95,7 +95,7 @@ def gradient(
 
 @dataclass(frozen=True)
 class Judgement:
-    """The AUC with all features, without the most important ones, and without as many chosen at random."""
+    """AUC with all features, without the most important ones, and without as many random ones."""
 
     all_features: float
     without_top: float
@@ -103,7 +103,7 @@ class Judgement:
 
     @property
     def believable(self) -> bool:
-        """True if the AUC falls more than it does in the mean of the random draws."""
+        """True if the AUC without the most important features is below the mean of the random draws."""
         return self.without_top < float(np.mean(self.without_random))
 
     def __str__(self) -> str:

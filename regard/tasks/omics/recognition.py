@@ -1,4 +1,4 @@
-"""Recognise tables of omics: nothing in them tells what they are, so somebody must say so and give the labels."""
+"""Recognition of tables of omics, which must be declared as such and come with a file of labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from regard.training.task import NAMED, Claim, Given
 
 
 def recognise(inputs: Given) -> Claim | None:
-    """Recognise two tables or more, one for each omic, that were declared as such, beside a file of labels."""
+    """Claim two or more tables, one for each omic, that were declared as such, with a file of labels."""
     if not inputs.is_declared or inputs.to is not None:
         return None
     settings = inputs.settings.get("data") or {}

@@ -1,4 +1,4 @@
-"""Samples of which several tables are known: joined by name or by line, labelled, scaled, and dealt out to rows."""
+"""Samples described by several tables: joined by name or by line, labelled, scaled, and divided into rows."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ NONE_HELD_OUT = "none held out: scores are those of training"
 
 @dataclass(frozen=True)
 class Omics:
-    """The omics that a model reads, with their features and scales, and the classes that it answers."""
+    """The omics that a model reads, with their features and scales, and the classes that it predicts."""
 
     names: tuple[str, ...]
     features: tuple[tuple[str, ...], ...]
-    """Of each omic."""
+    """Names of the features of each omic."""
     means: tuple[float, ...]
-    """Of all features, one omic after the other."""
+    """Means of all features, one omic after the other."""
     deviations: tuple[float, ...]
     classes: tuple[str, ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Features of each omic."""
+        """Number of features of each omic."""
         return tuple(map(len, self.features))
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """The omic and the name of every feature, in the order in which a model reads them."""
+        """The omic and the name of every feature, in the model's order."""
         return [
             (name, feature) for name, features in zip(self.names, self.features, strict=True) for feature in features
         ]
 
     def scale(self, samples: Samples) -> Float[np.ndarray, "samples features"]:
-        """Return features scaled as in training, to mean 0 and deviation 1; 0 where an omic is missing."""
+        """Scale features as in training, to mean 0 and standard deviation 1; missing omics become 0."""
         is_present = np.repeat(samples.present, self.sizes, axis=1)
         return np.where(is_present, (samples.values - np.array(self.means)) / np.array(self.deviations), 0).astype(
             np.float32
@@ -55,14 +55,14 @@ class Omics:
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples with the features of all omics side by side, and which omics each has."""
+    """Samples with the features of all omics side by side, and a mask of the omics that each has."""
 
     names: tuple[str, ...]
     values: Float[np.ndarray, "samples features"]
     present: Bool[np.ndarray, "samples omics"]
     targets: Int[np.ndarray, "samples"] | None = None
     unmatched: tuple[str, ...] = ()
-    """Names that the file of labels has and these tables have not."""
+    """Names in the file of labels that are in none of the tables."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -76,27 +76,27 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True)
 class OmicsData(Splits[Samples, Samples]):
-    """Samples to train on and to measure on, and what is known of their features."""
+    """Training and validation samples, with the omics they consist of."""
 
     omics: Omics
     has_validation: bool
-    """Whether nothing was learnt from what is measured on."""
+    """False if the validation samples are the training samples."""
     unmatched: tuple[str, ...] = ()
-    """Samples that have a label and stand in no table."""
+    """Names of labelled samples that are in no table."""
 
     def rows(self, batch: int) -> int:
         """Return the number of training rows in an epoch."""
         return -(-len(self.train) // batch)
 
     def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:
-        """Return the samples of a training row, about as many in each: a pure function of the seed and its number."""
+        """Return the samples of a training row, a pure function of seed and row; rows have about the same size."""
         rows, total = self.rows(batch), len(self.train)
         places = np.arange(row * total // rows, (row + 1) * total // rows)
         return order_examples(places, total, seed=seed)
 
 
 def prepare(config: OmicsConfig, parent_omics: Omics | None = None) -> OmicsData:
-    """Read and join the tables, hold samples out, and measure the features of the others, unless they are given."""
+    """Read and join the tables, hold samples out, and measure the scales of features unless a parent has them."""
     tables = [files.read(table.path, table.features) for table in config.train]
     names = tuple(table.omic_name for table in config.train)
     if parent_omics is None and config.columns == "refuse":
@@ -125,7 +125,7 @@ def prepare(config: OmicsConfig, parent_omics: Omics | None = None) -> OmicsData
     omics = omics if parent_omics else _measure_scales(omics, train)
     has_validation = config.valid is not None or bool(config.validation_share)
     report = _report(config, {"train": train, "valid": valid})
-    names_in_tables = {*train.names, *valid.names}  # one file may label both
+    names_in_tables = {*train.names, *valid.names}  # one file may have the labels of both
     unmatched = tuple(
         name for name in dict.fromkeys((*samples.unmatched, *valid.unmatched)) if name not in names_in_tables
     )
@@ -144,7 +144,7 @@ def prepare(config: OmicsConfig, parent_omics: Omics | None = None) -> OmicsData
 
 
 def _summary(omics: Omics, train: Samples, validation: str) -> list[str]:
-    """Return lines on how many samples there are, of what, and which omics some of them lack."""
+    """Return summary lines: the number of samples, the omics, and how many samples lack one."""
     sizes = ", ".join(f"{name} ({size})" for name, size in zip(omics.names, omics.sizes, strict=True))
     lines = [f"{quantity(len(train), 'sample')} with {sizes}, {validation}"]
     for name, is_present in zip(omics.names, train.present.T, strict=True):
@@ -154,9 +154,9 @@ def _summary(omics: Omics, train: Samples, validation: str) -> list[str]:
 
 
 def read_for_model(words: Sequence[str], omics: Omics) -> tuple[Samples, list[Table]]:
-    """Read files that somebody names for a model: by the features they hold, `mrna=FILE`, or all in its order.
+    """Read tables for a model: the omic of each is found by its features, by `mrna=FILE`, or by its position.
 
-    `sample=NAME` keeps that one only, by its name or its number, counted from 1.
+    `sample=NAME` selects a single sample, by its name or its number from 1.
     """
     sample_names = [word.partition("=")[2] for word in words if word.startswith("sample=")]
     tables: dict[str, Table] = {}
@@ -182,12 +182,12 @@ def read_for_model(words: Sequence[str], omics: Omics) -> tuple[Samples, list[Ta
 
 
 def add_labels(samples: Samples, tables: Sequence[Table], path: str, omics: Omics) -> Samples:
-    """Return the samples with the labels that a file gives them."""
+    """Return the samples with labels from a file."""
     return _add_labels(samples, tables, path, omics)[0]
 
 
 def join_tables(tables: dict[str, Table], omics: Omics) -> Samples:
-    """Return the samples of some of a model's omics side by side; what is missing is zero and marked so."""
+    """Join the tables of some of a model's omics; the values of missing omics are zero and masked."""
     first, *others = tables.values()
     for other in others:
         if (first.samples is None) != (other.samples is None):
@@ -219,7 +219,7 @@ def join_tables(tables: dict[str, Table], omics: Omics) -> Samples:
 
 
 def _check_shared(tables: Sequence[Table]) -> None:
-    """Refuse a sample that stands in one of several tables only: there is nothing to join it with."""
+    """Raise an error for a sample that is in one table only, as it cannot be joined."""
     if any(table.samples is None for table in tables):
         _check_unnamed_ids(tables)
         return
@@ -233,7 +233,7 @@ def _check_shared(tables: Sequence[Table]) -> None:
 
 
 def _check_unnamed_ids(tables: Sequence[Table]) -> None:
-    """Refuse tables whose first column has one name in all and counts: it surely numbers the samples."""
+    """Raise an error if the first column of all tables has one name and distinct integers, like sample ids."""
     first_names = {table.features[0] if table.features else None for table in tables}
     ids = [table.values[:, 0] for table in tables]
     if None in first_names or len(first_names) > 1 or len(tables) < 2:
@@ -251,7 +251,7 @@ def _feature_names(table: Table, omic: str) -> tuple[str, ...]:
 
 
 def _recognise_omic(table: Table, omics: Omics, place: int, *, table_count: int) -> str:
-    """Return the omic of a table: by its features, or, where it names none and every omic is given, by its place."""
+    """Return the omic of a table by its features; without feature names, by its position if no table is missing."""
     if table.features is None:
         if table_count > len(omics.names):
             raise ValueError(f"{table.path}: the model has {len(omics.names)} omics only, {', '.join(omics.names)}")
@@ -277,7 +277,7 @@ def _recognise_omic(table: Table, omics: Omics, place: int, *, table_count: int)
 
 
 def _add_labels(samples: Samples, tables: Sequence[Table], path: str, omics: Omics) -> tuple[Samples, tuple[str, ...]]:
-    """Return samples with the labels of a file, and the classes: those of the model, or else those in the file."""
+    """Return samples with labels from a file, and the classes: those of the model, or else all in the file."""
     by_name = tables[0].samples is not None
     label_column = files.read_labels(path, samples=samples.names if by_name else None, count=len(samples))
     if label_column.samples is None:
@@ -305,7 +305,7 @@ def _add_labels(samples: Samples, tables: Sequence[Table], path: str, omics: Omi
 
 
 def _check_classes(samples: Samples, classes: Sequence[str], path: str) -> None:
-    """Refuse labels of a single class, and a class with too few samples to learn from and to hold out."""
+    """Raise an error if there is a single class, or a class with too few samples to train on and to hold out."""
     assert samples.targets is not None
     if len(classes) < 2:
         raise ValueError(f"{path}: every sample is {classes[0]!r}: give samples of two classes or more")
@@ -318,7 +318,7 @@ def _check_classes(samples: Samples, classes: Sequence[str], path: str) -> None:
 
 
 def _split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]:
-    """Split samples into training and validation samples by class; equal ones stay together."""
+    """Split samples into training and validation samples, stratified by class; equal samples stay together."""
     assert samples.targets is not None
     if not share:
         return samples, samples
@@ -327,17 +327,17 @@ def _split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]
 
 
 def _measure_scales(omics: Omics, train: Samples) -> Omics:
-    """Return the omics with the mean and deviation of every feature over the samples that have it."""
+    """Return the omics with mean and standard deviation of every feature over the samples that have it."""
     is_present = np.repeat(train.present, omics.sizes, axis=1)
     values = np.ma.masked_array(train.values, ~is_present)
     deviations = np.ma.filled(values.std(0), 0.0)
-    deviations = np.where(deviations > 0, deviations, 1.0)  # a column that never changes keeps its unit
+    deviations = np.where(deviations > 0, deviations, 1.0)  # constant features are not scaled
     means = np.ma.filled(values.mean(0), 0.0)
     return replace(omics, means=tuple(map(float, means)), deviations=tuple(map(float, deviations)))
 
 
 def _report(config: OmicsConfig, parts: dict[str, Samples]) -> dict[str, Any]:
-    """Return counts and fingerprints: a run is resumed with the same samples only."""
+    """Return counts and fingerprints, by which resuming a run checks that the samples are the same."""
     paths = {"train": [table.path for table in config.train] + [config.labels]}
     paths["valid"] = [table.path for table in config.valid or config.train] + [config.valid_labels or config.labels]
     settings = (config.validation_share, config.seed) if config.valid is None else ()

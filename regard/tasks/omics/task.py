@@ -1,6 +1,6 @@
-"""Learning the classes of samples from several tables, by MOMA or DeePROG.
+"""Training of MOMA or DeePROG to classify samples described by several tables.
 
-Features are brought to mean 0 and deviation 1 before a network sees them, as they are in the samples learnt from.
+Features are scaled to mean 0 and standard deviation 1 over the training samples.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OmicsRecipe:
 
 
 class OmicsClassification(Task):
-    """The task of telling classes of samples."""
+    """The task of classifying samples of several omics."""
 
     Recipe = OmicsRecipe
     usage: ClassVar[str] = "regard predict {folder} TABLE..."
@@ -68,13 +68,13 @@ class OmicsClassification(Task):
 
     @staticmethod
     def prepare(recipe: OmicsRecipe, parent: Checkpoint | None = None) -> OmicsData:
-        """Read the tables; a model to start from gives its features, their scales and the classes."""
+        """Read the tables; a parent model determines features, scales and classes."""
         omics = None if parent is None or OMICS not in parent.files else read_omics(parent)
         return sample_data.prepare(recipe.data, omics)
 
     @staticmethod
     def default_settings(recipe: OmicsRecipe, prepared: OmicsData) -> dict[str, Any]:
-        """Choose batch size and training length for so many samples."""
+        """Choose batch size and training length for a dataset of this size."""
         sample_count = len(prepared.train)
         batch = round_between(8, power_of_two_below(sample_count / 3), 256)
         rows = ceil(sample_count / batch)
@@ -87,28 +87,28 @@ class OmicsClassification(Task):
 
     @staticmethod
     def fill_sizes(recipe: OmicsRecipe, prepared: OmicsData) -> OmicsRecipe:
-        """Return the recipe with the number of features of each omic, and of classes."""
+        """Return the recipe with the number of features of each omic and the number of classes."""
         omics = prepared.omics
         return replace(recipe, model=replace(recipe.model, inputs=omics.sizes, classes=len(omics.classes)))
 
     def batch(self, row: int) -> Examples:
-        """Return some samples; each comes once in an epoch."""
+        """Return the samples of a row; an epoch has each sample once."""
         data = self.recipe.data
         numbers = self.prepared.row(row, batch=data.batch_size, seed=data.seed)
         return Examples(numbers.tolist(), (self.values[numbers], self.present[numbers], self.targets[numbers]))
 
     def origins(self, batch: Examples) -> list[str]:
-        """Return which samples these are."""
+        """Return the names of these samples, for error messages."""
         return [f"sample {self.prepared.train.names[number]}" for number in batch.numbers]
 
     def step(self, batch: Examples, part: str) -> Step:
-        """Return the cross-entropy of each answer, added up, and summed over the samples."""
+        """Return the loss of all outputs, summed over the samples."""
         values, present, targets = batch.to(device_of(self.model)).parts
         loss = self.model(values, present).loss(targets).sum()
         return Step(loss=loss, weight=len(batch), counts={"samples": len(batch)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Score the answers for validation samples."""
+        """Score the predictions for validation samples."""
         valid, classifier = self.prepared.valid, self.classifier()
         metrics = classifier.scores(valid)
         assert valid.targets is not None
@@ -122,11 +122,11 @@ class OmicsClassification(Task):
         return Evaluation(metrics, samples)
 
     def classifier(self) -> OmicsClassifier:
-        """Return the model as it is now, ready to use."""
+        """Return the model with its current weights as a classifier."""
         return OmicsClassifier(self.model, self.prepared.omics)
 
     def contents(self) -> dict[str, Any]:
-        """Return the files of a checkpoint beside weights and metrics."""
+        """Return the checkpoint files other than weights and metrics."""
         recipe = config.plain(self.recipe)
         settings = {name: recipe[name] for name in ("task", "model")}
         omics = config.plain(asdict(self.prepared.omics))

@@ -1,1 +1,1 @@
-"""Pictures written pixel by pixel: tokens, training, completions, bits per dimension."""
+"""Images generated pixel by pixel: tokens, training, completion, bits per dimension."""

@@ -1,10 +1,9 @@
-"""Baselines of a pixel model: tables of counts that know nothing of shapes.
+"""Baselines of a pixel model: tables of counted tokens.
 
-    histogram        P(token) at every place by itself
+    histogram        P(token) at each position
     left neighbour   P(token | the same channel of the pixel to its left)
 
-Both are counted in training images; every count is larger by one part in the number of tokens, so that nothing is
-impossible.
+Both are counted in training images; 1 / (number of tokens) is added to every count, so that no probability is zero.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HISTOGRAM = "a histogram of every pixel"
 
 
 def count_tables(tokenizer: PixelTokenizer, images: Iterator[Int[Tensor, "batch place"]]) -> dict[str, LogTable]:
-    """Return tables of log-probabilities, counted in images as tokens."""
+    """Return tables of log-probabilities, counted in the tokens of images."""
     totals: dict[str, Tensor] = {}
     for tokens in images:
         for name, rows in _table_rows(tokenizer, tokens).items():

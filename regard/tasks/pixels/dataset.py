@@ -1,4 +1,4 @@
-"""Images to learn pixels from: read, brought to one size, some held out, their palette fitted."""
+"""Images for a pixel model: decoded to one size, split into training and validation images, with a fitted palette."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from regard.data.images.sources import PictureFile, Shelf, shelve
 from regard.tasks.pixels.tokenizer import PixelTokenizer, fit_palette
 
 PALETTE_IMAGES = 2048  # images that a palette is fitted to
-PALETTE_PIXELS = 1 << 17  # pixels of them
+PALETTE_PIXELS = 1 << 17  # pixels of these images that a palette is fitted to
 IMAGES_PER_CHUNK = 256  # images tokenized at a time
 
 
@@ -68,9 +68,9 @@ class PixelSplits(Splits[LabelledImages, LabelledImages]):
 
 
 def prepare(config: PixelsConfig, parent_config: Mapping[str, Any] | None = None) -> PixelSplits:
-    """Read and decode all images, and choose those that are held out.
+    """Read and decode all images, and hold some out for validation.
 
-    `parent_config` is the config of a model to start from: the size of its images and its palette.
+    `parent_config` is the config of the parent model; the size of its images and its palette are taken over.
     """
     parent_data: Any = (parent_config or {}).get("data") or {}
     shelves = [shelve(file, labelled=False) for file in config.train]
@@ -100,7 +100,7 @@ def prepare(config: PixelsConfig, parent_config: Mapping[str, Any] | None = None
 def read(
     files: Sequence[PictureFile], tokenizer: PixelTokenizer, fit: Fit | None, *, part: Any, reject: float = 0.0
 ) -> LabelledImages:
-    """Read images to evaluate on; those of another size or depth only if `fit` says how they are converted."""
+    """Read images to evaluate on; without `fit`, those of another size or depth are an error."""
     shelves = [shelve(file, part=part, labelled=False) for file in files]
     for shelf in shelves if fit is None else ():
         for header in first_looks(shelf, PALETTE_IMAGES):
@@ -161,6 +161,6 @@ def _fit_palette(train: LabelledImages, config: PixelsConfig) -> Tensor:
 def _load_images(
     shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = "raise data.reject"
 ) -> LabelledImages:
-    """Load the images of these shelves, all of one class; too many bad ones are an error."""
+    """Load the images of these shelves, all with label 0; too many unusable images are an error."""
     album = read_album(shelves, shape, reject=reject, remedy=remedy)
     return LabelledImages(album, np.arange(len(album)), np.zeros(len(album), np.int64))

@@ -1,4 +1,4 @@
-"""Where a pixel model looked while it predicted one row of an image."""
+"""Attention of a pixel model while it predicts one row of an image."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PixelModel(Protocol):
 
 
 def choose_row(tokenizer: PixelTokenizer, row: int | None) -> int:
-    """Return the row to explain, the middle one by default; the first has no other above it."""
+    """Return the row to explain, by default the middle one; the first row has none above it and is refused."""
     row = tokenizer.size // 2 if row is None else row
     if not 1 <= row < tokenizer.size:
         raise ValueError(f"row {row}: choose one from 1 to {tokenizer.size - 1}, above which there is another")
@@ -42,10 +42,10 @@ def choose_row(tokenizer: PixelTokenizer, row: int | None) -> int:
 
 
 def explain_row(generator: PixelModel, tokens: Int[Tensor, "1 place"], row: int, *, name: str) -> Trace:
-    """Read an image as far as a row, and keep where its tokens were predicted from."""
+    """Read an image up to a row and return the attention from which the tokens of this row were predicted."""
     tokenizer, model = generator.tokenizer, generator.model
     columns = tokenizer.size * tokenizer.tokens_per_pixel
-    is_axial = model.config.name == "axial"  # it reads whole images, line by line
+    is_axial = model.config.name == "axial"  # reads whole images, line by line
     inputs = tokenizer.shift_right(tokens)[:, : None if is_axial else (row + 1) * columns]
     with watch(model) as attention, torch.no_grad():
         layout = Grid(torch.tensor([inputs.shape[1]], device=inputs.device), inputs.shape[1])
@@ -71,7 +71,7 @@ def explain_row(generator: PixelModel, tokens: Int[Tensor, "1 place"], row: int,
 
 
 def pixel_items(tokenizer: PixelTokenizer, first: int, last: int, *, shift: int = 0) -> list[Item]:
-    """Return the tokens of these rows, or those so many places before them, with the boxes of their pixels."""
+    """Return the tokens of these rows, or the tokens `shift` positions before them, with the boxes of their pixels."""
     columns = tokenizer.size * tokenizer.tokens_per_pixel
     return [_pixel_item(tokenizer, place - shift) for place in range(first * columns, last * columns)]
 
@@ -87,11 +87,11 @@ def _pixel_item(tokenizer: PixelTokenizer, place: int) -> Item:
 
 
 def _line_weights(name: str, lines: Sequence[Tensor], row: int) -> Weights:
-    """Return the weights of an axial attention that concern a row."""
+    """Return the weights of an axial attention for one row."""
     part, number, *_ = name.split(".")
     if part == "blocks":
         return Weights(name, "target", "left", lines[row])
-    if int(number) % 2:  # along columns: each from the row above to those above it
+    if int(number) % 2:  # along columns: from the row above to all rows before it
         by_column = torch.stack([lines[column][:, row - 1, :row] for column in range(len(lines))], 1)
         return Weights(name, "above", "row", by_column)
     return Weights(name, "above", "above", lines[row - 1])

@@ -1,4 +1,4 @@
-"""A trained pixel model in use: it draws images, completes others, and measures their bits."""
+"""A trained pixel model in use: it generates images, completes images, and measures their bits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 UPPER_HALF = "upper"
-TOKENS_PER_TEXT = 32  # an image is worth a fast copy of the model as soon as texts of so many tokens are
+TOKENS_PER_TEXT = 32  # tokens counted as one text when deciding whether a fast copy of the model pays off
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +77,14 @@ class RowOptions(FitOptions):
 
 @dataclass(frozen=True)
 class CompletedImage:
-    """A generated image, how many rows of another were kept, and the log-probability of what was added."""
+    """A generated image, the number of its rows that were given, and the log-probability of the others."""
 
     pixels: UInt8[np.ndarray, "size size *channels"]
     kept_rows: int
     """Rows that were given."""
     score: float
     bits: float
-    """Of each token that was added, on average."""
+    """Mean bits per generated token."""
 
     def __str__(self) -> str:
         size = len(self.pixels)
@@ -97,7 +97,7 @@ class CompletedImage:
 
 
 class PixelGenerator(DirectAnswers):
-    """Writes images pixel by pixel."""
+    """Generates images pixel by pixel with a trained model."""
 
     task: ClassVar[str] = "pixels"
     verb: ClassVar[str] = "draw"
@@ -115,7 +115,7 @@ class PixelGenerator(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> PixelGenerator:
         """Load the model of a checkpoint directory."""
         data, model = checkpoint.config["data"], load_model(checkpoint, device)
-        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best, so add the run's name
         tokenizer = PixelTokenizer(int(data["size"]), int(data["channels"]), dataset.read_palette(data))
         sizes = model.config.vocab, model.config.size, model.config.channels
         if sizes != (tokenizer.vocab, tokenizer.size, tokenizer.tokens_per_pixel):
@@ -131,7 +131,7 @@ class PixelGenerator(DirectAnswers):
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """Draw images, and show all of them in one."""
+        """Draw images, and show all of them in one picture."""
         return {
             "draw": Extra(self.draw, CompletionOptions, "Pictures that begin as one does, or as the model likes."),
             "gallery": Extra(self.gallery, FitOptions, "Drawn pictures side by side, with the one that was given."),
@@ -146,7 +146,7 @@ class PixelGenerator(DirectAnswers):
         return [self.draw(image, **{**options, "samples": 1})[0] for image in inputs]
 
     def draw(self, image: ImageInput | None = None, **options: Any) -> list[CompletedImage]:
-        """Draw images that begin as this one does, or without one, from nothing."""
+        """Draw images that continue the kept rows of an image, or without one, whole images."""
         settings = resolve_options(self, options)
         rows, prompt_tokens = 0, list[int]()
         if image is not None:
@@ -173,7 +173,7 @@ class PixelGenerator(DirectAnswers):
         ]
 
     def count_kept_rows(self, keep: str | int) -> int:
-        """Return how many rows are kept."""
+        """Return the number of rows to keep."""
         size = self.tokenizer.size
         rows = size // 2 if keep == UPPER_HALF else int(keep) if str(keep).isdecimal() else -1
         if not 0 <= rows < size:
@@ -185,9 +185,9 @@ class PixelGenerator(DirectAnswers):
     def encode_image(
         self, image: ImageInput, fit: Fit | None = None, *, remedy: str = ", or -s fit=crop"
     ) -> Int[Tensor, "1 place"]:
-        """Return the tokens of an image; one of another size or depth is refused unless `fit` is set.
+        """Return the tokens of an image; one of another size or depth is an error unless `fit` is set.
 
-        `remedy` ends the message of the refusal.
+        `remedy` ends the error message.
         """
         tokenizer = self.tokenizer
         shape: Any = {"size": tokenizer.size, "channels": tokenizer.channels, "fit": fit or "crop"}
@@ -213,7 +213,7 @@ class PixelGenerator(DirectAnswers):
         return list(pixels[..., 0] if self.tokenizer.channels == 1 else pixels)
 
     def gallery(self, image: ImageInput | None, drawn: Sequence[CompletedImage], *, fit: Fit | None = None) -> Image:
-        """Return images side by side: the one that was given, what was kept of it, and those that were drawn."""
+        """Return images side by side: the input image, its kept rows, and the generated images."""
         from regard.tasks.pixels.image_grid import grey_out_rows, make_grid
 
         if image is None:
@@ -231,10 +231,10 @@ class PixelGenerator(DirectAnswers):
         train: str | None = None,
         reject: float = 0.0,
     ) -> Scores:
-        """Measure the bits of images, of a source's test images where it has some, beside count-table baselines.
+        """Measure the bits of images (the test images of a source that has some), beside count-table baselines.
 
         Tables are counted in the images of `train`, or in the training images of the same source. Only the first `most`
-        are measured.
+        images are measured.
         """
         if not files:
             raise ValueError(f"{self.name} is measured on pictures: name a folder or file of them")
@@ -255,7 +255,7 @@ class PixelGenerator(DirectAnswers):
         return Scores(name or self.name, self.task, statistics, notes=notes, details=details, unit="picture")
 
     def look(self, image: ImageInput, *, row: int | None = None, fit: Fit | None = None) -> Trace:
-        """Read an image and keep where every head looked while the tokens of one row were predicted."""
+        """Read an image and return the attention of every head while the tokens of one row were predicted."""
         row = choose_row(self.tokenizer, row)
         tokens = self.encode_image(image, fit, remedy="")  # `regard explain` has no settings
         return explain_row(self, tokens, row, name=str(image))
@@ -268,7 +268,7 @@ class PixelGenerator(DirectAnswers):
     def _measure_baselines(
         self, images: LabelledImages, training_files: Sequence[str], fit: Fit | None
     ) -> dict[str, list[float]]:
-        """Return the bits of every image under tables that were counted in training images, if there are any."""
+        """Return the bits of every image under tables counted in the training images, if there are any."""
         if not training_files:
             return {}
         tokenizer = self.tokenizer.to("cpu")

@@ -1,4 +1,4 @@
-"""Images side by side in one, enlarged so that their pixels can be seen."""
+"""A grid of images, enlarged so that their pixels can be seen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ImageArray = UInt8[np.ndarray, "size size *channels"]
 
 
 def make_grid(images: Sequence[ImageArray]) -> Image:
-    """Return all images in rows of up to eight, or in a square if there are more."""
+    """Return all images in one grid: rows of up to eight, or a square if there are more."""
     from PIL import Image
 
     scale = max(1, math.ceil(MIN_SIDE / len(images[0])))
@@ -34,7 +34,7 @@ def make_grid(images: Sequence[ImageArray]) -> Image:
 
 
 def grey_out_rows(image: ImageArray, rows: int) -> ImageArray:
-    """Return the image with everything below so many rows grey."""
+    """Return the image with everything below the first `rows` rows grey."""
     copy = image.copy()
     copy[rows:] = GREYED
     return copy

@@ -1,4 +1,4 @@
-"""Training a model that writes images pixel by pixel: every token is predicted from those before it."""
+"""Training of a model that generates images pixel by pixel: each token is predicted from those before it."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from regard.training.task import (
     data_section,
 )
 
-MAX_LOGITS = 1 << 26  # logits held at once, in numbers
-EVALUATION_TOKENS = {"cuda": 1 << 17}  # tokens read at a time in evaluation
-CPU_EVALUATION_TOKENS = 1 << 14  # and elsewhere
+MAX_LOGITS = 1 << 26  # most elements of the logits held at a time
+EVALUATION_TOKENS = {"cuda": 1 << 17}  # tokens per batch in evaluation
+CPU_EVALUATION_TOKENS = 1 << 14  # the same on other devices
 SENTENCE = "pictures: training a model that writes them pixel by pixel"
-EPOCHS = 30  # of training, unless a length is named
-MODEL_SIZES_BY_IMAGES = ((2_000, (96, 4, 4)), (20_000, (128, 4, 6)))  # up to so many images: width, heads, depth
+EPOCHS = 30  # default length of training
+MODEL_SIZES_BY_IMAGES = ((2_000, (96, 4, 4)), (20_000, (128, 4, 6)))  # (most images, (width, heads, depth))
 LARGEST_MODEL = (256, 8, 8)
 
 
@@ -84,7 +84,7 @@ class PixelsRecipe:
 
 @dataclass(frozen=True)
 class PixelBatch(TensorBatch):
-    """Some images: their numbers, their bytes unless the device has them, and the layout of their tokens."""
+    """A batch of images: their numbers, their bytes unless the device has them, and the layout of their tokens."""
 
     numbers: Int[Tensor, "image"]
     row: Row
@@ -95,12 +95,12 @@ class PixelBatch(TensorBatch):
         return replace(super().to(device), row=self.row.to(device))
 
     def halves(self) -> list[PixelBatch]:
-        """Split into two batches of half the size, or return the batch alone if it has one picture only."""
+        """Split into two batches of half the size, or return the batch itself if it has one image."""
         return [replace(half, row=image_layout(len(half), self.row.longest)) for half in super().halves()]
 
 
 class PixelGeneration(Task):
-    """The task of writing images pixel by pixel."""
+    """The task of generating images pixel by pixel."""
 
     Recipe = PixelsRecipe
     usage: ClassVar[str] = "regard draw {folder} --samples 16 -o drawn.png"
@@ -119,7 +119,7 @@ class PixelGeneration(Task):
 
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:
-        """Claim pictures, if the task is named."""
+        """Claim images if this task is named."""
         if inputs.to is not None or inputs.settings.get("task") != PixelsRecipe.task:
             return None
         train, valid = ([{"path": name} for name in names] for names in (inputs.files, inputs.valid))
@@ -127,12 +127,12 @@ class PixelGeneration(Task):
 
     @staticmethod
     def prepare(recipe: PixelsRecipe, parent: Checkpoint | None = None) -> PixelSplits:
-        """Read and decode the images, as a model to start from reads them."""
+        """Read and decode the images, with the size and palette of a parent model if there is one."""
         return dataset.prepare(recipe.data, None if parent is None else parent.config)
 
     @staticmethod
     def default_settings(recipe: PixelsRecipe, prepared: PixelSplits) -> dict[str, Any]:
-        """Choose model size, batch size, optimizer and training length for so many images."""
+        """Choose model size, batch size, optimizer and training length for a dataset of this size."""
         image_count, tokenizer = len(prepared.train), prepared.tokenizer
         batch_size = round_between(4, (1 << 16) / tokenizer.length, 128)
         rows = math.ceil(image_count / batch_size)
@@ -163,7 +163,7 @@ class PixelGeneration(Task):
             "channels": tokenizer.tokens_per_pixel,
         }
         if isinstance(recipe.model, ImageGPTConfig):
-            input_sizes["context"] = tokenizer.length + 1  # the token that begins an image, and all others
+            input_sizes["context"] = tokenizer.length + 1  # the begin token and all others
         model: Any = replace(recipe.model, **input_sizes)
         return replace(recipe, data=data, model=model)
 
@@ -192,7 +192,7 @@ class PixelGeneration(Task):
         return PixelBatch(torch.from_numpy(numbers), self.layout, pixels)
 
     def origins(self, batch: PixelBatch) -> list[str]:
-        """Return where these images come from."""
+        """Return the sources of these images, for error messages."""
         return [self.prepared.train.place(number) for number in batch.numbers.tolist()]
 
     def step(self, batch: PixelBatch, part: str) -> Step:
@@ -228,7 +228,7 @@ class PixelGeneration(Task):
         return nats_per_image(self.model, self.tokenizer, self.tokenizer.encode(pixels)).tolist()
 
     def contents(self) -> dict[str, Any]:
-        """Return the files of a checkpoint beside weights and metrics."""
+        """Return the checkpoint files other than weights and metrics."""
         recipe, palette = config.plain(self.recipe), self.prepared.tokenizer.palette
         data = {name: recipe["data"][name] for name in ("size", "channels")}
         file = config.plain(replace(self.recipe.data.train[0], path="", folder=None))
@@ -237,7 +237,7 @@ class PixelGeneration(Task):
         return {"config.yaml": {"format": 1, **settings}, "README.md": self.card()}
 
     def card(self) -> str:
-        """Return the model card: what a stranger should know, in a few lines."""
+        """Return the model card."""
         tokenizer = self.prepared.tokenizer
         return model_card(
             "Writes pictures pixel by pixel",
@@ -250,12 +250,12 @@ class PixelGeneration(Task):
 
 
 def image_layout(images: int, places: int) -> Row:
-    """Return the layout of so many images end to end."""
+    """Return the layout of a row of images, each of `places` tokens."""
     return Row.of([places] * images, most=images)
 
 
 def evaluation_chunks(images: LabelledImages, tokenizer: PixelTokenizer, device: torch.device) -> list[range]:
-    """Return the numbers of images that are read together."""
+    """Return the ranges of images evaluated in one batch."""
     size = max(1, EVALUATION_TOKENS.get(device.type, CPU_EVALUATION_TOKENS) // tokenizer.length)
     return [range(first, min(first + size, len(images))) for first in range(0, len(images), size)]
 
@@ -269,5 +269,5 @@ def nats_per_image(model: Any, tokenizer: PixelTokenizer, tokens: Int[Tensor, "b
 
 
 def picture_file(path: str, file_settings: dict[str, Any]) -> PictureFile:
-    """Return a file of images that is read like those of training."""
+    """Return a source of images that is read with the settings of the training images."""
     return config.build(PictureFile, {**file_settings, "path": path}, where="file")

@@ -1,7 +1,7 @@
-"""Images as rows of tokens and back: shades or bytes of colours, row by row, or the nearest colours of a palette.
+"""Tokenizer of images: pixels as bytes, row by row, or as the nearest colours of a palette.
 
-A token is a byte where nothing is lost: the shade of a grey pixel, or red, green and blue of a coloured one in turn.
-With a palette a pixel is one token, the number of the nearest colour; the pixel's own colour is lost.
+Bytes lose nothing: a token is the shade of a grey pixel, or red, green and blue of a colour pixel in turn.
+With a palette a pixel is one token, the number of the nearest colour; its exact colour is lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 BYTES = 256
-KMEANS_ROUNDS = 25  # of k-means
+KMEANS_ROUNDS = 25
 PIXELS_PER_CHUNK = 1 << 16  # pixels compared with all colours at a time
 
 
@@ -31,12 +31,12 @@ DIMENSION, COLOUR = Unit("bits_per_dim", "bits per dimension"), Unit("bits_per_c
 
 @dataclass(frozen=True)
 class PixelTokenizer:
-    """Turns images into tokens and back."""
+    """Tokenizer that encodes images as tokens and decodes them."""
 
     size: int
     """Pixels on each side."""
     channels: int
-    """Of a picture: 1 of grey, 3 of colours."""
+    """Channels of an image: 1 for grey, 3 for colour."""
     palette: UInt8[Tensor, "colours channels"] | None = None
 
     @property
@@ -61,12 +61,12 @@ class PixelTokenizer:
 
     @property
     def unit(self) -> Unit:
-        """The unit of bits: those of palette colours are not bits per dimension, for colours are fewer than bytes."""
+        """The unit of bits; with a palette it is bits per colour, which are not comparable with bits per dimension."""
         return DIMENSION if self.palette is None else COLOUR
 
     @property
     def phrase(self) -> str:
-        """What a token is, in a few words."""
+        """Description of a token in a few words."""
         if self.palette is not None:
             return f"the nearest of {len(self.palette)} colours"
         return "one of 256 shades" if self.channels == 1 else "a byte of red, green or blue"
@@ -86,24 +86,24 @@ class PixelTokenizer:
         return rows.reshape(len(tokens), self.size, self.size, self.channels).permute(0, 3, 1, 2).contiguous()
 
     def shift_right(self, tokens: Int[Tensor, "batch place"]) -> Int[Tensor, "batch place"]:
-        """Return the model's inputs: each token's predecessor."""
+        """Return the model's inputs: the token before each token, the begin token first."""
         return F.pad(tokens[:, :-1], (1, 0), value=self.begin_token)
 
 
 def nearest_colours(
     pixels: UInt8[Tensor, "*batch channels"], palette: UInt8[Tensor, "colours channels"]
 ) -> Int[Tensor, "*batch"]:
-    """Return the number of the colour nearest to each pixel; of equal ones the first."""
+    """Return the number of the palette colour nearest to each pixel; ties go to the first."""
     return _squared_distances(pixels.float(), palette.float()).argmin(-1)
 
 
 def fit_palette(
     pixels: UInt8[Tensor, "pixel channels"], colours: int, *, seed: int = 0
 ) -> UInt8[Tensor, "colours channels"]:
-    """Return the colours of a palette by k-means: each is the mean of the pixels that are nearest to it, rounded.
+    """Return the colours of a palette by k-means: each is the rounded mean of the pixels nearest to it.
 
-    It starts from different pixels, drawn at random. A colour that no pixel is nearest to takes the place of the pixel
-    that is furthest from its own.
+    It starts from distinct pixels, drawn at random. A colour that is nearest to no pixel is replaced by the pixel that
+    is furthest from its nearest colour.
     """
     different = pixels.unique(dim=0)
     if len(different) < colours:
@@ -127,5 +127,5 @@ def fit_palette(
 def _squared_distances(
     points: Float[Tensor, "*batch channels"], centres: Float[Tensor, "colours channels"]
 ) -> Float[Tensor, "*batch colours"]:
-    """Return squared distances to all centres, up to what they have in common: the square of the point itself."""
+    """Return squared distances to all centres, without the squared norm of the point, which is the same for all."""
     return centres.square().sum(-1) - 2 * points @ centres.T

@@ -1,7 +1,7 @@
-"""Learning how many digits are there in each of N frames, N counts from N images, and the network in use.
+"""Counting the digits in each frame of a sequence: the task, and the trained network in use.
 
-The loss of a sequence is the sum of the losses of its frames. A digit stays once it has come but hides now and then,
-so earlier frames are of use: without a memory only visible digits can be counted.
+The loss of a sequence is the sum of the losses of its frames. A digit stays after its first frame but is sometimes
+hidden, so earlier frames matter: without a memory only visible digits can be counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone
 
-SEQUENCES_PER_BATCH = 64  # sequences read at a time
+SEQUENCES_PER_BATCH = 64  # sequences per batch
 SAMPLES = 4
 
 
@@ -77,7 +77,7 @@ class Counting(SceneTask):
         return replace(recipe, model=replace(recipe.model, size=recipe.data.size, most=recipe.data.max_digits))
 
     def describe_baselines(self) -> list[str]:
-        """Describe how good perfect counting of visible digits is, without a memory or with one of the maximum."""
+        """Describe two baselines: counting visible digits without error, and the highest such count so far."""
         _, counts, visible = self.valid.parts
         most_so_far = visible.cummax(1).values
         return [
@@ -86,13 +86,13 @@ class Counting(SceneTask):
         ]
 
     def step(self, batch: Examples, part: str) -> Step:
-        """Return the loss of every frame, summed over frames and sequences."""
+        """Return the cross-entropy summed over frames and sequences."""
         frames, counts, _ = batch.to(self.device).parts
         logits, _ = self.model(frames)
         return Step(loss=sum_losses(logits, counts), weight=counts.numel(), counts={"frames": counts.numel()})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Measure how often a frame, a sequence, and a frame with hidden digits is counted right."""
+        """Measure the accuracy of frames, of whole sequences, and of frames with hidden digits."""
         frames, counts, visible = self.valid.parts
         chunks = frames.split(SEQUENCES_PER_BATCH)
         chunk_logits = spread(lambda chunk: self.model(chunk.to(self.device))[0].float().tolist(), chunks)
@@ -117,7 +117,7 @@ class Counting(SceneTask):
         return Evaluation(metrics, samples)
 
     def card(self) -> str:
-        """Return the model card: what a stranger should know, in a few lines."""
+        """Return the model card."""
         data, cell = self.recipe.data, self.recipe.model.cell
         memory = "no memory of earlier frames" if cell == "none" else f"a {cell.upper()} over the frames"
         return model_card(
@@ -132,7 +132,7 @@ class Counting(SceneTask):
 
 @dataclass(frozen=True)
 class DigitCount:
-    """How many digits there are in a frame, and how probable that is."""
+    """The number of digits in a frame, and its probability."""
 
     count: int
     probability: float
@@ -165,16 +165,16 @@ class Counter(DirectAnswers):
 
     @property
     def inputs(self) -> Inputs:
-        """Frames of the model's size, which belong together."""
+        """Frames of one sequence, of the size that the model was trained on."""
         size = self.model.config.size
         return Inputs(kind=self.input_kind, parse=self.parse, together=True, limits={"height": size, "width": size})
 
     def parse(self, text: str) -> Path:
-        """Return the path of a frame; frames follow one another."""
+        """Return the path of a frame."""
         return Path(text)
 
     def answer(self, inputs: Sequence[str | Path | np.ndarray], **options: Any) -> list[DigitCount]:
-        """Count the digits in each of the frames; options are those of `ShadesOptions`."""
+        """Count the digits in each frame of a sequence; options are those of `ShadesOptions`."""
         return self.count(inputs, invert=resolve_options(self, options).invert)
 
     @torch.no_grad()
@@ -203,7 +203,7 @@ class Counter(DirectAnswers):
 
     @torch.no_grad()
     def count(self, frames: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[DigitCount]:
-        """Count the digits in each of these frames, which follow one another."""
+        """Count the digits in each of these consecutive frames."""
         frames = list_inputs(frames, PICTURE, verb=self.verb)
         shades = images.stack_pictures(frames, size=self.model.config.size, invert=invert)
         device = self.runner.device

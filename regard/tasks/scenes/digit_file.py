@@ -1,4 +1,4 @@
-"""Drawn digits as a file of labelled images with boxes: to train a classifier on, and to evaluate its maps."""
+"""A file of drawn digits with labels and boxes, to train a classifier and evaluate its maps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TRAINING_PER_TEST = 10  # training images for each test image
 def write_digits(
     folder: Path, *, count: int, size: int | None = None, digits: str | None = None, seed: int = 0
 ) -> Path:
-    """Write so many training images and a tenth as many test images, with the labels and boxes of both.
+    """Write `count` training images and a tenth as many test images, with labels and boxes.
 
-    They are drawn as localisation draws them; no test image is among those that localisation trains or validates on.
+    They are drawn as in localisation; no test image is one that localisation trains or validates on.
     """
     defaults = DigitImageConfig()
     size = size or defaults.size

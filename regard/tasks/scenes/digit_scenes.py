@@ -1,8 +1,7 @@
 """Images of digits, drawn on demand: one digit to find, or frames to count in.
 
-Each is a pure function of a seed and its number. A digit is a glyph whose size, breadth, slant and stroke are drawn at
-random; its box is the smallest rectangle around its ink. Coordinates are
-shares of the image's side: left, top, right, bottom.
+Each is a pure function of a seed and its number. A digit is a glyph of random size, breadth, slant and stroke; its box
+is the smallest rectangle around its ink. Coordinates are shares of the image's side: left, top, right, bottom.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from regard.tasks.scenes.glyphs import INK_LEVEL, Glyphs
 DIGITS = 10
 SPLITS = ("train", "valid")
 Ink = Float[np.ndarray, "height width"]
-MIN_SHARPNESS = 2.0  # how fast, at least, ink ends at the edge of a stroke
+MIN_SHARPNESS = 2.0  # least slope of the ink at the edge of a stroke
 LARGEST = 1024  # pixels on a side
-PATH_TRIES = 12  # paths that are tried for a digit before it is left out
+PATH_TRIES = 12  # random paths tried for a digit before it is left out
 SCRAP_SIZE = 7  # pixels on each side of a scrap
-IMAGE_KIND, FRAMES_KIND = "located", "frames"  # as fingerprints in run folders call them
-INK_THRESHOLD = 0.05  # where the ink of a drawn digit is taken to begin
+IMAGE_KIND, FRAMES_KIND = "located", "frames"  # names in the fingerprints of run folders
+INK_THRESHOLD = 0.05  # ink above this belongs to the digit's box
 FORMER_NAMES = {"PictureConfig": "DigitImageConfig", "FramesConfig": "DigitFramesConfig", "album": "scene_dataset"}
 
 
@@ -120,12 +119,12 @@ class DigitImage(NamedTuple):
 
 
 class DigitFrames(NamedTuple):
-    """Consecutive frames, and how many digits are there in each, visible or hidden."""
+    """Consecutive frames, with the number of digits in each, visible or hidden."""
 
     images: Float[np.ndarray, "frames height width"]
     counts: Int[np.ndarray, "frames"]
     visible_counts: Int[np.ndarray, "frames"]
-    """How many of them are visible."""
+    """Number of visible digits in each frame."""
 
     @property
     def pictures(self) -> Float[np.ndarray, "frames height width"]:
@@ -142,7 +141,7 @@ class DigitFrames(NamedTuple):
 
 @dataclass(frozen=True)
 class SceneDataset:
-    """All scenes of one kind to train or to validate on; they are drawn on demand."""
+    """All training or validation scenes of one kind, drawn on demand."""
 
     config: SceneConfig
     glyphs: Glyphs
@@ -156,14 +155,14 @@ class SceneDataset:
         return draw_digit_image(self.config, self.glyphs, generator)
 
     def examples(self, numbers: Sequence[int]) -> Examples:
-        """Return these scenes, each of their parts stacked."""
+        """Return these scenes as a batch, each of their parts stacked."""
         scenes = [self[number] for number in numbers]
         return Examples(numbers, tuple(torch.from_numpy(np.stack(part)) for part in zip(*scenes, strict=True)))
 
     @property
     def report(self) -> dict[str, Any]:
-        """What is drawn, for the run folder; two datasets of the same fingerprint hold the same images."""
-        settings = restore_former_names(plain(self.config), where="data")  # as fingerprints have had them
+        """Description of the dataset for the run folder; the same fingerprint means the same images."""
+        settings = restore_former_names(plain(self.config), where="data")  # keeps older fingerprints valid
         settings = {name: value for name, value in settings.items() if name not in ("digits", "batch")}
         kind = FRAMES_KIND if isinstance(self.config, DigitFramesConfig) else IMAGE_KIND
         contents = repr(sorted(settings.items())) + self.glyphs.fingerprint + kind + self.part
@@ -171,12 +170,12 @@ class SceneDataset:
 
 
 def scene_dataset(config: SceneConfig, part: str) -> SceneDataset:
-    """Return the scenes of a recipe to learn from (`train`) or to measure on (`valid`)."""
+    """Return the training (`train`) or validation (`valid`) scenes of a recipe."""
     return SceneDataset(config, glyphs.load_glyphs(config.digits, part), part)
 
 
 def draw_digit_image(config: DigitImageConfig, glyph_set: Glyphs, generator: np.random.Generator) -> DigitImage:
-    """Draw one digit somewhere, among scraps of another."""
+    """Draw a digit at a random position, with scraps of another glyph as clutter."""
     canvas = np.zeros((config.size, config.size), np.float32)
     _, torn_glyph = _draw_glyph(config, glyph_set, generator)
     for _ in range(config.clutter):
@@ -186,13 +185,13 @@ def draw_digit_image(config: DigitImageConfig, glyph_set: Glyphs, generator: np.
     label, ink = _draw_glyph(config, glyph_set, generator)
     top, left = _draw_position(config, ink.shape, generator)
     bottom, right = top + ink.shape[0], left + ink.shape[1]
-    canvas[top:bottom, left:right] = ink  # scraps lie beneath its box
+    canvas[top:bottom, left:right] = ink  # covers the scraps
     box = np.array([left, top, right, bottom], np.float32) / config.size
     return DigitImage(_add_noise(config, canvas, generator), label, box)
 
 
 def draw_digit_frames(config: DigitFramesConfig, glyph_set: Glyphs, generator: np.random.Generator) -> DigitFrames:
-    """Draw digits that come one after another, move and stay, though hidden in some frames; boxes never overlap."""
+    """Draw moving digits that stay after their first frame but are hidden in some; their boxes never overlap."""
     shape = (config.frames, config.size, config.size)
     images, is_taken = np.zeros(shape, np.float32), np.zeros(shape, bool)
     counts, visible_counts = np.zeros(config.frames, np.int64), np.zeros(config.frames, np.int64)
@@ -225,26 +224,26 @@ def _draw_glyph(config: SceneConfig, glyph_set: Glyphs, generator: np.random.Gen
 def render_glyph(
     glyph: np.ndarray, height: float, *, breadth: float = 1.0, slant: float = 0.0, stroke: float = 0.5
 ) -> np.ndarray:
-    """Return a glyph as ink between 0 and 1: interpolated between cells, and cut off where it is paler than `stroke`.
+    """Return a glyph as ink between 0 and 1, interpolated between cells and thresholded at `stroke`.
 
-    Its ink is at most `height` pixels high; a lower `stroke` makes it bolder, a slant leans it to the right.
+    Its ink is at most `height` pixels high; a lower `stroke` makes it bolder, a positive slant leans it to the right.
     """
     ink = glyph[_ink_box(glyph > INK_LEVEL)] / 255.0
     cells = np.pad(_downsample(ink, int(len(ink) // height)), 2)
-    rows, columns = (size - 4 + 1 for size in cells.shape)  # strokes swell by half a cell on either side
+    rows, columns = (size - 4 + 1 for size in cells.shape)  # interpolation widens strokes by half a cell on each side
     scale = height / rows
     width = int(np.ceil(scale * breadth * columns + abs(slant) * height)) + 2
     row_centres, column_centres = np.arange(np.ceil(height))[:, None] + 0.5, np.arange(width) + 0.5
     leaning = column_centres - width / 2 + slant * (row_centres - height / 2)
     source_columns = leaning / (scale * breadth) + (cells.shape[1] - 1) / 2
     shades = _interpolate(cells, 1 + row_centres[:, 0] / scale, source_columns)
-    stroke = min(stroke, float(shades.max()) / 2)  # of a hair something is left, however small it is drawn
+    stroke = min(stroke, float(shades.max()) / 2)  # keeps some ink of very thin strokes
     ink = np.clip((shades - stroke) * max(scale, MIN_SHARPNESS) + 0.5, 0.0, 1.0)
     return ink[_ink_box(ink > INK_THRESHOLD)]
 
 
 def _downsample(ink: np.ndarray, factor: int) -> np.ndarray:
-    """Return means over squares of so many cells, so that none is missed where far fewer pixels are drawn."""
+    """Return means over squares of `factor` x `factor` cells, so that no cell is skipped in much smaller glyphs."""
     if factor < 2:
         return ink
     padded = np.pad(ink, [(0, -side % factor) for side in ink.shape])
@@ -258,7 +257,7 @@ def _ink_box(is_ink: np.ndarray) -> tuple[slice, slice]:
 
 
 def _interpolate(cells: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Return values between the centres of cells, bilinear, where each row of places has its own columns."""
+    """Interpolate cells bilinearly at these rows, and at columns that may differ from row to row."""
     row, column = (
         np.clip(positions, 0, size - 1.001) for positions, size in zip((row, column), cells.shape, strict=True)
     )
@@ -271,7 +270,7 @@ def _interpolate(cells: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.n
 
 
 def _draw_position(config: SceneConfig, shape: tuple[int, ...], generator: np.random.Generator) -> tuple[int, int]:
-    """Draw a position at which a piece of this shape lies inside the image."""
+    """Draw a random position at which a patch of this shape lies inside the image."""
     row_start, column_start = (int(generator.integers(config.size - side + 1)) for side in shape)
     return row_start, column_start
 
@@ -284,7 +283,7 @@ def _paste_brightest(canvas: np.ndarray, ink: np.ndarray, row_start: int, column
 def _draw_path(
     config: DigitFramesConfig, shape: tuple[int, ...], is_taken: np.ndarray, generator: np.random.Generator
 ) -> list[tuple[int, int]] | None:
-    """Draw a digit's position in every frame, bouncing off the edges and clear of the others; None if none is found."""
+    """Draw a path that bounces off the edges and stays clear of other digits; return None if no try succeeds."""
     free_space = np.array([config.size - side for side in shape])
     for _ in range(PATH_TRIES):
         start, velocity = generator.uniform(0, free_space + 1e-9), generator.uniform(-config.pace, config.pace, 2)

@@ -47,13 +47,13 @@ TYPED = """
 .###. ##### ##### .###. ..### .###. .###. .###. .###. .##..
 """
 STYLES = (PLAIN, SEGMENTS, HANDWRITTEN, TYPED)
-MNIST_NAMES = {"train": "train", "valid": "t10k"}  # what MNIST calls them
-INK_LEVEL = 127  # where ink begins
+MNIST_NAMES = {"train": "train", "valid": "t10k"}  # names of the splits in MNIST's files
+INK_LEVEL = 127  # pixels above this are ink
 
 
 @dataclass(frozen=True)
 class Glyphs:
-    """Images of digits, strokes bright on black, and which digit each of them shows."""
+    """Images of digits, bright on black, and their labels."""
 
     images: UInt8[np.ndarray, "glyphs height width"]
     labels: Int[np.ndarray, "glyphs"]
@@ -68,7 +68,7 @@ def built_in_glyphs() -> Glyphs:
     """Return every digit in four styles, seven cells high and five wide."""
     rows = [[line.split() for line in style.split("\n") if line] for style in STYLES]
     cells = np.array([[[[cell == "#" for cell in digit] for digit in line] for line in style] for style in rows])
-    images = cells.transpose(0, 2, 1, 3).reshape(-1, 7, 5)  # (style, line, digit, cell) -> one image after the other
+    images = cells.transpose(0, 2, 1, 3).reshape(-1, 7, 5)  # (style, line, digit, cell) -> (image, line, cell)
     return Glyphs(images.astype(np.uint8) * 255, np.tile(np.arange(10), len(STYLES)))
 
 

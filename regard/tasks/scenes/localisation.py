@@ -1,4 +1,4 @@
-"""Learning which digit an image shows and where: a class and a box from one network, and the network in use."""
+"""Locating a digit in an image: training of a network that predicts class and box, and the network in use."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone
 
-IMAGES_PER_BATCH = 256  # images read at a time
-MIN_IOU = 0.5  # overlap from which on a box counts as right
-SMOOTH_L1_BETA = 0.1  # share of the side of an image below which an error counts squared
+IMAGES_PER_BATCH = 256  # images per batch
+MIN_IOU = 0.5  # lowest overlap at which a box counts as right
+SMOOTH_L1_BETA = 0.1  # errors below this share of the image's side are squared
 SAMPLES = 4
 
 
@@ -82,7 +82,7 @@ class Localisation(SceneTask):
     Recipe = LocalisationRecipe
     usage: ClassVar[str] = "regard locate {folder} PICTURE"
     unit = "picture"
-    goal: Goal = ("loss", "min")  # shares of a few hundred pictures are often equal
+    goal: Goal = ("loss", "min")  # accuracies on a few hundred images are often equal
 
     def __init__(self, recipe: LocalisationRecipe, splits: SceneSplits, model: Any, *, fixed: bool = False) -> None:
         super().__init__(recipe, splits, model)
@@ -97,7 +97,7 @@ class Localisation(SceneTask):
         return replace(recipe, model=replace(recipe.model, size=recipe.data.size, classes=digit_scenes.DIGITS))
 
     def mean_box_iou(self) -> float:
-        """Return the mean overlap of the mean box of other images: the baseline."""
+        """Return the mean IoU of a baseline that always predicts the mean box of other images."""
         _, _, boxes = self.splits.train.examples(range(len(self.valid))).parts
         mean_box = boxes.mean(0).expand(len(self.valid), 4)
         return iou(mean_box, self.valid.parts[2]).mean().item()
@@ -111,7 +111,7 @@ class Localisation(SceneTask):
         return Step(loss=loss, weight=len(batch), counts={"pictures": len(batch)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Measure how often class and box are right in validation images."""
+        """Measure loss, accuracy and overlap of boxes on validation images."""
         shades, labels, boxes = self.valid.parts
         answers = spread(self._predict, shades.split(IMAGES_PER_BATCH))
         logits, guesses = (
@@ -129,7 +129,7 @@ class Localisation(SceneTask):
         return Evaluation(metrics, self._samples(logits, guesses))
 
     def _predict(self, shades: Tensor) -> list[list[list[float]]]:
-        """Return logits and boxes of some images, as numbers that processes can exchange."""
+        """Return logits and boxes of some images as plain lists, which processes can exchange."""
         return [output.float().tolist() for output in self.model(shades.to(self.device))]
 
     def _samples(self, logits: Tensor, guesses: Tensor) -> list[dict[str, Any]]:
@@ -143,7 +143,7 @@ class Localisation(SceneTask):
         ]
 
     def card(self) -> str:
-        """Return the model card: what a stranger should know, in a few lines."""
+        """Return the model card."""
         data = self.recipe.data
         source = "four drawn hands" if data.digits is None else "digits in MNIST's format"
         return model_card(
@@ -158,7 +158,7 @@ class Localisation(SceneTask):
 
 @dataclass(frozen=True)
 class LocatedDigit:
-    """A digit in an image: which, how probably, and its box in pixels."""
+    """The digit in an image, with its probability and its box in pixels."""
 
     label: int
     probability: float
@@ -188,7 +188,7 @@ class Locator(DirectAnswers):
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Locator:
         """Load the locator of a checkpoint directory."""
-        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best, so add the run's name
         return cls(load_model(checkpoint, device), name, checkpoint.config.get("data"))
 
     @property
@@ -199,7 +199,7 @@ class Locator(DirectAnswers):
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """Return the boxes of images in memory."""
+        """Boxes of images that are already in memory."""
         return {"boxes": Extra(self.boxes, NoOptions, "The box in each picture of shades, as shares of its sides.")}
 
     def parse(self, text: str) -> Path:

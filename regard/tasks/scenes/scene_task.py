@@ -1,4 +1,4 @@
-"""Training on scenes that are drawn on demand: what localisation and counting share."""
+"""Training on scenes that are drawn on demand: the code shared by localisation and counting."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from regard.training.task import Task
 
 @dataclass(frozen=True)
 class SceneSplits:
-    """Scenes that are drawn on demand, to train and to validate on."""
+    """Training and validation scenes, drawn on demand."""
 
     train: Any
     valid: Any
 
     @property
     def summary(self) -> list[str]:
-        """The number of glyphs to draw from, in a line for a person."""
+        """The numbers of glyphs to draw from, as a line for the log."""
         train, valid = (len(split.glyphs.labels) for split in (self.train, self.valid))
         return [f"drawn on demand from handwritten digits: {train:,} to train on, {valid:,} to measure on"]
 
     @property
     def report(self) -> dict[str, Any]:
-        """What is drawn, as JSON."""
+        """Descriptions of both datasets, as JSON."""
         return {"train": self.train.report, "valid": self.valid.report}
 
 
@@ -43,7 +43,7 @@ class ShadesOptions:
 
 
 def draw_test_examples(trained: Any, config_class: type, count: int, files: Sequence[Any]) -> Examples:
-    """Draw scenes like those of training, which neither training nor the choice of weights has seen."""
+    """Draw new scenes like those of training, used neither for training nor for validation."""
     if files:
         raise ValueError(f"{trained.name} is measured on pictures that are drawn for it: give no files")
     if count < 1:
@@ -56,30 +56,30 @@ def draw_test_examples(trained: Any, config_class: type, count: int, files: Sequ
 
 
 class SceneTask(Task):
-    """A task that learns from drawn scenes; its subclasses say what of them is learnt."""
+    """Base class of tasks that train on drawn scenes."""
 
     unit: ClassVar[str]
-    """What an example is called."""
+    """Name of an example in messages."""
     shared: ClassVar[bool] = True
 
     def __init__(self, recipe: Any, splits: SceneSplits, model: Any, *, fixed: bool = False) -> None:
         if recipe.training.epochs is not None:
             raise ValueError("training.epochs: nothing that is drawn comes twice, give training.steps")
         self.recipe, self.model, self.splits = recipe, model, splits
-        self.rows = recipe.training.steps * recipe.training.accumulate  # nothing comes twice: the run is one epoch
+        self.rows = recipe.training.steps * recipe.training.accumulate  # no scene is repeated: the run is one epoch
         self.valid = splits.valid.examples(range(recipe.data.valid))
         self.features = recipe.data.batch_size * recipe.data.size**2 * recipe.model.channels[0]
         self.notes: list[str] = []
 
     @staticmethod
     def prepare(recipe: Any, parent: Any = None) -> SceneSplits:
-        """Return the scenes to draw from."""
+        """Return the training and validation scenes."""
         train, valid = (digit_scenes.scene_dataset(recipe.data, part) for part in digit_scenes.SPLITS)
         return SceneSplits(train, valid)
 
     @staticmethod
     def default_settings(recipe: Any, splits: SceneSplits) -> dict[str, Any]:
-        """Return nothing: there are as many scenes as one wishes."""
+        """Return no defaults: the number of scenes is unlimited."""
         return {}
 
     @property
@@ -88,20 +88,20 @@ class SceneTask(Task):
         return device_of(self.model)
 
     def batch(self, row: int) -> Examples:
-        """Return examples that no other row has."""
+        """Return the scenes of a row; no two rows share one."""
         size = self.recipe.data.batch_size
         return self.splits.train.examples(range(row * size, (row + 1) * size))
 
     def origins(self, batch: Examples) -> list[str]:
-        """Return what to call these examples."""
+        """Return the names of these examples, for error messages."""
         return [f"{self.unit} {number}" for number in batch.numbers]
 
     def contents(self) -> dict[str, Any]:
-        """Return the files of a checkpoint beside weights and metrics."""
+        """Return the checkpoint files other than weights and metrics."""
         recipe = config.plain(self.recipe)
         settings = {name: recipe[name] for name in ("task", "model", "data")}
         return {"config.yaml": {"format": 1, **settings}, "README.md": self.card()}
 
     def card(self) -> str:
-        """Return the model card: what a stranger should know, in a few lines."""
+        """Return the model card."""
         raise NotImplementedError

@@ -1,1 +1,1 @@
-"""What tasks share that answer with a label: predictions, calibration, batches of inputs, and scores."""
+"""Code shared by tasks that predict labels: predictions, calibration, batches of inputs, and scores."""

@@ -1,4 +1,4 @@
-"""Inputs answered in batches of like length, with their answers in the order of the inputs."""
+"""Batching of inputs by length, with answers in the order of the inputs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ Answer = TypeVar("Answer")
 def answer_by_length(
     lengths: Sequence[int], answer: Callable[[list[int]], Sequence[Answer]], *, budget: int, spread: Spread = alone
 ) -> list[Answer]:
-    """Answer inputs of these lengths, given by number, in batches of at most `budget` tokens shared by processes."""
+    """Answer inputs in batches of similar length and at most `budget` tokens, shared by processes.
+
+    `answer` takes the numbers of the inputs of a batch.
+    """
     batches = by_length(lengths, budget=budget)
     return in_order(batches, spread(answer, batches))

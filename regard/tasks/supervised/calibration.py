@@ -1,4 +1,4 @@
-"""The temperature of a classifier: as a checkpoint has it, and what it is worth on labelled examples."""
+"""The temperature of a classifier: its entry in a checkpoint, and its effect on labelled examples."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Truth = Int[np.ndarray, "example"]
 
 
 def record_temperature(temperature: float) -> dict[str, float]:
-    """Return what a checkpoint's config says of a temperature: nothing of 1, which changes no probability."""
+    """Return the entry of a temperature in a checkpoint's config; none for 1, which changes no probability."""
     return {} if temperature == 1.0 else {"temperature": temperature}
 
 
 def read_temperature(config: Mapping[str, Any]) -> float:
-    """Return the temperature that a checkpoint's config names, or 1."""
+    """Return the temperature in a checkpoint's config, or 1."""
     temperature = config.get("temperature", 1.0)
     if not isinstance(temperature, int | float) or not 0 < temperature < math.inf:
         raise ValueError(f"temperature must be a number above 0, not {temperature!r}")
@@ -29,11 +29,11 @@ def read_temperature(config: Mapping[str, Any]) -> float:
 
 
 def measure_calibration(logits: Logits, truth: Truth, temperature: float) -> dict[str, float]:
-    """Return how far probabilities lie from shares of right answers, as trained and at the temperature of answers."""
+    """Return the calibration error at temperature 1 and at the temperature of answers."""
     before, after = (calibration_error(probabilities(logits, heat), truth) for heat in (1.0, temperature))
     return {"before": before, "after": after, "temperature": temperature}
 
 
 def describe_calibration(errors: Mapping[str, float]) -> dict[str, str]:
-    """Return the same as a measure to print; nothing where nothing was measured."""
+    """Return calibration errors as a measure to print; empty if nothing was measured."""
     return {"calibration error": describe_error(**errors)} if errors else {}

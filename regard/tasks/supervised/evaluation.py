@@ -1,4 +1,4 @@
-"""A classifier's logits on labelled examples, and the scores that follow from them."""
+"""A classifier's logits on labelled examples, and the scores computed from them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ClassifierResults:
 
     @classmethod
     def compare(cls: type[Results], logits: np.ndarray, truth: np.ndarray, classes: Sequence[str]) -> Results:
-        """Compare the likeliest labels with the true ones."""
+        """Compare the most probable labels with the true ones."""
         return cls(judge(truth, logits.argmax(-1), classes), logits, truth)
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Loss, accuracy and macro F1, by the names under which they are logged."""
+        """Loss, accuracy and macro F1, by the names in the log."""
         loss = negative_log_likelihood(self.logits, self.truth, 1.0)
         return {"loss": loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
 
@@ -45,7 +45,7 @@ def judge_examples(
     probabilities: Float[np.ndarray, "example label"],
     classes: Sequence[str],
 ) -> list[Judged]:
-    """Return every example with its label, the answer, and the probability of the label."""
+    """Return every example with its label, the predicted label, and the probability of the true label."""
     rows = zip(places, truth.tolist(), answers.tolist(), probabilities, strict=True)
     return [
         Judged(number, place, classes[label], classes[answer], float(row[label]))
@@ -56,7 +56,7 @@ def judge_examples(
 def score_classifier(
     name: str, task: str, results: ClassifierResults, places: Sequence[str], *, unit: str, temperature: float = 1.0
 ) -> Scores:
-    """Return accuracy by example, every label by itself, and what is taken for what."""
+    """Return accuracy by example, scores of each label, and confused labels."""
     answers, truth, classes = results.logits.argmax(-1), results.truth, results.labels.names
     metrics = results.metrics
     return Scores(

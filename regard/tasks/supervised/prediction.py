@@ -1,4 +1,4 @@
-"""What a classifier says of one input: the likeliest label, and how probable each label is."""
+"""The prediction of a classifier for one input: the most probable label, and the probabilities of all labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kind = TypeVar("Kind", bound="Prediction")
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """A label with its probability, and those of all labels, the likeliest first."""
+    """A label with its probability, and the probabilities of all labels, the highest first."""
 
     label: str
     probability: float
@@ -19,21 +19,21 @@ class Prediction:
 
     @classmethod
     def rank(cls: type[Kind], classes: Sequence[str], probabilities: Sequence[float], **subject: Any) -> Kind:
-        """Return the prediction that follows from the probabilities of these classes; of equal ones the first wins."""
+        """Return the prediction for these probabilities; ties go to the first class."""
         order = sorted(range(len(classes)), key=lambda number: -probabilities[number])
         ranked = {classes[number]: probabilities[number] for number in order}
         return cls(label=classes[order[0]], probability=probabilities[order[0]], all=ranked, **subject)
 
     @property
     def subject(self) -> dict[str, Any]:
-        """What was classified, as JSON."""
+        """The input that was classified, as JSON."""
         return {}
 
     def __str__(self) -> str:
         return f"{self.label}\t{self.probability:.3f}"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         rounded = {label: round(probability, 6) for label, probability in self.all.items()}
         return {**self.subject, "label": self.label, "probability": round(self.probability, 6), "all": rounded}
 

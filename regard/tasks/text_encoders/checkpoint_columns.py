@@ -1,4 +1,4 @@
-"""Which columns of a table held the texts and labels that a classifier was trained on, as its checkpoint keeps them."""
+"""The text and label columns of a classifier's training table, as recorded in its checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.tasks.text_encoders.labelled_file import LabelledFile
 
 
 def record_columns(file: ExampleFile) -> dict[str, Any]:
-    """Return what a checkpoint keeps of the names of a training file's columns; nothing if they have none."""
+    """Return the checkpoint's entry for the column names of a training file; empty if the columns have no names."""
     if not isinstance(file, LabelledFile) or file.constant_label is not None:
         return {}
     layout = file.layout()
@@ -25,7 +25,7 @@ def record_columns(file: ExampleFile) -> dict[str, Any]:
 
 
 def read_column_names(data: Mapping[str, Any]) -> tuple[tuple[str, ...], str | None]:
-    """Return the names of the text columns and of the label column, as far as a checkpoint has them."""
+    """Return the names of the text columns and the label column in a checkpoint, if it has them."""
     file = data.get("file", {})
     text_setting = file.get("text")
     texts = data.get("text_columns") or (text_setting if isinstance(text_setting, (list, tuple)) else [text_setting])
@@ -35,7 +35,7 @@ def read_column_names(data: Mapping[str, Any]) -> tuple[tuple[str, ...], str | N
 
 
 def read_text_column(data: Mapping[str, Any], labels: Sequence[str]) -> TextColumn:
-    """Return what the data section of a checkpoint says of the column of the texts."""
+    """Return the text column described in the data section of a checkpoint."""
     file = data.get("file", {})
     columns: Sequence[int] = file.get("columns") or ()
     number = columns[0] if columns else file.get("text")

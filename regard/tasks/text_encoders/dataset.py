@@ -1,4 +1,4 @@
-"""Tokenised texts with their labels, and the packed batches that are made of them."""
+"""Datasets of tokenised texts with labels, and their packed batches."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from regard.attention.masks import Row
 from regard.data.packing import Cell, Packing, buckets, pack
 from regard.metrics.likelihood import IGNORE
 
-TextModel = Any  # a network whose forward returns logits of every text, or of every token
-ComputeLogits = Callable[..., Tensor]  # such a network, or what runs it
-ROW_SIZE_STEP = 256  # the size of a row that is fuller than planned is rounded up to a multiple of this
+TextModel = Any  # a module that returns logits per text or per token
+ComputeLogits = Callable[..., Tensor]  # such a module, or its runner
+ROW_SIZE_STEP = 256  # rows larger than planned are padded to a multiple of this
 
 
 @dataclass(frozen=True)
 class LabelBatch:
-    """One packed row of texts with their labels: one for each, or one for each token."""
+    """A packed row of texts with labels, one per text or one per token."""
 
     examples: Int[Tensor, "text"]
-    """Numbers of the texts, to name their places."""
+    """Numbers of the texts, used in error messages."""
     tokens: Int[Tensor, "token"]
     row: Row
     labels: Num[Tensor, "label"]
     """Labels of texts or tokens; -100, or NaN for ratings, in the padding of a row of fixed shape."""
     segments: Int[Tensor, "token"] | None = None
-    """0 for tokens of the first text of a pair and 1 for those of the second, for models that read segments."""
+    """0 for tokens of the first text of a pair and 1 for those of the second, for models with segment embeddings."""
     num_choices: int = 0
-    """Consecutive sequences that are the answers to one question; 0 where sequences are scored by themselves."""
+    """Number of consecutive sequences that are the choices of one question; 0 if each sequence is scored alone."""
 
     def to(self, device: torch.device | str) -> LabelBatch:
         """Return the same batch on a device; the numbers of the texts stay on the CPU."""
@@ -44,73 +44,73 @@ class LabelBatch:
         return LabelBatch(self.examples, tokens, self.row.to(device), labels, segments, self.num_choices)
 
     def forward(self, model: ComputeLogits) -> Tensor:
-        """Return the logits of a model, or of its runner, per sequence, per token, or per answer to a question."""
+        """Return the logits of a model, or of its runner, per sequence, per token, or per choice."""
         logits = model(self.tokens, self.row, *(() if self.segments is None else (self.segments,)))
         return logits.reshape(-1, self.num_choices) if self.num_choices else logits
 
 
 @dataclass(frozen=True)
 class LabelledDataset:
-    """Tokenised texts with a label each, the shortest first.
+    """Tokenised texts with one label each, the shortest first.
 
-    An example may be read as several sequences, one after the other: a pair in both its orders, a question with each of
-    its answers.
+    An example may consist of several consecutive sequences: a pair in both orders, or a question with each of its
+    choices.
     """
 
     tokens: Int[np.ndarray, "token"]
     starts: Int[np.ndarray, "bound"]
     labels: Num[np.ndarray, "label"]
     origins: Int[np.ndarray, "text 2"]
-    """File and line of each text; a sentence that is read in several chunks stands here several times."""
+    """File and line of each text; a sentence split into several chunks occurs several times."""
     files: tuple[str, ...]
     texts_source: np.ndarray | list[tuple[str, ...]]
-    """The texts as they were written, or the bytes of a line of JSON for each."""
+    """The original texts, or a line of JSON for each as bytes."""
     filler: int = 0
-    """The token that fills up a row."""
+    """The padding token at the end of a row."""
     second_starts: Int[np.ndarray, "sequence"] | None = None
-    """Where the second text of each pair begins, for models that read segments."""
+    """Start of the second text of each pair, for models with segment embeddings."""
     sequences_per_example: int = 1
 
     per_token: ClassVar[bool] = False
-    """True if each token has a label, not the text as a whole."""
+    """True if each token has a label, rather than the whole text."""
 
     def __len__(self) -> int:
         return (len(self.starts) - 1) // self.sequences_per_example
 
     @cached_property
     def bounds(self) -> Int[np.ndarray, "bound"]:
-        """Where the tokens of each example begin, and where the last one ends."""
+        """Offsets of the tokens of each example, and the end of the last."""
         return self.starts[:: self.sequences_per_example]
 
     @cached_property
     def lengths(self) -> Int[np.ndarray, "text"]:
-        """Tokens of each example, in all its sequences."""
+        """Number of tokens of each example, over all its sequences."""
         return np.diff(self.bounds)
 
     @cached_property
     def sequence_lengths(self) -> Int[np.ndarray, "text sequence"]:
-        """Tokens of each sequence of each example."""
+        """Number of tokens of each sequence of each example."""
         return np.diff(self.starts).reshape(-1, self.sequences_per_example)
 
     @cached_property
     def longest(self) -> int:
-        """Tokens of the longest sequence."""
+        """Number of tokens of the longest sequence."""
         return int(self.sequence_lengths.max())
 
     @property
     def num_choices(self) -> int:
-        """Answers to each question, where the label is the number of the right one; else 0."""
+        """Number of choices per question; 0 if examples are not multiple-choice questions."""
         return 0
 
     @cached_property
     def texts(self) -> list[tuple[str, ...]]:
-        """The texts of each example as they were written; of a tagged sentence its words."""
+        """The original texts of each example; for a tagged sentence its words."""
         if isinstance(self.texts_source, list):
             return self.texts_source
         return [tuple(json.loads(line)) for line in self.texts_source.tobytes().splitlines()]
 
     def packing(self, tokens: int, seed: int, *, padded: bool = False) -> Packing:
-        """Return which texts are in which row of at most so many tokens; `padded` counts each at its bucket's bound."""
+        """Pack the texts into rows of at most `tokens` tokens; `padded` counts each text at its bucket's bound."""
         bounds = buckets(int(self.lengths[-1]))
         ends = np.searchsorted(self.lengths, bounds, side="right")
         sums = [np.concatenate([[0], np.cumsum(self.lengths.astype(float) ** power)]) for power in (1, 2)]
@@ -123,10 +123,10 @@ class LabelledDataset:
     def batch(
         self, numbers: Int[np.ndarray, "text"], longest: int | None = None, *, fixed: Packing | None = None
     ) -> LabelBatch:
-        """Collate examples, none of them over `longest` tokens, into a row; `fixed` pads it to the shape of all rows.
+        """Collate examples of at most `longest` tokens into a row; `fixed` pads it to the shape of all rows.
 
-        The bound of a sequence is that of the longest one there is: no token, not even of the padding, has a position
-        beyond those that a model knows.
+        The bound is that of the longest sequence in the dataset, so that no token, not even of the padding, has a
+        position beyond those of the model.
         """
         token_indices = self._token_indices(numbers)
         tokens = self.tokens[token_indices].astype(np.int64)
@@ -152,7 +152,7 @@ class LabelledDataset:
         )
 
     def _token_indices(self, numbers: Int[np.ndarray, "text"]) -> Int[np.ndarray, "token"]:
-        """Return where the tokens of these examples lie, in their order."""
+        """Return the indices of the tokens of these examples, in their order."""
         lengths = self.lengths[numbers]
         ends = np.cumsum(lengths)
         return np.arange(int(ends[-1])) + np.repeat(self.bounds[numbers] - ends + lengths, lengths)
@@ -163,13 +163,13 @@ class LabelledDataset:
         return _widen_labels(self.labels[numbers])
 
     def _num_labels(self, row_size: int, num_examples: int) -> int:
-        """Return how many labels a row of fixed shape has room for."""
+        """Return the number of labels in a row of fixed shape."""
         return num_examples
 
     def _segment_ids(
         self, numbers: Int[np.ndarray, "text"], sequence_lengths: Int[np.ndarray, "sequence"]
     ) -> Int[np.ndarray, "token"] | None:
-        """Return for each token whether it belongs to the second text of its pair."""
+        """Return 1 for each token of the second text of its pair and 0 for others, or None without segments."""
         if self.second_starts is None:
             return None
         sequence_starts = np.cumsum(sequence_lengths) - sequence_lengths
@@ -178,7 +178,7 @@ class LabelledDataset:
         return (positions >= np.repeat(second_starts, sequence_lengths)).astype(np.int64)
 
     def _fixed_shape(self, num_tokens: int, num_examples: int, packing: Packing) -> dict[str, int]:
-        """Return the shape of a row: that of all rows, unless it is fuller than planned, which is rare."""
+        """Return the shape of a row, which is the same for all rows except the rare ones larger than planned."""
         overfull = num_tokens > packing.tokens
         size = -(-num_tokens // ROW_SIZE_STEP) * ROW_SIZE_STEP if overfull else packing.tokens
         additional_per_example = max(packing.most.values()) + -(-size // self.longest)
@@ -190,28 +190,28 @@ class LabelledDataset:
         }
 
     def split_batch(self, batch: LabelBatch) -> list[LabelBatch]:
-        """Split a batch into halves; one with a single text is returned alone."""
+        """Split a batch into halves; a batch of one text is returned as it is."""
         numbers, longest = batch.examples.numpy(), batch.row.longest
         half = len(numbers) // 2
         return [self.batch(part, longest) for part in (numbers[:half], numbers[half:])] if half else [batch]
 
     def labels_of(self, number: int) -> Num[np.ndarray, "label"]:
-        """Return the label of a text, or those of its tokens."""
+        """Return the label of a text, or the labels of its tokens."""
         return self.labels[number : number + 1]
 
     def count_labels(self, num_classes: int) -> Int[np.ndarray, "class"]:
-        """Return how often each label occurs."""
+        """Return the number of occurrences of each label."""
         return np.bincount(self.labels[self.labels != IGNORE], minlength=num_classes)
 
     def place(self, number: int) -> str:
-        """Return where a text was read, as file:line."""
+        """Return the source of a text, as file:line."""
         file, line = self.origins[number].tolist()
         return f"{self.files[file]}:{line}"
 
 
 @dataclass(frozen=True)
 class TokenLabelledDataset(LabelledDataset):
-    """Tokenised texts with a label for each token, which may be that it is not judged."""
+    """Tokenised texts with a label for each token; some tokens may be left out of the loss."""
 
     per_token: ClassVar[bool] = True
 
@@ -230,16 +230,16 @@ class TokenLabelledDataset(LabelledDataset):
 
 @dataclass(frozen=True)
 class ChoiceDataset(LabelledDataset):
-    """Tokenised questions, each read once with every one of its answers; the label is the number of the right one."""
+    """Tokenised multiple-choice questions, one sequence per choice; the label is the number of the right choice."""
 
     @property
     def num_choices(self) -> int:
-        """Answers to each question."""
+        """Number of choices per question."""
         return self.sequences_per_example
 
 
 def _widen_labels(labels: Num[np.ndarray, "label"]) -> Num[np.ndarray, "label"]:
-    """Return labels in the precision that losses are computed with."""
+    """Return labels in the dtype that losses need: int64, or float32 for ratings."""
     return labels.astype(np.float32 if labels.dtype.kind == "f" else np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Training of encoders of texts with a head: what the tasks share that label texts or find answers in them."""
+"""Training of text encoders with a head: code shared by the tasks that label texts or extract answers."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from regard.training.task import Task
 EncoderConfig = (
     TransformerEncoderConfig | RecurrentEncoderConfig | ConvolutionEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
 )
-TextModelConfig = RecurrentEncoderConfig | EncoderConfig | LinearConfig  # the first where no name is given
+TextModelConfig = RecurrentEncoderConfig | EncoderConfig | LinearConfig  # the first is the default
 
-# What follows from the number of texts where nobody named it.
-ROWS_PER_EPOCH = 100  # rows of an epoch, unless they would be very short or very long
-MIN_ROW_TOKENS = 1024  # tokens of a row
-MIN_STEPS = 400  # of a training, however few texts there are
-MIN_TUNING_STEPS = 100  # of one that goes on with a pre-trained body
-MAX_STEPS_BETWEEN_EVALUATIONS = 1000  # steps between evaluations at most
+# Default settings by the number of texts.
+ROWS_PER_EPOCH = 100  # unless rows would be very short or very long
+MIN_ROW_TOKENS = 1024  # smallest default of tokens per row
+MIN_STEPS = 400  # for training, however small the dataset
+MIN_TUNING_STEPS = 100  # for fine-tuning a pre-trained backbone
+MAX_STEPS_BETWEEN_EVALUATIONS = 1000
 PATIENCE = 10
-LARGE_DATASET = 20_000  # texts from which on a model has its full size
+LARGE_DATASET = 20_000  # texts; from here on the model has its full size
 
 
 class EncoderTask(Task):
@@ -48,9 +48,9 @@ class EncoderTask(Task):
     title: ClassVar[str]
     code: ClassVar[str]
     per_token: ClassVar[bool]
-    """True if the head predicts something for each token, not for the text as a whole."""
+    """True if the head predicts per token, rather than per text."""
     prepared: Any
-    """What is learnt from (`train`) and measured on, the tokenizer, and whether that is new (`fresh`)."""
+    """The training (`train`) and validation data, the tokenizer, and a flag for a new tokenizer (`fresh`)."""
     notes: list[str]
 
     def __init__(self, recipe: Any, prepared: Any, model: Any, *, fixed: bool = False) -> None:
@@ -92,14 +92,14 @@ class EncoderTask(Task):
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
-        """True if a model that another library trained is one for this task; most do not say so."""
+        """True if a model trained with another library belongs to this task; False unless a subclass overrides it."""
         return False
 
     @classmethod
     def checkpoint_files(
         cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **settings: Any
     ) -> dict[str, Any]:
-        """Return the files of a checkpoint with such a model, but for the weights."""
+        """Return the checkpoint files other than the weights, for a model trained with another library."""
         return imported_checkpoint_files(cls, shape, tokenizer, notes, **settings)
 
     added_token_ids = staticmethod(format_token_ids)
@@ -109,26 +109,26 @@ class EncoderTask(Task):
         return self.prepared.train.batch(*self.packing.row(row), fixed=self.packing if self.fixed else None)
 
     def split(self, batch: LabelBatch) -> list[LabelBatch]:
-        """Split a batch that does not fit the memory."""
+        """Split a batch that does not fit into memory."""
         return self.prepared.train.split_batch(batch)
 
     def origins(self, batch: LabelBatch) -> list[str]:
-        """Return where the texts of a batch come from, the longest first."""
+        """Return the sources of the texts of a batch, the longest first."""
         return [self.prepared.train.place(number) for number in batch.examples.tolist()[::-1]]
 
     @property
     def ability(self) -> str:
-        """What the model can do, in a sentence for its card."""
+        """Description of what the model does, a sentence for its card."""
         raise NotImplementedError
 
     def recipe_sections(self) -> dict[str, Any]:
-        """Return the sections of the recipe that a checkpoint keeps; vectors of words are in the weights by then."""
+        """Return the recipe sections of a checkpoint, without the file of word vectors, which are in the weights."""
         recipe = config.plain(self.recipe)
         recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
         return {name: recipe[name] for name in ("task", "model", "tokenizer")}
 
     def card(self) -> str:
-        """Return the README of a checkpoint."""
+        """Return the model card."""
         recipe = self.recipe
         origin = f"trained with Regard on {len(self.prepared.train):,} texts"
         return model_card(
@@ -141,13 +141,13 @@ class EncoderTask(Task):
 
 
 def pack_examples(recipe: Any, train: LabelledDataset, tokens: int) -> Packing:
-    """Pack texts into rows; recurrent networks read each on a line of its own, whose padding counts."""
+    """Pack texts into rows; for recurrent networks, which read padded batches, the padding counts as tokens."""
     padded = isinstance(recipe.model, RecurrentEncoderConfig)
     return train.packing(tokens, recipe.training.seed, padded=padded)
 
 
 def _requested_steps(training: TrainingConfig, steps_per_epoch: int) -> int | None:
-    """Return the number of steps that a recipe names, if it does."""
+    """Return the number of steps set in a recipe, by steps or by epochs, if any."""
     if training.epochs is not None:
         return max(1, math.ceil(training.epochs * steps_per_epoch))
     return training.steps if training.steps != TrainingConfig.steps else None

@@ -1,4 +1,4 @@
-"""Labelled examples: the files and settings they are read by, their split into two sides, their labels as numbers."""
+"""Labelled examples: their files and settings, their split into training and validation, and label numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Example(NamedTuple):
     texts: tuple[str, ...]
     labels: tuple[str | None, ...]
     place: tuple[int, int]
-    """Number of its file, and line."""
+    """Number of the file, and line."""
 
 
 class ExampleFile(SourceFile):
@@ -39,15 +39,15 @@ class ExampleFile(SourceFile):
         return False
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """Yield the examples of the file, whose number is `number`."""
+        """Yield the examples of this file, which is number `number`."""
         raise NotImplementedError
 
     def shared_settings(self) -> dict[str, Any]:
-        """Return the settings by which another file of the same kind is read."""
+        """Return the settings with which other files of the same kind are read."""
         raise NotImplementedError
 
     def describe_layout(self, examples: Sequence[Example]) -> str:
-        """Return how the file was read, if that was recognised; examples that cannot be right are an error."""
+        """Return a note on the layout that was recognised, if any; implausible examples are an error."""
         return ""
 
 
@@ -75,35 +75,35 @@ class ExamplesConfig:
 
 @dataclass(frozen=True)
 class LabelledExamples:
-    """The examples of some files, and what became of every line."""
+    """The examples of some files, with a report on their lines."""
 
     files: tuple[str, ...]
     examples: list[Example]
     reports: list[LineReport]
     per_token: bool
-    """Whether each word has a label, not the text as a whole."""
+    """True if each word has a label, rather than the whole text."""
     notes: tuple[str, ...] = ()
-    """How each file is laid out, where that was recognised; an empty line where there is nothing to say."""
+    """Note on the layout of each file, if it was recognised; empty otherwise."""
     has_ratings: bool = False
-    """Whether labels are numbers."""
+    """True if labels are numbers."""
     num_choices: int = 0
-    """How many answers there are to choose from, where a label is the number of one of them."""
+    """Number of choices per question; 0 if examples are not multiple-choice questions."""
     word_files: frozenset[str] = frozenset()
-    """Files in which a line is a word."""
+    """Files with one word per line."""
 
     @property
     def pairs(self) -> bool:
-        """True if its texts come in pairs; a question and an answer are one."""
+        """True if examples are pairs of texts; a question with a choice counts as a pair."""
         return not self.per_token and any(len(example.texts) > 1 for example in self.examples)
 
     def place(self, example: Example) -> str:
-        """Return where an example was read, as file:line."""
+        """Return the source of an example, as file:line."""
         number, line = example.place
         return f"{self.files[number]}:{line}"
 
     @property
     def summary(self) -> list[str]:
-        """What was read and refused, in lines for a person."""
+        """Summary of the lines that were read and refused, for the log."""
         lines: list[str] = []
         for name, report, note in zip(self.files, self.reports, self.notes or [""] * len(self.files), strict=True):
             lines += report.lines([name], unit="sentence" if name in self.word_files else "line")
@@ -141,7 +141,7 @@ def read_examples(files: Sequence[ExampleFile], names: dict[str, str], reject: f
 
 
 def split_examples(examples: LabelledExamples, share: float) -> tuple[LabelledExamples, LabelledExamples]:
-    """Split examples into those to train on and those to measure on, by their texts; of questions by what is given."""
+    """Split examples into training and validation by a hash of their texts; of questions, by the context."""
     num_key_texts, total = 1 if examples.num_choices else None, len(examples.examples)
     keys = text_keys([" ".join(example.texts[:num_key_texts]) for example in examples.examples])
     train, valid = split_by_keys(examples.examples, keys, share)
@@ -154,7 +154,7 @@ def split_examples(examples: LabelledExamples, share: float) -> tuple[LabelledEx
 
 
 def label_names(examples: LabelledExamples, parent_labels: list[str] | None = None) -> list[str]:
-    """Return the labels in order: those of a model to start from, if there are no others; none for ratings."""
+    """Return the labels in order: those of a parent model if they cover the examples; none for ratings."""
     if examples.has_ratings:
         return []
     if examples.num_choices:
@@ -171,7 +171,7 @@ def label_names(examples: LabelledExamples, parent_labels: list[str] | None = No
 
 
 def label_numbers(examples: LabelledExamples, classes: Sequence[str]) -> list[list[Any]]:
-    """Return the numbers of the labels of every example, or its rating; an unknown label is an error."""
+    """Return the label numbers, or the rating, of every example; an unknown label is an error."""
     if examples.has_ratings:
         return [[float(str(example.labels[0]))] for example in examples.examples]
     numbers = {label: number for number, label in enumerate(classes)}

@@ -1,4 +1,4 @@
-"""The checkpoint of a labelling model that another library trained."""
+"""Checkpoints of labelling models that were trained with another library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def imported_checkpoint_files(
     labels: Sequence[str] | None = None,
     pairs: bool = False,
 ) -> dict[str, Any]:
-    """Return the files of a checkpoint but for the weights; labels without names are numbered, as in `transformers`."""
+    """Return the checkpoint files other than weights; labels without names are numbered as in `transformers`."""
     if labels is not None and len(labels) != model_config.classes:
         raise ValueError(f"{len(labels)} labels were named, and the head has {model_config.classes}: name as many")
     label_names = list(labels or (f"LABEL_{number}" for number in range(model_config.classes)))

@@ -1,8 +1,8 @@
-"""How a model reads a text or a pair: the special tokens around and between texts, and which tokens are of which text.
+"""Input formats of texts and pairs: the special tokens around and between texts, and the segments of tokens.
 
-BERT reads `<begin> a <sep> b <sep>` with two segments, or what the template of an imported tokenizer says, such as
-RoBERTa's `<s> a </s></s> b </s>`; GPT reads `start a <delimiter> b <extract>` (Radford et al. 2018); the other models
-read `a`, or `a <sep> b`. Tokens that a tokenizer lacks are added at its end.
+BERT reads `<begin> a <sep> b <sep>` with two segments, or the template of an imported tokenizer, such as RoBERTa's
+`<s> a </s></s> b </s>`; GPT reads `start a <delimiter> b <extract>` (Radford et al. 2018); the other models read `a`,
+or `a <sep> b`. Tokens that a tokenizer lacks are added at the end of its vocabulary.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from regard.data.tokenizers import Tokenizer
 from regard.tasks.text_encoders.text_tokenizer import empty_text_tokens, tokenizer_config
 
 BEGIN, SEPARATOR, DELIMITER, EXTRACT = "<bos>", "<sep>", "<delimiter>", "<extract>"
-Texts = tuple[str, ...]  # one, or a pair
+Texts = tuple[str, ...]  # one text or a pair
 
 
 class EncodedText(NamedTuple):
-    """Token ids of a text or a pair, and where those of the second text begin."""
+    """Token ids of a text or a pair, and the start of the second text."""
 
     tokens: list[int]
     second_start: int
@@ -35,18 +35,18 @@ class InputFormat:
     between: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
     first_text_separators: int = 0
-    """How many of those between are still of the first text."""
+    """Number of separators that belong to the segment of the first text."""
     labels_first_token: bool = False
-    """Whether a word is labelled at its first token, which sees all others; else at its last, when it has been read."""
+    """True if a word is labelled at its first token (bidirectional models), else at its last."""
 
     def num_special_tokens(self, texts: int) -> int:
-        """Return how many special tokens stand around one text or two."""
+        """Return the number of special tokens added to one text or two."""
         return len(self.before) + len(self.after) + (len(self.between) if texts > 1 else 0)
 
     def combine(
         self, first: Sequence[int], second: Sequence[int] | None, *, longest: int, keep: str = "begin"
     ) -> EncodedText:
-        """Combine the tokens of one text or two into at most `longest`; of two the longer is truncated first."""
+        """Combine the tokens of one or two texts into at most `longest` tokens; the longer text is truncated first."""
         room = longest - self.num_special_tokens(1 if second is None else 2)
         if second is None:
             tokens = [*self.before, *truncate(first, room, keep), *self.after]
@@ -58,12 +58,12 @@ class InputFormat:
 
 
 def truncate(tokens: Sequence[int], limit: int, keep: str) -> Sequence[int]:
-    """Return at most so many tokens of a text, from its beginning or its end."""
+    """Return at most `limit` tokens of a text, from its beginning or its end."""
     return tokens[:limit] if keep == "begin" or len(tokens) <= limit else tokens[len(tokens) - limit :]
 
 
 def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
-    """Return how many tokens of two texts are read when there is room for so many."""
+    """Return the lengths of two texts truncated to a total of `room` tokens."""
     if first + second <= room:
         return first, second
     half = room // 2
@@ -73,7 +73,7 @@ def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 def add_format_tokens(tokenizer: Tokenizer, style: str, *, pairs: bool) -> Tokenizer:
-    """Return the tokenizer with all special tokens that a format needs; missing ones come at its end."""
+    """Return the tokenizer with all special tokens of a format; missing ones are added at the end."""
     missing = [name for name, is_known in _required_tokens(tokenizer, style, pairs=pairs).items() if not is_known]
     if not missing:
         return tokenizer
@@ -83,14 +83,14 @@ def add_format_tokens(tokenizer: Tokenizer, style: str, *, pairs: bool) -> Token
 
 
 def format_token_ids(tokenizer: Tokenizer) -> list[int]:
-    """Return the tokens at the end of a tokenizer that `add_format_tokens` may have put there."""
+    """Return the ids of tokens at the end of a vocabulary that `add_format_tokens` may have added."""
     special_ids = {tokenizer.find_special(name) for name in (BEGIN, SEPARATOR, DELIMITER, EXTRACT)}
     first = next((id for id in range(tokenizer.vocab, 0, -1) if id - 1 not in special_ids), 0)
     return list(range(first, tokenizer.vocab))
 
 
 def build_format(tokenizer: Tokenizer, style: str, *, pairs: bool) -> InputFormat:
-    """Return the format of this style for a tokenizer that has its tokens; one without room for text is an error."""
+    """Return the format of this style for a tokenizer; a maximum length without room for text is an error."""
     input_format = _format_of_style(tokenizer, style, pairs=pairs)
     longest, text_count = tokenizer_config(tokenizer).max_length, 2 if pairs else 1
     special_tokens = input_format.num_special_tokens(text_count)
@@ -146,7 +146,7 @@ def _format_of_style(tokenizer: Tokenizer, style: str, *, pairs: bool) -> InputF
 
 
 def _template_format(tokenizer: Tokenizer) -> InputFormat | None:
-    """Return what a tokenizer itself puts around two texts; None where it puts nothing there."""
+    """Return the format of a tokenizer's own template for two texts, or None if it has none."""
     engine = Engine.from_str(tokenizer.json())
     engine.no_padding()
     engine.no_truncation()

@@ -1,4 +1,4 @@
-"""The tokenizer of texts to label: what is cleaned away, what its tokens are, and how many of them are kept."""
+"""The tokenizer of labelled texts: normalisation, kind of tokens, and truncation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.data.tokenizers.units import Kind, UnitsConfig
 
 Item = TypeVar("Item")
 
-WORDS = r"\w+(?:['’]\w+)*|[^\w\s]"  # words and signs
+WORDS = r"\w+(?:['’]\w+)*|[^\w\s]"  # words and punctuation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,31 +41,31 @@ class TextTokenizerConfig(UnitsConfig):
 
     def __post_init__(self) -> None:
         if self.kind is None:
-            replace(self, kind="words")  # which checks the rest
+            replace(self, kind="words")  # runs the checks
             return
         super().__post_init__()
         expressions(self, "pattern", "ignore")
 
     def normal(self, text: str, *, written: bool = False) -> str:
-        """Return a text without what is ignored, its words and signs between single spaces."""
+        """Return a text without the parts to ignore, its words and punctuation separated by single spaces."""
         text = super().normal(text, written=written)
         text = re.sub(self.ignore, " ", text) if self.ignore else text
         text = text.lower() if self.lowercase else text
         return " ".join(re.findall(self.pattern, text) if self.pattern else text.split())
 
     def normal_word(self, word: str) -> str:
-        """Return a word of a sentence that comes in words, normalised."""
+        """Normalise a word of a sentence that is already split into words."""
         word = super().normal(word)
         return word.lower() if self.lowercase else word
 
 
 def encode_truncated(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Encode texts, at most `longest` tokens each; a text without any is one unknown token."""
+    """Encode texts, truncated to the tokenizer's maximum length; a text without tokens is one unknown token."""
     return [_truncate(tokenizer, ids) or empty_text_tokens(tokenizer) for ids in tokenizer.encode_many(texts)]
 
 
 def resolve_token_kind(config: TextTokenizerConfig, texts: Iterable[str]) -> TextTokenizerConfig:
-    """Choose words or characters as tokens, whichever suits these texts, if no kind is named."""
+    """Choose words or characters as tokens for these texts, unless the config names a kind."""
     if config.kind is not None:
         return config
     word_counts = [len(text.split()) for text in texts]
@@ -77,10 +77,10 @@ def resolve_token_kind(config: TextTokenizerConfig, texts: Iterable[str]) -> Tex
 def encode_words(
     tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], *, as_in_text: bool = False, longest: int | None = None
 ) -> list[list[list[int]]]:
-    """Encode each word of each sentence by itself; characters and subwords know where a word begins.
+    """Encode each word of each sentence separately; tokens of characters and subwords mark the start of a word.
 
-    With `as_in_text`, a word has the tokens that it has within a text, and the first tokens of a long word are kept,
-    else the last.
+    With `as_in_text`, a word has the same tokens as within a text, and a long word is truncated to its first tokens,
+    else to its last.
     """
     config = tokenizer_config(tokenizer)
     limit = longest or config.max_length
@@ -96,14 +96,14 @@ def encode_words(
 
 
 def readable_tokens(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Return the tokens of a text that are read, in readable form; an unknown word is shown as written."""
+    """Return the truncated tokens of a text in readable form; an unknown word is shown as written."""
     if tokenizer_config(tokenizer).kind == "words":
         return _truncate(tokenizer, tokenizer.how.normal(text).split()) or ["<unk>"]
     return tokenizer.pieces(encode_truncated(tokenizer, [text])[0])
 
 
 def train_tokenizer(texts: Iterable[str], config: TextTokenizerConfig) -> Tokenizer:
-    """Train a tokenizer on texts that are normalised already."""
+    """Train a tokenizer on normalised texts."""
     normal_texts = list(texts)
     config = config if config.kind is not None else replace(config, kind="words")
     return units.train(normal_texts, config, characters=sum(map(len, normal_texts)))
@@ -116,17 +116,17 @@ def tokenizer_config(tokenizer: Tokenizer) -> TextTokenizerConfig:
 
 
 def _truncate(tokenizer: Tokenizer, items: list[Item]) -> list[Item]:
-    """Return the part that is read of a text that may be too long."""
+    """Return the part of a text that fits the maximum length."""
     config = tokenizer_config(tokenizer)
     return items[: config.max_length] if config.keep == "begin" else items[-config.max_length :]
 
 
 def _marks_leading_blank(tokenizer: Tokenizer) -> bool:
-    """True if the space before a word is part of its first token, as in the tokens of GPT-2 and RoBERTa."""
+    """True if the space before a word is part of its first token, as in GPT-2 and RoBERTa."""
     word, word_after_space, two_words = tokenizer.encode_normal(["a", " a", "a a"])
     return two_words != word + word and two_words == word + word_after_space
 
 
 def empty_text_tokens(tokenizer: Tokenizer) -> list[int]:
-    """Return the tokens that stand for a text without any."""
+    """Return the tokens that represent an empty text."""
     return [tokenizer.filler if tokenizer.unknown is None else tokenizer.unknown]

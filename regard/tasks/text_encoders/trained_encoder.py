@@ -1,4 +1,4 @@
-"""Trained encoders of texts with a head in use: what computes their outputs, and shows their attention."""
+"""Base class of trained text encoders with a head: batched outputs and attention traces."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from regard.tasks.text_encoders.encoder_task import TextModelConfig
 from regard.tasks.text_encoders.input_format import EncodedText, build_format
 from regard.tasks.trained import DirectAnswers, describe_model
 
-BATCH_TOKENS = 1 << 14  # tokens read at a time, padding included
-LABEL_ITEMS = "label"  # the items that are answered
-READER_PREFIX = "reader."  # what the names of most attentions begin with, and no user types
+BATCH_TOKENS = 1 << 14  # tokens per batch, padding included
+LABEL_ITEMS = "label"  # trace items of the answer
+READER_PREFIX = "reader."  # prefix of attention names that users may leave out
 
 
 class TrainedEncoder(DirectAnswers):
-    """Base of trained models that encode texts, or pairs of them, and answer with what a head says of them."""
+    """Base class of trained models that encode texts or pairs and answer with the output of a head."""
 
     pairs: ClassVar[bool] = False
-    """True if it reads two texts at a time."""
+    """True if inputs are pairs of texts."""
     __repr__ = describe_model
 
     def __init__(
@@ -45,17 +45,17 @@ class TrainedEncoder(DirectAnswers):
 
     @property
     def device(self) -> torch.device:
-        """The device it runs on."""
+        """The device of the model."""
         return self.runner.device
 
     @property
     def config(self) -> TextModelConfig:
-        """The config of its model."""
+        """The config of the model."""
         return self.model.config
 
     @torch.no_grad()
     def _compute_outputs(self, texts: Sequence[EncodedText]) -> list[Float[Tensor, "..."]]:
-        """Return the outputs for each text or each of its tokens; texts of a length share a batch."""
+        """Return the outputs for each text or each of its tokens, in batches of similar length."""
         lengths = [len(text.tokens) for text in texts]
 
         def compute_batch(batch: list[int]) -> Sequence[Tensor]:
@@ -65,11 +65,11 @@ class TrainedEncoder(DirectAnswers):
         return answer_by_length(lengths, compute_batch, budget=BATCH_TOKENS)
 
     def _activate(self, logits: Float[Tensor, "*label classes"]) -> Float[Tensor, "*label classes"]:
-        """Return what is answered from logits; where nothing else is said, these themselves."""
+        """Return the outputs computed from logits; by default the logits themselves."""
         return logits
 
     def _logits(self, texts: Sequence[EncodedText]) -> Float[Tensor, "*label classes"]:
-        """Return the logits of texts that are read in one batch."""
+        """Return the logits of one batch of texts."""
         tokens = torch.tensor([token for text in texts for token in text.tokens], device=self.device)
         row = Row.of([len(text.tokens) for text in texts]).to(self.device)
         if not (self.pairs and self.style == "bert"):
@@ -90,7 +90,7 @@ class TrainedEncoder(DirectAnswers):
     def _build_trace(
         self, encoded: EncodedText, weights: Mapping[str, Tensor], items: dict[str, list[Item]], facts: dict[str, Any]
     ) -> Trace:
-        """Return an answer with the weights of every attention; that of pooling is from the label to the tokens."""
+        """Return an answer with the weights of every attention; attention pooling goes from the label to the tokens."""
         attentions = [
             Weights(name, LABEL_ITEMS if name == "pool" else "source", "source", values)
             for name, values in weights.items()
@@ -99,7 +99,7 @@ class TrainedEncoder(DirectAnswers):
         return Trace(self.name, self.task, items, attentions, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
-        """Return the vectors inside all attentions, or those named, as the text is read again."""
+        """Return the vectors inside all attentions, or those in `names`, by reading the text again."""
         encoded = EncodedText(trace.facts["read"], trace.facts["second"])
         attention_names = names or [attention.name for attention in trace.weights]
         module_names = {name.removeprefix(READER_PREFIX): name for name, module in self.model.named_modules() if name}
@@ -115,11 +115,11 @@ class TrainedEncoder(DirectAnswers):
         return Steps(vectors, self._rank_predictions(trace, outputs), of=LABEL_ITEMS)
 
     def _rank_predictions(self, trace: Trace, outputs: Float[Tensor, "..."]) -> list[Prediction]:
-        """Return what was chosen from, the likeliest first; none where there are no labels to choose from."""
+        """Return predictions for all labels, the most probable first; none if there are no labels."""
         return []
 
     def _items(self, tokens: Sequence[int], shown: Sequence[str]) -> list[Item]:
-        """Return the tokens that were read as items of a trace."""
-        if self.tokenizer.closed and shown:  # a letter is to a model of letters what a word is to others
+        """Return tokens as items of a trace."""
+        if self.tokenizer.closed and shown:  # words or characters: each token is one item
             return [Item(text, word=number) for number, text in enumerate(shown)]
         return traced.tokens(self.tokenizer, tokens)

@@ -1,4 +1,4 @@
-"""What training starts from: word vectors of a file, the tokenizer of another model."""
+"""Starting points of training: word vectors from a file, and the tokenizer of a parent model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.tasks.text_encoders.text_tokenizer import TextTokenizerConfig
 
 
 def load_word_vectors(model: Labeller, tokenizer: Tokenizer, name: str) -> str:
-    """Give known words the vectors of a file, scaled to the deviation of random ones; say how many there were."""
+    """Load word vectors from a file, scaled to the deviation of random ones, and return a note on their number."""
     words, table = vectors.read(name)
     width = model.config.embedding
     if table.shape[1] != width:
@@ -33,7 +33,7 @@ def load_word_vectors(model: Labeller, tokenizer: Tokenizer, name: str) -> str:
 
 
 def parent_tokenizer(parent: Checkpoint | None, tokenizer_config: TextTokenizerConfig) -> Tokenizer | None:
-    """Return the tokenizer of a model to start from, with what else these settings say of how texts are read."""
+    """Return the tokenizer of a parent model, with the other settings of `tokenizer_config`."""
     if parent is None:
         return None
     kind = type(tokenizer_config)

@@ -1,4 +1,4 @@
-"""`regard data check` for labelled texts and tagged sentences, which reads them exactly as training will."""
+"""`regard data check` for labelled texts and tagged sentences, which are read exactly as in training."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from regard.tasks.text_labels.files import ChoicesConfig, LabelsConfig, RatingsC
 from regard.tasks.text_labels.preparation import build_dataset, learn_tokenizer
 
 AnyConfig = LabelsConfig | TagsConfig | ChoicesConfig | RatingsConfig
-NUM_LONGEST = 3  # texts that are named as the longest
-MAX_LABEL_ROWS = 20  # labels that a table has room for
-UNLIMITED_TOKENS = 1 << 30  # tokens of a text that is read whole
-RARE_LABEL_COUNT = 5  # texts of a label from which it can hardly be learnt
+NUM_LONGEST = 3  # longest texts that are listed
+MAX_LABEL_ROWS = 20  # most labels in a table
+UNLIMITED_TOKENS = 1 << 30  # no truncation
+RARE_LABEL_COUNT = 5  # training texts below which a label is reported as rare
 
 
 @dataclass
 class Report:
-    """What a check found in the data; `problems` are what stops a training."""
+    """Results of a check; the data can be trained on if there are no `problems`."""
 
     unit: str = "text"
     corpora: list[dict[str, Any]] = field(default_factory=list)
-    """Each file with its set, how it is laid out, and lines read, good and refused by reason."""
+    """Each file with its split, its layout, and the numbers of lines read, good, and refused by reason."""
     labels: dict[str, dict[str, int]] = field(default_factory=dict)
-    """How often each label occurs in training and validation, the most frequent first."""
+    """Counts of each label in training and validation, the most frequent first."""
     lengths: dict[str, Lengths] = field(default_factory=dict)
-    """Of the training texts: in characters, in words and, if asked for, in tokens."""
+    """Lengths of training texts in characters, in words and, with a tokenizer, in tokens."""
     longest: list[tuple[int, str]] = field(default_factory=list)
-    """The longest training texts, in characters, and where they are."""
+    """Lengths of the longest training texts in characters, and their places."""
     repeated: Finding = field(default_factory=Finding)
-    """Training texts that were there before with the same labels."""
+    """Training texts that repeat an earlier one with the same labels."""
     several: Finding = field(default_factory=Finding)
-    """Training texts that were there before with other labels."""
+    """Training texts that repeat an earlier one with other labels."""
     overlap: Finding = field(default_factory=Finding)
-    """Validation texts that are also learnt from."""
+    """Validation texts that are also training texts."""
     cut: Finding = field(default_factory=Finding)
-    """Training texts of which only a part is read."""
+    """Training texts that would be truncated."""
     kept: dict[str, int] = field(default_factory=dict)
-    """Texts that would be learnt from and measured on; empty if there is a problem."""
+    """Numbers of training and validation texts; empty if there is a problem."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -65,7 +65,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether this can be trained on."""
+        """One sentence that says if the data can be trained on."""
         if self.problems:
             return f"cannot be trained on: {'; '.join(self.problems)}"
         sizes = f"{quantity(self.kept['train'], self.unit)} to learn from, {self.kept['valid']:,} to measure on"
@@ -88,7 +88,7 @@ class Report:
         }
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return the report in rows of a name and a sentence, the verdict last."""
+        """Return the report as rows of a name and a sentence, the verdict last."""
         rows = [*self._count_rows(), *self._problem_rows()] if self.corpora else []
         return [*rows, ("verdict", self.verdict)]
 
@@ -122,7 +122,7 @@ class Report:
 
 
 def check_examples(config: AnyConfig, tokenizer: TextTokenizerConfig | None = None) -> Report:
-    """Check every line of the files, and the datasets that training would make of them.
+    """Check every line of the files, and the resulting datasets.
 
     With the settings of a tokenizer, one is trained and lengths are counted in tokens too.
     """
@@ -134,7 +134,7 @@ def check_examples(config: AnyConfig, tokenizer: TextTokenizerConfig | None = No
             examples = sets[name] = (
                 read_examples(set_files, config.names, reject=1.0) if set_files else LabelledExamples((), [], [], False)
             )
-        except ValueError as error:  # no file, nothing usable, columns the wrong way round
+        except ValueError as error:  # no file, no usable line, swapped columns
             report.problems.append(str(error))
             continue
         for path, tally, note in zip(examples.files, examples.reports, examples.notes, strict=True):
@@ -185,7 +185,7 @@ def _compare_texts(report: Report, sets: dict[str, LabelledExamples]) -> None:
 def _check_split(
     report: Report, config: AnyConfig, sets: dict[str, LabelledExamples], tokenizer: TextTokenizerConfig | None
 ) -> None:
-    """Split and number the examples as training would, and report what would stop it."""
+    """Split the examples and number their labels as in training, and report problems."""
     try:
         classes = label_names(sets["train"])
         train, valid = (
@@ -202,10 +202,10 @@ def _check_split(
 def _measure_tokens(
     report: Report, train: LabelledExamples, classes: Sequence[str], tokenizer_config: TextTokenizerConfig
 ) -> None:
-    """Report lengths in tokens, and texts that are longer than what is read of them."""
+    """Report lengths in tokens, and texts that would be truncated."""
     tokenizer = learn_tokenizer(train, replace(tokenizer_config, max_length=UNLIMITED_TOKENS))
     dataset = build_dataset(train, add_format_tokens(tokenizer, "plain", pairs=train.pairs), classes)
-    lengths = dataset.sequence_lengths.max(1)  # of a question with its longest choice
+    lengths = dataset.sequence_lengths.max(1)  # for a question, with its longest choice
     report.lengths["tokens"] = Lengths(Counter(lengths.tolist()))
     for number in np.flatnonzero(lengths > tokenizer_config.max_length).tolist():
         report.cut.add(dataset.place(number))

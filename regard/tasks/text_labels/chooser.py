@@ -1,4 +1,4 @@
-"""A trained model that chooses among answers in use."""
+"""A trained multiple-choice model in use."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from regard.tasks.text_labels.scoring import label_calibration
 from regard.tasks.text_labels.text_labeller import TextLabeller
 from regard.tasks.trained import resolve_options
 
-MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a text shown in a report
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Choice:
     given: str
     choices: tuple[str, ...]
     probabilities: tuple[float, ...]
-    """Of every answer, in the order in which they were given."""
+    """Probability of each answer, in the order of the question."""
 
     @property
     def number(self) -> int:
-        """Which answer was chosen, counted from 1; of equally likely ones the first."""
+        """Number of the chosen answer, from 1; ties go to the first."""
         return 1 + self.probabilities.index(max(self.probabilities))
 
     @property
@@ -70,7 +70,7 @@ class Choice:
 
     @property
     def ranking(self) -> list[tuple[str, float]]:
-        """All answers, the likeliest first."""
+        """All answers, the most probable first."""
         return sorted(zip(self.choices, self.probabilities, strict=True), key=lambda answer: -answer[1])
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ class AnswerOptions:
 
 
 class Chooser(TextLabeller):
-    """Chooses the right one of a few answers to a question."""
+    """Chooses among the answers to a question."""
 
     file = ChoiceFile
     task: ClassVar[str] = "choice"
@@ -109,7 +109,7 @@ class Chooser(TextLabeller):
 
     @classmethod
     def pair_class(cls) -> Any:
-        """Return this class, which reads nothing but questions with answers."""
+        """Return this class, as questions with answers are its only input."""
         return cls
 
     @property
@@ -120,11 +120,11 @@ class Chooser(TextLabeller):
 
     @property
     def inputs(self) -> Inputs:
-        """Questions with their answers; of a file those in its columns."""
+        """Questions with their answers; of a file, those in its columns."""
         return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Question:
-        """Parse a question as users type it."""
+        """Parse a question typed by a user."""
         return parse_question(text, self.columns)
 
     def read(self, path: Path) -> list[Question]:
@@ -138,7 +138,7 @@ class Chooser(TextLabeller):
 
     @torch.no_grad()
     def choose(self, questions: Any) -> list[Choice]:
-        """Choose the likeliest answer to each question, a tuple of what is given and at least two answers."""
+        """Choose the most probable answer to each question, a tuple of the question's text and at least two answers."""
         question_list: list[Question] = [
             tuple(question) for question in list_inputs(questions, QUESTION, verb=self.verb)
         ]
@@ -170,7 +170,7 @@ class Chooser(TextLabeller):
         return score_choices(name or self.name, self.task, dataset, results, self.temperature)
 
     def look(self, question: Question, *, number: int | None = None) -> Trace:
-        """Choose, and keep the weights of all attentions as the chosen answer was read, or that of a number from 1."""
+        """Answer a question and return the attention weights for the chosen answer, or for answer `number`, from 1."""
         [choice] = self.choose([question])
         number = choice.number if number is None else number
         if not 0 < number < len(question):
@@ -187,25 +187,25 @@ class Chooser(TextLabeller):
         return self._build_trace(encoded, weights, items, facts)
 
     def _rank_predictions(self, trace: Trace, outputs: Any) -> list[Prediction]:
-        """Return the answers that were chosen from; none where no attention is from the answer to the tokens."""
+        """Return all answers as predictions; none if no attention goes from the answer to the tokens."""
         if not any(attention.query == LABEL_ITEMS for attention in trace.weights):
             return []
         top = [(str(text), float(probability)) for text, probability in trace.facts["ranked"]]
         return [Prediction(top, *top[0], rank=0)]
 
     def _encode(self, question: Question) -> list[EncodedText]:
-        """Tokenise what is given with each answer."""
+        """Tokenise the question's text with each answer."""
         return encode_texts(self.tokenizer, self.format, pair_with_choices(question))
 
     def _choice_probabilities(self, questions: Sequence[Sequence[EncodedText]]) -> list[list[float]]:
-        """Return the probabilities of the answers to questions that are read in one batch."""
+        """Return the probabilities of the answers to one batch of questions."""
         logits: Float[Tensor, "answer 1"] = self._logits([answer for answers in questions for answer in answers])
         scores = logits[:, 0].float().div(self.temperature).cpu()
         return [part.softmax(0).tolist() for part in scores.split([len(answers) for answers in questions])]
 
 
 def score_choices(name: str, task: str, dataset: LabelledDataset, results: LabelResults, temperature: float) -> Scores:
-    """Return accuracy beside chance, calibration, and whether some positions are preferred."""
+    """Return accuracy beside chance, calibration, and scores by position of the answer."""
     answers = [int(answer[0]) for answer in results.answers]
     truth = [int(label) for label in dataset.labels]
     is_right = [float(answer == label) for answer, label in zip(answers, truth, strict=True)]

@@ -21,7 +21,7 @@ from regard.tasks.text_labels.files import LabelsConfig
 from regard.tasks.text_labels.recognition import recognise_labelled_texts
 from regard.tasks.text_labels.task import Labelling, LabellingRecipe
 
-MAX_SHOWN_CHARACTERS = 300  # characters of a text that a sample shows
+MAX_SHOWN_CHARACTERS = 300  # characters of a text shown in a sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class ClassificationRecipe(LabellingRecipe):
 
 
 class Classification(Labelling):
-    """The task of learning what a text is."""
+    """The task of classifying texts."""
 
     Recipe = ClassificationRecipe
     usage: ClassVar[str] = 'regard classify {folder} "..."'
@@ -56,7 +56,7 @@ class Classification(Labelling):
     divide = staticmethod(split_for_comparison)
 
     def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
-        """Return a few texts with label and answer."""
+        """Return a few texts with label and predicted label."""
         classes = self.prepared.classes
         return [
             {

@@ -37,12 +37,12 @@ class Classifier(TextLabeller):
 
     @classmethod
     def pair_class(cls) -> Any:
-        """Return the class for models that read pairs instead of texts."""
+        """Return the class of models for pairs of texts."""
         return PairClassifier
 
     @property
     def inputs(self) -> Inputs:
-        """Texts; of a table those in the column of the training files."""
+        """Texts; of a table, those in the text column of the training files."""
         column = read_text_column(self.data, self.classes)
         return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
@@ -57,7 +57,7 @@ class Classifier(TextLabeller):
         return list(map(self._predict, text_list, self._compute_outputs(self._encode(text_list))))
 
     def look(self, text: Any) -> Trace:
-        """Classify a text and keep the weights of all attentions."""
+        """Classify a text and return the weights of all attentions."""
         check_input(text, self.input_kind, verb="look")
         [encoded] = self._encode([text])
         probabilities, weights = self._watch_attention(encoded)
@@ -83,7 +83,7 @@ class Classifier(TextLabeller):
 
 
 class PairClassifier(Classifier):
-    """Classifies pairs of texts, such as whether the second follows from the first."""
+    """Classifies pairs of texts, for instance by whether the first entails the second."""
 
     kind: ClassVar[str] = "a classifier of pairs"
     input_kind: ClassVar[InputKind] = PAIR
@@ -91,7 +91,7 @@ class PairClassifier(Classifier):
 
     @property
     def inputs(self) -> Inputs:
-        """Pairs of texts; of a file those in its columns."""
+        """Pairs of texts; of a file, those in its columns."""
         return replace(super().inputs, read=self.read)
 
     def parse(self, text: str) -> Pair:

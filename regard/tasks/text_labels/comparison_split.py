@@ -1,4 +1,4 @@
-"""Labelled texts split once for models that are compared: the same texts to train on, the same ones to be scored on."""
+"""A fixed split of labelled texts for comparing models on the same training and test texts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from regard.tasks.text_encoders.examples import (
 from regard.tasks.text_labels.files import LabelsConfig
 
 TEXT_FIELD, SECOND_TEXT_FIELD, LABEL_FIELD = "text", "second", "label"
-MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a text shown in a report
 
 
 @dataclass(frozen=True)
 class ComparisonSplit:
-    """Texts to train on and texts to be scored on, without texts in common."""
+    """Training and test texts, with none in common."""
 
     train: list[Example]
     test: list[Example]
@@ -38,7 +38,7 @@ class ComparisonSplit:
 
     @property
     def majority_label(self) -> str:
-        """The label that most of the training texts have."""
+        """The most frequent label of the training texts."""
         return Counter(str(example.labels[0]) for example in self.train).most_common(1)[0][0]
 
     @property
@@ -48,12 +48,12 @@ class ComparisonSplit:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all examples of both sides."""
+        """SHA-256 of all training and test examples."""
         sides = [[(example.texts, example.labels) for example in side] for side in (self.train, self.test)]
         return hashlib.sha256(json.dumps(sides).encode()).hexdigest()
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """Write the labelled training texts and the bare texts of either side; return how the former are read."""
+        """Write the labelled training texts, and all texts without labels; return the data settings of the former."""
         folder.mkdir(parents=True, exist_ok=True)
         pairs = any(len(example.texts) > 1 for example in self.train)
         names = (TEXT_FIELD, SECOND_TEXT_FIELD) if pairs else (TEXT_FIELD,)
@@ -69,7 +69,7 @@ class ComparisonSplit:
         return {"train": [{"path": str(folder / "train.jsonl"), "text": text_setting, "label": LABEL_FIELD}]}
 
     def score(self, name: str, task: str, answers: Sequence[str]) -> Scores:
-        """Return the scores of answers to the test texts, given in their order."""
+        """Return the scores of predicted labels of the test texts, in their order."""
         true_labels = [str(example.labels[0]) for example in self.test]
         correct = [float(truth == answer) for truth, answer in zip(true_labels, answers, strict=True)]
         shown_texts = (" | ".join(example.texts)[:MAX_SHOWN_CHARACTERS] for example in self.test)
@@ -86,7 +86,7 @@ class ComparisonSplit:
 
 
 def split_for_comparison(data: LabelsConfig, test_share: float) -> ComparisonSplit:
-    """Hold out a share of the examples by content, or the validation files; texts of both sides are not trained on."""
+    """Hold out a share of the examples by content, or the validation files; drop training texts that are also there."""
     examples = read_examples(data.train, data.names, data.reject)
     if data.valid:
         train, test = examples, read_examples(data.valid, data.names, data.reject)
@@ -116,7 +116,7 @@ def _with_examples(labelled_examples: LabelledExamples, selection: list[Example]
 
 
 def _write_json_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
-    """Write a file of JSON lines, whole or not at all."""
+    """Write a file of JSON lines atomically."""
     temporary = path.with_suffix(".new")
     with temporary.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

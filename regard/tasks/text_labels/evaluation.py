@@ -1,4 +1,4 @@
-"""Answers of a model that labels texts or tokens, compared with the true labels."""
+"""Predictions of a model that labels texts or tokens, compared with the true labels."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ TagNumbers = Int[np.ndarray, "_labels"]
 
 @dataclass(frozen=True)
 class LabelResults:
-    """Labels and answers of all texts of a dataset in its order; of tags, over their tokens."""
+    """True and predicted labels of all texts of a dataset, in its order; tags are compared token by token."""
 
     labels: Labels
     loss: float
     answers: list[TagNumbers]
-    """Of every text: one label, or one for each token."""
+    """Predicted labels of each text: one, or one per token."""
     sentence_accuracy: float | None = None
-    """Share of sentences in which all judged words have the right tag, where words are labelled."""
+    """Share of sentences in which all scored words have the right tag; None if texts have one label."""
     entity_scores: tuple[Statistics, list[EntityCounts]] | None = None
-    """F1 of entities, where tags are those of entities, and the counts of each type."""
+    """F1 of entities and the counts of each type; None if the tags are not those of entities."""
     logits: Float[np.ndarray, "text label"] | None = None
-    """Of texts that have one label."""
+    """Logits of texts with one label; None for tags."""
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Loss, accuracy and F1, by the names under which they are logged."""
+        """Loss, accuracy and F1, by the names in the log."""
         metrics = {"loss": self.loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
         metrics |= {} if self.sentence_accuracy is None else {"sentences": self.sentence_accuracy}
         return metrics if self.entity_scores is None else {**metrics, "entity_f1": self.entity_scores[0].score / 100}
@@ -49,7 +49,7 @@ class LabelResults:
 def measure_labels(
     runner: Runner, dataset: LabelledDataset, classes: list[str], *, tokens: int, spread: Spread = alone
 ) -> LabelResults:
-    """Label all texts of a dataset, batch by batch, each batch on one of the processes."""
+    """Label all texts of a dataset in batches that are distributed over the processes."""
 
     def label_batch(numbers: list[int]) -> tuple[float, list[list[int]], list[list[float]]]:
         batch = dataset.batch(np.array(numbers)).to(runner.device)
@@ -74,7 +74,7 @@ def measure_labels(
 
 
 def _sentence_accuracy(truth: Sequence[TagNumbers], answers: Sequence[TagNumbers]) -> float:
-    """Return the share of sentences in which all judged words have the right tag."""
+    """Return the share of sentences in which all scored words have the right tag."""
     is_right = [((answer == tags) | (tags == IGNORE)).all() for tags, answer in zip(truth, answers, strict=True)]
     return sum(map(bool, is_right)) / len(is_right)
 
@@ -82,7 +82,7 @@ def _sentence_accuracy(truth: Sequence[TagNumbers], answers: Sequence[TagNumbers
 def _compare_entities(
     truth: Sequence[TagNumbers], answers: Sequence[TagNumbers], classes: Sequence[str]
 ) -> tuple[Statistics, list[EntityCounts]] | None:
-    """Compare the entities of sentences, by the words that are judged; None if the tags are not those of entities."""
+    """Compare the entities of sentences over scored words; return None if the tags are not those of entities."""
     if not entities.are_entities(classes):
         return None
     judged = [tags != IGNORE for tags in truth]

@@ -1,4 +1,4 @@
-"""Training of models that choose among answers: one score for each, and a softmax over them (Radford et al. 2018)."""
+"""Training of multiple-choice models: one score per answer, and a softmax over them (Radford et al. 2018)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.tasks.text_labels.task import Labelling, LabellingRecipe
 from regard.training import transfer
 from regard.training.task import Evaluation, Spread, alone
 
-MAX_SHOWN_CHARACTERS = 300  # characters of what is given that a sample shows
+MAX_SHOWN_CHARACTERS = 300  # characters of a question shown in a sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +35,10 @@ class ChoiceRecipe(LabellingRecipe):
 
 
 class MultipleChoice(Labelling):
-    """The task of learning which of a few answers is right.
+    """The task of choosing the right answer to a question.
 
-    What is given is read with each answer by itself, so that an answer has the same score whatever the others are; the
-    label is the number of the right one, counted from 1.
+    The question's text is read with each answer separately, so that the score of an answer does not depend on the
+    others; the label is the number of the right answer, from 1.
     """
 
     Recipe = ChoiceRecipe
@@ -51,21 +51,21 @@ class MultipleChoice(Labelling):
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
-        """False: no model of another library says of itself that it chooses among answers."""
+        """False: models of other libraries do not declare themselves as multiple-choice models."""
         return False
 
     @staticmethod
     def adopt(model: TextModel, parent: Checkpoint, prepared: PreparedTexts) -> list[str]:
-        """Load the weights of a model that chooses, or only the backbone of another under a new head."""
+        """Load all weights of a multiple-choice model; otherwise only the backbone, under a new head."""
         return transfer.load_weights(model, parent, same_task=parent.config.get("task") == ChoiceRecipe.task)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Answer the held-out questions; F1 by the position of answers would say nothing."""
+        """Score the validation questions, without F1, which is meaningless for positions of answers."""
         evaluation = super().evaluate(spread)
         return replace(evaluation, metrics={name: value for name, value in evaluation.metrics.items() if name != "f1"})
 
     def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
-        """Return a few questions with the right answer and the chosen one."""
+        """Return a few questions with the right and the chosen answer."""
         return [
             {
                 "read": dataset.texts[number][0][:MAX_SHOWN_CHARACTERS],
@@ -77,5 +77,5 @@ class MultipleChoice(Labelling):
 
     @property
     def ability(self) -> str:
-        """What the model can do, in a sentence for its card."""
+        """Description of what the model does, a sentence for its card."""
         return f"It chooses the right one of several answers; in training there were {len(self.prepared.classes)}."

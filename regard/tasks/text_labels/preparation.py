@@ -1,4 +1,4 @@
-"""Labelled files to tokenised datasets, which are cached by content."""
+"""Preparation of labelled files: tokenised datasets, cached by content."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from regard.tasks.text_labels.sentence_chunks import encode_sentences
 from regard.tasks.text_labels.text_pairs import both_orders
 
 AnyConfig = LabelsConfig | TagsConfig | RatingsConfig | ChoicesConfig
-MAX_PLACES = 5  # places named of many
+MAX_PLACES = 5  # places named in a message
 OVERLAP_WARNING = "texts measured on are also trained on"
 TEXTS_PER_BLOCK = 4096  # texts tokenised at a time
 ARRAYS = ("tokens", "starts", "labels", "origins", "second_starts")
@@ -58,11 +58,11 @@ ARRAYS = ("tokens", "starts", "labels", "origins", "second_starts")
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedTexts(Splits[LabelledDataset, LabelledDataset]):
-    """Tokenised texts to learn from and to measure on, and their tokenizer."""
+    """Tokenised training and validation texts, and their tokenizer."""
 
     tokenizer: Tokenizer
     pairs: bool = False
-    """Whether every text is a pair of texts."""
+    """True if examples are pairs of texts."""
 
 
 def prepare(
@@ -74,10 +74,10 @@ def prepare(
     style: str = "plain",
     cache: str | Path | None = None,
 ) -> PreparedTexts:
-    """Read and tokenise the texts of these files, once: they are cached by content.
+    """Read and tokenise the texts of these files, or load them from the cache.
 
-    A model to start from gives its tokenizer, and its labels if there are no others in the files; `style` is the input
-    format of the model.
+    `parent_tokenizer` is used instead of training one, and `parent_labels` if they cover the labels of the files;
+    `style` is the input format of the model.
     """
     digests = digest_files(data_config)
     contents = {
@@ -125,13 +125,13 @@ def prepare(
 
 
 def _warn_of_overlap(data_config: AnyConfig, facts: Mapping[str, Any]) -> list[str]:
-    """Return a warning where texts to measure on are also learnt from."""
+    """Return a warning if validation texts are also training texts."""
     measured_files, (count, places) = data_config.valid or data_config.train, facts["both"]
     return warn_of_shared(count, [f"{measured_files[file].path}:{line}" for file, line in places], OVERLAP_WARNING)
 
 
 def _count_examples(datasets: Mapping[str, LabelledDataset], facts: Mapping[str, Any], vocab: int) -> str:
-    """Say how many examples, labels and tokens there are."""
+    """Return a summary of the numbers of examples, labels and tokens."""
     train, valid = (datasets[side] for side in SIDES)
     unit, kinds = ("questions", "choices") if train.num_choices else ("texts", "labels")
     labels = f"{len(facts['classes'])} {kinds}, " if facts["classes"] else ""
@@ -146,7 +146,7 @@ def _write_cache(
     parent_labels: list[str] | None,
     style: str,
 ) -> None:
-    """Read and tokenise the files, and leave everything that training needs in the cache."""
+    """Read and tokenise the files, and write everything that training needs to the cache."""
     examples = read_examples(data_config.train, data_config.names, data_config.reject)
     if data_config.valid:
         train, valid = examples, read_examples(data_config.valid, data_config.names, data_config.reject)
@@ -179,14 +179,14 @@ def _write_cache(
 
 
 def _restore_reports(data_config: AnyConfig, side: str, facts: Mapping[str, Any]) -> LabelledExamples:
-    """Return what became of the lines of some files when they were read, without their examples."""
+    """Return the cached reports on the lines of some files, without examples."""
     paths = tuple(file.path for file in getattr(data_config, side))
     reports = [LineReport.parse(report) for report in facts["tallies"][side]]
     return LabelledExamples(paths, [], reports, isinstance(data_config, TagsConfig), tuple(facts["notes"][side]))
 
 
 def _report_side(examples: LabelledExamples, digests: Sequence[str], data_config: AnyConfig) -> dict[str, Any]:
-    """Return what data.json says of the files of one side."""
+    """Return the entry of the training or validation files in data.json."""
     corpora = [report.report([name]) for name, report in zip(examples.files, examples.reports, strict=True)]
     return report_files(corpora, digests, data_config, labels=1)
 
@@ -205,7 +205,7 @@ def _dataset_class(per_token: bool, choices: bool) -> type[LabelledDataset]:
 
 
 def _file_settings(file: Any) -> dict[str, Any]:
-    """Return what decides how a file is read, but for where it lies."""
+    """Return the settings that determine how a file is read, without its location."""
     return {**settings.plain(file), "path": suffix(file.path)}
 
 
@@ -237,14 +237,14 @@ def build_dataset(
 
 
 ExpandTexts = Callable[[Texts], list[Texts]]
-EncodedExample = tuple[list[EncodedText], list[Any], Example]  # its sequences, its label or those of all its tokens
+EncodedExample = tuple[list[EncodedText], list[Any], Example]  # sequences, label or labels of all tokens, source
 
 
 def _expansion(examples: LabelledExamples, style: str) -> ExpandTexts:
-    """Return what turns the texts of an example into those of each of its sequences."""
+    """Return a function from the texts of an example to the texts of each of its sequences."""
     if examples.num_choices:
         return pair_with_choices
-    if examples.has_ratings and style == "gpt":  # which sees the second text from the first in one order only
+    if examples.has_ratings and style == "gpt":  # in one order only, no token of the first text attends to the second
         return both_orders
     return lambda texts: [texts]
 
@@ -268,7 +268,7 @@ def _encode_whole_texts(
 def _encode_tagged_sentences(
     examples: LabelledExamples, labels: list[list[Any]], tokenizer: Tokenizer, input_format: InputFormat
 ) -> Iterator[EncodedExample]:
-    """Encode sentences whose words have labels, in chunks that are not too long."""
+    """Encode tagged sentences in chunks of limited length."""
     remaining = iter(zip(examples.examples, labels, strict=True))
     while block := list(islice(remaining, TEXTS_PER_BLOCK)):
         sentences = encode_sentences(tokenizer, [example.texts for example, _ in block], input_format)
@@ -282,7 +282,7 @@ def _encode_tagged_sentences(
 
 
 def learn_tokenizer(train: LabelledExamples, tokenizer_config: TextTokenizerConfig) -> Tokenizer:
-    """Learn the tokens of the texts to train on."""
+    """Train a tokenizer on the training texts."""
     if train.per_token:
         sentences = (" ".join(map(tokenizer_config.normal_word, example.texts)) for example in train.examples)
         return train_tokenizer(sentences, tokenizer_config)

@@ -1,4 +1,4 @@
-"""A trained model of similarity in use: it rates how alike two texts are."""
+"""A trained similarity model in use: ratings of pairs of texts."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from regard.tasks.text_labels.text_labeller import TextLabeller
 from regard.tasks.text_labels.text_pairs import Pair, both_orders, pair_column_names, parse_pair, read_pairs
 from regard.tasks.trained import resolve_options
 
-MAX_SHOWN_CHARACTERS = 300  # characters of a pair that are shown
+MAX_SHOWN_CHARACTERS = 300  # characters of a pair shown in a report
 
 
 @dataclass(frozen=True)
 class Rating:
-    """A pair of texts, and how alike they are, on the scale of the training data."""
+    """A pair of texts and its rated similarity, on the scale of the training data."""
 
     texts: Pair
     score: float
@@ -48,7 +48,7 @@ class Rating:
 
 
 class Rater(TextLabeller):
-    """Rates how alike two texts are."""
+    """Rates the similarity of two texts."""
 
     file = RatedFile
     task: ClassVar[str] = "similarity"
@@ -60,7 +60,7 @@ class Rater(TextLabeller):
 
     @classmethod
     def pair_class(cls) -> Any:
-        """Return this class, which reads nothing but pairs."""
+        """Return this class, as pairs are its only input."""
         return cls
 
     @classmethod
@@ -73,7 +73,7 @@ class Rater(TextLabeller):
 
     @property
     def inputs(self) -> Inputs:
-        """Pairs of texts; of a file those in its columns."""
+        """Pairs of texts; of a file, those in its columns."""
         return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Pair:
@@ -92,7 +92,7 @@ class Rater(TextLabeller):
 
     @torch.no_grad()
     def rate(self, pairs: Any) -> list[Rating]:
-        """Rate how alike the texts of each pair are."""
+        """Rate the similarity of each pair of texts."""
         pair_list: list[Any] = [tuple(pair) for pair in list_inputs(pairs, PAIR, verb=self.verb)]
         encoded_pairs = [self._encode(pair) for pair in pair_list]
 
@@ -140,7 +140,7 @@ class Rater(TextLabeller):
         )
 
     def look(self, pair: Pair) -> Trace:
-        """Rate a pair and keep the weights of all attentions, in the order in which it is given."""
+        """Rate a pair and return the weights of all attentions, for the pair in the given order."""
         [encoded, *_] = self._encode(pair)
         _, weights = self._watch_attention(encoded)
         [rating] = self.rate(pair)
@@ -152,5 +152,5 @@ class Rater(TextLabeller):
         return []
 
     def _encode(self, pair: Pair) -> list[EncodedText]:
-        """Tokenise a pair in the order given, or in both orders."""
+        """Tokenise a pair in the given order, or in both orders."""
         return encode_texts(self.tokenizer, self.format, both_orders(pair) if self.style == "gpt" else [pair])

@@ -14,9 +14,9 @@ from regard.tasks.supervised.calibration import describe_calibration, measure_ca
 from regard.tasks.text_encoders.dataset import LabelledDataset
 from regard.tasks.text_labels.evaluation import LabelResults
 
-MAX_ENTITY_TYPES = 12  # types listed
-MAX_MATTHEWS_LABELS = 20  # labels of which all mistakes are counted text by text
-MAX_SHOWN_CHARACTERS = 300  # characters of a text that are shown
+MAX_ENTITY_TYPES = 12  # most types in a table
+MAX_MATTHEWS_LABELS = 20  # most labels for which Matthews' correlation is computed
+MAX_SHOWN_CHARACTERS = 300  # characters of a text shown in a report
 
 
 def score_labels(
@@ -72,7 +72,7 @@ def score_labels(
 
 
 def _further_scores(dataset: LabelledDataset, results: LabelResults, classes: Sequence[str]) -> dict[str, Statistics]:
-    """Return F1 over entities of tags, or Matthews' correlation of a few labels."""
+    """Return F1 of entities for tags, or Matthews' correlation if there are few labels."""
     if results.entity_scores is not None:
         return {"entity F1, %": results.entity_scores[0]}
     if dataset.per_token or len(classes) > MAX_MATTHEWS_LABELS:
@@ -82,7 +82,7 @@ def _further_scores(dataset: LabelledDataset, results: LabelResults, classes: Se
 
 
 def label_calibration(dataset: LabelledDataset, results: LabelResults, temperature: float) -> dict[str, float]:
-    """Return the calibration errors of probabilities, as trained and at the temperature of answers."""
+    """Return the calibration errors at temperature 1 and at the temperature of answers."""
     return {} if results.logits is None else measure_calibration(results.logits, dataset.labels, temperature)
 
 

@@ -1,4 +1,4 @@
-"""Sentences whose words have labels, encoded in chunks that a model can read at once."""
+"""Encoding of tagged sentences in chunks that fit the maximum length of a model."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from regard.data.tokenizers import Tokenizer
 from regard.tasks.text_encoders.input_format import InputFormat
 from regard.tasks.text_encoders.text_tokenizer import encode_words, tokenizer_config
 
-Chunk = tuple[list[tuple[int, int]], list[int]]  # (number of a word, place of the token that tells it); all tokens
+Chunk = tuple[list[tuple[int, int]], list[int]]  # ([(word number, position of its labelled token)], token ids)
 PLAIN_FORMAT = InputFormat()
 
 
 def encode_sentences(
     tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], input_format: InputFormat = PLAIN_FORMAT
 ) -> list[list[Chunk]]:
-    """Encode each sentence in chunks that are not too long, each with the positions of its words.
+    """Encode each sentence in chunks of limited length, with the position of each word's labelled token.
 
-    A word is labelled at its last token, when all of it has been read, or at its first where the format says so.
+    This is the last token of a word, when the whole word has been read, or the first if the format says so.
     """
     before, after = list(input_format.before), list(input_format.after)
     room = tokenizer_config(tokenizer).max_length - input_format.num_special_tokens(1)

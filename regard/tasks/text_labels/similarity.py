@@ -1,4 +1,4 @@
-"""Training of models that rate how alike two texts are, such as with a number from 0 to 5."""
+"""Training of models that rate the similarity of two texts, for instance from 0 to 5."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from regard.tasks.text_labels.task import Labelling, LabellingRecipe
 from regard.training import transfer
 from regard.training.task import Evaluation, Goal, Spread, Step, alone
 
-MAX_SHOWN_CHARACTERS = 300  # characters of a pair that a sample shows
+MAX_SHOWN_CHARACTERS = 300  # characters of a pair shown in a sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +45,14 @@ class SimilarityRecipe(LabellingRecipe):
 
 @dataclass(frozen=True)
 class PreparedRatings(PreparedTexts):
-    """Tokenised pairs with their ratings, and the scale of these."""
+    """Tokenised pairs with their ratings, and the scale of the ratings."""
 
     scale: tuple[float, float] = (0.0, 1.0)
-    """The mean of all scores and their deviation."""
+    """Mean and standard deviation of the ratings."""
 
 
 class Similarity(Labelling):
-    """The task of learning how alike two texts are."""
+    """The task of rating the similarity of two texts."""
 
     Recipe = SimilarityRecipe
     usage: ClassVar[str] = 'regard predict {folder} "..."'
@@ -67,7 +67,7 @@ class Similarity(Labelling):
 
     @staticmethod
     def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedRatings:
-        """Read and tokenise the pairs; ratings are scaled as in a model to start from, else to deviation 1."""
+        """Read and tokenise the pairs; ratings are standardised with the parent's scale, or else their own."""
         prepared = Labelling.prepare(recipe, parent)
         parent_scale = parent.config.get("scale") if parent is not None else None
         scores = prepared.train.labels.astype(np.float64)
@@ -78,19 +78,19 @@ class Similarity(Labelling):
 
     @staticmethod
     def adopt(model: TextModel, parent: Checkpoint, prepared: PreparedTexts) -> list[str]:
-        """Load the weights of a model that rates pairs, or only the backbone of another under a new head."""
+        """Load all weights of a similarity model; otherwise only the backbone, under a new head."""
         return transfer.load_weights(model, parent, same_task=parent.config.get("task") == SimilarityRecipe.task)
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
-        """True if a model that another library trained gives one number for a text."""
+        """True if a model trained with another library has one output per text."""
         return not shape.per_token and shape.classes == 1
 
     @classmethod
     def checkpoint_files(
         cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **settings: Any
     ) -> dict[str, Any]:
-        """Return the files of a checkpoint with such a model, whose ratings need no scale."""
+        """Return the checkpoint files other than the weights for such a model; its ratings are not scaled."""
         files = super().checkpoint_files(shape, tokenizer, notes, **{**settings, "pairs": True})
         files["config.yaml"] |= {"labels": [], "scale": [0.0, 1.0]}
         return files
@@ -110,7 +110,7 @@ class Similarity(Labelling):
         return Step(loss=loss, weight=is_rated.sum(), counts={"tokens": batch.row.filled})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Rate the held-out pairs."""
+        """Rate and score the validation pairs."""
         dataset = self.prepared.valid
         tokens, scale = self.recipe.data.batch_tokens, self.prepared.scale
         with evaluation_runner(self.model) as runner:
@@ -133,15 +133,15 @@ class Similarity(Labelling):
 
     @property
     def ability(self) -> str:
-        """What the model can do, in a sentence for its card."""
+        """Description of what the model does, a sentence for its card."""
         mean, deviation = self.prepared.scale
         return f"It gives a pair of texts a score; in training scores were {mean:.3g} ± {deviation:.2g}."
 
 
 def sum_readings(logits: Float[Tensor, "sequence 1"], readings: int) -> Float[Tensor, "pair"]:
-    """Return one number for each pair: the sum over its orders, if it is read in both.
+    """Return one number per pair, summed over both orders if the pair is read in both.
 
-    The output is linear, so adding up outputs is adding up the vectors of both orders (Radford et al. 2018).
+    The head is linear, so that summing outputs equals summing the vectors of both orders (Radford et al. 2018).
     """
     return logits[:, 0].float().unflatten(0, (-1, readings)).sum(1)
 
@@ -155,7 +155,7 @@ def rate_pairs(
     tokens: int,
     spread: Callable[..., Any] = alone,
 ) -> Float[np.ndarray, "pair"]:
-    """Rate all pairs of a dataset, in its order."""
+    """Return the ratings of all pairs of a dataset, in its order."""
 
     def rate_batch(numbers: list[int]) -> list[float]:
         batch = dataset.batch(np.array(numbers)).to(runner.device)
@@ -168,6 +168,6 @@ def rate_pairs(
 def rating_metrics(
     answers: Float[np.ndarray, "pair"], truth: Float[np.ndarray, "pair"], scale: Sequence[float]
 ) -> dict[str, float]:
-    """Return loss and correlations, by the names under which they are logged."""
+    """Return loss and correlations, by the names in the log."""
     loss = float(np.mean(((answers - truth) / scale[1]) ** 2))
     return {"loss": loss, "pearson": pearson(answers, truth).score, "spearman": spearman(answers, truth).score}

@@ -1,4 +1,4 @@
-"""Files of sentences whose words have tags: `word/tag` with a sentence in each line, or CoNLL."""
+"""Files of tagged sentences: `word/tag` with one sentence per line, or CoNLL with one word per line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from regard.data.source_file import Unit
 from regard.metrics.entities import are_entities, is_orphan_tag
 from regard.tasks.text_encoders.examples import Example, ExampleFile
 
-TaggedWord = tuple[str, str, int]  # with its tag and its line
+TaggedWord = tuple[str, str, int]  # word, tag, line
 BROKEN_ENTITY = "with an I- tag that continues no entity: begin it with B-, or set bio: false,"
-WORD_FILE_SUFFIXES = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
+WORD_FILE_SUFFIXES = (".conll", ".conllu", ".tsv")  # endings of files with one word per line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,20 +45,20 @@ class TaggedFile(ExampleFile):
 
     @property
     def example_unit(self) -> Unit:  # type: ignore[override]
-        """What an example is where files are compared: a line, or the lines between blank ones."""
+        """The unit of an example in comparisons of files: a line, or the lines between blank lines."""
         return "sentences" if self.word_per_line else "lines"
 
     def shared_settings(self) -> dict[str, Any]:
-        """Return the settings by which another file of the same kind is read."""
+        """Return the settings with which other files of the same kind are read."""
         return {name: value for name, value in vars(self).items() if name != "path"}
 
     @property
     def word_per_line(self) -> bool:
-        """True if a line is a word, and a sentence what lies between empty lines."""
+        """True if lines are words, with empty lines between sentences."""
         return self.form == "columns" or (self.form == "auto" and suffix(self.path) in WORD_FILE_SUFFIXES)
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """Yield the sentences of the file, whose number is `number`."""
+        """Yield the sentences of this file, which is number `number`."""
         if self.word_per_line:
             sentences = list(self._read_columns(tally))
         else:
@@ -83,7 +83,7 @@ class TaggedFile(ExampleFile):
         return pairs
 
     def _read_columns(self, tally: LineReport) -> Iterator[list[TaggedWord]]:
-        """Yield the sentences of a file with a word in each line; one with a bad line is left out."""
+        """Yield the sentences of a file with one word per line; a sentence with an unusable line is left out."""
         num_refused_before, words = 0, list[TaggedWord]()
         for line, pair in records(self.path, tally, self._parse_word):
             num_refused = sum(refusals.count for refusals in tally.refused.values())
@@ -97,7 +97,7 @@ class TaggedFile(ExampleFile):
             yield words
 
     def _find_orphan_tag(self, words: Sequence[TaggedWord]) -> int | None:
-        """Return the line of the first tag that continues an entity which did not begin."""
+        """Return the line of the first tag (I-) that continues an entity without a beginning, or None."""
         before: str | None = None
         for _, tag, line in words:
             if is_orphan_tag(before, tag):
@@ -106,7 +106,7 @@ class TaggedFile(ExampleFile):
         return None
 
     def _parse_word(self, line: str) -> tuple[str, str] | None:
-        """Parse a word and its tag; None for empty lines and comments."""
+        """Parse a word and its tag; return None for empty lines and comments."""
         if not line.strip() or (line.startswith("#") and "\t" not in line):
             return None
         cells = line.split("\t")

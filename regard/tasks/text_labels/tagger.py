@@ -23,7 +23,7 @@ from regard.tasks.trained import resolve_options
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """The words of a sentence, with the likeliest tag of each and its probability."""
+    """The words of a sentence, with the most probable tag of each and its probability."""
 
     words: list[str]
     tags: list[str]
@@ -49,7 +49,7 @@ class Tagger(TextLabeller):
 
     @property
     def inputs(self) -> Inputs:
-        """Sentences; a file with a word in each line has none to tag."""
+        """Sentences; files with one word per line are not accepted."""
         return Inputs(kind=self.input_kind, parse=self.parse, word_files=WORD_FILE_SUFFIXES)
 
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[TaggedSentence]:
@@ -58,7 +58,7 @@ class Tagger(TextLabeller):
         return self.tag(inputs)
 
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[TaggedSentence]:
-        """Tag sentences: texts, whose words are separated by spaces, or lists of words."""
+        """Tag sentences, given as texts or as lists of words."""
         sentence_list = list_inputs(sentences, SENTENCE, verb=self.verb)
         words_of_sentences = [
             self.split_words(sentence) if isinstance(sentence, str) else list(sentence) for sentence in sentence_list
@@ -77,7 +77,7 @@ class Tagger(TextLabeller):
         return re.findall(pattern, sentence) if pattern else sentence.split()
 
     def look(self, sentence: str) -> Trace:
-        """Tag a sentence and keep the weights of all attentions."""
+        """Tag a sentence and return the weights of all attentions."""
         words = self.split_words(check_input(sentence, TEXT, verb="look"))
         if not words:
             raise ValueError("an empty sentence has no words to tag: give at least one")

@@ -28,7 +28,7 @@ class TaggingRecipe(LabellingRecipe):
 
 
 class Tagging(Labelling):
-    """The task of learning what each word of a sentence is."""
+    """The task of tagging each word of a sentence."""
 
     Recipe = TaggingRecipe
     usage: ClassVar[str] = 'regard tag {folder} "..."'
@@ -44,7 +44,7 @@ class Tagging(Labelling):
             self.goal = ("entity_f1", "max")
 
     def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
-        """Return a few sentences with the tags of their judged words; where one is wrong, also the right one."""
+        """Return a few sentences with the predicted tags of scored words, and the right tag beside a wrong one."""
         classes, samples = self.prepared.classes, []
         for number in sample_evenly(range(len(dataset)), self.recipe.objective.samples):
             numbers = zip(dataset.labels_of(number), results.answers[number], strict=True)

@@ -1,4 +1,4 @@
-"""Training of models that label texts: what all such tasks share."""
+"""Training of models that label texts: code shared by all such tasks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone
 from regard.training.tuning import TuningConfig
 
-WEIGHING_TOKENS = 1 << 17  # tokens counted at a time
+WEIGHING_TOKENS = 1 << 17  # tokens per batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +78,10 @@ class LabellingRecipe:
 
 
 class Labelling(EncoderTask):
-    """Learns labels of texts or of words; subclasses say which."""
+    """Base class of tasks that label texts or words."""
 
     single_output: ClassVar[bool] = False
-    """Whether a head has one output, whatever the labels."""
+    """True if the head has one output, whatever the number of labels."""
     has_temperature: ClassVar[bool] = True
     """True if a temperature is fitted to the probabilities of answers."""
     goal: Goal = ("accuracy", "max")
@@ -96,7 +96,7 @@ class Labelling(EncoderTask):
 
     @staticmethod
     def prepare(recipe: Any, parent: Checkpoint | None = None) -> PreparedTexts:
-        """Read and tokenise the texts, with the tokenizer and the labels of a model to start from."""
+        """Read and tokenise the texts, with the tokenizer and labels of a parent model if there is one."""
         return prepare(
             recipe.data,
             _tokenizer_settings(recipe),
@@ -107,12 +107,12 @@ class Labelling(EncoderTask):
 
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> Report:
-        """Check the data before anything is trained on it."""
+        """Check the data before training."""
         return check_examples(recipe.data, _tokenizer_settings(recipe) if tokens else None)
 
     @staticmethod
     def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that a model to start from decides before texts are read: input format and length."""
+        """Return the settings that a parent model determines before texts are read: input format and length."""
         settings = {"model": {"name": model["name"]}}
         context = model.get("context", TextTokenizerConfig.max_length)
         return (
@@ -121,26 +121,26 @@ class Labelling(EncoderTask):
 
     @classmethod
     def fill_sizes(cls, recipe: Any, prepared: PreparedTexts) -> Any:
-        """Return the recipe with the numbers of tokens and labels in the data."""
+        """Return the recipe with the sizes of vocabulary and labels."""
         classes = 1 if cls.single_output else len(prepared.classes)
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": classes, "per_token": cls.per_token}
         return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
     def adopt(model: TextModel, parent: Checkpoint, prepared: PreparedTexts) -> list[str]:
-        """Load the weights of a model with the same labels, or only the backbone of another under a new head."""
+        """Load all weights of a model with the same labels; otherwise only the backbone, under a new head."""
         per_token = parent.config.get("model", {}).get("per_token")
         is_same_task = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
         return transfer.load_weights(model, parent, same_task=is_same_task)
 
     @classmethod
     def holds(cls, shape: Any) -> bool:
-        """True if a model that another library trained is one for this task."""
+        """True if a model trained with another library belongs to this task."""
         return shape.per_token == cls.per_token and shape.classes > 1
 
     def step(self, batch: LabelBatch, part: str) -> Step:
         """Return the summed cross-entropy over labels."""
-        self.temperature = 1.0  # one that was fitted was that of other weights
+        self.temperature = 1.0  # a fitted temperature belongs to the weights before this step
         batch = batch.to(self.model.output.bias.device)
         logits, labels = batch.forward(self.model), batch.labels
         weights = self._class_weights.to(logits.device) if self.recipe.objective.balanced else None
@@ -150,7 +150,7 @@ class Labelling(EncoderTask):
 
     @cached_property
     def _class_weights(self) -> Float[Tensor, "classes"]:
-        """Weights of labels: the rarer, the greater, and 1 in the mean over all examples."""
+        """Weights of labels, inverse to their frequency, with mean 1 over all examples."""
         counts = self.prepared.train.count_labels(len(self.prepared.classes))
         clamped_counts = np.maximum(counts, 1)
         return torch.tensor(counts.sum() / ((counts > 0).sum() * clamped_counts), dtype=torch.float32)
@@ -163,7 +163,7 @@ class Labelling(EncoderTask):
             yield batch.tokens, batch.row, batch.labels
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """Label the held-out texts and fit the temperature of answers to their logits."""
+        """Label and score the validation texts, and fit the temperature to the logits."""
         dataset, classes = self.prepared.valid, self.prepared.classes
         with evaluation_runner(self.model) as runner:
             results = measure_labels(runner, dataset, classes, tokens=self.recipe.data.batch_tokens, spread=spread)
@@ -172,7 +172,7 @@ class Labelling(EncoderTask):
         return Evaluation(results.metrics, self.sample_answers(dataset, results))
 
     def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
-        """Return a few texts with their labels and answers."""
+        """Return a few texts with their labels and predicted labels."""
         raise NotImplementedError
 
     def contents(self) -> dict[str, Any]:
@@ -198,13 +198,13 @@ class Labelling(EncoderTask):
 
     @property
     def ability(self) -> str:
-        """What the model can do, in a sentence for its card."""
+        """Description of what the model does, a sentence for its card."""
         classes = self.prepared.classes
         return f"It knows the labels {', '.join(classes[:20]) + ', ...' * (len(classes) > 20)}."
 
 
 def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
-    """Return how texts are read: up to the length that suits the model, if no length is named."""
+    """Return the tokenizer settings, with the model's default length unless the recipe sets one."""
     tokenizer_config, longest = recipe.tokenizer, recipe.model.labeller_defaults.longest_text
     if longest and tokenizer_config.max_length == TextTokenizerConfig.max_length:
         return replace(tokenizer_config, max_length=longest)
@@ -212,5 +212,5 @@ def _tokenizer_settings(recipe: Any) -> TextTokenizerConfig:
 
 
 def _parent_labels(parent: Checkpoint | None, recipe: Any) -> list[str] | None:
-    """Return the labels of a model to start from that learnt the same task."""
+    """Return the labels of a parent model of the same task."""
     return list(parent.config["labels"]) if parent is not None and parent.config.get("task") == recipe.task else None

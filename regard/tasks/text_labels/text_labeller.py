@@ -1,4 +1,4 @@
-"""Trained models that label texts or words: what all of them share."""
+"""Base class of trained models that label texts or words."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Self = TypeVar("Self", bound="TextLabeller")
 
 
 class TextLabeller(TrainedEncoder):
-    """Base of trained models that label texts, pairs or words."""
+    """Base class of trained models that label texts, pairs or words."""
 
     file: ClassVar[type[ExampleFile]]
     task: ClassVar[str]
@@ -64,7 +64,7 @@ class TextLabeller(TrainedEncoder):
         )
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), tokenizer_config)
         classes = [str(label) for label in settings["labels"]]
-        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best, so add the run's name
         model, temperature = load_model(checkpoint, device), read_temperature(settings)
         return labeller_class(
             model, tokenizer, classes, settings["data"], name, temperature, style=settings.get("style")
@@ -72,22 +72,22 @@ class TextLabeller(TrainedEncoder):
 
     @classmethod
     def pair_class(cls) -> Any:
-        """Return the class for models that read pairs instead of texts."""
+        """Return the class of models for pairs of texts."""
         raise ValueError(f"{cls.kind} of pairs is unknown to this version")
 
     def parse(self, text: str) -> Any:
-        """Check that a text is not empty."""
+        """Return the text; raise an error if it is empty."""
         if not text.strip():
             raise ValueError("one of the texts is empty: there is nothing to label in it")
         return text
 
     def compare_files(self, *paths: str, **changes: Any) -> tuple[LabelledDataset, LabelResults]:
-        """Label files, read as those it was trained on, and compare; `changes` are settings of files."""
+        """Label files that are read like the training files, and compare; `changes` are settings of the files."""
         check_files(self, paths, "labelled texts")
         return self._compare_files(self._open_files(paths, changes)[0])
 
     def _open_files(self, paths: Sequence[str], changes: Mapping[str, Any]) -> tuple[list[ExampleFile], list[str]]:
-        """Return files to measure on, and notes on those with another layout than those it was trained on."""
+        """Return the evaluation files, and notes on those whose layout differs from the training files."""
         return TrainedLayout(self.file, self.data, self.classes).open_files(paths, changes)
 
     def _compare_files(self, labelled_files: Sequence[ExampleFile]) -> tuple[LabelledDataset, LabelResults]:
@@ -113,7 +113,7 @@ class TextLabeller(TrainedEncoder):
         return logits.div(self.temperature).softmax(-1)
 
     def _rank_predictions(self, trace: Trace, outputs: Float[Tensor, "..."]) -> list[Prediction]:
-        """Return the likeliest labels; none where no attention is from the label to the tokens."""
+        """Return the most probable labels; none if no attention goes from the label to the tokens."""
         if not any(attention.query == LABEL_ITEMS for attention in trace.weights):
             return []
         best = outputs.topk(min(10, len(self.classes)))
