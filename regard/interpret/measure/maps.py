@@ -1,10 +1,11 @@
 """Where in a picture the evidence for a label lies: five methods on one scale, for any label that is asked about.
 
 CAM (Zhou et al. 2016) weighs the last features by the label's weights in the head, behind global average pooling: the
-head reads the mean of the features over the picture, so the logit is the mean of the map. Grad-CAM (Selvaraju et al. 2017) takes the label's gradient in their place, at the last features that
-all count: with a class token those before the last block, since behind it the patches are not read any more. Attention
-is that of the last block, from what stands for the picture; rollout (Abnar and Zuidema 2020) multiplies it through all
-blocks; gradient-weighted attention (Chefer et al. 2021) first keeps of each weight what speaks for the label.
+head reads the mean of the features over the picture, so the logit is the mean of the map. Grad-CAM (Selvaraju et al.
+2017) takes the label's gradient in their place, at the last features that all count: with a class token those before
+the last block, since behind it the patches are not read any more. Attention is that of the last block, from what stands
+for the picture; rollout (Abnar and Zuidema 2020) multiplies it through all blocks; gradient-weighted attention (Chefer
+et al. 2021) first keeps of each weight what speaks for the label.
 """
 
 from __future__ import annotations
