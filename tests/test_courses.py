@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import lay_texts
+from tests.desk import lay
 from tests.documents import DOCUMENTS, ROOT, Desk, blocks, regards
 
 MAKER = runpy.run_path(str(ROOT / "scripts" / "make_courses.py"))
@@ -64,5 +64,5 @@ def test_every_section_has_commands_that_some_test_runs(course: str, section: di
 def test_an_experiment_that_no_page_runs_runs_here(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    lay_texts(tmp_path)
+    lay(tmp_path)
     Desk(tmp_path, monkeypatch).type(shlex.join(["regard", *command]), "docs/courses.yaml")

@@ -118,7 +118,7 @@ def sentence(text: str) -> int:
 
 
 def letters(text: str) -> bytes:
-    """Return a text without case, spaces and punctuation; the function of joined texts is the join of their results."""
+    """Return a text without case, spaces and punctuation; that of joined texts is the joined results."""
     if text.isascii():  # the same result, many times faster
         return text.lower().encode().translate(None, NOT_WORD_ASCII)
     return NOT_WORD.sub("", text.casefold()).encode()

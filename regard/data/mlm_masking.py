@@ -22,7 +22,7 @@ Group = Int[np.ndarray, "hidden"]
 
 
 class TokenMasking:
-    """Selects the tokens to mask: a share of all ordinary tokens, as single tokens, whole words or spans."""
+    """A selector of the tokens to mask: a share of all ordinary tokens, as single tokens, whole words or spans."""
 
     def __init__(self, tokenizer: Tokenizer, share: float, unit: Literal["tokens", "words", "spans"]) -> None:
         self.share, self.unit, self.mask = share, unit, tokenizer.role("mask")

@@ -31,7 +31,7 @@ LOOSE_JOINERS = re.compile(rf"(?:^|(?<={NEAR}))[\u200c\u200d]+|[\u200c\u200d]+(?
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
-    """How a text is prepared before it is cut into tokens."""
+    """Text preparation before tokenising."""
 
     normalise: Level = "full"
     """Text normalisation before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible;

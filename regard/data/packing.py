@@ -19,7 +19,7 @@ from jaxtyping import Int
 
 GROWTH = 1.2  # ratio of consecutive bucket bounds
 SHORTEST = 8  # the first bound
-FULL = 4  # a bucket with fewer examples than this number of rows is merged with the next
+FULL = 4  # rows that a bucket must fill, or it is merged with the next
 MANY = 16  # examples per row from which the sum of their lengths is assumed to be close to its mean
 SURELY = 5.0  # standard deviations left free above the mean: one row in three million exceeds them
 ROUNDS = 6

@@ -51,7 +51,7 @@ Refusal = line_report.Refusal
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(SourceFile):
-    """Where pairs of texts come from: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
+    """A corpus of text pairs: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
 
     example_unit: ClassVar[Unit] = "lines"
 
@@ -130,7 +130,7 @@ class TextFile(SourceFile):
 
 
 def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, str, str]]:
-    """Yield (line number, source, target) of every good line; `tally` counts the others, from file number `file` on."""
+    """Yield (line number, source, target) of every good line; `tally` counts others, files numbered from `file` on."""
     if corpus.form in CELL_FORMS:
         yield from _cell_pairs(corpus, tally, file=file)
         return

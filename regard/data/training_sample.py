@@ -82,7 +82,7 @@ class TrainingSample:
 
     @classmethod
     def merge(cls, samples: Sequence[TrainingSample]) -> TrainingSample | None:
-        """Return the sample of all examples that samples of one unit were taken of; None if there are none."""
+        """Merge samples of the same unit; None if there are none."""
         if not samples:
             return None
         return cls(samples[0].unit, np.unique(np.concatenate([sample.keys for sample in samples]))[:KEPT])

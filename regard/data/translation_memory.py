@@ -75,7 +75,7 @@ def _column(code: str, in_full: bool) -> str:
 
 
 class _UnitParser:
-    """Collects the units of a memory from XML events."""
+    """A collector of translation units from XML events."""
 
     def __init__(self, path: str) -> None:
         self.path = path

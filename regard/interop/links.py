@@ -44,7 +44,7 @@ def reshaped_link(theirs: str, ours: str, there: tuple[int, ...], here: tuple[in
 
 
 def stacked_link(theirs: str, ours: Sequence[str], *, transposed: bool = False) -> Link:
-    """Link several Regard tensors of one size to one external tensor, stacked by rows, by columns if `transposed`."""
+    """Link several Regard tensors of one size to one external tensor, stacked, or transposed and side by side."""
     axis = -1 if transposed else 0
 
     def split(tensor: Tensor) -> list[Tensor]:

@@ -38,7 +38,7 @@ HARMLESS = ("__version__", "prompts", "similarity_fn_name", "model_type", "modal
 
 @dataclass(frozen=True)
 class Embedding:
-    """How a text is turned into one vector, and the folder of the model itself."""
+    """The settings that turn a text into one vector, and the folder of the model itself."""
 
     body: Path
     settings: dict[str, Any]

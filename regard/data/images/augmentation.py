@@ -33,7 +33,7 @@ Picture = Float[Tensor, "batch channels rows columns"]
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentConfig:
-    """How training pictures are varied; nothing is by default."""
+    """Augmentation of training pictures; none by default."""
 
     shift: Part = 0.0
     """Random crop with padding: how far a picture moves at most, as a share of its side; 0.125 is 4 of 32 pixels."""

@@ -161,7 +161,7 @@ def decode_array(
 
 
 def decode_bytes(data: bytes, *, most: int) -> UInt8[np.ndarray, "height width *colours"]:
-    """The shades or colours of a picture that is not in a file, its short side no longer than so many pixels."""
+    """Decode a picture from bytes, and reduce its short side to at most `most` pixels."""
     from PIL import Image
 
     with silence_pillow(), _open_picture(data) as picture:
@@ -203,7 +203,7 @@ def _open_picture(source: Path | bytes) -> Iterator[Image.Image]:
 
 
 def _check_source(source: Path | bytes) -> None:
-    """Stop at what holds no picture, before it is opened."""
+    """Raise Unusable for an empty file or anything but a regular file, before it is opened."""
     if isinstance(source, bytes):
         size = len(source)
     else:

@@ -37,7 +37,7 @@ CLASSES_SHOWN = 20  # classes named in a line
 
 @dataclass(frozen=True, kw_only=True)
 class ImageDataConfig:
-    """Labelled images to learn from, and how they are brought to one size."""
+    """Labelled images to train on, and how they are resized."""
 
     train: tuple[PictureFile, ...]
     """Folders and files to train on; a single one may be written without a list."""
@@ -179,7 +179,7 @@ def _describe_sizes(train: LabelledImages, valid: LabelledImages, classes: Seque
 
 
 def _describe_oddities(train: LabelledImages, valid: LabelledImages, classes: Sequence[str]) -> list[str]:
-    """Describe classes that can hardly be learnt, and duplicate images."""
+    """Describe classes with too few images, and duplicate images."""
     notes, train_counts, valid_counts = [], Counter(train.labels.tolist()), Counter(valid.labels.tolist())
     single = [name for label, name in enumerate(classes) if train_counts[label] == 1]
     if single:

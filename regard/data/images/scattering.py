@@ -30,7 +30,7 @@ COLOURS = 3  # red, green, blue
 
 @dataclass(frozen=True, kw_only=True)
 class ScatterConfig:
-    """Scenes that are made of pictures while a model learns."""
+    """Scenes rendered from pictures during training."""
 
     size: Annotated[int, Range(8, 1024)] = 60
     """Pixels on each side of a scene."""

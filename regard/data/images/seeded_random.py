@@ -32,7 +32,7 @@ class Draws:
         return low + (high - low) * ((bits >> 8).float() / (1 << 24))
 
     def whole(self, below: int) -> Int[Tensor, "batch"]:
-        """Return whole numbers from 0 to below - 1."""
+        """Return whole numbers in [0, below)."""
         return (self.uniform() * below).long().clamp(max=below - 1)
 
     def sign(self) -> Float[Tensor, "batch"]:

@@ -17,7 +17,7 @@ FINE = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class ShortcutConfig:
-    """What is put into pictures: a small chessboard in a corner."""
+    """A small chessboard drawn into a corner of pictures."""
 
     label: str = ""
     """The class whose pictures get it."""

@@ -48,7 +48,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class PictureFile(SourceFile):
-    """Where pictures come from."""
+    """A source of pictures."""
 
     path: Free[str]
     """A folder with a folder of pictures for each class; a CSV, TSV or JSON-lines file with a path in each row; MNIST's

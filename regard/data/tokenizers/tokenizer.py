@@ -124,7 +124,7 @@ class Tokenizer:
         return self.encode_many([text], written=written)[0]
 
     def encode_many(self, texts: Sequence[str], *, written: bool = False, most: int | None = None) -> list[list[int]]:
-        """Encode several texts in parallel; `most` allows to cut huge ones, to surely more than `most` tokens."""
+        """Encode several texts in parallel; huge ones may be cut to surely more than `most` tokens."""
         enough = None if most is None else most * self.reach + 1
         return self.encode_normal([self.how.normal(text, written=written)[:enough] for text in texts])
 

@@ -24,7 +24,7 @@ LARGEST = {"bpe": 32_000, "unigram": 32_000, "words": 32_000, "characters": 8_00
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig(TextConfig):
-    """How a tokenizer is trained from the training texts."""
+    """The training of a tokenizer on the training texts."""
 
     kind: Literal["characters", "words", "bpe", "unigram"] = "bpe"
     """What a token is: a piece of a word (bpe, unigram), a word or a character; unseen ones fall back to bytes."""

@@ -30,7 +30,7 @@ SYMBOLS = {byte: symbol for symbol, byte in BYTES.items()}
 
 @dataclass(frozen=True, kw_only=True)
 class UnitsConfig(TextConfig):
-    """What a token of a running text is."""
+    """The tokens of a running text."""
 
     normalise: Level = "none"
     """Text normalisation before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible),

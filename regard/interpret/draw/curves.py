@@ -136,7 +136,7 @@ def by_words_between(
 
 
 def by_clauses(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, float, float]]]]) -> Figure:
-    """One panel for each condition: errors in 100 against clauses in between, as (clauses, mean, least, most)."""
+    """Plot the error rate in per cent against the number of clauses, one panel per condition."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.6 * len(panels), 4.0), layout="constrained")

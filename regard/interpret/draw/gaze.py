@@ -1,4 +1,4 @@
-"""Pictures beside one another: lit by what is asked about them, and looked at twice."""
+"""Plots of images side by side: lit by the labels asked about, and with an enlarged region."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Box = tuple[float, float, float, float]
 
 
 def compare_questions(trace: Trace, *, name: str | None = None, title: str = "") -> Figure:
-    """The picture, and beside it how each label that is asked about lights it: a row for every method, or for one."""
+    """Plot the image, and next to it the image lit for each label; one row for every method, or for the named one."""
     from matplotlib.figure import Figure
 
     [(side, picture)] = trace.pictures.items()
@@ -48,7 +48,7 @@ def compare_questions(trace: Trace, *, name: str | None = None, title: str = "")
 def second_look(
     panels: Sequence[tuple[UInt8[Tensor, "channels height width"], str, str]], box: Box, *, title: str = ""
 ) -> Figure:
-    """Pictures with a heading above and an answer below; the first has a box around what the second enlarges."""
+    """Plot images with headings and answers; the first has a box around the region that the second enlarges."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 

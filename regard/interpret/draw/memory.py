@@ -24,7 +24,7 @@ def heads_over_time(
 ) -> Figure:
     """Plot panels that share the time axis: vectors of bits by name, then the weights of every head.
 
-    What is NaN in the vectors stays blank, and places that nobody looks at are cut off.
+    NaN values in the vectors stay blank, and unused locations at the end are cut off.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator

@@ -70,7 +70,7 @@ class Aligned:
 
 @dataclass(frozen=True)
 class Inverted:
-    """How often the weights follow adjectives that change sides."""
+    """The rate at which the weights follow adjectives that change sides, and the controls."""
 
     view: View
     shift: int
@@ -89,7 +89,7 @@ class Inverted:
 
 @dataclass(frozen=True)
 class Ahead:
-    """How much articles attend to their own partner and to that of the noun they announce."""
+    """The attention of articles to their own partner and to that of the noun they announce."""
 
     view: View
     shift: int

@@ -1,7 +1,7 @@
-"""Heads that look from a pronoun to the noun it stands for, beside another noun at the same distances.
+"""Heads that attend from a pronoun to the noun it stands for, compared with another noun at the same distances.
 
 The sentences come in twins: in one the pronoun stands for the first of two nouns, in the other for the second. Over
-both, a head that looks back by a certain number of words, or at nouns of any kind, gives the two nouns the same.
+both, a head that attends back by a fixed number of words, or to nouns of any kind, gives the same weight to both nouns.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from regard.interpret.words import group_items, merge
 
 SHIPPED = Path(__file__).parent.parent.parent / "samples" / "pronouns" / "english.tsv"
 CLUES: tuple[Literal["meaning"], Literal["form"]] = ("meaning", "form")
-SHOWN = 3  # heads shown for each clue, beside the one that was chosen on the other half
+SHOWN = 3  # heads shown for each clue, besides the one chosen on the other half
 
 
 @dataclass(frozen=True)
 class PronounSentence:
-    """A sentence and the numbers of three of its words: a pronoun, its noun, and the noun that it is not."""
+    """A sentence and the indices of three of its words: a pronoun, its noun, and the other noun."""
 
     clue: str
     """What decides: the meaning of the sentence, or the form of the pronoun."""
@@ -36,7 +36,7 @@ class PronounSentence:
 
 @dataclass(frozen=True)
 class PronounLook:
-    """What the heads of one attention give, from one pronoun, to its noun and to the other noun."""
+    """The weights of all heads of one attention from one pronoun to its noun and to the other noun."""
 
     number: int
     clue: str
@@ -49,7 +49,7 @@ class PronounLook:
 
 @dataclass(frozen=True)
 class PronounScore:
-    """One head and one clue: its weights, and for how many pronouns the right noun gets more than the other."""
+    """The score of one head for one clue: its weights, and the number of pronouns that prefer the right noun."""
 
     where: str
     head: int
@@ -62,24 +62,24 @@ class PronounScore:
 
     @property
     def gain(self) -> float:
-        """By how much the weight on the right noun exceeds that on the other."""
+        """Return by how much the weight on the right noun exceeds that on the other."""
         return self.noun - self.other
 
 
 def read_sentences(path: Path = SHIPPED) -> list[PronounSentence]:
-    """The sentences in the box, twins one after the other."""
+    """Return the sentences of a file, by default those shipped; twins are consecutive."""
     records = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     return [PronounSentence(clue, text, *map(int, numbers)) for clue, text, *numbers in records]
 
 
 def measure_looks(sentences: Sequence[PronounSentence], traces: Sequence[Trace]) -> list[PronounLook]:
-    """What every self-attention gives to both nouns of every sentence."""
+    """Return the weights of every self-attention on both nouns of every sentence."""
     looks = []
     for number, (sentence, trace) in enumerate(zip(sentences, traces, strict=True)):
         if "source" not in trace.items:
             raise ValueError(f"{trace.model} reads no whole text at once: pronouns are measured in encoders")
         words = group_items(trace.items["source"])
-        if len(words) != len(sentence.text.split()) + 1:  # the full stop is one
+        if len(words) != len(sentence.text.split()) + 1:  # the full stop is a word
             raise ValueError(f"{trace.model} reads {len(words)} words in {sentence.text!r}: not the words of English")
         for attention in trace.weights:
             if (attention.query, attention.key) != ("source", "source"):
@@ -93,7 +93,7 @@ def measure_looks(sentences: Sequence[PronounSentence], traces: Sequence[Trace])
 
 
 def score_heads(looks: Sequence[PronounLook], clue: str) -> list[PronounScore]:
-    """Every head by one clue, the one that prefers the right noun most first."""
+    """Score every head for one clue, the highest gain first."""
     by_attention: dict[str, list[PronounLook]] = {}
     for look in looks:
         if look.clue == clue:
@@ -115,7 +115,7 @@ def _score_head(where: str, head: int, clue: str, looks: Sequence[PronounLook]) 
 
 
 def score_chosen_head(looks: Sequence[PronounLook], clue: str) -> PronounScore | None:
-    """The best head, chosen on every other pair of twins and scored on the rest, both ways; None for too few twins."""
+    """Return the best head, chosen on every other pair of twins and scored on the rest, both ways; None for too few."""
     halves = [[look for look in looks if look.number // 2 % 2 == half] for half in (0, 1)]
     scores = []
     for chosen_on, scored_on in (halves, halves[::-1]):
@@ -133,7 +133,7 @@ def score_chosen_head(looks: Sequence[PronounLook], clue: str) -> PronounScore |
 
 
 def pronoun_table(looks: Sequence[PronounLook]) -> Table:
-    """For each clue the head chosen on one half and scored on the other, and the heads that seem best on all."""
+    """Return for each clue the head chosen on one half and scored on the other, and the best heads on all sentences."""
     rows: list[tuple[Cell, ...]] = []
     findings: list[str] = []
     main: list[int] = []

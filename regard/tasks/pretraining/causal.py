@@ -28,7 +28,7 @@ SIZES = (
 
 @dataclass(frozen=True, kw_only=True)
 class NextToken:
-    """What is minimised."""
+    """The loss."""
 
     label_smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all tokens instead of the right one."""
@@ -36,7 +36,7 @@ class NextToken:
 
 @dataclass(frozen=True, kw_only=True)
 class CausalRecipe(TextRecipe):
-    """One run that learns to continue texts with a GPT."""
+    """A training run of a GPT on next-token prediction."""
 
     task: Fixed[Literal["causal-lm"]] = "causal-lm"
     """What is learnt."""

@@ -29,7 +29,7 @@ SIZES = (
 
 @dataclass(frozen=True, kw_only=True)
 class SpanRecipe(TextRecipe):
-    """One run that learns to restore corrupted texts with a T5."""
+    """A training run of a T5 on span corruption."""
 
     task: Fixed[Literal["span-corruption"]] = "span-corruption"
     """What is learnt."""

@@ -33,7 +33,7 @@ ENDS = get_args(End)
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentsConfig:
-    """Where documents come from, and how they are laid out for training."""
+    """The documents to train on, and how they are batched."""
 
     train: tuple[TextFile, ...] = ()
     """Files or folders to train on; a single one may be written without a list. Folders are walked in order of name."""
@@ -78,7 +78,7 @@ class DocumentsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PairedConfig(DocumentsConfig):
-    """Documents, and pairs of texts."""
+    """Documents and pairs of texts to train on."""
 
     pairs: tuple[Corpus, ...] = ()
     """Pairs of texts that mean the same, such as translations, each read as one document, in either order: two files

@@ -43,7 +43,7 @@ BUDGET = 1 << 13  # tokens per batch
 
 @dataclass(frozen=True, kw_only=True)
 class FillingConfig:
-    """How gaps are filled."""
+    """Settings for filling gaps."""
 
     top: Annotated[int, Range(1, 1000)] = 5
     """Candidates for every gap."""

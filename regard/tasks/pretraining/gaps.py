@@ -50,7 +50,7 @@ def _common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 class Prompted:
-    """The part that is common to the three model families."""
+    """Base of the three model families."""
 
     left_to_right: ClassVar[bool] = False
     writes: ClassVar[bool] = True

@@ -52,7 +52,7 @@ Own = TypeVar("Own", bound="Reader")
 
 @dataclass(frozen=True, kw_only=True)
 class PiecesConfig(UnitsConfig):
-    """What a token is: by default a piece of a word."""
+    """The tokens of a text: subwords by default."""
 
     kind: Kind = "bpe"
     """A piece of a word (bpe, unigram), a character, or a word (whatever is between spaces)."""
@@ -60,7 +60,7 @@ class PiecesConfig(UnitsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TextRecipe:
-    """What a run that learns from plain text is made of, but for its model and what it learns."""
+    """A training run on plain text, without its model and objective."""
 
     data: Fingerprinted[DocumentsConfig]
     """Texts, where documents end, and how they are batched."""

@@ -32,7 +32,7 @@ SHOWN = 3  # texts with gaps shown at every evaluation
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedRecipe(TextRecipe):
-    """One run that learns to fill gaps with a BERT."""
+    """A training run of a BERT on masked language modelling."""
 
     task: Fixed[Literal["masked-lm"]] = "masked-lm"
     """What is learnt."""

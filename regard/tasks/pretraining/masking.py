@@ -36,7 +36,7 @@ TRIES = 8  # documents sampled to find one that is long enough
 
 @dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """Which tokens are hidden, and whether the next sentence is learnt."""
+    """The masking of tokens, and whether next sentence prediction is trained."""
 
     share: Some = 0.15
     """Share of the tokens that are hidden."""

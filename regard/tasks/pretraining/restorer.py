@@ -46,7 +46,7 @@ SENTINEL = re.compile(r"(<extra_id_\d+>)")
 
 @dataclass(frozen=True, kw_only=True)
 class RestoringConfig:
-    """How an answer is written."""
+    """Settings for generating an answer."""
 
     length: Length = 64
     """Most tokens of an answer."""

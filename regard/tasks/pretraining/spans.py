@@ -32,7 +32,7 @@ COMPARED = 1 << 13  # piece lengths among which the worst split is searched
 
 @dataclass(frozen=True, kw_only=True)
 class SpansConfig:
-    """How much of a text is left out, and in spans of which length."""
+    """The share of tokens left out, and the length of the spans."""
 
     share: Some = 0.15
     """Share of the tokens that are left out."""

@@ -45,7 +45,7 @@ INLINE = "data.text"
 
 @dataclass(frozen=True, kw_only=True)
 class StreamConfig:
-    """Where running text comes from, and how it is laid out."""
+    """The running text to train on, and how it is batched."""
 
     train: tuple[TextFile, ...] = ()
     """Files to train on, read as one; a single one may be written without a list."""

@@ -55,7 +55,7 @@ SIZES: tuple[tuple[float, dict[str, Any], float, int], ...] = (  # tokens: sizes
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRecipe:
-    """One run that learns to go on with a text."""
+    """A training run of a recurrent language model."""
 
     task: Fixed[Literal["language"]] = "language"
     """What is learnt."""

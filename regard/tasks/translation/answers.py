@@ -50,7 +50,7 @@ def decode_answers(
 def rank_answers(
     decoded: Iterable[str], group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False
 ) -> Iterator[Answer]:
-    """As `decode_answers`, from texts that are decoded already, those of all hypotheses in order."""
+    """Return answers as `decode_answers` does, from the decoded texts of all hypotheses in order."""
     texts = iter(decoded)
     for hypotheses in group:
         answers = [

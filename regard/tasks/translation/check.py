@@ -54,7 +54,7 @@ def check(config: PairsConfig, tokenizer: TokenizerConfig | None = None, *, cach
 
 
 class _Watcher:
-    """Collects a report from every good pair."""
+    """A collector of the report from every good pair."""
 
     def __init__(self, sources: Sources, report: Report, pairs: Keys, sentences: Keys) -> None:
         self.sources, self.report = sources, report

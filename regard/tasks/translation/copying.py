@@ -135,7 +135,7 @@ class Restoration:
         self._answers: dict[int, Answer] = {}
         self._written: dict[int, str] = {}
         self._mended: dict[int, str] = {}
-        self._losses: dict[int, LossyAnswer] = {}  # spelling did not tell where to put what was lost
+        self._losses: dict[int, LossyAnswer] = {}  # those whose spelling did not show where to put what was lost
         self._encoded: dict[int, tuple[LossyAnswer, CodedPair]] = {}  # the same losses, encoded for the attention
 
     @property
@@ -144,7 +144,7 @@ class Restoration:
         return [sentence.text for sentence in self.sentences]
 
     def examine(self, answers: Mapping[int, Answer]) -> None:
-        """Add answers by number, and restore what each has lost as far as its spelling tells where.
+        """Add answers by number, and restore what each has lost as far as its spelling shows where.
 
         It does not wait for a device, so a search may continue meanwhile.
         """

@@ -52,7 +52,7 @@ class Batch(NamedTuple):
 
 
 class Encoder:
-    """Tokenises batches of pairs, with the end token after every text; results are in order."""
+    """A tokeniser of batches of pairs, with the end token after every text; results are in order."""
 
     def __init__(self, tokenizers: tuple[Tokenizer, Tokenizer], *, longest: int, processes: int = 1) -> None:
         self._worker_settings = tokenizers, longest

@@ -1,4 +1,4 @@
-"""Several trained translators as one: every token is chosen by the mean of their probabilities."""
+"""Ensembles of trained translators: every token is chosen by the mean of their probabilities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Member = TypeVar("Member", bound=SentenceTranslator)
 
 
 def combine_translators(translators: Sequence[Member]) -> Member:
-    """Return a translator that decodes with all of these models; texts and settings are treated as the first does."""
+    """Return a translator that decodes with all of these models; texts and settings are handled as by the first."""
     first, *others = translators
     for other in others:
         _check_compatible(first, other)
@@ -29,7 +29,7 @@ def combine_translators(translators: Sequence[Member]) -> Member:
 
 
 def _check_compatible(first: SentenceTranslator, other: SentenceTranslator) -> None:
-    """Refuse models that read or write other tokens, or translate in another direction."""
+    """Raise ValueError for models with other vocabularies or another translation direction."""
     remedy = "train the models of an ensemble with the same data and tokenizer settings, and another training.seed"
     for side in ("source", "target"):
         one, another = getattr(first, side), getattr(other, side)

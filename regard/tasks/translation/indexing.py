@@ -154,7 +154,7 @@ def tokenizers(
 def _train_tokenizer(
     texts: Iterable[str], config: TokenizerConfig, *, characters: int, tags: Iterable[str] = ()
 ) -> Tokenizer:
-    """Train a tokenizer of these texts: of pieces, or of a closed list of words."""
+    """Train a tokenizer on these texts: of subwords, or of a closed vocabulary of words."""
     if config.spell:
         return train(texts, config, characters=characters, tags=tags)
     vocab, tag_names = default_vocab_size("words", characters), [f"<2{tag}>" for tag in sorted(tags)]

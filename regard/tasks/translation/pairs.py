@@ -38,7 +38,7 @@ ROUND = 256  # sizes of rows fuller than planned are rounded up to multiples of 
 
 @dataclass(frozen=True, kw_only=True)
 class PairsConfig:
-    """What a translator learns from and how its batches are cut."""
+    """The pairs to train a translator on, and how they are batched."""
 
     train: tuple[Corpus, ...]
     """Corpora to train on; a single one may be written without a list."""

@@ -29,7 +29,7 @@ WRITING: dict[str, Any] = {"beams": 1, "split": False, "copy": "none", "truecase
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixOptions:
-    """What is asked of a text."""
+    """The prefix that names the task of a text."""
 
     ask: str | None = None
     """What to put in front of texts, where the model knows several prefixes and a text begins with none of them."""
@@ -37,7 +37,7 @@ class PrefixOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WritingOptions(PrefixOptions, DecodingConfig):
-    """Settings of an answer: beam search, sampling, constraints."""
+    """Settings for generating an answer: beam search, sampling, constraints."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits computed at once
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveConfig:
-    """What is minimised, and how progress is judged."""
+    """The loss, and how checkpoints are scored."""
 
     label_smoothing: Share = 0.1
     """Label smoothing: share of probability spread over all tokens instead of the right one."""
@@ -71,7 +71,7 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationRecipe:
-    """One run that learns to translate."""
+    """A training run of a translator."""
 
     task: Fixed[Literal["translation"]] = "translation"
     """What is learnt."""

@@ -35,7 +35,7 @@ TUNING = 10  # epochs for a pretrained model
 
 @dataclass(frozen=True, kw_only=True)
 class TextsConfig(PairsConfig):
-    """What is learnt from, and how batches are cut."""
+    """The texts and answers to train on, and how they are batched."""
 
     max_length: Annotated[int, Range(4, 2**20)] = 512
     """Most tokens of a text, its end included."""
@@ -49,7 +49,7 @@ class TextsConfig(PairsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerObjective(ObjectiveConfig):
-    """What is minimised, and how progress is judged."""
+    """The loss, and how checkpoints are scored."""
 
     label_smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all tokens instead of the right one."""
@@ -59,7 +59,7 @@ class AnswerObjective(ObjectiveConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TextToTextRecipe(TranslationRecipe):
-    """One run that learns to answer texts with texts."""
+    """A training run of a text-to-text T5."""
 
     task: Fixed[Literal["text-to-text"]] = "text-to-text"  # type: ignore[assignment]
     """What is learnt."""
@@ -87,7 +87,7 @@ class TextToText(Translation):
     usage: ClassVar[str] = 'regard predict {folder} "..."'
     title: ClassVar[str] = "A text-to-text model"
     code: ClassVar[str] = 'reply("a text")'
-    checkpoint_files = None  # type: ignore[assignment]  # a T5 of others restores spans before it learns what is asked
+    checkpoint_files = None  # type: ignore[assignment]  # an imported T5 restores spans before it learns tasks
 
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:

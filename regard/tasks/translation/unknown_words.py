@@ -1,6 +1,7 @@
-"""Unknown words of answers replaced by the words of the source that attention looked at (Luong et al. 2015, PosUnk).
+"""Replacement of unknown words in answers by the source words with the highest attention (Luong et al. 2015, PosUnk).
 
-Only a closed list of words, or pieces that leave characters out, knows <unk>; all other tokenizers spell every word.
+Only a closed vocabulary of words, or subwords that lack some characters, has <unk>; all other tokenizers spell every
+word.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ BETWEEN_BLANKS = re.compile(r"\S+")
 
 
 class UnknownWords:
-    """Answers being collected, whose unknown words are replaced when all are there."""
+    """A collector of hypotheses, whose unknown words are replaced once all have been added."""
 
     def __init__(self, translator: TextSide, texts: Sequence[str]) -> None:
         if not translator.crossing:
@@ -33,11 +34,11 @@ class UnknownWords:
         self._hypotheses: dict[int, Sequence[Hypothesis]] = {}
 
     def add_hypotheses(self, numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
-        """Take in what was written for some of the texts."""
+        """Add hypotheses for some of the texts."""
         self._hypotheses |= dict(zip(numbers, hypotheses, strict=True))
 
     def replace(self, to: str | None, *, drawn: bool = False) -> Steps[dict[int, Answer]]:
-        """Return the answers by the numbers of their texts; scores stay those of what the model wrote."""
+        """Return the answers by the numbers of their texts; scores stay those of the model's output."""
         target = self.translator.target
         written = [(number, hypothesis) for number, ranked in self._hypotheses.items() for hypothesis in ranked]
         decoded = target.decode_many([hypothesis.tokens for _, hypothesis in written])
@@ -51,7 +52,7 @@ class UnknownWords:
         return dict(zip(self._hypotheses, answers, strict=True))
 
     def _look_up(self, sources: Sequence[str], written: Sequence[list[int]], to: str | None) -> Steps[list[str]]:
-        """Return answers in words, each unknown token as the source word with the largest mean weight of all heads."""
+        """Return the text of answers, with unknown tokens replaced by the source words with the highest mean weight."""
         tokenizer = self.translator.source
         normal = [tokenizer.how.normal(source) for source in sources]
         pattern = BETWEEN_BLANKS if tokenizer.between else WORD
@@ -76,7 +77,7 @@ class UnknownWords:
 
 
 def join_tokens(tokenizer: Tokenizer, tokens: Sequence[int], replacements: Mapping[int, str]) -> str:
-    """Return the text of an answer with words in place of some of its tokens."""
+    """Return the text of an answer with some of its tokens replaced by words."""
     text, unseen = "", tokenizer.special - {tokenizer.unknown}
     for place, (token, piece) in enumerate(zip(tokens, tokenizer.pieces(tokens), strict=True)):
         if token in unseen:

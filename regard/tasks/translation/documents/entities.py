@@ -30,7 +30,7 @@ LONE_SIGN = re.compile(r"<m(?P<number>\d+)>(?P<between>\s*)(?:&amp;|[\w'’-]+)?
 
 @dataclass
 class Markers:
-    """What the tags of a text converted to HTML stand for, and how its entities were written."""
+    """The meaning of the tags of a text converted to HTML, and the original form of its entities."""
 
     marks: list[tuple[str, str]] = field(default_factory=list)
     """By the number of a tag: what stood before, and after."""
@@ -103,7 +103,7 @@ def encode_text(text: str, markers: Markers) -> str:
 
 
 class Spelling(NamedTuple):
-    """How the entities of a text are restored after translation: words copied whole, characters written as before."""
+    """The entities of a text restored after translation: in words copied whole, or as characters written as before."""
 
     words: list[tuple[int, int]]
     """Where words stand that are to be copied, such as `AT&amp;T`."""

@@ -303,7 +303,7 @@ def _has_spaces_around(tokens: Sequence[_Token], place: int) -> tuple[bool, bool
 
 
 class _Builder:
-    """Builds plain text, marks and stand-ins from tokens."""
+    """A builder of plain text, marks and stand-ins from tokens."""
 
     def __init__(self, names: Sequence[str], raw: str, html: bool) -> None:
         lower_text = raw.casefold()
