@@ -1,4 +1,4 @@
-"""Experiments on single layers: lab positions, lab complexity."""
+"""Experiments on layers: lab attention, positions, norms, pooling, graph, complexity."""
 
 from __future__ import annotations
 
@@ -91,6 +91,22 @@ def norms(
     if len(rows) < 2 or len(rows[0]) < 2:
         raise ValueError(f"--matrix {matrix!r}: give at least two features of two examples")
     present(compare_norms(rows), output, as_json=as_json)
+
+
+def pooling(seed: RandomSeed = 0, output: Picture = None, as_json: Json = False) -> None:
+    """Global average pooling, and the class activation maps that rest on it."""
+    from regard.lab.pooling import compare_pooling
+
+    check_writable(output, PICTURE_FORMATS)
+    present(compare_pooling(seed=seed), output, as_json=as_json)
+
+
+def graph(seed: RandomSeed = 0, output: Picture = None, as_json: Json = False) -> None:
+    """Neighbours in a graph weighed by attention (GAT), by degree (GCN), all alike, or not at all."""
+    from regard.lab.graph import compare_weighing
+
+    check_writable(output, PICTURE_FORMATS)
+    present(compare_weighing(seed=seed), output, as_json=as_json)
 
 
 def complexity(
