@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CELL_WIDTH, CELL_HEIGHT = 0.62, 0.42  # inches of a cell of a matrix
+SMALL_CELL = 0.24  # inches of a cell without a number
 LABEL_WIDTH = 1.2  # inches for the names of rows
 CHART_WIDTH, CHART_HEIGHT = 4.8, 3.6
 MAX_MARKED = 24  # points of a curve that are marked
 MAX_PER_LINE = 4  # panels side by side
-NUMBERED_CELLS = 160  # cells of a matrix that has its numbers written in
+NUMBERED_CELLS = 100  # cells of a matrix that has its numbers written in
 
 
 def draw_demonstration(demonstration: Demonstration) -> Figure:
@@ -93,5 +94,8 @@ def _panel_size(panel: LabelledMatrix | Chart) -> tuple[float, float]:
     if isinstance(panel, Chart):
         return CHART_WIDTH, CHART_HEIGHT
     longest_row = max((len(name) for name in panel.rows), default=0)
-    width = max(len(panel.columns) * CELL_WIDTH, 0.085 * len(panel.title)) + min(LABEL_WIDTH, 0.2 + 0.09 * longest_row)
-    return width, max(len(panel.rows) * CELL_HEIGHT, 0.8) + 0.9
+    numbered = len(panel.rows) * len(panel.columns) <= NUMBERED_CELLS
+    cell_width, cell_height = (CELL_WIDTH, CELL_HEIGHT) if numbered else (SMALL_CELL, SMALL_CELL)
+    title_width = 0.085 * len(panel.title)
+    width = max(len(panel.columns) * cell_width, title_width) + min(LABEL_WIDTH, 0.2 + 0.09 * longest_row)
+    return width, max(len(panel.rows) * cell_height, 0.8) + 0.9

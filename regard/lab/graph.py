@@ -98,7 +98,7 @@ def compare_weighing(*, seed: int = 0) -> Demonstration:
     community = make_community(seed=seed)
     strange = community.labels < 0
     rows, shares, accuracy = [], {}, {}
-    node = int(community.mask.dense(len(strange), len(strange))[: 2 * PER_CLASS].sum(1).argmax())  # type: ignore[index]
+    node = int(community.mask.dense(len(strange), len(strange))[: 2 * PER_CLASS].sum(1).argmin())  # type: ignore[index]
     for weighing in NAMES:
         model, accuracy[weighing] = train_network(community, weighing, seed=seed)
         mask = community.alone if weighing == "none" else community.mask

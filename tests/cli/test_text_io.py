@@ -14,6 +14,13 @@ PICTURES = [
     "lab gradients -o {}",
     "lab complexity -o {}",
     "lab positions sinusoidal -o {}",
+    "lab attention -o {}",
+    "lab norms -o {}",
+    "lab pooling -o {}",
+    "lab graph -o {}",
+    "lab forcing -o {}",
+    "lab beams -o {}",
+    "lab by-hand -o {}",
     "lab tokenizers nofile -o {}",
     "words map nomodel word -o {}",
 ]

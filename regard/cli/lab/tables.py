@@ -127,7 +127,7 @@ def timing_table(timings: Sequence[Timing]) -> FittedTable:
     if noisy:
         worst = max(timing.noise for timing in noisy)
         note = f"Rounds differ by up to {worst:.0%}, which hides how times grow: try again when the machine is idle."
-    return FittedTable(names, rows, "Milliseconds of processor time on this machine", note)
+    return FittedTable(names, rows, "Milliseconds on this machine", note)
 
 
 def _format_count(number: int) -> str:
