@@ -1,10 +1,10 @@
 """Evidence maps: which regions of an image speak for a label, by five methods on one scale.
 
-CAM (Zhou et al. 2016) weights the last features by the label's weights in the head, after global average pooling: where
-the head reads the mean of the features over the image, the logit is the mean of the map. Grad-CAM (Selvaraju et al.
-2017) uses the label's gradient instead, at the last features that all influence the answer: with a class token those
-before the last block, since after it the patches are not used. Attention is that of the last block, from the image's
-token, a learned query or the mean of all tokens; rollout (Abnar and Zuidema 2020) multiplies it through all blocks;
+CAM (Zhou et al. 2016) weights the last features by the label's weights in the head, where the head reads their average
+over the image (global average pooling), so that the logit is the mean of the map. Grad-CAM (Selvaraju et al. 2017) uses
+the label's gradient instead, at the last features that all influence the answer: with a class token those before the
+last block, since after it the patches are not used. Attention is that of the last block, from the image's token, a
+learned query or the mean of all tokens; rollout (Abnar and Zuidema 2020) multiplies it through all blocks;
 gradient-weighted attention (Chefer et al. 2021) first multiplies each weight by its positive gradient for the label.
 """
 
