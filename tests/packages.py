@@ -21,9 +21,18 @@ MODULES = {"pytest-xdist": "xdist", "import-linter": "importlinter", "torch-geom
 @cache
 def packages_of_tests() -> frozenset[str]:
     """Return the modules that the extra `test` of pyproject.toml brings."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    names = re.findall(r"^[\w-]+", "\n".join(project["optional-dependencies"]["test"]), re.MULTILINE)
-    return frozenset(MODULES.get(name, name) for name in names)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    return frozenset(MODULES.get(name, name) for name in names_of_extra(extras, "test"))
+
+
+def names_of_extra(extras: dict[str, list[str]], extra: str) -> Iterator[str]:
+    """Yield the packages of an extra, and of those that it names, as `regard[docs,serve]`."""
+    for line in extras[extra]:
+        if inner := re.match(r"regard\[([\w,]+)\]", line):
+            for name in inner[1].split(","):
+                yield from names_of_extra(extras, name)
+        else:
+            yield re.match(r"[\w-]+", line)[0]
 
 
 def may_be_missing(module: str) -> bool:

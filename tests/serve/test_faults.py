@@ -19,7 +19,7 @@ from regard.serve.access import Keys, read_keys
 from regard.serve.gate import OPEN_PATHS
 from regard.serve.limits import describe_limits, read_limits
 from regard.serve.server import Address
-from tests.serve.conftest import Counter, make_eye, serving
+from tests.serve.harness import Counter, make_eye, serving
 
 pytestmark = pytest.mark.unchecked
 KEY, OTHER_KEY = "a-key-that-nobody-guesses", "another-key-of-somebody"

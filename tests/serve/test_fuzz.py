@@ -5,7 +5,7 @@ from string import printable
 
 import pytest
 
-from tests.serve.conftest import Counter, make_eye, serving
+from tests.serve.harness import Counter, make_eye, serving
 
 hypothesis = pytest.importorskip("hypothesis", reason="hypothesis is not installed (pip install 'regard[test]')")
 st = hypothesis.strategies

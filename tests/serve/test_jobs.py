@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regard.serve.jobs import ANSWERS, PART_INPUTS, REQUEST, Job, append_lines, read_jobs
-from tests.serve.conftest import Counter, serving
+from tests.serve.harness import Counter, serving
 
 pytestmark = pytest.mark.unchecked
 

@@ -9,7 +9,7 @@ import torch
 
 from regard.decoding.engine import Engine
 from regard.serve.calls import DeadlineExceeded, ModelFailed, OutOfMemory, Overloaded
-from tests.serve.conftest import working
+from tests.serve.harness import working
 
 pytestmark = pytest.mark.unchecked
 TEXTS = [
