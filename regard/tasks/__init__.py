@@ -1,4 +1,4 @@
-"""Where data, model, objective, decoding and metric meet; this literal table is the whole registry."""
+"""The tasks: each connects data, model, objective, decoding and metrics. The table `TASKS` is the whole registry."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any
 
 from regard.config.registry import Registry, load_object
 
-DEFAULT = "translation"  # what a recipe learns that does not say
-FEW = "few-shot"  # fitted at once, without the training loop: a kind of trained model and no task
+DEFAULT = "translation"  # the task of a recipe that names none
+FEW = "few-shot"  # a kind of trained model that is fitted without the training loop and so is not a task
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskEntry:
-    """A task: where its two classes are, what it learns from, and what its trained model is and does."""
+    """A task: its two classes, its training files, and the description and verb of its trained model."""
 
     task_class: str
     trained_class: str
     title: str
-    """What it learns from, and what becomes of that."""
+    """Description of the training data and the result."""
     takes: str | None
-    """The kind of files it is trained on, as `FILE_KINDS` has them; None if it makes its examples itself."""
+    """The kind of its training files in `FILE_KINDS`; None if it generates its examples."""
     folders: bool = False
-    """Whether such files may be named by a folder."""
+    """True if a folder may stand for such files."""
     verb: str
     """The method that uses the trained model."""
     kind: str
-    """What the trained model is, in a message."""
+    """Description of the trained model in messages."""
 
     @property
     def task(self) -> Any:
-        """The class that is trained, imported when it is asked for."""
+        """The class of the task, imported on access."""
         return load_object(self.task_class)
 
 
@@ -233,9 +233,9 @@ USES: dict[str, tuple[str, str]] = {
     **{name: (entry.verb, entry.kind) for name, entry in TASKS.items()},
     FEW: ("classify", "a classifier"),
 }
-"""What trained models do, and what they are, by their tasks; so that nobody imports all of them to know."""
+"""Verb and kind of trained models by task, without importing them."""
 
 FACES: Mapping[str, Any] = Registry(
     {**{name: entry.trained_class for name, entry in TASKS.items()}, FEW: "regard.tasks.embedding.few_shot:FewShot"}
 )
-"""Every kind of trained model by its task."""
+"""Every class of trained models by task."""

@@ -1,4 +1,4 @@
-"""Images as users give them to a trained model: files, folders and arrays; and the patches a model sees in them."""
+"""Images as inputs of trained models: files, folders and arrays, and the patches of an image as items."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ImageInput = str | Path | np.ndarray
 
 
 def expand_folder(path_or_folder: str | Path) -> list[str]:
-    """Return the images that an input stands for: of a folder all in it, at any depth, sorted by name.
+    """Return the path, or for a folder all images in it, at any depth, sorted by name.
 
     Numbers in names are sorted as numbers, so that frame 10 comes after frame 9.
     """
@@ -57,7 +57,7 @@ def expand_folder(path_or_folder: str | Path) -> list[str]:
 def decode_images(
     images: Sequence[ImageInput], shape: Shape, *, patch: int = 0
 ) -> UInt8[np.ndarray, "images channels size size"]:
-    """Decode images into a model's bytes; an unreadable one, or one smaller than a patch of the model, is named."""
+    """Decode images for a model; one that is unreadable or smaller than a patch is an error with its name."""
     if not images:
         raise ValueError("no picture was given: name at least one")
     decoded = []
@@ -76,17 +76,17 @@ def decode_images(
 
 
 def patch_size(config: Any) -> int:
-    """Return the side of the patches that a model cuts pictures into; 0 if it reads them whole."""
+    """Return the side of a model's patches; 0 if it does not divide images into patches."""
     return config.patch if isinstance(config, ViTConfig) else 0
 
 
 def input_name(image: ImageInput) -> str:
-    """Return what to call an image in messages and answers."""
+    """Return the name of an image for messages and answers."""
     return f"an array of shape {image.shape}" if isinstance(image, np.ndarray) else str(image)
 
 
 def patch_items(grid: tuple[int, int]) -> list[Item]:
-    """Return patches in so many rows and columns, row by row, with their boxes as shares of the sides."""
+    """Return the patches of a grid of (rows, columns), row by row, with their boxes as shares of the sides."""
     rows, columns = grid
     return [
         Item(
@@ -106,7 +106,7 @@ def _decode_image(image: ImageInput, shape: Shape) -> Decoded:
 
 
 def _is_hidden(path: Path) -> bool:
-    """True if a path, or a folder of it, is hidden; training skips those too."""
+    """True if a path, or a folder in it, is hidden; training skips these files as well."""
     return any(part.startswith(".") for part in path.parts)
 
 

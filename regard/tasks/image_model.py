@@ -1,4 +1,4 @@
-"""What explanations and evaluations need of an image classifier in use."""
+"""Protocols of image models that explanations and evaluations rely on."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class ImageModel(Protocol):
     temperature: float
 
     def normalise(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Tensor:
-        """Return bytes as the model reads them."""
+        """Return bytes as normalised inputs of the model."""
 
     def logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:
         """Return the logits of images given as bytes."""
 
     def patch_items(self) -> list[Item]:
-        """Return what the model reads, patch by patch."""
+        """Return the model's patches as items."""
 
 
 @runtime_checkable
 class BoxModel(Protocol):
-    """A model that was trained to draw boxes."""
+    """A model that was trained to predict boxes."""
 
     name: str
     model: Any

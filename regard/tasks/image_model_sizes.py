@@ -1,4 +1,4 @@
-"""Sizes of models of images that nobody names: they follow from the number of images and from their size."""
+"""Default sizes of image models, by the number of images and their size."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 VIT_SIZES_BY_IMAGES = ((2_000, (128, 4, 4)), (20_000, (192, 6, 3)), (200_000, (256, 7, 4)))
 LARGEST_VIT = (384, 12, 6)
-SMALL_IMAGE = 64  # pixels on a side up to which a ResNet does not halve an image at once
+SMALL_IMAGE = 64  # largest side in pixels for which a ResNet's first layer keeps the resolution
 
 
 def default_model_sizes(model: Any, image_count: int, size: int) -> dict[str, Any]:
-    """Return the sizes of a ViT for so many images of this size; other models have sizes of their own."""
+    """Return default sizes of a ViT, or the stem of a ResNet, for these images; other models have fixed sizes."""
     if model.name == "resnet":
         return {"stem": "small" if size <= SMALL_IMAGE else "large"}
     if model.name != "vit":
@@ -24,7 +24,7 @@ def default_model_sizes(model: Any, image_count: int, size: int) -> dict[str, An
 
 
 def _default_patch(size: int) -> int:
-    """Return the smallest patch of four pixels or more, or else the largest below, that gives few enough patches."""
+    """Return the smallest patch of at least four pixels with few enough patches, else the largest smaller one."""
     min_patches = min(4, size // 4)
     candidates = [*range(4, size + 1), *range(min(4, size) - 1, 0, -1)]
     for patch in candidates:

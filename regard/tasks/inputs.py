@@ -1,4 +1,4 @@
-"""What trained models read: one description for commands, forms and servers, and checks of what Python hands over."""
+"""The inputs of trained models: their description for commands, forms and servers, and checks of Python calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard import shipped
 from regard.data.text_columns import TextColumn
 from regard.training.provenance import note_overlap
 
-MAX_QUOTED = 40  # letters of a wrong value that a message shows
+MAX_QUOTED = 40  # characters of a wrong value shown in a message
 
 
 WORD_FILES = (".conll", ".conllu")  # endings of files with a word in each line
@@ -23,24 +23,24 @@ STRING: Mapping[str, Any] = {"type": "string"}
 
 @dataclass(frozen=True)
 class InputKind:
-    """What a model reads one of at a time."""
+    """A kind of input of models, such as a text or an image."""
 
     name: str
     singular: str
     plural: str
     is_one: Callable[[Any], bool]
-    """True for an input that stands alone, outside a list."""
+    """True for a single input that is not in a list."""
     is_item: Callable[[Any], bool] | None = None
-    """True for one in a list, where that may be written otherwise."""
+    """True for an input in a list, if it may have another form there."""
     is_path: bool = False
-    """True if a text among them is the name of a file or a folder."""
+    """True if a string is the name of a file or a folder."""
     example: str = "A short text."
-    """One as somebody types it."""
+    """An example as typed by a user."""
     schema: Mapping[str, Any] = field(default_factory=lambda: STRING)
-    """The JSON schema of one."""
+    """The JSON schema of an input."""
 
     def accepts(self, item: Any) -> bool:
-        """True for what may stand in a list of inputs."""
+        """True if a value may be an item of a list of inputs."""
         return self.is_one(item) or (self.is_item is not None and self.is_item(item))
 
 
@@ -128,35 +128,35 @@ FILE = InputKind(
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What a trained model reads, and how people write it: in a command, in a file, in a form."""
+    """Description of a trained model's inputs, and how they are parsed from text and read from files."""
 
     kind: InputKind
     parse: Callable[[str], Any]
-    """Turns one input, as somebody types it, into what `answer` takes."""
+    """Parses one input typed by a user into an input of `answer`."""
     read: Callable[[Path], Sequence[Any]] | None = None
-    """Reads the inputs of a file that is more than its lines; None: every line is an input."""
+    """Reads the inputs of a file; None: every line is an input."""
     expand: Callable[[str], Sequence[str]] | None = None
-    """Lists the inputs that one stands for, as a folder stands for its pictures."""
+    """Lists the inputs of a collection, such as the images in a folder."""
     join: Callable[[Sequence[str]], Sequence[Any]] | None = None
-    """Reads inputs that lie in several files at once, as samples lie in tables."""
+    """Reads inputs spread over several files, such as samples in several tables."""
     together: bool = False
-    """True if inputs belong together, as the frames of a film do, and are answered at once."""
+    """True if all inputs form one sequence, such as the frames of a film, and are answered together."""
     option: str = "inputs"
-    """How messages name them: the option that a command has for them, if there is one."""
+    """Name of the inputs in messages: the option of the command, if there is one."""
     example: str = ""
-    """One as somebody types it, where that of its kind will not do."""
+    """An example as typed by a user, if the one of the input's kind does not fit."""
     choices: Sequence[str] = ()
-    """All inputs that there are, where they are known, such as the labels of a generator."""
+    """All possible inputs, if they are known, such as the labels of a generator."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """What an input may have at most, such as tokens, by name."""
+    """Limits of an input by name, such as its number of tokens."""
     text_column: TextColumn = field(default_factory=TextColumn)
-    """Which column of a table held the texts in training, so that other tables are read alike."""
+    """The column of the texts in training tables, by which other tables are read."""
     word_files: Sequence[str] = WORD_FILES
-    """Endings of files that have a word in each line, and so no text."""
+    """Endings of files with one word per line, which have no texts."""
 
 
 def describe_inputs(trained: Any) -> dict[str, Any]:
-    """Return what a model reads as plain JSON, from which a form, a server or the description of a tool is made."""
+    """Return the description of a model's inputs as JSON, for forms, servers and tool descriptions."""
     inputs: Inputs = trained.inputs
     kind, schema = inputs.kind, dict(inputs.kind.schema)
     return {
@@ -175,7 +175,7 @@ def describe_inputs(trained: Any) -> dict[str, Any]:
 
 
 def list_inputs(value: Any, kind: InputKind, *, verb: str) -> list[Any]:
-    """Return the inputs of a call as a list, one alone as a list of one; anything else is an error that names it."""
+    """Return the inputs of a call as a list; a single input becomes a list of one, and other values are an error."""
     if kind.is_one(value):
         return [check_input(value, kind, verb=verb)]
     if isinstance(value, (str, bytes, bytearray, Mapping, Set)) or not isinstance(value, Iterable):
@@ -189,7 +189,7 @@ def list_inputs(value: Any, kind: InputKind, *, verb: str) -> list[Any]:
 
 
 def check_input(value: Any, kind: InputKind, *, verb: str) -> Any:
-    """Return the one input of a call; anything else is an error that names it."""
+    """Return the single input of a call; other values are an error."""
     if not kind.accepts(value):
         raise ValueError(f"{verb} takes {kind.singular}, not {_describe(value)}")
     _check_name(value, kind, verb=verb)
@@ -197,7 +197,7 @@ def check_input(value: Any, kind: InputKind, *, verb: str) -> Any:
 
 
 def check_path(value: Any, what: str) -> Path:
-    """Return a path as it was given; anything else, and an empty name, is an error that says `what` it should name."""
+    """Return a value as a path; other types and empty names are an error that says `what` is expected."""
     if not isinstance(value, (str, Path)):
         raise ValueError(f"{what}, not {_describe(value)}")
     if isinstance(value, str) and not value.strip():
@@ -206,7 +206,7 @@ def check_path(value: Any, what: str) -> Path:
 
 
 def list_tasks(task: Any) -> list[str] | None:
-    """Return the tasks of which a model must have learnt one; None for any."""
+    """Return the accepted tasks as a list; None accepts any."""
     names = [task] if isinstance(task, str) else task
     if names is None:
         return None
@@ -216,13 +216,13 @@ def list_tasks(task: Any) -> list[str] | None:
 
 
 def check_files(trained: Any, files: Sequence[Any], what: str) -> None:
-    """Raise an error if a model is to be measured on no files."""
+    """Raise an error if a model is evaluated without files."""
     if not files:
         raise ValueError(f"{trained.name} is measured on {what}: name at least one file of them")
 
 
 def accept_lists(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an evaluation take a list of files as well as files, nothing else, and say which of them were trained on."""
+    """Wrap an evaluation so that it accepts a list of files as well, and notes files that were trained on."""
 
     @functools.wraps(evaluate)
     def evaluate_files(trained: Any, *files: Any, **options: Any) -> Any:
@@ -236,17 +236,17 @@ def accept_lists(evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _note_overlap(scores: Any, trained: Any, files: Sequence[str]) -> Any:
-    """Return the scores with a note on files among these that the model was trained on."""
+    """Return the scores with a note on files that the model was trained on."""
     if trained.learnt_from == {} or trained.remembers:
-        return scores  # made by no `load`, or it tells of its training examples itself
+        return scores  # not made by `load`, or notes training examples itself
     if scores.details.get("part") == "test" or trained.name in shipped.models():
-        return scores  # measured on a part that was set aside, or its page says what it was trained on
+        return scores  # evaluated on a held-out part, or documented on its page
     return note_overlap(scores, trained.learnt_from, files)
 
 
 def explain_missing(trained: Any, name: str, uses: Iterable[tuple[str, str]]) -> AttributeError:
-    """Return the error for the verb of another kind of model; `uses` are verbs and kinds of all models."""
-    trained_class, kinds = type(trained), dict(reversed(list(uses)))  # the first of a verb is the usual one
+    """Return the error for a method of another kind of model; `uses` has the verbs and kinds of all models."""
+    trained_class, kinds = type(trained), dict(reversed(list(uses)))  # the first kind of a verb has priority
     if name not in kinds:
         return AttributeError(f"{trained_class.__name__!r} object has no attribute {name!r}")
     model_name = vars(trained).get("name", trained_class.__name__)
@@ -256,13 +256,13 @@ def explain_missing(trained: Any, name: str, uses: Iterable[tuple[str, str]]) ->
 
 
 def _check_name(item: Any, kind: InputKind, *, verb: str) -> None:
-    """Raise an error for an empty name of a file, which would be that of the current folder."""
+    """Raise an error for an empty file name, which would mean the current folder."""
     if kind.is_path and isinstance(item, str) and not item.strip():
         raise ValueError(f"{verb} takes {kind.singular}, not an empty name")
 
 
 def _describe(value: Any) -> str:
-    """Describe a value that is no input in a few words."""
+    """Describe an unsuitable value in a few words."""
     if value is None:
         return "None"
     text = repr(value)

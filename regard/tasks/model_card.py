@@ -1,4 +1,4 @@
-"""The model card: a README beside the weights that says what a model is and how to use it."""
+"""The model card: a README beside the weights that describes a model and its use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 def model_card(title: str, facts: str, *, command: str, code: str, files: Iterable[str] = ()) -> str:
     """Return a card with what a model is, what it was trained on, and how to use it from the shell and in Python."""
-    names = dict.fromkeys(name.rsplit("/", 1)[-1] for name in files)  # without their folders, which are private
+    names = dict.fromkeys(name.rsplit("/", 1)[-1] for name in files)  # without folders, which are private
     training_files = "".join(f"- trained on `{name}`\n" for name in names)
     parts = [
         f"# {title}\n",

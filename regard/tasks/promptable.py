@@ -1,4 +1,4 @@
-"""The protocol of trained models that can be prompted: they score candidates for the gap of a text, or complete it."""
+"""The protocol of trained models that can be prompted: they score candidates for a gap in a text, or fill it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 @dataclass(frozen=True)
 class Gap:
-    """A text with one gap: what stands before and after it, and the candidates for it."""
+    """A text with one gap: the text before and after it, and the candidates for it."""
 
     before: str
     after: str = ""
@@ -23,20 +23,20 @@ class Promptable(Protocol):
     name: str
     kind: ClassVar[str]
     left_to_right: ClassVar[bool]
-    """True if it reads from left to right alone: what follows a gap is not seen, and an answer has no end."""
+    """True for causal models: the text after a gap is not read, and an answer has no end."""
     writes: ClassVar[bool]
-    """True if it can write an answer of its own."""
+    """True if the model can generate answers."""
     reach: int
-    """The most tokens that it reads."""
+    """Most tokens that the model reads."""
 
     def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
-        """Return the tokens of each text with the longest of its candidates, or with an answer of this length."""
+        """Return the number of tokens of each text with its longest candidate, or with an answer of `length` tokens."""
 
     def pieces(self, gap: Gap) -> list[list[int]]:
-        """Return the tokens of each candidate, as they stand in this text."""
+        """Return the tokens of each candidate within this text."""
 
     def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
-        """Return the log-probabilities of the tokens of every candidate of each text, given the text around the gap."""
+        """Return the log-probabilities of each candidate's tokens, given the text around the gap."""
 
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
-        """Write an answer into each gap: at most so many tokens, up to the stop sequence."""
+        """Generate an answer for each gap, of at most `length` tokens and up to the stop sequence."""

@@ -1,4 +1,4 @@
-"""Files without a recipe: every task says what it makes of them, and the surest one learns from them."""
+"""Choice of a task for files without a recipe: the task with the most confident claim is trained."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from regard.data.sniff import is_folder
 from regard.tasks import TASKS
 from regard.training.task import Claim, Given
 
-TWO_COLUMNS = ("pairs", "labelled", "tagged")  # kinds of files of which two columns are read
+TWO_COLUMNS = ("pairs", "labelled", "tagged")  # kinds of files with two columns
 
 
 def choose_task(inputs: Given) -> tuple[str, Claim]:
-    """Return the task that is to learn from files, and its claim; refuse files that fit none or several."""
+    """Return the task for some files and its claim; files that fit no task or several tasks are an error."""
     requested = inputs.settings.get("task")
     if requested is not None and (not isinstance(requested, str) or requested not in TASKS):
         raise ValueError(f"unknown task {requested!r}{suggest_name(str(requested), TASKS)}")
@@ -58,7 +58,7 @@ def choose_task(inputs: Given) -> tuple[str, Claim]:
 
 
 def _with_columns(claim: Claim, columns: tuple[int, int], kind: str | None) -> Claim:
-    """Return the claim with these columns of its files, whichever were recognised."""
+    """Return the claim with these columns instead of the recognised ones."""
 
     def with_columns(file: Any) -> Any:
         if isinstance(file, list):
@@ -72,7 +72,7 @@ def _with_columns(claim: Claim, columns: tuple[int, int], kind: str | None) -> C
 
 
 def describe_claim(inputs: Given, name: str, claim: Claim) -> str:
-    """Return in one line what files are taken for and what will be trained, and how to choose something else."""
+    """Return a line on how files are interpreted, what will be trained, and how to choose something else."""
     alternatives = [task for task, entry in TASKS.items() if task != name and entry.takes == TASKS[name].takes]
     choice = (
         "" if inputs.is_declared or not alternatives else f" (--task {' or '.join(alternatives)} chooses otherwise)"
@@ -81,7 +81,7 @@ def describe_claim(inputs: Given, name: str, claim: Claim) -> str:
 
 
 def _explain_unrecognised(inputs: Given, requested: str | None) -> str:
-    """Say what to do with files that no task recognises."""
+    """Return the error message for files that no task recognises."""
     files = _join_names(inputs.files)
     if inputs.to is not None:
         return f"{files}: --to names the language of translations, which {requested or 'these files'} have none of"
@@ -96,7 +96,7 @@ def _explain_unrecognised(inputs: Given, requested: str | None) -> str:
 
 
 def _join_names(files: tuple[str, ...]) -> str:
-    """Return names of files as a list in words; of very many the first ones."""
+    """Join names of files in a sentence, shortened if there are many."""
     most = 4
     shown = [*files[:most], *([f"{len(files) - most} more"] if len(files) > most else [])]
     return " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])} and {shown[-1]}"

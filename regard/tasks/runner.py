@@ -1,4 +1,4 @@
-"""What computes the outputs of a trained model: PyTorch, or another engine that has the same weights."""
+"""Runners, which compute the outputs of a trained model with PyTorch or another engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.attention.hardware import device_of
 
 @dataclass(frozen=True)
 class Weights:
-    """How many weights there are, and the memory that they take."""
+    """Number of weights and their memory."""
 
     number: int
     bytes: int
@@ -23,15 +23,15 @@ class Weights:
 
 @runtime_checkable
 class Runner(Protocol):
-    """Computes the outputs of a model for a batch whose tensors lie on its device."""
+    """Computes the outputs of a model for a batch on its device."""
 
     @property
     def device(self) -> torch.device:
-        """Where batches must lie, and outputs do."""
+        """The device of batches and outputs."""
 
     @property
     def weights(self) -> Weights:
-        """The weights that it holds."""
+        """Number and memory of the weights."""
 
     def __call__(self, *batch: Any, **settings: Any) -> Any:
         """Return what the model's `forward` returns for this batch."""
@@ -50,7 +50,7 @@ class TorchRunner:
 
     @property
     def weights(self) -> Weights:
-        """The model's parameters."""
+        """Number and memory of the model's parameters."""
         parameters = list(self.model.parameters())
         return Weights(sum(weight.numel() for weight in parameters), sum(weight.nbytes for weight in parameters))
 
@@ -61,7 +61,7 @@ class TorchRunner:
 
 @contextmanager
 def evaluation_runner(model: nn.Module) -> Iterator[TorchRunner]:
-    """Yield what runs a model in training, without dropout and gradients; afterwards the model trains as before."""
+    """Yield a runner of a model in evaluation mode, without gradients; restore the training mode afterwards."""
     training = model.training
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Which class opens a checkpoint: that of the task it learnt, of another that its model can do too, or a user's own."""
+"""Choice of the class that opens a checkpoint: of its task, of another task its model can do, or a custom class."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from regard.tasks.trained import Face
 
 
 def select_class(checkpoint: Checkpoint, name: str | Path, *, task: Any = None, trained: Any = None) -> Any:
-    """Return the class that opens a checkpoint, which a message calls by this `name`.
+    """Return the class that opens a checkpoint; `name` is its name in messages.
 
-    A `task` is what the model must have learnt, or be able to do; of several, one. `trained` is a class of the user's.
+    `task` is a task, or several, of which the model must have learnt or be able to do one; `trained` is a custom class.
     """
     requested = list_tasks(task)
     if trained is not None:
@@ -37,12 +37,12 @@ def select_class(checkpoint: Checkpoint, name: str | Path, *, task: Any = None, 
 
 
 def serves(task: str, model: Any) -> bool:
-    """True if a model that has learnt something else can be used for a task, by its settings."""
+    """True if a model of another task can be used for this task, judged by its settings."""
     return isinstance(model, Mapping) and FACES[task].serves(model)
 
 
 def _refuse_model(name: str | Path, learnt: str, requested: Sequence[str]) -> NoReturn:
-    """Say what a model is, what is needed instead, and the command that it can be used with."""
+    """Raise an error with the kind of the model, the required kind, and the command for this model."""
     command, usual_command = (
         (TASKS[task].task if task in TASKS else FACES[task]).usage.partition(" {folder}")[0]
         for task in (requested[0], learnt)

@@ -1,4 +1,4 @@
-"""The surprisal of texts under a language model, the negative log-likelihood: nats, perplexity, bits per byte."""
+"""The surprisal (negative log-likelihood) of texts under a language model: nats, perplexity, bits per byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Surprisal:
     characters: int
     words: int
     bytes: int = 0
-    """Bytes of the text in UTF-8; 0 if unknown."""
+    """Size of the text in UTF-8 bytes; 0 if unknown."""
 
     def __add__(self, other: Surprisal) -> Surprisal:
         return Surprisal(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
@@ -37,7 +37,7 @@ class Surprisal:
 
     @property
     def bits_per_byte(self) -> float:
-        """Bits per byte of UTF-8: what a text would take if the model compressed it, whatever its tokens are."""
+        """Bits per byte of UTF-8, the compressed size of the text under the model, independent of its tokens."""
         return self.nats / log(2) / max(self.bytes, 1)
 
     @property
@@ -46,7 +46,7 @@ class Surprisal:
         return perplexity(self.nats, max(self.words, 1))
 
     def scores(self, name: str, task: str, spans: Sequence[tuple[float, int]]) -> Scores:
-        """Return the scores of a model, with an interval from the nats and tokens of every span of the text."""
+        """Return the scores of a model, with an interval from the nats and tokens of each span of the text."""
         measures = {
             "nats per character": f"{self.per_character:.4f}",
             "bits per byte": f"{self.bits_per_byte:.4f}",
