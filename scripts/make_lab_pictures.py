@@ -1,7 +1,7 @@
 """Draw the pictures of docs/commands/lab.md by the commands that the page names.
 
-    python scripts/make_lab_pictures.py
-    python scripts/make_lab_pictures.py norms beams
+python scripts/make_lab_pictures.py
+python scripts/make_lab_pictures.py norms beams
 """
 
 import sys
