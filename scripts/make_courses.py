@@ -67,15 +67,20 @@ def read_courses() -> list[dict[str, Any]]:
 def render_page(courses: list[dict[str, Any]], language: str) -> str:
     """Return the map in one language."""
     words = WORDS[language]
-    links = [f"- [{course['title'][language]}](#{course['id']})" for course in courses]
+    links = [f"- [{course['title'][language]}](#{anchor(course['title'][language])})" for course in courses]
     parts = [words["heading"], words["twin"], words["introduction"], words["data"], "\n".join(links)]
     for course in courses:
-        parts += [f'<a id="{course["id"]}"></a>', f"## {course['title'][language]}", course["about"][language]]
+        parts += [f"## {course['title'][language]}", course["about"][language]]
         for section in course["sections"]:
             parts += [f"### {section['title'][language]}", section["idea"][language]]
             parts.append("\n".join(render_links(section, language)))
     page = "\n\n".join(parts) + "\n"
     return add_no_break_spaces(page) if language == "fr" else page
+
+
+def anchor(heading: str) -> str:
+    """Return the name by which a heading can be linked."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def add_no_break_spaces(text: str) -> str:

@@ -122,4 +122,5 @@ def _refuse_constant(name: str) -> None:
 
 
 def malformed_error(reason: str) -> Refusal:
+    """Return the refusal of a body that is no JSON."""
     return Refusal(400, f"the body cannot be read as JSON: {reason}", "malformed_body")
