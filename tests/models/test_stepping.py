@@ -92,6 +92,7 @@ def test_stepping_is_reading_at_once_for_every_position_scheme_and_any_reorderin
     [
         {"norm": "pre"},
         {"groups": 1},
+        {"merge": "add"},
         {"share": "none", "target_vocab": VOCAB},
         {"share": "target"},
         {"encoder": 3, "decoder": 1},

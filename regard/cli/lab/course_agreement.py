@@ -8,11 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.cli.lab.tables import measurement_table
 from regard.cli.tables import FittedTable
 from regard.cli.text_io import PICTURE_FORMATS, check_writable, print_note
 
 if TYPE_CHECKING:
     from regard.lab.agreement.course_experiment import NetworkResult
+    from regard.lab.demonstration import Measurement
 
 
 def load_results(*, train: bool) -> list[NetworkResult]:
@@ -57,7 +59,19 @@ def course_tables(results: Sequence[NetworkResult]) -> list[FittedTable]:
             ("clauses", "last noun", *networks), errors, f"Errors in 100, of each of {seeds} seeds", error_note
         ),
         FittedTable(("sentence", *networks), verdicts, "The sentences of the courses", verdict_note),
+        measurement_table([compare_extremes(result) for result in results]),
     ]
+
+
+def compare_extremes(result: NetworkResult) -> Measurement:
+    """Compare the errors of a network where most clauses stand in between with those where none does."""
+    from regard.lab.demonstration import Measurement
+
+    hard = max(result.points, key=lambda point: (point.clauses, point.attractor))
+    easy = min(result.points, key=lambda point: point.clauses)
+    setting = f"{hard.clauses} clauses, last noun of the {'other' if hard.attractor else 'same'} gender"
+    quantity = f"errors in 100: {result.network}"
+    return Measurement(quantity, setting, hard.error, f"{easy.clauses} clauses", easy.error)
 
 
 def plain_results(results: Sequence[NetworkResult]) -> dict[str, Any]:
