@@ -30,7 +30,7 @@ class Checkpoint:
     manifest: dict[str, Any]
     disk: Disk = field(repr=False, compare=False)
     _sound: dict[str, Stamp] = field(default_factory=dict, repr=False, compare=False)
-    """Files that were compared already, as they were then."""
+    """Stamps of the files that have been verified."""
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -24,9 +24,9 @@ class Search(NamedTuple):
     """The plan of a threshold search, which is precise to `REACH / ways ** rounds` of a logit."""
 
     part: int
-    """Tokens that one program looks at."""
+    """Tokens per program of the kernel."""
     ways: int
-    """Thresholds that are tried at once."""
+    """Thresholds tried per round."""
     rounds: int
     warps: int
 
@@ -59,7 +59,7 @@ class Seats(NamedTuple):
     length: Tensor
     noise: Tensor
     forbidden: Tensor | None = None
-    """Tokens that are never written, as bytes that are not 0."""
+    """Mask of forbidden tokens, as bytes other than 0."""
 
 
 def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: Warping | None) -> None:

@@ -32,7 +32,7 @@ class _State(NamedTuple):
     """A state of the automaton: the matches in progress, and whether the text ends inside a word."""
 
     begun: frozenset[_Begun] = frozenset()
-    """All characters of a phrase are written where only the end of a word is awaited."""
+    """The matches; one with all characters of its phrase is waiting for the end of a word."""
     word: bool = False
 
 
@@ -41,7 +41,7 @@ class Forbidden:
     """The constraint that none of these phrases occurs in an answer, however it is split into tokens."""
 
     spelled: tuple[bytes | None, ...]
-    """The bytes of text that each token stands for; None for those that stand for no text."""
+    """The bytes of each token; None for special tokens, which have no text."""
     phrases: tuple[str, ...]
 
     def check(self, examples: int, vocab: int) -> None:

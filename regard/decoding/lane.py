@@ -23,7 +23,7 @@ class Group(NamedTuple):
     limit: Sequence[int]
     noise: Float[Tensor, "batch beam room"] | None = None
     beams: Sequence[Beam] = ()
-    """How each is searched for, where they do not all want the same."""
+    """Beam settings of each example, if they differ."""
 
 
 class Failure(NamedTuple):

@@ -23,13 +23,13 @@ class Beam:
     """Settings of a beam search: its width, how answers are ranked, and when it stops."""
 
     beams: int = 4
-    """Hypotheses kept alive; 1 is greedy."""
+    """Number of hypotheses (beam width); 1 is greedy search."""
     nbest: int = 1
-    """Answers returned, at most `beams`."""
+    """Number of answers to return, at most `beams`."""
     length_penalty: float = 1.0
-    """Answers are ranked by log-probability / length ** length_penalty; 0 ranks by probability, which prefers short."""
+    """Answers are ranked by log-probability / length ** length_penalty; 0 ranks by probability, favouring short."""
     patience: float = 1.0
-    """Stops after patience x beams endings (Kasai et al. 2022); 0 at the first nbest, inf when no other can win."""
+    """Stop after patience x beams finished answers (Kasai et al. 2022); 0: after nbest, inf: when no other can win."""
 
     def __post_init__(self) -> None:
         """Check that the settings are in range."""

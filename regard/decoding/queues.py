@@ -32,7 +32,7 @@ class Decoder(NamedTuple):
     longest: int
     rows: int
     stack: Callable[..., tuple[Tensor, ...]]
-    """Makes one batch of the inputs of requests."""
+    """Collates the inputs of requests to a batch."""
 
 
 def make_policy(
@@ -49,7 +49,7 @@ class SingleSearch(Protocol):
     """The search for one request that shares no lane with others."""
 
     answers: Answers | None
-    """None as long as it is not done."""
+    """The answers; None until the search is finished."""
 
     def advance(self) -> None:
         """Advance by one round."""

@@ -20,7 +20,7 @@ class Sampling(Distribution):
     """Settings of sampling: each next token is drawn at random."""
 
     samples: int = 1
-    """Answers, each drawn by itself."""
+    """Number of independent samples."""
 
     def __post_init__(self) -> None:
         """Check that at least one sample is requested."""
@@ -35,7 +35,7 @@ class Score:
 
     targets: Sequence[Sequence[int]]
     top: int = 0
-    """How many of the likeliest tokens to return for each place of an answer."""
+    """Number of most probable tokens to return at each position of a target."""
 
     def __post_init__(self) -> None:
         """Check that every target has tokens and that `top` is not negative."""
@@ -54,18 +54,18 @@ class Request:
     """One example and how to decode it."""
 
     inputs: tuple[Tensor, ...]
-    """What the model's `start` takes, without the axis of the batch: tokens, how many there are, features."""
+    """The inputs of the model's `start` without the batch axis: tokens, their number, features."""
     limit: int
-    """The most tokens of an answer, its end included."""
+    """Most tokens of an answer, including the end token."""
     how: How = STANDARD
     rules: tuple[Constraint, ...] = ()
-    """What the answer must, or must not, contain."""
+    """Constraints on the answer."""
     seed: int = 0
-    """What random numbers are drawn from."""
+    """Random seed."""
     weights: bool | tuple[str, ...] = False
-    """Whether to return the weights of attention, or the names of the attentions whose weights to return.
+    """True to return all attention weights, or the names of the attentions whose weights to return.
 
-    A search is then run by the model as it is, by itself.
+    Such a request is decoded alone, without the fast path.
     """
 
     def __post_init__(self) -> None:

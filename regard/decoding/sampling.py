@@ -20,13 +20,13 @@ class Distribution:
     """The distribution that tokens are drawn from; without settings, the model's own."""
 
     temperature: float = 1.0
-    """Above 1 flattens the distribution, below 1 sharpens it."""
+    """Values above 1 flatten the distribution, values below 1 sharpen it."""
     top_k: int | None = None
-    """Only so many of the best tokens."""
+    """Keep only the `top_k` most probable tokens."""
     top_p: float | None = None
-    """Only the fewest best tokens that together have this probability."""
+    """Keep only the smallest set of most probable tokens with at least this total probability."""
     min_p: float | None = None
-    """Only tokens at least this probable, relative to the best one."""
+    """Keep only tokens with at least this probability, relative to the most probable one."""
 
     def __post_init__(self) -> None:
         """Check that the settings are in range."""
@@ -57,7 +57,7 @@ class Sampler(Distribution):
     """A distribution with the random generators to draw from it; without settings, the model's own."""
 
     generator: torch.Generator | Sequence[torch.Generator]
-    """One for a batch; or one for each example, whose answers then do not depend on the batch it is in."""
+    """One generator for a batch, or one per example, whose answers then do not depend on the batch."""
 
     def noise(self, room: Sequence[int], samples: int) -> Float[Tensor, "batch beam longest"]:
         """Return uniform random numbers for examples of these limits, each example's from its own stream."""

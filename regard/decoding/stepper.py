@@ -60,7 +60,7 @@ class Replayable(Stepper, Protocol):
     """A model with fixed states: its rounds can run ahead of the host, and a GPU can replay them as graphs."""
 
     tables: list[Any]
-    """Rows and graphs of earlier searches: whoever owns the model owns them, and they die with it."""
+    """Rows and graphs of earlier searches, which belong to the model and are freed with it."""
 
     @property
     def device(self) -> torch.device:
@@ -81,7 +81,7 @@ class Watcher(Protocol):
     """Collects the attention weights of one search, step by step."""
 
     model: Any
-    """The model that shows them."""
+    """The model whose attention is collected."""
 
     def collect(self) -> AbstractContextManager[None]:
         """Collect the weights of all that runs inside the `with` block."""
@@ -101,21 +101,21 @@ class Hypothesis:
     """One answer of a search."""
 
     tokens: list[int]
-    """What was written, without the end token."""
+    """The generated tokens, without the end token."""
     score: float
-    """Its log-probability under the model, the end token included when it is finished."""
+    """The log-probability of the answer, including the end token if it is finished."""
     path: list[int]
-    """The beam it was in when each of its tokens was fed back; a token that was never fed has none."""
+    """The beam of the hypothesis at each step in which one of its tokens was fed back."""
     finished: bool
-    """Whether it ended by itself, rather than at its limit or where no constraint let it go on."""
+    """True if it ended with the end token, rather than at its limit or for lack of an allowed token."""
     normalized: float
-    """The score it was ranked by."""
+    """The score used for ranking."""
     weights: Mapping[str, Tensor] | None = field(default=None, compare=False, repr=False)
-    """Where each attention looked as it was written, (heads, query, key) by name; None unless asked for."""
+    """Attention weights during generation, (heads, query, key) by name; None unless requested."""
     token_scores: tuple[float, ...] = field(default=(), compare=False, repr=False)
-    """The log-probability of each token of an answer that was scored."""
+    """The log-probability of each token of a scored target."""
     choices: tuple[Sequence[tuple[int, float]], ...] = field(default=(), compare=False, repr=False)
-    """The likeliest tokens at each place of an answer that was scored, with their log-probabilities."""
+    """The most probable tokens at each position of a scored target, with their log-probabilities."""
 
 
 def limits(limit: int | Sequence[int], examples: int) -> list[int]:

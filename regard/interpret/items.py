@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.data.tokenizers import Tokenizer
 
 SIDES = {"source": "read", "target": "written", "fed": "already written", "asked": "asked about"}
-"""What a list of items is called where people read it; any other is called by its name."""
+"""Display names of lists of items; other lists are displayed by their own names."""
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ class Trace:
     weights: Sequence[Weights]
     facts: Mapping[str, Any] = field(default_factory=dict)
     again: Callable[..., Steps] | None = field(default=None, repr=False, compare=False)
-    """Reads the same once more, `again(trace, names=...)`, and gives the vectors; a trace from a file has no model."""
+    """Function `again(trace, names=...)` that repeats the run and returns its vectors; None for a trace from a file."""
     pictures: Mapping[str, UInt8[Tensor, "height width channels"]] = field(default_factory=dict)
-    """What items with a box are parts of, by the name of their list."""
+    """Images that items with a box are parts of, by the name of the list of items."""
 
     def __post_init__(self) -> None:
         for attention in self.weights:

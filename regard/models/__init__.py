@@ -53,7 +53,7 @@ MODELS: Mapping[str, Pair] = Registry(
         "deeprog": "regard.models.omics:DeePROG,DeePROGConfig",
     }
 )
-"""Every model by its one name, with its config; the file of a model is imported when somebody asks for it."""
+"""All models with their configs, by name; the module of a model is imported on access."""
 
 RENAMED: dict[tuple[str, str | None], str] = {
     ("translation", "recurrent"): "seq2seq",
@@ -67,7 +67,7 @@ RENAMED: dict[tuple[str, str | None], str] = {
     ("counting", None): "count-per-frame",
     ("word2vec", None): "word2vec",
 }
-"""What a model is called now, by its task and the name that settings of version 0.1 have for it, if they have one."""
+"""Present names of models, by task and the name in settings of version 0.1, if there is one."""
 
 
 def modernise_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -237,18 +237,18 @@ class AxialState:
     """The state of pictures being generated, all with the same number of tokens."""
 
     tokens: Int[Tensor, "line place"]
-    """All that were fed; a line is a beam of an example."""
+    """All tokens fed so far; a line is a beam of an example."""
     beams: int
     above: Float[Tensor, "line column width"]
-    """What the rows above say to the one that is being written."""
+    """Features from the rows above for the current row."""
     columns: tuple[LayerCache | None, ...]
-    """Keys and values of all rows above, column by column; None of blocks along rows."""
+    """Keys and values of all rows above, column by column; None for blocks along rows."""
     row: tuple[LayerCache, ...]
-    """Keys and values of the row that is being written."""
+    """Keys and values of the current row."""
     rows: int
-    """Rows above."""
+    """Number of rows above."""
     inside: Stepping
-    """Where the newest token stands in its row."""
+    """Position of the newest token in its row."""
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> AxialState:
         """Return the state in which beam k of each example continues its beam `parents[k]`."""

@@ -264,7 +264,7 @@ class Captioner(Reader, RecurrentWriter):
 
     traits = Traits(compilable=False, transient=("baseline",))
     baseline: Tensor
-    """Hard attention's moving mean of what a token costs; 0 before the first step."""
+    """The baseline of hard attention: a moving average of the loss per token, initially 0."""
 
     def __init__(self, config: CaptionerConfig):
         super().__init__()

@@ -102,7 +102,7 @@ class DegreeScore:
     logs: Float[Tensor, "node"]
     """The score of each node as a neighbour: `-log(d_j) / 2`."""
     totals: Float[Tensor, "node"]
-    """What `1 / sqrt(d_i d_j)` sums to over the edges of each node."""
+    """The sum of `1 / sqrt(d_i d_j)` over the edges of each node."""
 
     @classmethod
     def of(cls, edges: Edges) -> DegreeScore:

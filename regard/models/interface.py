@@ -16,25 +16,25 @@ class Backbone:
     """The part of a model that another one can start from: its family, its sizes and the prefixes of its weights."""
 
     family: str
-    """Models of one family call sizes and parts of the backbone by the same names."""
+    """Models of one family share the names of sizes and parts of the backbone."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The family's name of each size and the setting of this model that holds it."""
+    """The setting of this model for each size, by the family's name of the size."""
     sizes: Mapping[str, Any] = field(default_factory=dict)
-    """The value of each size; one that is true and has no setting in another model keeps that one from starting."""
+    """The value of each size; a model without a setting for a true value cannot start from this backbone."""
     weights: Mapping[str, str] = field(default_factory=dict)
-    """The family's name of each part and the prefix of its weights in this model."""
+    """The prefix of each part's weights in this model, by the family's name of the part."""
     embedding_scale: float = 1.0
-    """What the vectors of tokens are multiplied by."""
+    """Factor of the token embeddings."""
     same_model_settings: tuple[str, ...] = ()
-    """Further settings, which only the same model takes over, under whichever head."""
+    """Further settings, taken over only by the same model with any head."""
     resizable: tuple[str, ...] = ()
-    """Settings that may follow from the data anew; the model's `resize_weights` makes weights for them."""
+    """Settings that may change with the data; the model's `resize_weights` adapts the weights."""
     interchangeable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Values of a setting that have the same weights, such as soft and hard attention."""
+    """Values of a setting that share the same weights, such as soft and hard attention."""
     trained_with_head: tuple[str, ...] = ()
-    """Prefixes of weights that learn with a new head where the backbone is frozen."""
+    """Prefixes of weights that are trained with a new head if the backbone is frozen."""
     inner: str = ""
-    """The section of the config that is a whole model, such as what reads the pictures of a captioner."""
+    """The section of the config that is a complete model, such as the image encoder of a captioner."""
 
 
 def read_settings(config: Any, settings: Mapping[str, str]) -> dict[str, Any]:
@@ -89,14 +89,14 @@ class LabellerDefaults:
     learning_rate: float = 1e-3
     """The highest learning rate."""
     tuning_learning_rate: float | None = None
-    """The highest learning rate of a pre-trained body; None: there is none, and it learns like a new model."""
+    """The highest learning rate for a pre-trained backbone; None: the model has none and is trained as a new model."""
     epochs: int = 5
     longest_text: int | None = None
-    """Most tokens of a text that are read; None: as many as the tokenizer's own default says."""
+    """Most tokens of a text; None: the tokenizer's default."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the model for datasets of any size."""
     small_dataset_settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the model for a few thousand texts, beside those and above them."""
+    """Settings of the model for a few thousand texts, which override `settings`."""
 
 
 class LabellerConfig(ModelConfig):
@@ -127,15 +127,15 @@ class Traits:
     """How a model is compiled, recorded and saved."""
 
     capturable: bool = True
-    """True if steps have a fixed shape, so that a GPU can record and compile them."""
+    """True if steps have fixed shapes, so that they can be captured as CUDA graphs and compiled."""
     compilable: bool = True
-    """True if whole steps can be compiled; otherwise they are only recorded."""
+    """True if whole steps can be compiled; otherwise they are only captured."""
     compiled: tuple[str, ...] = ()
-    """Submodules to compile where whole steps are not."""
+    """Submodules to compile if whole steps are not."""
     transient: tuple[str, ...] = ()
-    """Tensors that only training needs: saved with its state, and not with the weights."""
+    """Tensors needed only for training: saved with the training state, not with the weights."""
     learned_buffers: tuple[str, ...] = ()
-    """Buffers that the model trains itself, without gradients."""
+    """Buffers that the model updates itself, without gradients."""
 
 
 class Model(nn.Module):
@@ -143,7 +143,7 @@ class Model(nn.Module):
 
     traits: Traits = Traits()
     stack: Any = None
-    """The blocks that write, which the fast path can step; None: there are none of that kind."""
+    """The generating blocks, as a `Stack` that the fast path can step; None if there are none."""
 
     def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the weights of such a model of other sizes, resized for this one."""
@@ -159,7 +159,7 @@ class TokenModel(Model):
     """A model that predicts the tokens of a vocabulary."""
 
     bias: nn.Parameter | None
-    """Added to the logits, where there is one."""
+    """Bias of the logits, if any."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -80,9 +80,9 @@ class State(NamedTuple):
     hidden: Float[Tensor, "batch parts width"]
     """The state of the controller."""
     read: Float[Tensor, "batch seen"]
-    """What the read heads saw, side by side."""
+    """The vectors read by the read heads, concatenated."""
     weights: Float[Tensor, "batch heads places"]
-    """Where the heads looked: read heads, then write heads."""
+    """The attention weights of the heads: read heads, then write heads."""
     memory: Float[Tensor, "batch places depth"]
 
 

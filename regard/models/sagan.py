@@ -29,7 +29,7 @@ from regard.models.parts.spectral_norm import add_spectral_norm
 SHARE = 8  # the width over that of queries and keys
 
 Maps = Annotated[int, Range(1, 4096)]
-"""Features of a map."""
+"""Number of feature maps."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Whether folders and files hold labelled pictures."""
+"""Recognition of folders and files of labelled images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SENTENCE = "labelled pictures: training a classifier"
 
 
 def claim_labelled_images(inputs: Given) -> Claim | None:
-    """Claim files that are declared to be pictures, arrays of pictures, and tables with columns of paths and labels."""
+    """Claim files that are declared as pictures, arrays of images, and tables with columns of paths and labels."""
     if inputs.to is not None:
         return None
     if not inputs.is_declared and not all(
@@ -30,5 +30,5 @@ def _holds_labelled_images(name: str) -> bool:
 
 
 def _holds_image_arrays(name: str) -> bool:
-    """True if a file is named like one of image arrays: npz or MNIST's idx."""
+    """True if a file has the name of image arrays: npz or MNIST's idx."""
     return (Path(name).suffix.lower() == ".npz" and "edges" not in array_names(name)) or "idx3-ubyte" in Path(name).name

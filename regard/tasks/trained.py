@@ -1,4 +1,4 @@
-"""What all trained models offer to the command line, notebooks, the page and servers."""
+"""The interface of trained models for the command line, notebooks, the page and servers."""
 
 from __future__ import annotations
 
@@ -25,90 +25,90 @@ SENTENCES = (
     "A few children are playing football on the grass behind the school this afternoon.",
     "If it had not rained so much yesterday, we would have gone to the mountains together.",
 )
-"""What a model is timed with that reads sentences, where nobody gives any."""
+"""Default sentences for timing models that read sentences."""
 
 
 class Unreadable(ValueError):
-    """Why one of several inputs cannot be read; the others can."""
+    """Error of a single unreadable input among several."""
 
 
 @runtime_checkable
 class Answer(Protocol):
-    """What a model says of one input: `str(answer)` is a line for a person, `plain()` the same as JSON."""
+    """A model's answer to one input: `str(answer)` is a line to print, `plain()` the same as JSON."""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the answer as JSON."""
 
 
 @dataclass(frozen=True)
 class Extra:
-    """Something that only some models do beside answering: judge maps, draw pictures, time themselves."""
+    """A further method of some models, such as evaluating maps or drawing pictures."""
 
     call: Callable[..., Any]
     Options: type
     """Frozen dataclass of the options that `call` takes as keyword arguments."""
     help: str
-    """What it does, in a sentence."""
+    """Description in one sentence."""
 
 
 @runtime_checkable
 class Trained(Protocol):
-    """A trained model, ready to use: what `load` gives.
+    """A trained model, ready to use, as returned by `load`.
 
-    What it reads is described by `inputs`, what only some models do lies in `extras` by name. A language model that can
-    be prompted is also a `Promptable`.
+    `inputs` describes its inputs, `extras` has further methods by name. A language model that can be prompted is also a
+    `Promptable`.
     """
 
     task: ClassVar[str]
     verb: ClassVar[str]
-    """The method that uses it: translate, classify, write ..."""
+    """The method that uses the model: translate, classify, write ..."""
     kind: ClassVar[str]
-    """What it is, in a message: a translator, a language model ..."""
+    """Description in messages: a translator, a language model ..."""
     Options: ClassVar[type]
-    """Frozen dataclass of everything that may be set when it answers."""
+    """Frozen dataclass of the options of `answer`."""
     LookOptions: ClassVar[type]
-    """Frozen dataclass of everything that may be set when it shows where it looked."""
+    """Frozen dataclass of the options of `look`."""
     name: str
     model: Any
     runner: Runner
-    """Computes its outputs; who assigns another one has another engine compute them."""
+    """Computes the model's outputs; another runner may be assigned to use another engine."""
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: Any = "cpu") -> Any:
-        """The model that a checkpoint holds."""
+        """Load the model of a checkpoint."""
 
     @property
     def inputs(self) -> Inputs:
-        """What it reads, and how people write it."""
+        """Description of the model's inputs."""
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """What it does beside answering, by name."""
+        """Further methods, by name."""
 
     @property
     def languages(self) -> Sequence[str]:
-        """Languages that it can answer in, where there is a choice."""
+        """Languages of answers to choose from, if any."""
 
     def answer(self, inputs: Sequence[Any], **options: Any) -> Sequence[Any]:
-        """An answer for each input, in their order."""
+        """Return an answer to each input, in their order."""
 
     def exchange(self, inputs: Sequence[Any], **options: Any) -> Exchange[Sequence[Any]]:
-        """The same, with somebody else to write: yields requests, is sent hypotheses, returns answers."""
+        """Answer with an external engine: yield requests, receive hypotheses, and return the answers."""
 
     def make_engine(self, *, rows: int = ROWS) -> Engine | None:
-        """What answers its requests; None if its exchanges have none."""
+        """Return an engine for the requests of `exchange`; None if there are none."""
 
     def warm_up(self) -> None:
-        """Do what would make the first answers slower than later ones."""
+        """Do the one-time work that would make the first answers slow."""
 
     def evaluate(self, *files: str | Path, **options: Any) -> Scores:
-        """How good it is on files like those it was trained on."""
+        """Return scores on files like the training files."""
 
     def look(self, given: Any, **options: Any) -> Trace:
-        """Answer one input and keep where every attention looked; a model that has none says so in a line."""
+        """Answer one input and return all attention weights; raise an error if the model has no attention."""
 
     def attention_names(self) -> list[str]:
-        """Names of the weights that `look` shows; none where there is nothing to look at."""
+        """Return the names of the weights that `look` returns, if any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,21 +117,21 @@ class NoOptions:
 
 
 class Face:
-    """What all trained models have in common, and what those do that say nothing else."""
+    """Base class of trained models, with the defaults of `Trained`."""
 
     kind: ClassVar[str]
     verb: ClassVar[str]
     model: Any
     LookOptions: ClassVar[type] = NoOptions
     input_kind: ClassVar[InputKind] = TEXT
-    """What it reads one of at a time."""
+    """The kind of a single input."""
     score_answers: ClassVar[Extra | None] = None
-    """Scores answers that somebody else wrote into a file, for which no model is needed."""
+    """Scores answers from a file, without a model."""
     remembers: ClassVar[bool] = False
-    """True if its evaluation itself says which examples it was trained on."""
+    """True if the model's evaluation itself notes examples of training."""
     _runner: Runner | None = None
     learnt_from: Mapping[str, Any] | None = {}
-    """Digests of the files it was trained on; None if its checkpoint has none, empty if it comes from no checkpoint."""
+    """Digests of the training files; None if the checkpoint has none, empty without a checkpoint."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -143,7 +143,7 @@ class Face:
 
     @classmethod
     def serves(cls, model: Mapping[str, Any]) -> bool:
-        """True if models that learnt another task can be used like this, by the settings of one."""
+        """True if a model of another task can be used with this class, judged by the model's settings."""
         return False
 
     @classmethod
@@ -153,7 +153,7 @@ class Face:
 
     @property
     def runner(self) -> Runner:
-        """What computes its outputs: PyTorch, unless another engine was assigned."""
+        """The runner that computes the model's outputs: PyTorch, unless another one was assigned."""
         return TorchRunner(self.model) if self._runner is None else self._runner
 
     @runner.setter
@@ -162,48 +162,48 @@ class Face:
 
     @property
     def inputs(self) -> Inputs:
-        """What it reads, and how people write it."""
+        """Description of the model's inputs."""
         return Inputs(kind=self.input_kind, parse=self.parse)
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """What it does beside answering, by name."""
+        """Further methods, by name."""
         return {}
 
     @property
     def languages(self) -> Sequence[str]:
-        """Languages that it can answer in, where there is a choice."""
+        """Languages of answers to choose from, if any."""
         return ()
 
     def parse(self, text: str) -> Any:
-        """Return an input as `answer` takes it: of most models the text itself."""
+        """Parse text to an input of `answer`; for most models the text itself."""
         return text
 
     def attention_names(self) -> list[str]:
-        """Return the names of the weights that `look` shows: all attentions of the model."""
+        """Return the names of the weights that `look` returns: all attentions of the model."""
         return attention_names(self.model)
 
     def warm_up(self) -> None:
-        """Do what would make the first answers slower than later ones: nothing, unless a model says so."""
+        """Do the one-time work that would make the first answers slow; by default nothing."""
 
 
 class DirectAnswers(Face):
-    """A trained model that has nothing written token by token: its exchange answers at once."""
+    """Base class of trained models that do not generate tokens and so need no engine."""
 
     answer: Callable[..., Sequence[Any]]
 
     def exchange(self, inputs: Sequence[Any], **options: Any) -> Exchange[Sequence[Any]]:
-        """Answer without asking for anything."""
+        """Answer without requests."""
         yield from ()
         return self.answer(inputs, **options)
 
     def make_engine(self, *, rows: int = ROWS) -> None:
-        """Nothing is asked of an engine."""
+        """Return None: no engine is needed."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Something a model does that can be timed, how many tokens that writes and the bytes of weights it must read."""
+    """An action to time, with the number of tokens that it generates and the bytes of weights that it reads."""
 
     name: str
     action: Callable[[], Any]
@@ -217,23 +217,23 @@ def load_model(checkpoint: Checkpoint, device: Any) -> Any:
 
 
 def resolve_options(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any] | None = None) -> Any:
-    """Return the options of an answer, checked; what nobody names is the model's own (`below`) or the default."""
+    """Return the checked options of an answer; missing ones come from the model (`below`) or the defaults."""
     current_options = config.rename_former_settings(trained.Options, options, where="options")
     return config.build(trained.Options, {**(below or {}), **current_options}, where="options")
 
 
 def describe_model(trained: Any) -> str:
-    """Return one line for a notebook: what a model is and where it runs."""
+    """Return one line for a notebook with the model's class, name, task, size and device."""
     runner: Runner = trained.runner
     weights = f"{runner.weights.number:,} weights on {runner.device}"
     return f"<{type(trained).__name__} {trained.name}: {trained.task}, {weights}>"
 
 
 def usage_line(usage: str, folder: str | Path) -> str:
-    """Return the command to use a model with, its folder quoted so that the line can be pasted into a shell."""
+    """Return the command that uses a model, with its folder quoted for a shell."""
     return f"use it with: {usage.format(folder=shlex.quote(str(folder)))}"
 
 
 def no_attention_error(trained: Any, remedy: str = "") -> ValueError:
-    """Return the error of a model that has no attention to look at."""
+    """Return the error for a model without attention."""
     return ValueError(f"{trained.name} has no attention to look at{f': {remedy}' if remedy else ''}")

@@ -1,4 +1,4 @@
-"""What all trained language models share: they continue a text, token by token, and measure how probable one is."""
+"""Base class of trained language models, which continue texts token by token."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from regard.interpret.watch import SearchWatcher
 from regard.models.inference.fast_path import ENOUGH, FastPath
 from regard.tasks.trained import Extra, Face, NoOptions, Workload, describe_model
 
-TIMED_TOKENS = 100  # tokens written to measure speed
-MAX_TOKENS = 4096  # tokens asked for at once where a model has no limit of its own
-STOP_CHECK_INTERVAL = 16  # where a text may end at a stop sequence
-PARTIAL_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # how part of a character reads
+TIMED_TOKENS = 100  # tokens generated to measure speed
+MAX_TOKENS = 4096  # most tokens per request for a model without a limit
+STOP_CHECK_INTERVAL = 16  # tokens per request if there is a stop sequence
+PARTIAL_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # decoded form of an incomplete character
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,26 +83,26 @@ class WritingConfig(ContinuationOptions):
 
 @dataclass(frozen=True)
 class Text:
-    """A text that was written, its beginning included, and the log-probability of what was added."""
+    """A generated text, including its prompt, and the log-probability of the continuation."""
 
     text: str
     score: float
     tokens: int = field(default=0, compare=False, repr=False)
-    """Tokens that were added."""
+    """Number of generated tokens."""
     finished: bool = field(default=False, compare=False, repr=False)
-    """True if the model or a stop sequence ended it, not its length."""
+    """True if the model or a stop sequence ended the text, rather than its maximum length."""
 
     def __str__(self) -> str:
         return self.text
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the text as JSON."""
         return {"text": self.text, "score": round(self.score, 6)}
 
 
 @dataclass(frozen=True)
 class Draft:
-    """Tokens added to a beginning so far, their log-probability, and whether the model ended them."""
+    """The tokens generated so far, their log-probability, and a flag for the end of the text."""
 
     tokens: tuple[int, ...] = ()
     score: float = 0.0
@@ -110,16 +110,16 @@ class Draft:
 
 
 class Writes(Face):
-    """A language model in use; who inherits says how a text is turned into tokens, and what the model can hold."""
+    """Base class of language models in use; subclasses define the tokens of texts and the context."""
 
     verb: ClassVar[str] = "write"
     kind: ClassVar[str] = "a language model"
     Options: ClassVar[type] = ContinuationOptions
     LookOptions: ClassVar[type] = ContinuationOptions
     context: int | None = None
-    """Tokens that the model can hold; None: any number."""
+    """Most tokens of the model's context; None: unlimited."""
     eos: int | None = None
-    """The token with which a text ends; None: it never does."""
+    """The end token of a text; None if there is none."""
     __repr__ = describe_model
 
     def __init__(self, model: Any, tokenizer: Tokenizer, writing: WritingConfig, name: str = "writer") -> None:
@@ -128,12 +128,12 @@ class Writes(Face):
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """The device of the model."""
         return device_of(self.model)
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """Texts of one beginning, piece by piece, and what there is to time."""
+        """Texts that continue one prompt, streaming, and workloads to time."""
         return {
             "stream": Extra(self.stream, WritingConfig, "One text in pieces, as they are written."),
             "workloads": Extra(self.workloads, NoOptions, "Texts to time, by one and by many."),
@@ -146,7 +146,7 @@ class Writes(Face):
 
     @property
     def unreadable(self) -> Constraint:
-        """A constraint on tokens that must not be written."""
+        """A constraint against tokens that must not be generated."""
         raise NotImplementedError
 
     def begin(self, prompt: str) -> list[int]:
@@ -167,16 +167,16 @@ class Writes(Face):
         return [self.write(prompt, **{**options, "samples": 1})[0] for prompt in inputs]
 
     def exchange(self, inputs: Sequence[str], **options: Any) -> Exchange[list[Text]]:
-        """Continue all prompts side by side, with an engine that somebody else runs.
+        """Continue all prompts in parallel with an external engine.
 
-        A text that ends before a stop sequence is asked for in pieces, for each of which random numbers are drawn anew.
+        With a stop sequence a text is requested in pieces, each with its own random numbers.
         """
         self._check_options(options)
         pending = [_PendingText.of(self, self.how(prompt, {**options, "samples": 1})) for prompt in inputs]
         return (yield from self._exchange_texts(pending))
 
     def open_stream(self, prompt: str, **options: Any) -> TextStream:
-        """Return one text to be written by an engine that can be read meanwhile; options as in `exchange`."""
+        """Return a text that can be read while an engine generates it; options as in `exchange`."""
         self._check_options(options)
         return TextStream(self, _PendingText.of(self, self.how(prompt, {**options, "samples": 1})))
 
@@ -193,7 +193,7 @@ class Writes(Face):
         return [self._finish_text(text.tokens, text.draft, text.how.stop) for text in pending]
 
     def make_engine(self, *, rows: int = ROWS) -> Engine:
-        """Return an engine for texts as long as the model can hold."""
+        """Return an engine for texts up to the model's context."""
         room = MAX_TOKENS if self.context is None else self.context - 1
         model, watch = self.ready(ENOUGH), partial(SearchWatcher, self.model)
         return Engine(model, eos=self.eos, longest=room, prompt=room, rows=rows, device=self.device, watch=watch)
@@ -203,7 +203,7 @@ class Writes(Face):
         return (torch.tensor(window),)
 
     def _request(self, text: _PendingText) -> Request:
-        """Return a request for as many tokens as fit behind the window."""
+        """Return a request for as many tokens as fit after the window."""
         window = self._window([*text.tokens, *text.draft.tokens])
         limit = min(text.left, self._free_tokens(window), STOP_CHECK_INTERVAL if text.how.stop else MAX_TOKENS)
         seed = int(torch.randint(2**63 - 1, (1,), generator=text.seeds))
@@ -211,7 +211,7 @@ class Writes(Face):
         return Request(inputs=self.model_inputs(window), limit=limit, how=text.how.build_how(), rules=rules, seed=seed)
 
     def workloads(self, inputs: Sequence[str], batches: Sequence[int]) -> Iterator[Workload]:
-        """Yield what to time: continuations of the first input, by one and by many."""
+        """Yield workloads: continuations of the first input, alone and in batches."""
         weights = sum(parameter.nbytes for parameter in self.model.parameters())
         prompt = {"prompt": inputs[0]} if inputs else {}
         for batch in batches:
@@ -229,7 +229,7 @@ class Writes(Face):
         ]
 
     def stream(self, prompt: str | None = None, **changes: Any) -> Iterator[str]:
-        """Yield one text, its beginning included, in pieces as they are written."""
+        """Yield one text, including the prompt, in pieces as they are generated."""
         how = replace(self.how(prompt, changes), samples=1)
         prompt_tokens, written, draft = self.begin(how.prompt), "", Draft()
         for draft in self._write_stream(prompt_tokens, how):
@@ -244,24 +244,24 @@ class Writes(Face):
             yield text[len(written) :]
 
     def _sure_text(self, prompt_tokens: Sequence[int], draft: Draft, stop: str) -> tuple[str, str]:
-        """Return what was written so far, and the part of it that nothing that follows can change."""
+        """Return the text so far, and the part of it that later tokens cannot change."""
         text = self._finish_text(prompt_tokens, draft, stop).text
         whole_characters = text.rstrip(PARTIAL_CHARACTER)
         return text, whole_characters if draft.finished else whole_characters[: _length_before_stop(text, stop)]
 
     def how(self, prompt: str | None, changes: dict[str, Any]) -> WritingConfig:
-        """Return the settings of a text: those of the model with changes."""
+        """Return the settings of a text: the model's, with changes."""
         defaults = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
         prompt_setting = {} if prompt is None else {"prompt": prompt}
         return config.build(WritingConfig, {**defaults, **changes, **prompt_setting}, where="writing")
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
-        """Refuse a prompt among the options of an answer: every input is one."""
+        """Raise an error for a prompt among the options of an answer, as every input is a prompt."""
         if "prompt" in options:
             raise ValueError("prompt: every input is a prompt itself, leave it out")
 
     def _drafts(self, prompt_tokens: list[int], how: WritingConfig) -> list[Draft]:
-        """Return all samples; past the context, each goes on with the last half of what it has."""
+        """Return all samples; when the context is full, each continues from its last half."""
         if how.stop and how.samples == 1:
             return [self._write_until_stop(prompt_tokens, how)]
         drafts, left, sampler = [Draft()] * how.samples, how.length, how.sampler()
@@ -269,7 +269,7 @@ class Writes(Face):
             while left and (going := [number for number, draft in enumerate(drafts) if not draft.finished]):
                 windows = [self._window([*prompt_tokens, *drafts[number].tokens]) for number in going]
                 limit = min(left, self._free_tokens(windows[0]))
-                together = not drafts[going[0]].tokens  # at first all begin alike, and are read once
+                together = not drafts[going[0]].tokens  # initially all samples share the prompt, which is read once
                 tokens = torch.tensor(windows[:1] if together else windows, device=self.device)
                 answers = generate(
                     self.ready(len(going)),
@@ -287,7 +287,7 @@ class Writes(Face):
         return drafts
 
     def _write_stream(self, prompt_tokens: list[int], how: WritingConfig) -> Iterator[Draft]:
-        """Yield one sample, longer each time."""
+        """Yield one sample repeatedly as it grows."""
         draft, left, sampler = Draft(), how.length, how.sampler()
         with self._evaluating():
             while left and not draft.finished:
@@ -301,7 +301,7 @@ class Writes(Face):
                 left -= limit
 
     def _write_until_stop(self, prompt_tokens: list[int], how: WritingConfig) -> Draft:
-        """Return one sample that stops as soon as its stop sequence is written."""
+        """Return one sample that stops as soon as its stop sequence is generated."""
         draft = Draft()
         for draft in self._write_stream(prompt_tokens, how):
             if how.stop in self._continuation(prompt_tokens, draft):
@@ -309,18 +309,18 @@ class Writes(Face):
         return draft
 
     def _window(self, tokens: Sequence[int]) -> list[int]:
-        """Return what the model reads of a text: all of it with its opening, or the last half of what it can hold."""
+        """Return the tokens that the model reads: the whole text with its opening, or the last half of a context."""
         all_tokens = [*self.opening, *tokens]
         if self.context is None or len(all_tokens) < self.context:
             return all_tokens
         return all_tokens[-max(1, self.context // 2) :]
 
     def _free_tokens(self, window: Sequence[int]) -> int:
-        """Return how many tokens fit behind a window."""
+        """Return the number of tokens that fit after a window."""
         return 1 << 30 if self.context is None else self.context - len(window)
 
     def _finish_text(self, prompt_tokens: Sequence[int], draft: Draft, stop: str) -> Text:
-        """Return what was written, up to the stop sequence."""
+        """Return the generated text, up to the stop sequence."""
         return self._cut_at_stop(prompt_tokens, self.decode([*prompt_tokens, *draft.tokens]), draft, stop)
 
     def _cut_at_stop(self, prompt_tokens: Sequence[int], text: str, draft: Draft, stop: str) -> Text:
@@ -338,7 +338,7 @@ class Writes(Face):
 
 @dataclass
 class _PendingText:
-    """A text that is being written: its prompt, the draft so far, how many tokens are left, and its seeds."""
+    """A text in progress: its prompt, the draft so far, the number of remaining tokens, and its seeds."""
 
     tokens: list[int]
     how: WritingConfig
@@ -348,22 +348,22 @@ class _PendingText:
 
     @classmethod
     def of(cls, writer: Writes, how: WritingConfig) -> _PendingText:
-        """Return a text before anything is written."""
+        """Return a text without generated tokens."""
         return cls(writer.begin(how.prompt), how, how.length, torch.Generator().manual_seed(how.seed))
 
 
 class TextStream:
-    """One text that an engine writes: its exchange, and what of it is sure while it is being written."""
+    """A text that an engine generates: its exchange, and the part of it that is final so far."""
 
     def __init__(self, writer: Writes, pending: _PendingText) -> None:
         self._writer, self._pending = writer, pending
 
     def exchange(self) -> Exchange[list[Text]]:
-        """Return the exchange whose answer is this one text."""
+        """Return the exchange whose answer is this text."""
         return self._writer._exchange_texts([self._pending])
 
     def read(self, hypotheses: Sequence[Sequence[Hypothesis]]) -> str:
-        """Return what is written for good, the prompt included; `hypotheses` are those of the request under way."""
+        """Return the final part of the text, including the prompt; `hypotheses` are those of the current request."""
         before, stop = self._pending.draft, self._pending.how.stop
         best = hypotheses[0][0] if hypotheses and hypotheses[0] else None
         draft = before if best is None else Draft((*before.tokens, *best.tokens), before.score)
@@ -371,7 +371,7 @@ class TextStream:
 
 
 class _EvalMode:
-    """Puts a model into evaluation mode for as long as the block lasts."""
+    """Context manager that puts a model into evaluation mode."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.training = model, model.training
@@ -384,6 +384,6 @@ class _EvalMode:
 
 
 def _length_before_stop(text: str, stop: str) -> int:
-    """Return how many characters of a text cannot be the beginning of a stop sequence."""
+    """Return the length of a text without an ending that may be the beginning of a stop sequence."""
     longest = next((size for size in range(min(len(stop), len(text)), 0, -1) if text.endswith(stop[:size])), 0)
     return len(text) - longest

@@ -28,7 +28,7 @@ class Result:
 
     step: int
     reason: str
-    """steps, seconds, patience, interrupted, or a sentence that begins with `diverged:` or `out of memory:`."""
+    """`steps`, `seconds`, `patience`, `interrupted`, or a sentence that begins with `diverged:` or `out of memory:`."""
     seconds: float
     best: Best | None
     faults: Faults

@@ -11,9 +11,9 @@ class Report:
     """The result of preparing the data; `problems` are what prevents training."""
 
     summary: list[str] = field(default_factory=list)
-    """What there is to say, in lines."""
+    """Summary, as lines for the log."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """Counts and fingerprints, as a run writes them to data.json."""
+    """Counts and fingerprints, as in data.json."""
     problems: list[str] = field(default_factory=list)
 
     @property

@@ -15,11 +15,11 @@ class Changes:
     """Changes, each as `model.width: 128 -> 256`, grouped by whether they are refused, warned about, or free."""
 
     refused: list[str] = field(default_factory=list)
-    """The run cannot be resumed with these."""
+    """Changes with which the run cannot be resumed."""
     warned: list[str] = field(default_factory=list)
-    """It can, but is no longer the run that began."""
+    """Changes with which the run can be resumed, but gives other results."""
     free: list[str] = field(default_factory=list)
-    """No weight depends on these."""
+    """Changes that do not affect the weights."""
 
 
 def judge_changes(

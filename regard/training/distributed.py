@@ -42,9 +42,9 @@ class Team:
     rank: int = 0
     size: int = 1
     patient: Any = None
-    """The group in which others wait for process 0; the default group is less patient."""
+    """Process group with a longer timeout, in which the others wait for process 0."""
     store: Any = None
-    """Where last words are left."""
+    """Key-value store in which a failing process publishes its error."""
 
     @property
     def is_main(self) -> bool:

@@ -40,13 +40,13 @@ class Faults:
     skipped: int = 0
     """Steps without an update because loss or gradient was not finite."""
     spikes: int = 0
-    """Steps without an update because the loss leapt."""
+    """Steps without an update because of a loss spike."""
     split: int = 0
-    """Rows, or parts of them, that did not fit the memory and were halved."""
+    """Rows, or parts of rows, that did not fit into memory and were halved."""
     dropped: int = 0
-    """Single examples that did not fit and were left out."""
+    """Single examples that did not fit into memory and were left out."""
     rolled_back: int = 0
-    """Times training went back to a checkpoint."""
+    """Number of times training returned to a checkpoint."""
 
     def since(self, before: Faults) -> dict[str, int]:
         """Return the counts since `before`."""
@@ -59,19 +59,19 @@ class Health:
 
     faults: Faults = field(default_factory=Faults)
     streak: int = 0
-    """Steps in a row that failed."""
+    """Number of consecutive failed steps."""
     passed: int = 0
-    """Rows left behind untried or undone by going back."""
+    """Rows that were skipped, or whose updates were undone, by returning to checkpoints."""
     retreats: int = 0
-    """Times training went back without getting beyond `reached` since."""
+    """Number of times training returned to a checkpoint without passing step `reached` since."""
     reached: int = 0
-    """The step from which it last went back."""
+    """The furthest step from which training returned."""
     returned: int = 0
-    """The step to which it did."""
+    """The step to which training last returned."""
     saved: list[int] = field(default_factory=list)
-    """Checkpoints made when due and while all was well: those to keep and to go back to, whatever else is saved."""
+    """Steps of scheduled checkpoints saved without faults, which are kept and may be returned to."""
     losses: dict[str, tuple[int, float, float, float]] = field(default_factory=dict)
-    """Of each part: how many losses there were, and the running means of them, their variance and their weight."""
+    """For each part: the number of losses, and running means of the loss, its variance and its weight."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Verdict:
     """The guard's judgement of a loss, left on the device."""
 
     loss: Tensor
-    """For one unit of weight."""
+    """The loss per unit of weight."""
     limit: Tensor | None
-    """Above it the loss is a spike; none while too little is known."""
+    """A higher loss is a spike; None until there are enough losses to tell."""
     sound: Tensor
-    """Whether something may be learnt from it."""
+    """True if the update may be applied."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class PartUpdate:
     """Row numbers with their losses and weights."""
     verdict: Verdict
     broken: Tensor
-    """Whether there was no update."""
+    """True if the update was skipped."""
 
 
 class Guard:

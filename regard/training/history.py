@@ -48,7 +48,7 @@ class Record:
 
     folder: Path
     writes: bool = True
-    """Of several processes in the folder one writes."""
+    """True if this process writes the files; one of several processes does."""
     begun: bool = False
 
     def begin(self) -> None:

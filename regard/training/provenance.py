@@ -23,7 +23,7 @@ FACT = "learnt_from"
 PARTS = {"train": "train", "labels": "train", "paired": "train", "pairs": "train", "valid": "valid"}
 """Settings of a data section that name files, and what these are for."""
 FILE_FIELDS = ("path", "source", "target", "edges", "nodes", "labels", "files")
-"""What a setting is called that names a file or a folder."""
+"""Names of settings that name a file or a folder."""
 LONGEST_NAME = 4096
 
 Digests = dict[str, Any]

@@ -37,16 +37,16 @@ class Progress:
     step: int = 0
     seconds: float = 0.0
     evaluating: float = 0.0
-    """Seconds of these that evaluations took."""
+    """Seconds of these spent on evaluations."""
     best: Best | None = None
     stale: int = 0
-    """Evaluations since the best one."""
+    """Number of evaluations since the best one."""
     evaluated: int = -1
     """The step of the last evaluation."""
     counts: dict[str, float] = field(default_factory=dict)
-    """Tokens and whatever else the task counts, from the start."""
+    """Totals of the task's counts, such as tokens, since the start."""
     longest_warmup: int | None = None
-    """The most steps of warm-up that the time limit allows, once that was decided."""
+    """Most warm-up steps under the time limit; None until they are determined."""
 
 
 def lasting(model: nn.Module) -> dict[str, Tensor]:

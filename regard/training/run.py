@@ -55,21 +55,21 @@ class Run:
     latest: Checkpoint | None = None
     notes: tuple[str, ...] = ()
     damaged: int = 0
-    """Checkpoints that were put aside because they could not be trusted."""
+    """Number of damaged checkpoints that were moved aside."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """Of the settings and of the data; every manifest repeats them."""
+    """Fingerprints of the settings and the data, repeated in every manifest."""
     learnt_from: Mapping[str, Sequence[str]] | None = field(default=None, repr=False)
-    """SHA-256 of the files trained and validated on; every manifest repeats them."""
+    """SHA-256 of the training and validation files, repeated in every manifest."""
     lock: Lock | None = field(default=None, repr=False, compare=False)
     team: Team = ALONE
-    """The processes that work in it; process 0 alone writes."""
+    """The processes of the run; only process 0 writes files."""
     resumed: bool = False
     filled: bool = False
-    """Whether an earlier run lies here, which is gone on with or, once this one begins, replaced."""
+    """True if the folder has an earlier run, which is resumed, or replaced when this run begins."""
     made: tuple[Path, ...] = field(default=(), repr=False)
-    """Folders that were made for it; they go again if it is refused before it begins."""
+    """Folders created for the run; they are removed if the run fails before it begins."""
     doubtful: tuple[tuple[Path, CheckpointError], ...] = field(default=(), repr=False)
-    """Checkpoints that cannot be trusted, to be put aside once the run goes on."""
+    """Damaged checkpoints with their errors, to be moved aside when the run continues."""
 
     @property
     def step(self) -> int:

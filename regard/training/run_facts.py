@@ -21,18 +21,18 @@ class RunFacts:
     steps: int
     seconds: float
     unit: str
-    """What is counted: tokens, pictures, rows of a table."""
+    """The unit that is counted: tokens, pictures, rows of a table."""
     units_per_step: float
     device: str
     """The name of the GPU, or cpu."""
     processes: int
     precision: str
-    """half or fp32."""
+    """`half` or `fp32`."""
     optimizer: str
-    """adamw, muon, sgd or lora."""
+    """`adamw`, `muon`, `sgd` or `lora`."""
     rank: int
     lengths: tuple[int, int] | None
-    """Mean tokens of a source and of its target, or of a sequence twice; None if its data do not tell."""
+    """Mean tokens of source and target, or of a sequence twice; None if unknown."""
 
 
 def read_run_facts(folder: Path) -> RunFacts | None:

@@ -37,7 +37,7 @@ class Evaluation:
     metrics: Mapping[str, int | float]
     samples: list[dict[str, Any]] = field(default_factory=list)
     failed: str | None = None
-    """Why training has gone wrong for good, with a remedy: such a model is never the best, and training stops."""
+    """Reason why training has failed, with a remedy; training stops, and the model is never the best."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,19 @@ class Given:
 
     files: tuple[str, ...]
     valid: tuple[str, ...] = ()
-    """Files to measure on."""
+    """Validation files."""
     kind: str | None = None
-    """What they hold, as a task's `takes` calls it; None: it is to be seen."""
+    """The kind of the files, one of the tasks' `takes`; None: it is recognised from the contents."""
     aligned: bool = False
-    """Whether there are two, line n of the second belonging to line n of the first."""
+    """True for two parallel files, with matching lines."""
     to: str | None = None
     """The language of the second texts."""
     labels: str | None = None
-    """A file with the labels of what the others hold."""
+    """A file with labels for the other files."""
     columns: tuple[int, int] | None = None
     """Columns of the two texts, or of text and label."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What was named beside them."""
+    """Settings given by the user."""
 
     @property
     def is_declared(self) -> bool:
@@ -71,11 +71,11 @@ class Claim:
     """A task's interpretation of files."""
 
     data: Mapping[str, Any]
-    """The data section of a recipe that learns from them."""
+    """The data section of a recipe for these files."""
     sentence: str
-    """What it takes them for and what it would train, as it follows the names of the files."""
+    """Description of the files and of the model to train, to be shown after the file names."""
     confidence: int
-    """How sure it is: one of the four below."""
+    """One of the four levels below."""
 
 
 NAMED, SURE, LIKELY, POSSIBLE = 4, 3, 2, 1  # NAMED: the names of columns say what they hold
@@ -92,9 +92,9 @@ class Data(Protocol):
     """The data that a task prepared from the files of a recipe."""
 
     report: Any
-    """Counts and fingerprints, as JSON: a run is resumed with the same examples only."""
+    """Counts and fingerprints, as JSON; resuming a run requires the same examples."""
     summary: Sequence[str]
-    """The same in lines for a person."""
+    """Summary of the data, as lines for the log."""
 
 
 def alone(function: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
@@ -106,15 +106,15 @@ class Learner:
     """Something that the loop can train; all but `rows`, `batch` and `step` has a default."""
 
     model: Any
-    """Any module; one of `regard.models.interface.Model` says more of itself."""
+    """Any module; a `regard.models.interface.Model` has traits as well."""
     goal: Goal | None = None
-    """The metric by which the best weights are chosen; None: the newest are."""
+    """The metric that selects the best weights; None: the newest weights are used."""
     rows: int
-    """Rows in an epoch."""
+    """Number of rows in an epoch."""
     piece_tokens: int | None = None
-    """Tokens for which a CPU computes gradients at once; None: all of a row, or the task cannot `split`."""
+    """Tokens per backward pass on a CPU; None: a whole row, or the task cannot `split`."""
     updates_itself: ClassVar[bool] = False
-    """True if `learn` changes the weights and stands for backward pass and optimizer."""
+    """True if `learn` updates the weights, instead of backward pass and optimizer."""
 
     @property
     def tuning(self) -> TuningConfig | None:
@@ -164,23 +164,23 @@ class Task(Learner):
     """
 
     Recipe: ClassVar[Any]
-    """Frozen dataclass with the name as `task`, the sections data, model, training, optim, and whatever else to set."""
+    """Frozen dataclass with the field `task`, the sections data, model, training and optim, and any others."""
     usage: ClassVar[str] = "regard runs {folder}"
-    """The command that uses a trained model; `{folder}` is its run."""
+    """The command that uses a trained model; `{folder}` is its run folder."""
     shared: ClassVar[bool] = True
-    """True if several processes may share a step's rows: not where a row carries a state to the next one."""
+    """True if several processes may share the rows of a step; False if state is carried from row to row."""
     unshared_reason: ClassVar[str] = "each row continues the one before"
-    """Why only one process can train it, where `shared` is false."""
+    """Reason why only one process can train the task, if `shared` is False."""
     brief: ClassVar[Mapping[str, Any]] = {}
-    """Settings that shorten long evaluations, for measurements of speed."""
+    """Settings that shorten long evaluations in speed measurements."""
     divides: ClassVar[bool] = False
-    """True if its examples can be divided anew, so that several models are compared on the same ones."""
+    """True if the examples can be split anew for comparing several models."""
 
     recipe: Any
     features: int = 0
-    """Numbers in a row of the widest layer: small rows are computed faster by one thread."""
+    """Size of a row's widest activations, by which the number of threads is chosen."""
     notes: Sequence[str] = ()
-    """What to say before training begins."""
+    """Messages before training begins."""
 
     def __init__(self, recipe: Any, data: Any, model: nn.Module, *, fixed: bool = False) -> None:
         """Prepare for training; rows of `fixed` shape can be compiled and captured."""

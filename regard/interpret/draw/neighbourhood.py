@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FIRST, SECOND = 20, 4  # neighbours that are drawn, and neighbours of each of them
 NAME_LENGTH = 12  # characters of a name that fit into the plot
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c6bb1", "#999999")
-"""Of classes, told apart by readers who see colours otherwise (Okabe and Ito); the last is for all beyond."""
+"""Colours of classes, safe for colour-blind readers (Okabe and Ito); the last is for all further classes."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Place:
 
     name: str
     ring: int
-    """Edges from the node in the middle."""
+    """Distance in edges from the central node."""
     x: float
     y: float
 
@@ -41,7 +41,7 @@ class Edge:
     looked: str
     weight: float
     equal: float
-    """What it would have taken if it weighed all its edges alike."""
+    """The weight of each edge under uniform attention."""
 
 
 def edges(attention: Weights, trace: TraceLike, *, head: int | None = None) -> list[Edge]:

@@ -34,9 +34,9 @@ MODULES = (
     "neighbourhood", "graph", "main",
 )  # fmt: skip
 FACTS = ("text", "answer", "answers", "controls", "curves", "crops")
-"""What the page says beside the weights."""
+"""Facts shown on the page beside the weights."""
 MOST = 400_000
-"""Weights kept in 32 bits; a file with more of them keeps 16, whose rounding no eye sees."""
+"""Most weights stored in 32 bits; files with more use 16 bits, whose rounding is not visible."""
 COLOURS = {
     "light": [
         (247, 251, 255), (222, 235, 247), (198, 219, 239), (157, 202, 225), (106, 174, 214),
@@ -47,7 +47,7 @@ COLOURS = {
         (155, 148, 118), (188, 174, 108), (222, 201, 88), (254, 232, 56),
     ],
 }  # fmt: skip
-"""Blues and cividis: told apart by lightness alone, whatever colours the reader sees."""
+"""Blues and cividis, which differ in lightness and so suit colour-blind readers."""
 
 Measures = Mapping[str, Mapping[str, Sequence[float]] | float | str]
 Gold = str | tuple[Iterable[tuple[int, int]], Iterable[tuple[int, int]]]

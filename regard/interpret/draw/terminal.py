@@ -18,9 +18,9 @@ BOUNDS = (0.05, 0.25, 0.5, 0.75)
 SHADES = " ░▒▓█"
 PLAIN = " .:+#"
 LABEL = 16
-"""Most columns a word gets beside the matrix."""
+"""Most columns for a word beside the matrix."""
 UPRIGHT = 12
-"""Most lines a word gets above the matrix when it is written downwards."""
+"""Most lines for a word written vertically above the matrix."""
 
 
 @dataclass(frozen=True)

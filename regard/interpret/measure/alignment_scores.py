@@ -75,15 +75,15 @@ class Inverted:
     view: View
     shift: int
     share: float
-    """Adjective and noun look in the order of the source, which is not their own."""
+    """Share of pairs whose adjective and noun attend to source words in inverse order, as their partners are."""
     exact: float
-    """Both look at precisely their partners."""
+    """Share of pairs in which both attend to exactly their partners."""
     exchanged: float
-    """Control: the order is right when the two looks are exchanged, that is, wrong as they are."""
+    """Control: share of pairs whose order is right after exchanging the two words."""
     diagonal: float
-    """Control: the diagonal, which never turns anything round."""
+    """Control: the diagonal, which never inverts the order."""
     uniform: float
-    """Control: two random looks."""
+    """Control: two random positions."""
     places: int
 
 
@@ -94,15 +94,15 @@ class Ahead:
     view: View
     shift: int
     article: float
-    """Weight an article gives to its own partner."""
+    """Attention weight from an article to its partner."""
     noun: float
-    """Weight it gives to its noun's partner."""
+    """Attention weight from an article to its noun's partner."""
     even: float
-    """Control: what an even look gives to any word."""
+    """Control: the weight of a word under uniform attention."""
     share: float
-    """How often the noun gets more than the article."""
+    """Share of articles that attend to the noun's partner more than to their own."""
     others: float
-    """Control: how often, among the other words of the sentence, the same noun gets more than the same article."""
+    """Control: the same share for the other words of the sentence, with the same noun and article."""
     places: int
 
 
@@ -115,9 +115,9 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     finding: str = ""
-    """What the numbers say, with those of their controls."""
+    """The main result, with its controls, as a sentence."""
     main: tuple[int, ...] = ()
-    """The few rows that matter most; the others are for who looks closer."""
+    """Numbers of the most important rows."""
 
 
 def examples(reader: ForcedReader, golds: Sequence[Gold]) -> list[Example]:

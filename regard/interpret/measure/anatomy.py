@@ -30,13 +30,13 @@ class Anatomy:
     filters: Float[Tensor, "filter channels y x"]
     """Principal components of the patch embedding, the largest first, of length 1."""
     explained: Float[Tensor, "filter"]
-    """Which share of the variance among its filters each accounts for."""
+    """Share of the variance of the patch embedding explained by each component."""
     likeness: Float[Tensor, "patch other"] | None
-    """Cosines of the positional encodings of patches, row by row; None where none is added to them."""
+    """Cosine similarities of the positional encodings of patches, row by row; None without such encodings."""
     distances: Float[Tensor, "block head"]
-    """Pixels between the centres of a patch and of those it looks at, weighted by attention."""
+    """Mean attention distance: pixels between the centres of patches, weighted by attention."""
     even: float
-    """The same of a head that looks at all patches alike."""
+    """The same for a head with uniform attention."""
     grid: Plane
     pictures: int
 

@@ -18,9 +18,9 @@ from regard.interpret.trace import Trace
 from regard.interpret.words import group_items, merge
 
 MIN_SHARE = 0.3
-"""Share of its weight that a head must give to a relation to be named after it."""
+"""Least share of a head's weight on a relation for the head to be named after it."""
 MIN_RATIO = 2.0
-"""How many times the control it must give."""
+"""Least ratio of this share to its control."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class PronounSentence:
     """A sentence and the indices of three of its words: a pronoun, its noun, and the other noun."""
 
     clue: str
-    """What decides: the meaning of the sentence, or the form of the pronoun."""
+    """What identifies the noun: the meaning of the sentence, or the form of the pronoun."""
     text: str
     pronoun: int
     noun: int

@@ -32,9 +32,9 @@ class RelationScore:
     relation: str
     value: float
     even: float
-    """Control: what an even look gives to the same words."""
+    """Control: the weight of the same words under uniform attention."""
     distance: float
-    """Control: what the head gives at the same distance from words that do not have the relation."""
+    """Control: the head's weight at the same distance from words without the relation."""
     places: int
 
     @property

@@ -24,7 +24,7 @@ class Projection(NamedTuple):
     activation: str = "none"
     gated: bool = False
     scale: float = 1.0
-    """What the input is multiplied by."""
+    """Factor of the input."""
 
     @classmethod
     def of(cls, *maps: nn.Linear, activation: str = "none", gated: bool = False) -> Projection:

@@ -57,14 +57,14 @@ class BlockShape:
     attention_bias: bool = True
     norm: Literal["layer", "rms"] = "layer"
     eps: float = 1e-5
-    """What a norm adds to the variance."""
+    """Constant added to the variance in norms."""
     mlp_bias: bool = True
     gated: bool = False
-    """Whether a second projection gates that of the feed-forward (Shazeer 2020): SwiGLU with silu, GEGLU with gelu."""
+    """True if a second projection gates the feed-forward layer (Shazeer 2020): SwiGLU with silu, GEGLU with gelu."""
     mlp_dropout: float = 0.0
-    """Dropout rate inside the feed-forward."""
+    """Dropout rate inside the feed-forward layer."""
     stochastic_depth: float = 0.0
-    """Share of examples for which a residual step is left out in training."""
+    """Share of examples for which a residual branch is dropped in training."""
     score: Score = scaled_dot
 
     def attention(self) -> MultiHead:
@@ -265,11 +265,11 @@ class Stack:
     norm: nn.Module
     prediction: Float[Tensor, "vocab width"]
     embedding_norm: nn.Module | None = None
-    """What normalises vectors of tokens before the first block, if anything does."""
+    """Norm of the embeddings before the first block, if any."""
     scale: float = 1.0
-    """What normalised features are multiplied by before the matrix."""
+    """Factor of the normalised features before the matrix."""
     bias: Float[Tensor, "vocab"] | None = None
-    """What is added to the logits, if anything is."""
+    """Bias of the logits, if any."""
 
     def row_bytes(self, *, beams: int, written: int, prompt: int = 0, read: int = 0) -> int:
         """Return the memory of the keys and values of one example.

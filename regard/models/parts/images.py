@@ -16,7 +16,7 @@ from regard.models.parts.batch_norm import RunningNorm
 Side = Annotated[int, Range(0, 4096)]
 """Pixels on each side of a picture; 0 until the data is known."""
 Channels = Annotated[int, Range(1, 64)]
-"""Numbers of a pixel."""
+"""Channels of an image."""
 Plane = tuple[int, int]  # rows and columns
 Activation = Callable[[Tensor], Tensor]
 

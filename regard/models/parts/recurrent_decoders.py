@@ -31,11 +31,11 @@ class WriterShape:
 
     cell: Kind
     embedding: int
-    """Features of a token, and of what tokens are predicted from."""
+    """Size of token embeddings, and of the features from which tokens are predicted."""
     width: int
     depth: int
     memory: int
-    """Features of each vector that is looked at."""
+    """Size of the vectors that are attended to."""
     dropout: float = 0.0
 
     def layers(self, fed: int, *, fused: bool) -> Layers:
@@ -242,7 +242,7 @@ class RecurrentWriter(Tied):
 
     traits = Traits(compilable=False)  # a compiler would unroll every step; recorded steps cost nothing to launch
     decoder: nn.ModuleList
-    """A list of one, so that looks have the name they have in any decoder."""
+    """A list of one, so that attentions have the same names as in other decoders."""
     dropout: nn.Dropout
 
     def write(

@@ -18,15 +18,15 @@ class Sparse:
     """A sparse matrix: its non-zero numbers row by row, and their order column by column for gradients."""
 
     offsets: Int[Tensor, "bounds"]
-    """Where each row begins, and after the last of them."""
+    """Offset of each row, and the end of the last one."""
     columns: Int[Tensor, "number"]
     values: Float[Tensor, "number"]
     width: int
-    """How many columns there are."""
+    """Number of columns."""
     rows: Int[Tensor, "number"]
-    """The row of each number, column by column."""
+    """The row of each non-zero number, in column order."""
     back: Int[Tensor, "number"]
-    """The numbers column by column."""
+    """Indices that sort the non-zero numbers by column."""
     back_offsets: Int[Tensor, "others"]
 
     @classmethod

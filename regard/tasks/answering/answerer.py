@@ -1,4 +1,4 @@
-"""A trained model of question answering in use: it finds answers in texts."""
+"""A trained question answering model in use."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ QUESTION_IN_CONTEXT = InputKind(
     "a pair of a question and its context",
     "such pairs",
     lambda value: isinstance(value, Question) or PAIR.is_one(value),
-    lambda value: True,  # one that is none is named with its number
+    lambda value: True,  # a wrong one is reported with its number
     example="Where does Ann live?\tAnn lives in Rome.",
     schema=PAIR.schema,
 )
-GROUP_TOKENS = 8 * BATCH_TOKENS  # tokens of questions that are answered together
+GROUP_TOKENS = 8 * BATCH_TOKENS  # tokens of questions per group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class AnsweringOptions:
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer to a question: a part of its context, from its first character to the one after its last; or none."""
+    """The answer to a question, with its first character in the context and the end after its last; or no answer."""
 
     question: str
     answer: str | None
@@ -77,7 +77,7 @@ class Reply:
     end: int | None
     probability: float
     no_answer: float
-    """The probability that there is no answer."""
+    """The probability of no answer."""
     none = FormerName("no_answer")
 
     def __str__(self) -> str:
@@ -110,12 +110,12 @@ class Answerer(TrainedEncoder):
         settings = checkpoint.config
         tokenizer_config = config.build(PassageConfig, read_text_settings(settings["tokenizer"]), where="tokenizer")
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), tokenizer_config)
-        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best, so add the run's name
         return cls(load_model(checkpoint, device), tokenizer, settings["data"], name)
 
     @property
     def inputs(self) -> Inputs:
-        """Questions and their contexts; of a file all that it has."""
+        """Questions with their contexts."""
         return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Question:
@@ -123,7 +123,7 @@ class Answerer(TrainedEncoder):
         return _parse_question(text, "the input")
 
     def read(self, path: Path) -> list[Question]:
-        """Read the questions of a file: SQuAD's JSON, JSON lines, or a question and its context in each line."""
+        """Read the questions of a file: SQuAD's JSON, JSON lines, or lines with a question and its context."""
         name = str(path)
         if is_json(name) or suffix(name) == ".json":
             return read_questions([QuestionFile(path=name)], 0.0, with_answers=False).questions
@@ -157,7 +157,7 @@ class Answerer(TrainedEncoder):
         ]
 
     def best_spans(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[BestSpan]:
-        """Find the likeliest answers; questions are shared among processes."""
+        """Return the most probable answers; questions are distributed over the processes."""
         answer_options = resolve_options(self, options)
         max_length, always = answer_options.answer or self.data["max_answer_length"], answer_options.always
 
@@ -200,7 +200,7 @@ class Answerer(TrainedEncoder):
         )
 
     def look(self, question: Question) -> Trace:
-        """Answer a question and keep the weights of all attentions, in the window that has the answer."""
+        """Answer a question and return the weights of all attentions in the window of the answer."""
         [passage] = self.encoder.encode([question])
         [best_answer] = self.best_spans([passage])
         reply = make_reply(passage, best_answer)
@@ -218,7 +218,7 @@ class Answerer(TrainedEncoder):
         return self._build_trace(encoded, weights, items, facts)
 
     def _find_answer_window(self, passage: Passage, best_answer: BestSpan) -> int:
-        """Return the number of the window that is surest of an answer; without one, of the first."""
+        """Return the number of the window with the highest odds of the answer; the first if there is no answer."""
         if best_answer.span is None:
             return 0
         first, last = best_answer.span
@@ -233,7 +233,7 @@ class Answerer(TrainedEncoder):
         return max(range(len(odds)), key=odds.__getitem__)
 
     def _window_logits(self, passages: Sequence[Passage]) -> list[list[WindowLogits]]:
-        """Return the logits of all windows; those of a length share a batch, whichever questions they are of."""
+        """Return the logits of all windows, which are batched by length across questions."""
         windows = [window for passage in passages for window in passage.windows]
         logits = self._compute_outputs([window.encoded for window in windows])
         logits_of_windows = map(_context_logits, windows, logits)
@@ -241,7 +241,7 @@ class Answerer(TrainedEncoder):
 
 
 def make_reply(passage: Passage, best_answer: BestSpan) -> Reply:
-    """Return an answer in the characters of its context."""
+    """Return a span of tokens as an answer with character positions."""
     question, context = passage.question.question, passage.question.context
     if best_answer.span is None:
         return Reply(question, None, None, None, best_answer.probability, best_answer.no_answer)
@@ -257,7 +257,7 @@ def _context_logits(window: Window, logits: Float[Tensor, "token 2"]) -> WindowL
 
 
 def _parse_question(text: str, place: str) -> Question:
-    """Parse a question and its context as users type them."""
+    """Parse a question and its context typed by a user."""
     if text.lstrip().startswith("{"):
         try:
             record = json.loads(text)
@@ -271,13 +271,13 @@ def _parse_question(text: str, place: str) -> Question:
 
 
 def _has_heading(name: str) -> bool:
-    """True if the first line of a file names columns, between tabs, of questions and contexts."""
+    """True if the first line of a file has tab-separated names of question and context columns."""
     first = (next(lines(name), b"") or b"").decode("utf-8", "replace")
     return len(choose_columns(ColumnSample(name, tuple(first.split("\t"))), COLUMN_ROLES).places) == 2
 
 
 def _read_table(name: str) -> list[Question]:
-    """Read the questions and contexts of a table, by the names of its columns or the only two that it has."""
+    """Read the questions and contexts of a table, by the names of its columns or as its only two columns."""
     report = LineReport()
     rows = list(read_rows(name, report))
     report.check(0.0, [name], unit="question")

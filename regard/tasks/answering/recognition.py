@@ -1,4 +1,4 @@
-"""Whether files hold questions about texts, with answers that are parts of the texts."""
+"""Recognition of files of questions about texts, with answers that are parts of the texts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from regard.data.columns import find_name
 from regard.data.sniff import FilePreview
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
-SQUAD_SIGNS = ('"paragraphs"', '"qas"')  # what SQuAD's JSON has, whether on one line or on many
+SQUAD_SIGNS = ('"paragraphs"', '"qas"')  # keys that identify SQuAD's JSON
 TEXT_FIELDS, ANSWER_FIELDS = ("context", "question"), ("answers", "answer", "is_impossible")
 CHOICE_FIELDS = tuple(name for name in CHOICE_LISTS if name not in ANSWER_FIELDS)
-"""Names of answers to choose from, which need not stand in the text."""
-UNMISTAKABLE = NAMED + 1  # surer than what else a question, a text and a column could be
+"""Names of fields with answers to choose from, which need not be parts of the text."""
+UNMISTAKABLE = NAMED + 1  # above the confidence of any other reading of such files
 SENTENCE = "questions with their answers in a text, {}: training a model of question answering"
 
 
@@ -34,7 +34,7 @@ def recognise_questions(inputs: Given) -> Claim | None:
 
 
 def _describe_layout(name: str) -> str | None:
-    """Say how a file is read; None if it holds no such questions."""
+    """Return a description of how a file is read, or None if it has no such questions."""
     preview = FilePreview.read(name)
     if not preview.is_json:
         return None

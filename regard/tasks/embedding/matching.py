@@ -1,7 +1,7 @@
-"""Learning vectors from pairs: a text should lie nearer to its partner than to the partners of the others in its row.
+"""Training of text embeddings on pairs: a text should be nearer to its partner than to others in its batch.
 
 The loss is InfoNCE with in-batch negatives in both directions (van den Oord et al. 2018; Radford et al. 2021, CLIP). A
-BERT may go on guessing masked tokens of the same texts meanwhile, so that it both fills gaps and gives vectors.
+BERT may be trained on masked language modelling at the same time, so that it fills gaps as well as embeds texts.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ from regard.training.task import (
 )
 from regard.training.tuning import TuningConfig
 
-SPECIAL = ("<mask>", "<sep>")  # what a new tokenizer must have
+SPECIAL = ("<mask>", "<sep>")  # special tokens of a new tokenizer
 SIZES = (
     (20_000, {"width": 128, "heads": 4, "hidden": 512, "depth": 2}),
     (200_000, {"width": 256, "heads": 4, "hidden": 1024, "depth": 4}),
     (math.inf, {"width": 384, "heads": 6, "hidden": 1536, "depth": 6}),
 )
 TOGETHER = 1 << 14  # texts tokenised at a time
-CONTEXT = 128  # tokens of a text that a new model reads
-ROUND = 256  # what the size of a row is rounded up to
-SURELY = 5.0  # deviations from the mean size of a row that a fixed one has room for
+CONTEXT = 128  # default context of a new model
+ROUND = 256  # multiple to which the size of a row is rounded up
+SURELY = 5.0  # standard deviations above the mean that rows of fixed size have room for
 HIDDEN = 0.15  # share of the tokens that are masked
-LOGITS = 1 << 28  # logits of masked tokens held at once, in numbers
+LOGITS = 1 << 28  # most elements of the logits held at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,17 +118,17 @@ class MatchingRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared(Splits[Pairs, Pairs]):
-    """Pairs, the tokenizer that reads them, and what a model to start from says."""
+    """Pairs, their tokenizer, and the settings of a parent model."""
 
     tokenizer: Tokenizer
     embedding: Mapping[str, Any] | None = None
-    """How that model pools."""
+    """The parent's embedding settings."""
     counted: int = 0
-    """Tokens that it has vectors for."""
+    """Size of the parent's vocabulary."""
 
     @classmethod
     def of(cls, splits: Splits[Pairs, Pairs], tokenizer: Tokenizer, **parent_settings: Any) -> Prepared:
-        """Return the pairs with their tokenizer and the settings of a model to start from."""
+        """Return the pairs with their tokenizer and the settings of a parent model."""
         report = {**splits.report, "vocab": tokenizer.vocab}
         return cls(
             **{**vars(splits), "report": report, "fresh": not parent_settings}, tokenizer=tokenizer, **parent_settings
@@ -137,28 +137,28 @@ class Prepared(Splits[Pairs, Pairs]):
 
 @dataclass(frozen=True)
 class Hidden:
-    """The same row with some tokens hidden."""
+    """A row with some tokens masked."""
 
     tokens: Int[Tensor, "token"]
     places: Int[Tensor, "hidden"]
     labels: Int[Tensor, "hidden"]
-    """What stood there; -100 for places that a fixed row has room for."""
+    """The original tokens; -100 at padding of a row of fixed shape."""
 
 
 @dataclass(frozen=True)
 class MatchBatch:
-    """One packed row: the first texts of some pairs, then their second texts, with a number for each text."""
+    """A packed row: the first texts of some pairs, then their second texts, with a hash of each text."""
 
     examples: Int[Tensor, "pair"]
-    """The numbers of the pairs, to name their places."""
+    """Numbers of the pairs, used in error messages."""
     tokens: Int[Tensor, "token"]
     row: Row
     alike: Int[Tensor, "pair 2"]
-    """The same for texts that are the same."""
+    """Hashes of the texts, equal for equal texts."""
     hidden: Hidden | None = None
 
     def to(self, device: torch.device | str) -> MatchBatch:
-        """The same on a device; the numbers of the pairs stay."""
+        """Return the same batch on a device; the numbers of the pairs stay on the CPU."""
         tokens, alike = (tensor.to(device, non_blocking=True) for tensor in (self.tokens, self.alike))
         hidden = self.hidden
         if hidden is not None:
@@ -168,7 +168,7 @@ class MatchBatch:
 
 
 class Matching(Task):
-    """The task of learning vectors from pairs."""
+    """The task of training embeddings on pairs of texts."""
 
     Recipe = MatchingRecipe
     usage: ClassVar[str] = 'regard embed {folder} "..."'
@@ -192,7 +192,7 @@ class Matching(Task):
 
     @classmethod
     def recognise(cls, inputs: Given) -> Claim | None:
-        """Pairs, where somebody asks for this task; else they are translated."""
+        """Claim pairs if this task is named; otherwise pairs are for translation."""
         if "task" not in inputs.settings or inputs.to is not None:
             return None
         tables = list(map(is_table, inputs.files))
@@ -208,7 +208,7 @@ class Matching(Task):
 
     @staticmethod
     def prepare(recipe: MatchingRecipe, parent: Checkpoint | None = None) -> Prepared:
-        """Read the pairs; a model to start from gives its tokens and its way of pooling."""
+        """Read the pairs; a parent model determines the tokenizer and the pooling."""
         splits = split_pairs(recipe.data)
         if parent is not None:
             model, tokenizer = parent.config["model"], tokenizer_of(parent)
@@ -229,7 +229,7 @@ class Matching(Task):
 
     @staticmethod
     def default_settings(recipe: MatchingRecipe, prepared: Prepared) -> dict[str, Any]:
-        """A size and a length that so many pairs ask for; a model that knows something learns more slowly."""
+        """Choose model size, learning rate and training length; fine-tuning has a lower rate and fewer steps."""
         amount = len(prepared.train)
         sizes = next(sizes for most, sizes in SIZES if amount <= most)
         rows = max(1, amount // min(recipe.data.batch_size, amount))
@@ -248,7 +248,7 @@ class Matching(Task):
 
     @staticmethod
     def fill_sizes(recipe: MatchingRecipe, prepared: Prepared) -> MatchingRecipe:
-        """The recipe with the number of tokens, the heads it needs, and the pooling of a model to start from."""
+        """Return the recipe with the size of the vocabulary, the required heads, and the parent's pooling."""
         shape: Any = replace(recipe.model, vocab=max(prepared.tokenizer.vocab, prepared.counted))
         masked = recipe.objective.masked > 0
         if isinstance(shape, BERTConfig):
@@ -267,17 +267,17 @@ class Matching(Task):
 
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, data: Prepared) -> list[str]:
-        """All weights of a model for matching with the same heads, else the body, and the masked head if it has one."""
+        """Load all weights of a matching model with the same heads; otherwise the backbone, and any masked head."""
         before = transfer.parent_model_config(parent)
         same_heads = before.predicts_masked == model.config.predicts_masked
         return transfer.load_weights(model, parent, same_task=parent.config.get("task") == "matching" and same_heads)
 
     def embedder(self) -> Embedder:
-        """The model as it is now, ready to use."""
+        """Return the model with its current weights as an embedder."""
         return Embedder(self.model, self.prepared.tokenizer, self.recipe.embedding)
 
     def batch(self, row: int) -> MatchBatch:
-        """The pairs of a row; in an epoch each comes at most once, and those left over are others every time."""
+        """Return the pairs of a row; an epoch has each at most once, and the few left out differ between epochs."""
         epoch, place = divmod(row, self.rows)
         turns = np.arange(place * self.size, (place + 1) * self.size)
         examples = permute(turns, len(self.alike), number(self.recipe.training.seed, epoch))
@@ -287,7 +287,7 @@ class Matching(Task):
         flat, shape = self.tokens[places].astype(np.int64), dict[str, int]()
         room = len(flat)
         if self.fixed:
-            room = max(self.room, math.ceil(room / ROUND) * ROUND)  # the rare fuller one has a shape of its own
+            room = max(self.room, math.ceil(room / ROUND) * ROUND)  # rare larger rows have another shape
             shape = {"size": room, "segments": len(texts) + math.ceil(room / self.longest), "most": len(texts)}
         hidden = None if self.masking is None else self._hide_tokens(self.masking, flat, row, room)
         layout = Row.of(torch.from_numpy(lengths), longest=self.longest, **shape)
@@ -295,7 +295,7 @@ class Matching(Task):
         return MatchBatch(torch.from_numpy(examples), self._pad_tokens(flat, room), layout, alike, hidden)
 
     def _hide_tokens(self, masking: TokenMasking, flat: Int[np.ndarray, "token"], row: int, room: int) -> Hidden:
-        """Some tokens of a row hidden, by its number; as many places as a row of this room may have."""
+        """Mask random tokens of a row, seeded by its number; masked positions are padded to a fixed number."""
         random = np.random.default_rng(number(self.recipe.training.seed, row, 2))
         places, replacements = masking.sample(flat, random)
         labels, masked = flat[places], flat.copy()
@@ -309,7 +309,7 @@ class Matching(Task):
         return torch.from_numpy(np.pad(tokens, (0, room - len(tokens)), constant_values=filler))
 
     def _tokenise_sides(self) -> tuple[Int[np.ndarray, "token"], Int[np.ndarray, "2 pair"]]:
-        """The tokens of all first texts and then of all second ones, end to end, and how long each is."""
+        """Return the tokens of all first texts, then of all second texts, concatenated, and the length of each text."""
         embedder, pairs = self.embedder(), self.prepared.train.texts
         flat, lengths = list[np.ndarray](), list[int]()
         for side in (0, 1):
@@ -320,11 +320,11 @@ class Matching(Task):
         return np.concatenate(flat), np.array(lengths, np.int64).reshape(2, -1)
 
     def origins(self, batch: MatchBatch) -> list[str]:
-        """Where the pairs of a row come from."""
+        """Return the sources of the pairs of a row."""
         return [self.prepared.train.place(n) for n in batch.examples.tolist()]
 
     def step(self, batch: MatchBatch, part: str) -> Step:
-        """The surprise at every partner, in both directions, and at masked tokens; summed over the pairs."""
+        """Return the InfoNCE loss, plus the weighted loss of masked tokens, summed over the pairs."""
         batch = batch.to(device_of(self.model))
         how, pairs = self.recipe.objective, len(batch.examples)
         features = self.model(batch.tokens, layout=batch.row)
@@ -337,20 +337,20 @@ class Matching(Task):
         return Step(loss=loss, weight=pairs, counts={"tokens": batch.row.filled})
 
     def _masked_loss(self, hidden: Hidden, row: Row) -> Float[Tensor, ""]:
-        """At what was masked, summed."""
+        """Return the summed cross-entropy of masked tokens."""
         features = self.model(hidden.tokens, layout=row).index_select(0, hidden.places)
         chunk = max(256, LOGITS // self.model.config.vocab)
         matrix, bias = self.model.prediction, self.model.bias
         return linear_cross_entropy(self.model.transform(features), matrix, hidden.labels, bias=bias, chunk=chunk)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How well the partners of held-out texts are found among one another."""
+        """Measure the retrieval of partners among validation texts."""
         with evaluation_runner(self.model):
             ranking = rank_partners(self.embedder().units, self.prepared.valid, spread)
         return Evaluation(ranking.metrics, ranking.samples(self.recipe.objective.samples))
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside weights and metrics."""
+        """Return the checkpoint files other than weights and metrics."""
         recipe, plain = self.recipe, config.plain(self.recipe)
         settings = {name: plain[name] for name in ("task", "model", "tokenizer", "embedding")}
         file = {name: plain["data"]["train"][0][name] for name in ("columns", "fields")}
@@ -370,7 +370,7 @@ class Matching(Task):
 
 
 def negatives_mask(alike: Int[Tensor, "pair 2"]) -> Bool[Tensor, "pair pair"]:
-    """True where two pairs share no text, so that the second of one is a wrong partner of the first of the other."""
+    """True for pairs (i, j) without a common text, so that the second text of j is a negative for the first of i."""
     first, second = alike.unbind(1)
     same = (first[:, None] == first) | (second[:, None] == second)
     return ~(same | (first[:, None] == second) | (second[:, None] == first))
@@ -382,7 +382,7 @@ def info_nce(
     negatives: Bool[Tensor, "pair pair"],
     temperature: float,
 ) -> Float[Tensor, ""]:
-    """InfoNCE in both directions, half each: cross-entropy of the partner among it and all texts of pairs apart."""
+    """Return the mean InfoNCE loss of both directions: cross-entropy of the partner against it and all negatives."""
     logits = first @ second.T / temperature
     diagonal = torch.eye(len(first), dtype=torch.bool, device=first.device)
     logits = logits.masked_fill(~(negatives | diagonal), torch.finfo(logits.dtype).min)

@@ -1,4 +1,4 @@
-"""Pairs of texts that somebody rated: how well the cosines of their vectors go together with the ratings."""
+"""Correlation between the cosines of embeddings and human ratings of pairs of texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rated = tuple[str, str, float]
 
 
 def read(files: Sequence[str | Path], columns: tuple[int, int], rating: int) -> list[Rated]:
-    """Read pairs from tables with the number in this column, counted from 1; a heading is left out."""
+    """Read pairs from tables with the rating in this column, counted from 1; a heading is skipped."""
     pairs = list[Rated]()
     for file in map(str, files):
         report = LineReport()
@@ -51,7 +51,7 @@ def _without_number(rating: int) -> str:
 
 
 def cosines(embed: Embed, pairs: Sequence[Rated]) -> list[float]:
-    """Of the two texts of every pair."""
+    """Return the cosine of the two texts of every pair."""
     similarities = list[float]()
     for start in range(0, len(pairs), TOGETHER):
         block = pairs[start : start + TOGETHER]
@@ -61,7 +61,7 @@ def cosines(embed: Embed, pairs: Sequence[Rated]) -> list[float]:
 
 
 def score_ratings(name: str, task: str, embed: Embed, pairs: Sequence[Rated]) -> Scores:
-    """The correlations with their intervals; the worst pairs are those that cosines rank most unlike people."""
+    """Return the correlations; pairs are judged by the distance between their ranks by cosine and by rating."""
     similarities, truth = cosines(embed, pairs), [rating for *_, rating in pairs]
     rank_distances = np.abs(ranks(similarities) - ranks(truth)) / len(pairs)
     examples = [

@@ -1,4 +1,4 @@
-"""A trained image classifier in use: what an image shows, scores on labelled images, where it looked."""
+"""A trained image classifier in use: predictions, scores on labelled images, and explanations."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from regard.tasks.trained import DirectAnswers, Extra, NoOptions, describe_model
 if TYPE_CHECKING:
     from regard.interpret.measure.anatomy import Anatomy
 
-IMAGES_PER_BATCH = 256  # images read at a time
-ANATOMY_IMAGES = 128  # images over which distances of attention are averaged
+IMAGES_PER_BATCH = 256  # images per batch
+ANATOMY_IMAGES = 128  # images over which attention distances are averaged
 CLASS_TOKEN = "<class>"
 READ_AS_SCENES = "pictures as large as scenes are read as scenes: add -s scatter=true to make scenes of them"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImagePrediction(Prediction):
-    """What an image shows."""
+    """The label of an image."""
 
     picture: str
 
@@ -77,7 +77,7 @@ class ExplainOptions:
 
 
 class ImageClassifier(DirectAnswers):
-    """Says what an image shows."""
+    """Classifies images with a trained model."""
 
     task: ClassVar[str] = "pictures"
     verb: ClassVar[str] = "classify"
@@ -105,7 +105,7 @@ class ImageClassifier(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> ImageClassifier:
         """Load the classifier of a checkpoint directory."""
         settings = checkpoint.config
-        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best, so add the run's name
         labels, temperature = [str(label) for label in settings["labels"]], read_temperature(settings)
         return cls(load_model(checkpoint, device), labels, settings["data"], name, temperature)
 
@@ -134,12 +134,12 @@ class ImageClassifier(DirectAnswers):
         return Path(text)
 
     def answer(self, inputs: Sequence[ImageInput], **options: Any) -> list[ImagePrediction]:
-        """Predict what each image shows."""
+        """Classify each image."""
         resolve_options(self, options)
         return self.classify(inputs)
 
     def classify(self, images: ImageInput | Sequence[ImageInput]) -> list[ImagePrediction]:
-        """Predict what each image shows: files, folders of them, or arrays (height, width) or (height, width, 3)."""
+        """Classify images: files, folders of files, or arrays (height, width) or (height, width, 3)."""
         listed = _expand_inputs(images)
         predictions: list[ImagePrediction] = []
         for first in range(0, len(listed), IMAGES_PER_BATCH):
@@ -150,7 +150,7 @@ class ImageClassifier(DirectAnswers):
     def predict_pixels(
         self, names: Sequence[ImageInput], pixels: UInt8[Tensor, "image channels size size"]
     ) -> list[ImagePrediction]:
-        """Predict what decoded images show."""
+        """Classify decoded images."""
         probabilities = (self.logits(pixels) / self.temperature).softmax(-1).tolist()
         rows = zip(names, probabilities, strict=True)
         return [ImagePrediction.rank(self.classes, row, picture=input_name(name)) for name, row in rows]
@@ -163,11 +163,11 @@ class ImageClassifier(DirectAnswers):
         scatter: bool | None = None,
         **changes: Any,
     ) -> Scores:
-        """Return scores on labelled images; of a source with parts, on its test images.
+        """Return scores on labelled images; of a source with several parts, on its test images.
 
         Up to a share of `reject` may be unusable; `changes` are settings of the files, such as columns of a table. A
-        model that was trained on scenes is scored on scenes made of the images, unless they are as large as scenes,
-        or `scatter` says otherwise.
+        model that was trained on scenes is scored on scenes made of the images, unless the images already have the
+        size of scenes; `scatter` overrides this choice.
         """
         labelled = self.read_images(*paths, reject=reject, scatter=scatter, **changes)
         chunks = np.split(np.arange(len(labelled)), range(IMAGES_PER_BATCH, len(labelled), IMAGES_PER_BATCH))
@@ -180,7 +180,7 @@ class ImageClassifier(DirectAnswers):
     def read_images(
         self, *paths: str | Path, reject: float | None = None, scatter: bool | None = None, **changes: Any
     ) -> LabelledImages:
-        """Read labelled images as the model reads them, or make scenes of them, the same every time."""
+        """Read labelled images with the model's settings, or fixed scenes made of them."""
         if not paths:
             raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
         file_settings = {**(self.data.get("file") or {}), **changes}
@@ -197,29 +197,29 @@ class ImageClassifier(DirectAnswers):
         return scattered_scenes.read(files, shape, self.classes, how, reject=reject)
 
     def judge_maps(self, *paths: str | Path, **options: Any) -> MapEvaluation:
-        """Evaluate each kind of map beside controls; options are those of `MapEvaluationOptions`."""
+        """Evaluate each kind of map and controls; options are those of `MapEvaluationOptions`."""
         settings = config.build(MapEvaluationOptions, options, where="options")
         return evaluate_maps(self, self.read_images(*paths), settings)
 
     def probe(self, *paths: str | Path) -> ShortcutProbe:
-        """Measure whether answers depend on the mark of a shortcut: without it, and with it on other images."""
+        """Measure how much predictions depend on the mark of a shortcut, by adding it to images."""
         return probe_shortcut(self, self.read_images(*paths), self.data.get("shortcut"))
 
     def anatomy(self, images: ImageInput | Sequence[ImageInput]) -> Anatomy:
-        """Return patch filters, likeness of positions, and how far the heads of a ViT look in some of these images."""
+        """Return a ViT's patch filters, position similarities, and attention distances on a sample of images."""
         from regard.interpret.measure.anatomy import anatomy
 
         pixels = self.decode_images(sample_evenly(_expand_inputs(images), ANATOMY_IMAGES))
         return anatomy(self.model, self.normalise(pixels.to(self.runner.device)))
 
     def look_again(self, image: ImageInput, **options: Any) -> SecondLook:
-        """Classify an image, then its brightest part, enlarged; options are those of `SecondLookOptions`."""
+        """Classify an image, then an enlarged crop of its evidence; options are those of `SecondLookOptions`."""
         return look_again(self, image, config.build(SecondLookOptions, options, where="options"))
 
     def look(self, image: ImageInput, *, about: str | Sequence[str] | None = None) -> Trace:
-        """Classify an image and keep the evidence for the likeliest labels; first for one that is asked about.
+        """Classify an image and return the evidence for the most probable labels, after a label given in `about`.
 
-        Of several labels that are asked about, the evidence for these alone.
+        If `about` has several labels, return the evidence for these only.
         """
         questions = [about] if isinstance(about, str) else list(about or [])
         for label in questions:
@@ -230,11 +230,11 @@ class ImageClassifier(DirectAnswers):
         return explain_image(self, pixels, prediction, name=prediction.picture, questions=questions)
 
     def attention_names(self) -> list[str]:
-        """Return the names of what `look` shows: every attention, then every kind of map."""
+        """Return the names of the weights that `look` returns: every attention, then every kind of map."""
         return [*attention_names(self.model), *methods(self.model)]
 
     def decode_images(self, images: Sequence[ImageInput]) -> UInt8[Tensor, "images channels size size"]:
-        """Decode images into the model's bytes; an unreadable one is named."""
+        """Decode images for the model; an unreadable image is an error with its name."""
         return torch.from_numpy(decode_images(images, self.shape, patch=self.patch))
 
     @torch.no_grad()
@@ -245,14 +245,14 @@ class ImageClassifier(DirectAnswers):
         return self.runner(self.normalise(pixels.to(self.runner.device))).float().cpu()
 
     def patch_items(self) -> list[Item]:
-        """Return what the model reads, row by row, each patch with its box as shares of the sides."""
+        """Return the model's patches as items, row by row, with their boxes as shares of the sides."""
         shape = self.model.config
         special_items = [Item(CLASS_TOKEN, special=True)] * (shape.before if isinstance(shape, ViTConfig) else 0)
         return special_items + patch_items(field(self.model))
 
 
 def _expand_inputs(images: ImageInput | Sequence[ImageInput]) -> list[ImageInput]:
-    """Return all images one by one: files, arrays, and what lies in folders."""
+    """Return all images as a list: files, arrays, and the images in folders."""
     listed = list_inputs(images, PICTURE, verb="classify")
     return [
         image

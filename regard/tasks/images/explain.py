@@ -1,4 +1,4 @@
-"""Where an image classifier looked: maps of the evidence for some labels, and all its attention."""
+"""Explanation of an image classification: maps of the evidence for some labels, and all attention weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from regard.models.spatial_transformer import SpatialTransformer, corners
 from regard.tasks.image_model import ImageModel
 from regard.tasks.supervised.prediction import Prediction
 
-EXPLAINED_LABELS = 3  # the likeliest labels, beside the one asked about
+EXPLAINED_LABELS = 3  # most probable labels, beside a requested one
 LISTED_ANSWERS = 5
 
 
@@ -32,7 +32,7 @@ def explain_image(
     name: str,
     questions: Sequence[str] = (),
 ) -> Trace:
-    """Return the prediction with the evidence that each method finds for some labels, and every attention."""
+    """Return the prediction with the evidence maps of each method for some labels, and all attention weights."""
     model, classes = classifier.model, classifier.classes
     likeliest = list(prediction.all)
     labels = list(dict.fromkeys([*questions, *(likeliest[:EXPLAINED_LABELS] if len(questions) < 2 else [])]))
@@ -88,7 +88,7 @@ def _removal_curves(
 
 
 def _crop_corners(model: Any, pixels: Float[Tensor, "1 channels size size"]) -> dict[str, Any]:
-    """Return the corners of a spatial transformer's crops as shares of the sides, from the top left of each crop on."""
+    """Return the corners of a spatial transformer's crops as shares of the sides, starting at the top left."""
     if not isinstance(model, SpatialTransformer) or not len(model.transformers):
         return {}
     with torch.no_grad():

@@ -40,24 +40,24 @@ class SecondLookOptions:
 
 @dataclass(frozen=True)
 class SecondLook:
-    """Both answers, and what each was an answer to."""
+    """Both predictions, with the pixels and the box they are based on."""
 
     first: Prediction
     second: Prediction
     box: Box
-    """The part of the image that was looked at again: left, top, right, bottom as shares of its sides."""
+    """The crop: left, top, right, bottom as shares of the image's sides."""
     method: str
     whole: UInt8[Tensor, "channels size size"]
     part: UInt8[Tensor, "channels size size"]
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         first, second = self.first.plain(), self.second.plain()
         return {"method": self.method, "box": list(self.box), "first": first, "second": second}
 
 
 class PixelClassifier(ImageModel, Protocol):
-    """An image classifier that answers about bytes, and says how it has images decoded."""
+    """An image classifier that predicts from bytes, with the settings by which images are decoded for it."""
 
     shape: Shape
     patch: int
@@ -65,11 +65,11 @@ class PixelClassifier(ImageModel, Protocol):
     def predict_pixels(
         self, names: Sequence[ImageInput], pixels: UInt8[Tensor, "images channels size size"]
     ) -> Sequence[Prediction]:
-        """Predict what decoded images show."""
+        """Classify decoded images."""
 
 
 def look_again(classifier: PixelClassifier, image: ImageInput, options: SecondLookOptions) -> SecondLook:
-    """Classify an image, then the part of it that the map of the answer is brightest in."""
+    """Classify an image, then an enlarged crop around the maximum of its evidence map."""
     zoom, about, methods = options.zoom, options.about, maps.methods(classifier.model)
     if not 2 <= zoom <= MAX_ZOOM:
         raise ValueError(f"zoom must be from 2 to {MAX_ZOOM}, not {zoom}")
@@ -91,7 +91,7 @@ def look_again(classifier: PixelClassifier, image: ImageInput, options: SecondLo
 
 
 def brightest_box(evidence: Float[Tensor, "rows columns"], zoom: int) -> Box:
-    """The window, a `zoom`th of either side, around the brightest region; at an edge it is moved inside."""
+    """Return the box of 1/`zoom` of each side around the maximum, shifted so that it lies inside the image."""
     rows, columns = evidence.shape
     row, column = divmod(int(evidence.flatten().argmax()), columns)
     centres = (column + 0.5) / columns, (row + 0.5) / rows
@@ -100,7 +100,7 @@ def brightest_box(evidence: Float[Tensor, "rows columns"], zoom: int) -> Box:
 
 
 def _cut_out(image: ImageInput, shape: Shape, patch: int, box: Box, zoom: int) -> UInt8[Tensor, "1 channels size size"]:
-    """Decode the image `zoom` times as large, framed as for the first look, and cut the part out of it."""
+    """Decode the image at `zoom` times the size, with the framing of the first look, and crop it."""
     large = torch.from_numpy(decode_images([image], shape._replace(size=shape.size * zoom), patch=patch))
     left, top = (round(share * shape.size * zoom) for share in box[:2])
     return large[:, :, top : top + shape.size, left : left + shape.size].contiguous()

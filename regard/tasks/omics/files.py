@@ -1,7 +1,7 @@
-"""Tables of omics and labels as they stand in files: which tables, how they are read, and what is refused.
+"""Files of omics tables and labels: their settings, their reading, and their checks.
 
 The first line of a table names its features, unless it holds numbers; the first column names the samples, unless it
-holds numbers under a name of its own. Whatever cannot be learnt from is an error with its place and a remedy.
+holds numbers under a name of its own. Unusable contents are an error with its place and a remedy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OmicTable(SourceFile):
 
     @property
     def omic_name(self) -> str:
-        """The name of the omic: as given, or that of the file."""
+        """The name of the omic, as set or from the file name."""
         return self.name or Path(self.path.removesuffix(".gz")).stem
 
 
@@ -81,18 +81,18 @@ class OmicsConfig:
 
 
 class Table(NamedTuple):
-    """One omic of some samples, as it stands in a file."""
+    """One omic of some samples, read from a file."""
 
     path: str
     features: tuple[str, ...] | None
-    """Names of the columns; None where the file has none."""
+    """Names of the columns; None if the file has none."""
     samples: tuple[str, ...] | None
-    """Names of the samples; None where the file has none."""
+    """Names of the samples; None if the file has none."""
     places: list[str]
     values: Float[np.ndarray, "samples features"]
 
     def select_features(self, features: Sequence[str], omic: str) -> Float[np.ndarray, "samples features"]:
-        """Return the columns of a model's omic, in its order; all of them where the file has no names."""
+        """Return the columns of a model's omic in the model's order, or all columns if the file has no names."""
         if self.features is None:
             if self.values.shape[1] != len(features):
                 sizes = f"{self.values.shape[1]} columns and {omic} has {len(features)} features"
@@ -110,7 +110,7 @@ class Table(NamedTuple):
 
 
 def read(path: str, features: str | None = None) -> Table:
-    """Read the table in a file; another file may hold the names of its features."""
+    """Read a table; the names of its features may come from another file."""
     rows = list(read_even_rows(path))
     first_row = rows[0][1]
     starts_with_samples = not first_row[0].strip() or find_name(first_row[:1], SAMPLES) is not None
@@ -136,7 +136,7 @@ def read(path: str, features: str | None = None) -> Table:
 
 
 def check_columns(table: Table) -> None:
-    """Refuse a column that never changes, or that repeats another."""
+    """Raise an error for a constant column, or one that repeats another."""
     names = table.features or tuple(f"{number}" for number in range(1, table.values.shape[1] + 1))
     remedy = "take it out, or set data.columns=keep"
     name_of_column: dict[bytes, str] = {}
@@ -149,17 +149,17 @@ def check_columns(table: Table) -> None:
 
 
 class LabelColumn(NamedTuple):
-    """Labels as they stand in a file."""
+    """Labels read from a file."""
 
     path: str
     labels: list[str]
     places: list[str]
     samples: list[str] | None
-    """Whose they are; None: those of the samples, line by line."""
+    """Names of the labelled samples; None: labels are in the order of the samples."""
 
 
 def read_labels(path: str, *, samples: Sequence[str] | None, count: int) -> LabelColumn:
-    """Read the labels in a file for so many samples; a first line that names columns is passed over."""
+    """Read the labels of `count` samples from a file; a first line with column names is skipped."""
     rows = list(read_even_rows(path))
     width = len(rows[0][1])
     if width > 2:
@@ -188,14 +188,14 @@ def read_labels(path: str, *, samples: Sequence[str] | None, count: int) -> Labe
 
 
 def _normalise_integers(cells: list[str]) -> list[str]:
-    """Return labels that are whole numbers written in another way, such as 1.0e+00, as whole numbers."""
+    """Return numeric labels with integer values, such as 1.0e+00, as integers."""
     if not all(map(_is_number, cells)) or not all(float(label).is_integer() for label in cells):
         return cells
     return [f"{int(float(label))}" for label in cells]
 
 
 def _read_feature_names(path: str, count: int, table: str) -> tuple[str, ...]:
-    """Read the names of features from a file of their own."""
+    """Read the names of features from a separate file."""
     names = tuple(row[0].strip() for _, row in read_even_rows(path))
     if len(names) != count:
         raise ValueError(f"{path} names {len(names)} features and {table} has {count} columns: name each")
@@ -212,7 +212,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _parse_numbers(row: Sequence[str], header: Sequence[str] | None, where: str) -> Float[np.ndarray, "features"]:
-    """Return the numbers of a sample; a cell that is none is named with its column in an error."""
+    """Parse the numbers of a sample; a cell that is not a number is an error with its column."""
     try:
         values = np.array(row, dtype=np.float64)
     except ValueError:

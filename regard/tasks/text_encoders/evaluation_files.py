@@ -1,4 +1,4 @@
-"""Labelled files that a model is measured on: columns go by their names in training, else by heading and labels."""
+"""Labelled files for evaluation: columns are found by their names in training, else by heading and labels."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ REPLACED_SETTINGS = {
     "text": ("columns", *TABLE_SETTINGS),
     "label": ("columns", *TABLE_SETTINGS),
 }
-"""Settings of the files trained on that do not hold for one whose columns are named."""
-SAMPLE_ROWS = 200  # records by which a layout is judged
+"""Settings of the training files that are dropped if the columns of a file are named."""
+SAMPLE_ROWS = 200  # records read to find the columns
 COLUMNS_REMEDY = "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
 
 
 @dataclass(frozen=True)
 class TrainedLayout:
-    """How the files that a model was trained on are read, and the labels in them."""
+    """The layout of a model's training files, and its labels."""
 
     kind: type[ExampleFile]
     data: Mapping[str, Any]
-    """What its checkpoint says of them: the settings of the first, and what its columns were called."""
+    """The checkpoint's data section: the settings of the first file, and the names of its columns."""
     labels: Collection[str] = ()
-    """Names of its classes; none for scores."""
+    """Names of the classes; none for ratings."""
 
     def open_files(self, paths: Sequence[str | Path], changes: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
-        """Return the files with the settings to read them by, and a note on each that has another layout.
+        """Return the files with their settings, and a note on each file with another layout.
 
-        Columns named in `changes` replace those trained on, by whichever setting these are named.
+        Columns named in `changes` replace those of training, in whichever setting these are given.
         """
         if not paths:
             raise ValueError("nothing to measure on: name a file like those that the model was trained on")
@@ -70,11 +70,11 @@ class TrainedLayout:
         return files, notes
 
     def _match_columns(self, file: LabelledFile) -> tuple[LabelledFile, list[str]]:
-        """Return the file with its columns by the names of training, else by its own heading and the labels in it."""
+        """Return the file with its columns by their names in training, else by its own heading and labels."""
         texts, label = read_column_names(self.data)
         trained = _trained_columns(file)
         if not texts and trained is None:
-            return file, []  # nothing is known, so that its layout is recognised
+            return file, []  # without known columns, the layout is recognised
         sample = _read_sample(file)
         named_texts = _find_numbers(sample.names, texts)
         named_label = _find_numbers(sample.names, [label] if label else ())
@@ -111,7 +111,7 @@ class TrainedLayout:
     def _keep_trained_columns(
         self, file: LabelledFile, sample: ColumnSample, trained: tuple[int, ...] | None
     ) -> tuple[LabelledFile, list[str]]:
-        """Return the file with the columns of training, where no label is known: reading it reports unknown ones."""
+        """Return the file with the columns of training if no label is known; reading it reports unknown labels."""
         texts, _ = read_column_names(self.data)
         has_all_columns = (
             trained is not None and sum(len(row) >= max(trained) for row in sample.rows) > len(sample.rows) / 2
@@ -123,7 +123,7 @@ class TrainedLayout:
         return file, []
 
     def _find_label(self, sample: ColumnSample, trained: tuple[int, ...] | None) -> int | None:
-        """Return the column in which most cells are known labels; None where there is none, or several are."""
+        """Return the column in which most cells are known labels; None if there is none, or several are possible."""
         numbers = range(1, len(sample.names) + 1)
         label_columns = [number for number in numbers if self._holds_labels(sample, number)]
         usual_column = find_name(sample.names, self.kind.USUAL_LABELS) if issubclass(self.kind, LabelledFile) else None
@@ -143,7 +143,7 @@ class TrainedLayout:
         return self.data.get("names", {}).get(cell, cell) in self.labels
 
     def _find_texts(self, sample: ColumnSample, heading: bool, trained: tuple[int, ...] | None) -> tuple[int, ...]:
-        """Return the text columns by their usual names in a heading, or those of training; none if they had others."""
+        """Return the text columns by usual names in the heading, or those of training; none if their names differ."""
         trained_columns = trained[:-1] if trained is not None else ()
         if not heading:
             return trained_columns
@@ -151,7 +151,7 @@ class TrainedLayout:
         text_place = find_name(sample.names, TEXTS) if len(trained_columns) < 2 else None
         usual_columns = tuple(place + 1 for place in (pair or (text_place,)) if place is not None)
         if read_column_names(self.data)[0] or max(trained_columns, default=0) > len(sample.names):
-            return usual_columns  # the names of training are not there, and without them numbers say nothing
+            return usual_columns  # the names of training are missing, so that its column numbers mean nothing
         trained_names = [sample.names[number - 1] for number in trained_columns]
         are_usual = all(find_name([name], TEXTS) is not None for name in trained_names)
         return trained_columns if not usual_columns or are_usual else usual_columns
@@ -169,7 +169,7 @@ def _has_words(sample: ColumnSample, number: int) -> bool:
 
 
 def _starts_with_names(sample: ColumnSample, label: int) -> bool:
-    """True if the first line can name the columns, and its label never comes again."""
+    """True if the first line can be a heading, and its label does not occur again."""
     return (
         can_be_heading(sample.names)
         and label <= sample.width
@@ -182,7 +182,7 @@ def _find_numbers(heading: Sequence[str], names: Sequence[str]) -> tuple[int, ..
 
 
 def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
-    """Return the numbers of texts and label as in training; None if they have names only, or are not known."""
+    """Return the column numbers of texts and label in training; None if they have names only, or are unknown."""
     column_settings: tuple[str | int | None, ...] = file.columns or (*file.text_columns, file.label)
     numbers = tuple(column for column in column_settings if isinstance(column, int))
     return numbers if len(numbers) == len(column_settings) > 1 else None
@@ -199,7 +199,7 @@ def _with_columns(file: LabelledFile, columns: tuple[int, ...], *, heading: bool
 
 
 def _explain_unclear_columns(path: str, sample: ColumnSample | None, texts: Sequence[str]) -> str:
-    """Return the error message for a table whose columns of text and label cannot be found."""
+    """Return the error message for a table whose text and label columns cannot be found."""
     shown = f" (its first line is {', '.join(sample.names)[:100]})" if sample is not None else ""
     missing = f", without a column {' or '.join(texts)}" if texts and sample is not None else ""
     return (

@@ -1,6 +1,6 @@
 """Files of labelled texts or pairs: JSON lines, columns of a table, or one file per label.
 
-A bad line is refused, counted and reported with its place.
+Unusable lines are refused, counted and reported with their place.
 """
 
 from __future__ import annotations
@@ -76,21 +76,21 @@ class LabelledFile(ExampleFile):
 
     @property
     def text_columns(self) -> tuple[str | int, ...]:
-        """The columns of the text, or of both texts of a pair, as far as they are named."""
+        """The columns of the text, or of both texts of a pair, if they are set."""
         return () if self.text is None else self.text if isinstance(self.text, tuple) else (self.text,)
 
     @property
     def constant_label(self) -> str | None:
-        """The label of every line, for a file that holds the texts of one class and nothing else."""
+        """The label of every line, for a file with the texts of a single class."""
         return self.label if isinstance(self.label, str) and self.text is None else None
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """Yield the examples of the file, whose number is `number`."""
+        """Yield the examples of this file, which is number `number`."""
         for line, (*texts, label) in self._read_records(tally):
             yield Example(tuple(texts), (label,), (number, line))
 
     def layout(self) -> LabelledColumns | None:
-        """Return which columns hold texts and label, if it is a table."""
+        """Return the columns of texts and label if the file is a table."""
         if is_json(self.path) or self.constant_label is not None:
             return None
         named_columns: tuple[Any, ...] = self.columns or (*self.text_columns, self.label)
@@ -100,7 +100,7 @@ class LabelledFile(ExampleFile):
         )
 
     def shared_settings(self) -> dict[str, Any]:
-        """Return the settings by which another file of the same kind is read."""
+        """Return the settings with which other files of the same kind are read."""
         settings = {
             name: value
             for name, value in vars(self).items()
@@ -110,7 +110,7 @@ class LabelledFile(ExampleFile):
         return settings if layout is None else {**settings, "columns": layout.columns}
 
     def describe_layout(self, examples: Sequence[Example]) -> str:
-        """Return how the file was read; if its labels cannot be labels, that is an error that names the columns."""
+        """Return a note on the layout; implausible labels are an error that names the columns."""
         if self.constant_label is not None:
             return ""
         labels = [] if self.has_ratings else [str(example.labels[0]) for example in examples]
@@ -122,7 +122,7 @@ class LabelledFile(ExampleFile):
         return "" if layout is None else layout.note
 
     def suggest_columns(self) -> str:
-        """Return the remedy for a column that was read as labels and cannot be."""
+        """Return the remedy for a column that was taken for labels by mistake."""
         layout = self.layout()
         if layout is None:
             return (
@@ -141,7 +141,7 @@ class LabelledFile(ExampleFile):
         return find_labelled_fields(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL_LABELS)
 
     def _read_records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Yield (line, (text, label)) of every good record, or (line, (text, text, label)) of pairs."""
+        """Yield (line, (text, label)) of every usable record, or (line, (text, text, label)) of pairs."""
         if is_json(self.path):
             yield from self._read_json_records(tally)
         elif self.constant_label is not None:
@@ -149,7 +149,7 @@ class LabelledFile(ExampleFile):
         elif layout := self.layout():
             rows = read_rows(self.path, tally, layout.form)
             if layout.heading and next(rows, None) is not None:
-                tally.read -= 1  # it is not a text
+                tally.read -= 1  # the heading is not an example
             for line, record in rows:
                 try:
                     cells = _select_columns(record, layout.columns)
@@ -171,7 +171,7 @@ class LabelledFile(ExampleFile):
             record = parse_json_line(line)
             label_value = self.constant_label if self.constant_label is not None else value_at(record, label)
             if isinstance(label_value, bool | int | float):
-                label_value = str(label_value).lower()  # true and false as JSON writes them
+                label_value = str(label_value).lower()  # `true` and `false`, as in JSON
             if not isinstance(label_value, str) or not label_value.strip():
                 raise Refusal(f"without a label named {label}")
             return (*_clean_texts([text_at(record, text) for text in texts]), clean_text(label_value))
@@ -187,7 +187,7 @@ def _select_columns(record: list[str], columns: tuple[int, ...]) -> tuple[str, .
 
 
 def _clean_texts(texts: Sequence[str]) -> list[str]:
-    """Return the text of a record cleaned, or both of a pair, neither of which may be empty."""
+    """Clean the text of a record, or both texts of a pair; an empty text is refused."""
     if len(texts) > 1 and sum(not text.strip() for text in texts) == 1:
         raise Refusal(f"a pair without its {'first' if not texts[0].strip() else 'second'} text")
     return [clean_text(text) for text in texts]

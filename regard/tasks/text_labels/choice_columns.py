@@ -1,4 +1,4 @@
-"""Which columns of a record hold what is given, the choices and the label of a question."""
+"""The columns of multiple-choice questions: question text, choices and label."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Record = Mapping[Any, Any]
 
 
 class ChoiceColumns(NamedTuple):
-    """The columns of a record that hold what is given, the choices and the label: by name, or by number in a table."""
+    """The columns of question text, choices and label, by name, or by number in a table."""
 
     given: tuple[ColumnName, ...]
     choices: tuple[ColumnName, ...]
     label: ColumnName | None
 
     def list_others(self, record: Record) -> list[str]:
-        """Return the names of the columns of a record that are none of these."""
+        """Return the names of the other columns of a record."""
         chosen = {str(column).partition(".")[0] for column in (*self.given, *self.choices, self.label)}
         names = [name for name in record if isinstance(name, str)]
         numbers = {name: str(number) for number, name in enumerate(names, start=1)}
@@ -37,7 +37,7 @@ class ChoiceColumns(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The columns, in words."""
+        """Description of the columns."""
         choices = (
             f"choices are {_join_names(self.choices)}" if len(self.choices) > 1 else f"choices are in {self.choices[0]}"
         )
@@ -45,7 +45,7 @@ class ChoiceColumns(NamedTuple):
 
 
 def usual_columns(record: Record) -> ChoiceColumns:
-    """Return the columns of a record that are called as usual; none where there are no such."""
+    """Return the columns of a record that have usual names, if any."""
     names = [name for name in record if isinstance(name, str)]
     story_columns = tuple(name for name in names if STORY_COLUMN.fullmatch(name))
     premise_places = (find_name(names, [name]) for name in PREMISES)
@@ -77,7 +77,7 @@ def _find_choice_columns(record: Record, names: Sequence[str]) -> tuple[str, ...
 
 
 def lookup_column(record: Record, name: ColumnName) -> Any:
-    """Return the value of a column, by its name or number; None where there is none."""
+    """Return the value of a column, by its name or number, or None."""
     return record.get(name) if isinstance(name, int) else value_at(record, name)
 
 

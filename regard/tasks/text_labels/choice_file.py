@@ -1,7 +1,7 @@
-"""Questions with a few answers to choose from: their files, and how users write one.
+"""Multiple-choice questions: their files, and their notation for users.
 
-What is given (a premise, a story, a question) is in one column or in several, which are joined; the answers in one
-column each, or in a list of JSON. The label names the right one by its number, its letter or its text.
+The question's text (a premise, a story, a question) is in one column, or in several that are joined; the answers are in
+one column each, or in a list of JSON. The label names the right one by its number, its letter or its text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ QUESTION_REMEDY = (
 )
 ROLES = {"given": "text that choices are made for", "choices": "choices", "label": "label"}
 Numbering = Literal["zero", "one", "letters", "texts"]
-Question = tuple[str, ...]  # what is given, then the choices
+Question = tuple[str, ...]  # the question's text, then the choices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +74,13 @@ class ChoiceFile(ExampleFile):
             raise ValueError(f"delimiter must be one character, not {self.delimiter!r}")
 
     def shared_settings(self) -> dict[str, Any]:
-        """Return the settings by which another file of the same kind is read."""
+        """Return the settings with which other files of the same kind are read."""
         settings = {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name != "path"}
         given, choices, label = self.columns
         return {**settings, "given": given, "choices": choices, "label": label, "numbering": self.resolved_numbering}
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """Yield the examples of the file, whose number is `number`."""
+        """Yield the examples of this file, which is number `number`."""
         choice_count, numbering = self.choice_count, self.resolved_numbering
         for line, record in self.records(tally):
             try:
@@ -96,7 +96,7 @@ class ChoiceFile(ExampleFile):
                 yield Example((premise, *choices), (str(index + 1),), (number, line))
 
     def questions(self) -> Iterator[Question]:
-        """Yield every question, whether or not it has a label; a bad one is an error."""
+        """Yield every question, with or without a label; an unusable one is an error."""
         tally, columns = LineReport(), self._find_columns(labelled=False)
         for line, record in self.records(tally):
             try:
@@ -106,7 +106,7 @@ class ChoiceFile(ExampleFile):
         tally.check(0.0, [self.path], unit="question")
 
     def records(self, tally: LineReport) -> Iterator[tuple[int, Record]]:
-        """Yield (line, cells by their names and numbers) of every record."""
+        """Yield (line, cells by name and number) of every record."""
         if is_json(self.path):
             yield from read_objects(self.path, tally)
         elif suffix(self.path) == ".xml":
@@ -116,7 +116,7 @@ class ChoiceFile(ExampleFile):
             heading: list[str] = []
             if self.has_heading and (first := next(rows, None)) is not None:
                 heading = [cell.strip() for cell in first[1]]
-                tally.read -= 1  # it is no question
+                tally.read -= 1  # the heading is not a question
             for line, row in rows:
                 yield line, {**dict(enumerate(row, start=1)), **dict(zip(heading, row, strict=False))}
 
@@ -129,12 +129,12 @@ class ChoiceFile(ExampleFile):
 
     @cached_property
     def columns(self) -> ChoiceColumns:
-        """The columns that are named, or called as usual; a missing one is an error."""
+        """The columns that are set or have usual names; a missing one is an error."""
         return self._find_columns(labelled=True)
 
     @cached_property
     def resolved_numbering(self) -> Numbering | None:
-        """The kind of numbering that is named, or that most of the first labels fit."""
+        """The numbering that is set, or the one that fits most of the first labels."""
         if self.numbering is not None or not self._labelled_sample:
             return self.numbering
         kinds: tuple[Numbering, ...] = ("texts", "letters", "zero", "one")
@@ -142,7 +142,7 @@ class ChoiceFile(ExampleFile):
             kind: [choice_index(label, choices, kind) for choices, label in self._labelled_sample] for kind in kinds
         }
         counts = {kind: sum(index is not None for index in indices) for kind, indices in indices_by_kind.items()}
-        best = max(kinds, key=counts.__getitem__)  # of equal ones the first
+        best = max(kinds, key=counts.__getitem__)  # ties go to the first
         if best == "zero" and counts["one"] == counts["zero"] and indices_by_kind["one"] != indices_by_kind["zero"]:
             raise ValueError(
                 f"{self.path}: labels may count from zero or from one: say which with numbering: zero or numbering: one"
@@ -151,7 +151,7 @@ class ChoiceFile(ExampleFile):
 
     @cached_property
     def choice_count(self) -> int:
-        """How many choices most questions have."""
+        """The most frequent number of choices."""
         return (
             Counter(len(choices) for choices, _ in self._labelled_sample).most_common(1)[0][0]
             if self._labelled_sample
@@ -159,7 +159,7 @@ class ChoiceFile(ExampleFile):
         )
 
     def describe_layout(self, examples: Sequence[Example]) -> str:
-        """Return how the file is read, in words."""
+        """Return a note on the layout of the file."""
         numbering_notes = {
             "zero": ", counted from 0",
             "one": ", counted from 1",
@@ -180,7 +180,7 @@ class ChoiceFile(ExampleFile):
 
     @cached_property
     def _labelled_sample(self) -> list[tuple[list[str], str]]:
-        """(choices, label) of the first good records."""
+        """Pairs (choices, label) of the first usable records."""
         sample = []
         for _, record in islice(self.records(LineReport()), SAMPLE):
             try:
@@ -209,7 +209,7 @@ class ChoiceFile(ExampleFile):
 
 
 def extract_question(record: Record, columns: ChoiceColumns) -> Question:
-    """Return what is given in a record, and its choices, none of them empty."""
+    """Return the question's text and the choices of a record; an empty one is refused."""
     texts = [_text_in(record, name).strip() for name in columns.given]
     choice_list = _parse_list(lookup_column(record, columns.choices[0])) if len(columns.choices) == 1 else None
     if choice_list is None:
@@ -234,19 +234,19 @@ def clean_question(premise: str, choices: Sequence[str]) -> Question:
 
 
 def pair_with_choices(question: Question) -> list[Question]:
-    """Return what is given paired with each choice."""
+    """Return the question's text paired with each choice."""
     premise, *choices = question
     return [(premise, choice) for choice in choices]
 
 
 def sort_choices(question: Question) -> Question:
-    """Return a question with its choices in alphabetical order, by which it is compared with others."""
+    """Return a question with its choices in alphabetical order, for comparing questions."""
     premise, *choices = question
     return premise, *sorted(choices)
 
 
 def choice_index(label: str, choices: Sequence[str], numbering: Numbering | None) -> int | None:
-    """Return which choice a label means, counted from 0; None where it means none of them."""
+    """Return the number of the choice that a label means, from 0; None if it means none of them."""
     if numbering == "texts":
         return choices.index(label) if label in choices else None
     if numbering == "letters":
@@ -257,7 +257,7 @@ def choice_index(label: str, choices: Sequence[str], numbering: Numbering | None
 
 
 def parse_question(text: str, trained_columns: ChoiceColumns, *, where: str = "") -> Question:
-    """Parse a question as users type it: with tabs or bars between, or a JSON object with names as in training."""
+    """Parse a question typed by a user: separated by tabs or bars, or a JSON object with the names of training."""
     try:
         if text.lstrip().startswith("{"):
             record = parse_object(text)
@@ -273,7 +273,7 @@ def parse_question(text: str, trained_columns: ChoiceColumns, *, where: str = ""
 
 
 def read_questions(path: Path, trained_columns: ChoiceColumns) -> list[Question]:
-    """Read the questions of a file: with columns as in training or as usual, or in lines as users type them."""
+    """Read the questions of a file, with columns of training or of usual names, or in lines as typed by users."""
     name = str(path)
     columns = _known_or_usual_columns(ChoiceFile(path=name).first_values, trained_columns)
     if is_json(name) or suffix(name) == ".xml" or (columns.given and columns.choices):
@@ -285,7 +285,7 @@ def read_questions(path: Path, trained_columns: ChoiceColumns) -> list[Question]
 
 
 def settings_for_file(settings: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Return the settings of training files, without names of columns that this file does not have."""
+    """Return the settings of training files without column names that this file lacks."""
     names = ("given", "choices", "label", "numbering")
     other_settings = {name: value for name, value in settings.items() if name not in names}
     record = ChoiceFile(path=path, **other_settings).first_values
@@ -298,7 +298,7 @@ def settings_for_file(settings: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def _known_or_usual_columns(record: Record, trained_columns: ChoiceColumns) -> ChoiceColumns:
-    """Return the columns named as in training where a record has them, or else as usual."""
+    """Return the columns of training if a record has them, or else those with usual names."""
     usual = usual_columns(record)
     given_columns, choice_columns = (
         names if all(lookup_column(record, name) is not None for name in names) else ()
@@ -308,7 +308,7 @@ def _known_or_usual_columns(record: Record, trained_columns: ChoiceColumns) -> C
 
 
 def _parse_list(value: Any) -> Any:
-    """Return the value of a cell, in which a list may be written as JSON."""
+    """Return the value of a cell; a list may be written as JSON."""
     return parse_json_line(value) if isinstance(value, str) and value.startswith("[") else value
 
 
@@ -327,7 +327,7 @@ def _label_in(record: Record, name: ColumnName | None) -> str:
 
 
 def _as_text(value: Any) -> str | None:
-    """Return a text, or a number as it is written; None for anything else."""
+    """Return a text, or a number as text; None for anything else."""
     if isinstance(value, str):
         if SURROGATES.search(value):
             raise Refusal("with a lone surrogate")

@@ -24,7 +24,7 @@ class RatedFile(LabelledFile):
     USUAL_LABELS: ClassVar[tuple[str, ...]] = (*DEGREES, *LABELS)
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """Yield the pairs of the file; one without a number is refused."""
+        """Yield the rated pairs of the file; a pair without a number is refused."""
         for example in super().examples(number, tally):
             if len(example.texts) != 2:
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""Whether files hold labelled texts, rated pairs, tagged words or questions with choices, and how they are laid out."""
+"""Recognition of labelled texts, rated pairs, tagged words and multiple-choice questions, and of their layouts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from regard.tasks.text_labels.choice_file import ChoiceFile
 from regard.tasks.text_labels.tagged_file import WORD_FILE_SUFFIXES
 from regard.training.task import LIKELY, NAMED, POSSIBLE, SURE, Claim, Given, data_section
 
-LayoutGuess = tuple[dict[str, Any], str, int]  # settings of a file, how it is read in words, how sure that is
+LayoutGuess = tuple[dict[str, Any], str, int]  # settings of a file, description, confidence
 LABEL_NAMES = (*VERDICTS, *LABELS)
 USUAL_FIELDS = ("text", "label")
-CONLLU_COLUMNS = 10  # columns of CoNLL-U, whose second is the word and whose fourth is its part of speech
+CONLLU_COLUMNS = 10  # in CoNLL-U; the second is the word, the fourth its part of speech
 
 
 def recognise_labelled_texts(inputs: Given) -> Claim | None:
-    """Recognise texts with a label in each line; files declared as labelled may hold the texts of one label each."""
+    """Claim files with a text and a label per line; files declared as labelled may have the texts of one label each."""
     previews = [FilePreview.read(name, declared=inputs.is_declared) for name in inputs.files]
     if inputs.is_declared and len(previews) > 1 and all(preview.is_plain for preview in previews):
         description = "each file's name being the label of its lines"
@@ -45,19 +45,19 @@ def recognise_labelled_texts(inputs: Given) -> Claim | None:
 
 
 def recognise_rated_pairs(inputs: Given) -> Claim | None:
-    """Recognise pairs of texts with a number in each line that says how alike they are."""
+    """Claim files with a pair of texts and a similarity rating per line."""
     guesses = [_guess_ratings(FilePreview.read(name, declared=inputs.is_declared)) for name in inputs.files]
     return _make_claim(inputs, guesses, "rated pairs, {}: training a model of similarity")
 
 
 def recognise_choice_questions(inputs: Given) -> Claim | None:
-    """Recognise questions with answers to choose from, whose columns are named as usual."""
+    """Claim files of multiple-choice questions whose columns have usual names."""
     guesses = [_guess_questions(FilePreview.read(name, declared=inputs.is_declared)) for name in inputs.files]
     return _make_claim(inputs, guesses, "questions with choices, {}: training a model that chooses")
 
 
 def recognise_tagged_words(inputs: Given) -> Claim | None:
-    """Recognise words with a tag each: as word/tag with a sentence in each line, or a word in each line."""
+    """Claim files of tagged words: as word/tag with one sentence per line, or with one word per line."""
     return _make_claim(
         inputs,
         [_guess_tags(FilePreview.read(name, declared=inputs.is_declared)) for name in inputs.files],
@@ -83,7 +83,7 @@ def _make_claim(
 def _columns_by_name(
     first_preview: FilePreview, first_settings: Mapping[str, Any], preview: FilePreview
 ) -> dict[str, Any] | None:
-    """Return settings for a table whose columns have the names of the first one's, in any order; else None."""
+    """Return settings for a table with the column names of the first one, in any order, or None."""
     if first_preview.is_json or not first_preview.heading or not preview.rows or "text" in first_settings:
         return None
     names = [first_preview.heading[column - 1] for column in first_settings.get("columns", (1, 2))]
@@ -94,7 +94,7 @@ def _columns_by_name(
 def _validation_file(
     first_preview: FilePreview, first_settings: Mapping[str, Any], name: str, *, declared: bool
 ) -> dict[str, Any]:
-    """Return the settings of a validation file: columns by the names of training, by its heading, or as in training."""
+    """Return the settings of a validation file: columns by the names of training, by its heading, or by number."""
     preview = FilePreview.read(name, declared=declared)
     settings_by_name = _columns_by_name(first_preview, first_settings, preview)
     if settings_by_name is not None or first_preview.is_json or preview.is_json:
@@ -110,17 +110,17 @@ def _file_stem(name: str) -> str:
 
 
 def _guess_questions(preview: FilePreview) -> LayoutGuess | None:
-    """Guess the columns of what is given, of the choices and of the label, by their names."""
+    """Guess the columns of question text, choices and label by their names."""
     try:
         record = ChoiceFile(path=preview.name).first_values if preview.suffix == ".xml" else _first_record(preview)
-    except ValueError:  # no XML
+    except ValueError:  # invalid XML
         return None
     columns = usual_columns(record)
     return ({}, columns.note, NAMED) if all(columns) else None
 
 
 def _first_record(preview: FilePreview) -> dict[str, Any]:
-    """Return the first record of a file that has names for its columns."""
+    """Return the first record of a file with column names."""
     if preview.is_json:
         return dict(preview.records[0]) if preview.records else {}
     return {name: column.cells[0] for name, column in zip(preview.heading or (), preview.columns, strict=False)}
@@ -135,7 +135,7 @@ def _guess_labelled(preview: FilePreview) -> LayoutGuess | None:
 
 
 def _guess_pairs(preview: FilePreview) -> LayoutGuess | None:
-    """Guess the columns of both texts and of the label of pairs, where names say which they are."""
+    """Guess the columns of both texts and the label of pairs by their names."""
     sample = _column_sample(preview)
     pair = pair_roles(sample.names)
     choice = choose_columns(sample, [*pair, Role(name="label", usual=LABEL_NAMES, content=CLASS, required=False)])
@@ -147,7 +147,7 @@ def _guess_pairs(preview: FilePreview) -> LayoutGuess | None:
 
 
 def _guess_ratings(preview: FilePreview) -> LayoutGuess | None:
-    """Guess the columns of pairs of texts and of the number that says how alike they are."""
+    """Guess the columns of both texts and the similarity rating of pairs."""
     sample = _column_sample(preview)
     pair = pair_roles(sample.names)
     choice = choose_columns(sample, [*pair, Role(name="score", usual=(*DEGREES, *LABELS), required=False)])
@@ -155,12 +155,12 @@ def _guess_ratings(preview: FilePreview) -> LayoutGuess | None:
         return None
     first_name, second_name, score_name = map(choice.column_name, choice.places)
     settings = {"text": [first_name, second_name], "label": score_name}
-    confidence = LIKELY if _guess_pairs(preview) is not None else NAMED  # a label may be a number too
+    confidence = LIKELY if _guess_pairs(preview) is not None else NAMED  # labels may be numbers as well
     return settings, f"pairs of {first_name} and {second_name}, their score in {score_name}", confidence
 
 
 def _column_sample(preview: FilePreview) -> ColumnSample:
-    """Return the names of the columns of a file, if it has some, and their cells."""
+    """Return the cells of a file, with the names of its columns if it has any."""
     if preview.is_json:
         return ColumnSample.of_records(preview.name, preview.records)
     return ColumnSample(
@@ -169,7 +169,7 @@ def _column_sample(preview: FilePreview) -> ColumnSample:
 
 
 def _holds_fractions(column: Column) -> bool:
-    """True if a column holds numbers of which hardly any is whole: a degree, not a label."""
+    """True if a column is numeric and has values other than integers, which are ratings rather than labels."""
     return column.is_numeric and not all(float(cell).is_integer() for cell in column.cells)
 
 
@@ -211,7 +211,7 @@ def _choose_text_and_label(preview: FilePreview) -> ColumnChoice:
 
 
 def _guess_tags(preview: FilePreview) -> LayoutGuess | None:
-    """Guess whether words have tags: in columns with empty lines between sentences, or as word/tag in sentences."""
+    """Guess the layout of tagged words: columns with empty lines between sentences, or word/tag in sentences."""
     lines = [line for line in preview.lines if line.strip() and not (line.startswith("#") and "\t" not in line)]
     if preview.is_json or not lines:
         return None

@@ -1,4 +1,4 @@
-"""Pairs of texts as users write them: a tab between the two, an object of JSON, or a file of these."""
+"""Parsing of pairs of texts: separated by a tab, as JSON objects, or in files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pair = tuple[str, str]
 
 
 def parse_pair(text: str, names: Sequence[str] = (), *, where: str = "") -> Pair:
-    """Parse a pair that was typed, or a line of a file; `names` are those of the two texts in training."""
+    """Parse a pair typed by a user, or a line of a file; `names` are those of the two texts in training."""
     place = f"{where}: " if where else ""
     if text.lstrip().startswith("{"):
         texts = _parse_json_pair(text, names, place)
@@ -33,19 +33,19 @@ def parse_pair(text: str, names: Sequence[str] = (), *, where: str = "") -> Pair
 
 
 def both_orders(pair: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return a pair in both its orders."""
+    """Return a pair in both orders."""
     return [pair, pair[::-1]]
 
 
 def pair_column_names(data: Mapping[str, Any]) -> list[str]:
-    """Return the names of the two texts in the files that a model was trained on; none where they have none."""
+    """Return the names of the two texts in a model's training files, if they have any."""
     file = data["file"]
     names = data.get("text_columns") or file.get("text") or list(file.get("fields", ()))[:-1]
     return list(names) if len(names) == 2 and all(isinstance(name, str) for name in names) else []
 
 
 def read_pairs(path: Path, names: Sequence[str] = (), columns: Sequence[int] = ()) -> list[Pair]:
-    """Read the pairs of a file: JSON lines, a table whose heading names them, or two columns as in training."""
+    """Read the pairs of a file: JSON lines, a table with a heading, or two columns as in training."""
     name = str(path)
     if is_json(name):
         pairs = [
@@ -61,7 +61,7 @@ def read_pairs(path: Path, names: Sequence[str] = (), columns: Sequence[int] = (
 
 
 def _read_table(name: str, names: Sequence[str], columns: Sequence[int]) -> Iterator[Pair]:
-    """Pairs of columns: those that the first line names, the only two, or those of the training files."""
+    """Yield the pairs of a table: from columns named in the first line, the only two, or those of training."""
     tally = LineReport()
     choice: ColumnChoice | None = None
     for line, row in read_rows(name, tally):
@@ -77,7 +77,7 @@ def _read_table(name: str, names: Sequence[str], columns: Sequence[int]) -> Iter
 
 
 def _choose_pair_columns(path: str, first: Sequence[str], names: Sequence[str], columns: Sequence[int]) -> ColumnChoice:
-    """Choose the two columns of a table by its first line, and warn of what is guessed or left out."""
+    """Choose the two columns of a table by its first line, and report guesses and unused columns."""
     numbers = (1, 2) if len(first) == 2 or not columns else columns
     numbered = [Role(name=role, column=number) for role, number in zip(PAIR_ROLES, numbers, strict=True)]
     roles = pair_roles(first, names)
@@ -91,7 +91,7 @@ def _choose_pair_columns(path: str, first: Sequence[str], names: Sequence[str], 
 
 
 def _parse_json_pair(text: str, trained_names: Sequence[str], place: str) -> list[str]:
-    """Return the two texts of a JSON object: by the names of training, by usual ones, or the only two there are."""
+    """Return the two texts of a JSON object: by the names of training, by usual names, or its only two texts."""
     try:
         record: Any = json.loads(text)
     except (ValueError, RecursionError):
