@@ -56,9 +56,10 @@ class Chains:
         self.first, self.following = first, following  # log-probabilities
 
     def start(
-        self, example: Int[Tensor, "batch"], *, beams: int, limit: int
+        self, *inputs: Int[Tensor, "batch"], beams: int, limit: int
     ) -> tuple[Float[Tensor, "batch beam vocab"], ChainState]:
         """Return the scores of the first token."""
+        (example,) = inputs
         return self.first[example][:, None].expand(-1, beams, -1), ChainState(example)
 
     def step(

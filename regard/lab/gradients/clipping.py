@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.lab.demonstration import Chart, Demonstration, LabelledMatrix, Measurement
+from regard.lab.demonstration import Chart, Demonstration, LabelledMatrix, Measurement, Scale
 
 LENGTH, WIDTH, BATCH = 20, 32, 8
 STEPS, RATE = 100, 0.1
@@ -32,7 +32,7 @@ def descend(scale: float, threshold: float | None, *, seed: int = 0) -> Descent:
         torch.manual_seed(seed)
         network = nn.RNN(1, WIDTH, bias=False, batch_first=True, dtype=torch.float64)
         output = nn.Linear(WIDTH, 1, bias=False, dtype=torch.float64)
-        nn.init.orthogonal_(network.weight_hh_l0, gain=scale)
+        nn.init.orthogonal_(network.get_parameter("weight_hh_l0"), gain=scale)
     weights = [*network.parameters(), *output.parameters()]
     descent = Descent([], [], [])
     for _ in range(STEPS):
@@ -44,7 +44,7 @@ def descend(scale: float, threshold: float | None, *, seed: int = 0) -> Descent:
         shrink = 1.0 if threshold is None else min(1.0, threshold / norm)
         with torch.no_grad():
             for weight, gradient in zip(weights, gradients, strict=True):
-                weight -= RATE * shrink * gradient
+                weight.sub_(RATE * shrink * gradient)
         descent.losses.append(float(loss.detach()))
         descent.norms.append(norm)
         descent.moves.append(RATE * shrink * norm)
@@ -66,6 +66,10 @@ def compare_clipping(*, seed: int = 0) -> Demonstration:
         rows,
         digits=None,
     )
+    panels: tuple[tuple[str, str, Scale], ...] = (
+        ("norm of the gradient", "norms", "log"),
+        ("loss", "losses", "linear"),
+    )
     charts = [
         Chart(
             title,
@@ -76,7 +80,7 @@ def compare_clipping(*, seed: int = 0) -> Demonstration:
             y_scale=scale,
             tabulated=False,
         )
-        for title, field, scale in (("norm of the gradient", "norms", "log"), ("loss", "losses", "linear"))
+        for title, field, scale in panels
     ]
     changes = {
         name: max(abs(a - b) for a, b in zip(runs[name, "clipped"].moves, runs[name, "not clipped"].moves, strict=True))

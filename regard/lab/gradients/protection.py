@@ -34,7 +34,7 @@ def gru_with_keep_bias(bias: float) -> Layer:
 
 def _gated(kind: str, gate: slice, bias: float) -> Layer:
     layers = Layers(kind, WIDTH, WIDTH, fused=False).double()  # type: ignore[arg-type]
-    [cell] = layers.layers[0].cells  # type: ignore[union-attr]
+    [cell] = layers.layers[0].cells  # type: ignore[union-attr, misc]
     with torch.no_grad():
         cell.input.bias[gate] = bias
         cell.state.bias[gate] = 0.0

@@ -116,6 +116,6 @@ def _plot_arrow(
     offset: float = 0.0,
     thickness: float = 0.8,
 ) -> None:
-    shifted = ((x, y + offset) for x, y in (end, start))
+    head, tail = ((x, y + offset) for x, y in (end, start))
     properties = {"arrowstyle": "->", "color": colour, "linewidth": thickness, "shrinkA": 9, "shrinkB": 9}
-    axes.annotate("", *shifted, arrowprops=properties)
+    axes.annotate("", head, tail, arrowprops=properties)
