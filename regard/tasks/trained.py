@@ -113,7 +113,7 @@ class Trained(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class NoOptions:
-    """Nothing can be set."""
+    """No options."""
 
 
 class Face:

@@ -34,7 +34,7 @@ PARTIAL_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # decoded form of an incomplete
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """How tokens are sampled."""
+    """Settings of sampling."""
 
     temperature: Amount = 1.0
     """Below 1 safer, above 1 wilder; 0 always takes the likeliest token."""
@@ -65,7 +65,7 @@ class SamplingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationOptions(SamplingConfig):
-    """How a prompt is continued."""
+    """Options of the continuation of a prompt."""
 
     length: Length = 200
     """Tokens written."""
@@ -75,7 +75,7 @@ class ContinuationOptions(SamplingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WritingConfig(ContinuationOptions):
-    """How a text is continued."""
+    """Settings of writing texts."""
 
     prompt: str = ""
     """Prompt: how every text begins."""

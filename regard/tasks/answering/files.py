@@ -43,7 +43,7 @@ class QuestionFile(SourceFile):
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionsConfig(ExamplesConfig):
-    """Where questions come from, and how their contexts are read."""
+    """Settings of the questions, and of the windows of their contexts."""
 
     train: tuple[QuestionFile, ...]
     """Files to train on; a single one may be written without a list."""

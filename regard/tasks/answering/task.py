@@ -34,7 +34,7 @@ NUM_OUTPUTS = 2  # logits per token: first and last token of the answer
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringObjective:
-    """What is shown; the loss has nothing to set."""
+    """Settings of the logged samples; the loss has none."""
 
     samples: Free[Whole] = 5
     """Held-out questions whose answers are shown at every evaluation."""
@@ -42,7 +42,7 @@ class AnsweringObjective:
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringRecipe:
-    """One run that learns to answer questions."""
+    """A training run of a question answering model."""
 
     task: Fixed[Literal["question-answering"]] = "question-answering"
     """What is learnt."""

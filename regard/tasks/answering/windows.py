@@ -24,7 +24,7 @@ START, END = 1, 2  # marks of the first and last token of an answer; a single to
 
 @dataclass(frozen=True, kw_only=True)
 class PassageConfig(TextTokenizerConfig):
-    """How questions and contexts are tokenised."""
+    """Settings of the tokenizer of questions and contexts."""
 
     max_length: ClassVar[int] = 1 << 20  # type: ignore[misc]
     """All of a context is read, window by window."""

@@ -45,7 +45,7 @@ ONE_SIDED_Z = 1.645  # standard deviations exceeded by chance in 5 % of cases
 
 @dataclass(frozen=True, kw_only=True)
 class FewShotConfig:
-    """How vectors are tuned and a linear head is fitted."""
+    """Settings of the tuning of the backbone and the fit of the linear head."""
 
     contrast: Literal["auto", "on", "off"] = "auto"
     """Whether the body is tuned first, so that texts of one label lie near one another; auto: up to 50 texts of a

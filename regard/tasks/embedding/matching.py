@@ -73,7 +73,7 @@ LOGITS = 1 << 28  # most elements of the logits held at a time
 
 @dataclass(frozen=True, kw_only=True)
 class PiecesConfig(UnitsConfig):
-    """What a token is: by default a piece of a word."""
+    """Settings of the tokenizer; by default tokens are subwords."""
 
     kind: Kind = "bpe"
     """A piece of a word (bpe, unigram), a character, or a word (whatever is between spaces)."""
@@ -81,7 +81,7 @@ class PiecesConfig(UnitsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MatchingObjective:
-    """What is minimised, and what is shown."""
+    """Settings of the loss and of the logged samples."""
 
     temperature: Positive = 0.05
     """What cosines are divided by before the softmax; lower ones look at the nearest wrong texts only."""
@@ -94,7 +94,7 @@ class MatchingObjective:
 
 @dataclass(frozen=True, kw_only=True)
 class MatchingRecipe:
-    """One run that learns vectors of texts from pairs."""
+    """A training run of text embeddings on pairs."""
 
     task: Fixed[Literal["matching"]] = "matching"
     """What is learnt."""

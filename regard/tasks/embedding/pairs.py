@@ -23,7 +23,7 @@ SHARED = "sharing a text with a held-out one"
 
 @dataclass(frozen=True, kw_only=True)
 class MatchingData:
-    """Where pairs come from, and how many are compared with one another."""
+    """Settings of the pairs and batches."""
 
     train: tuple[Corpus, ...]
     """Pairs to train on: two files line by line, or two columns or fields of one; a single one needs no list."""

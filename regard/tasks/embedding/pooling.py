@@ -18,7 +18,7 @@ Pool = Literal["mean", "class", "max", "last"]
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingConfig:
-    """How a text becomes one vector."""
+    """Settings of pooling a text to one vector."""
 
     pool: Pool = "mean"
     """Which vectors of its tokens count: the mean of all, the largest value of each feature, the class token's

@@ -34,7 +34,7 @@ ATTENTION_NAME = "generator.attention"
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorOptions:
-    """How images are drawn."""
+    """Options of generating an image."""
 
     seed: Seed = 0
     """Random seed of the noise."""
@@ -42,7 +42,7 @@ class GeneratorOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateManyOptions(GeneratorOptions):
-    """How many images are drawn, and how."""
+    """Options of generating several images."""
 
     count: Count = 1
     """Pictures of each label."""

@@ -77,7 +77,7 @@ class GANOptim:
 
 @dataclass(frozen=True, kw_only=True)
 class GANObjective:
-    """What is shown to the discriminator, and when the generator has collapsed."""
+    """Settings of the real images, the evaluation, and the detection of mode collapse."""
 
     flip: bool = False
     """Show half of the real pictures mirrored: not for digits or letters."""
@@ -89,7 +89,7 @@ class GANObjective:
 
 @dataclass(frozen=True, kw_only=True)
 class GANRecipe:
-    """One run that learns to make pictures."""
+    """A training run of a generator of images."""
 
     task: Fixed[Literal["gan"]] = "gan"
     """What is learnt."""

@@ -70,7 +70,7 @@ class ImagePrediction(Prediction):
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainOptions:
-    """What may be set when the evidence in a picture is shown."""
+    """Options of the explanation of an image."""
 
     about: str | None = None
     """The label to show the evidence for; null: the likeliest ones."""

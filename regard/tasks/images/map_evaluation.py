@@ -28,7 +28,7 @@ Checks = Mapping[str, Mapping[str, Statistics]]
 
 @dataclass(frozen=True, kw_only=True)
 class MapEvaluationOptions:
-    """How maps are evaluated."""
+    """Options of the evaluation of maps."""
 
     against: Any = None
     """A model trained on boxes, to compare with; null: none."""

@@ -28,7 +28,7 @@ MAX_ZOOM = 8
 
 @dataclass(frozen=True, kw_only=True)
 class SecondLookOptions:
-    """What may be set when a model looks again."""
+    """Options of a second look at an image."""
 
     zoom: int = 2
     """How many times the part is enlarged, from 2 to 8."""

@@ -64,7 +64,7 @@ SMALL_DATASET = 5_000  # fewer images are too few to train well from scratch
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassificationObjective:
-    """What is minimised, and what is shown."""
+    """Settings of the loss and of the logged samples."""
 
     label_smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all labels instead of the right one."""
@@ -74,7 +74,7 @@ class ImageClassificationObjective:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassificationRecipe:
-    """One run that learns what pictures show."""
+    """A training run of an image classifier."""
 
     task: Fixed[Literal["pictures"]] = "pictures"
     """What is learnt."""
@@ -138,7 +138,7 @@ class ImageClassification(Task):
 
     @staticmethod
     def prepare(recipe: ImageClassificationRecipe, parent: Checkpoint | None = None) -> ImageSplits:
-        """Read and decode the images, with the labels and statistics of a model to start from."""
+        """Read and decode the images, with the labels and statistics of a parent model if there is one."""
         parent_config = None if parent is None else parent.config
         if recipe.data.scatter is None:
             return image_dataset.prepare(recipe.data, parent_config)

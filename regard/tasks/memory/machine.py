@@ -46,7 +46,7 @@ SEQUENCE = InputKind(
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceOptions:
-    """How many sequences are drawn."""
+    """Options of drawing sequences."""
 
     count: Count = 1
     """Sequences of the length."""

@@ -20,7 +20,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class SequenceInput:
-    """A sequence of bits, the item asked about and the number of repeats."""
+    """A sequence of bits, the queried item and the number of repeats."""
 
     bits: np.ndarray
     item: int = 0

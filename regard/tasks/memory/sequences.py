@@ -35,7 +35,7 @@ Bits = Int[np.ndarray, "batch length bits"]
 
 @dataclass(frozen=True, kw_only=True)
 class SequencesConfig:
-    """What is drawn."""
+    """Settings of the sequences."""
 
     kind: Literal["copy", "repeat-copy", "recall"] = "copy"
     """What must be answered: the same sequence, the same several times, or the item after the one asked about."""

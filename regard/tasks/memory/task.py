@@ -35,7 +35,7 @@ SHOWN = 4
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryRecipe:
-    """One run that learns to remember."""
+    """A training run of a model that remembers sequences."""
 
     task: Fixed[Literal["remembering"]] = "remembering"
     """What is learnt."""

@@ -28,7 +28,7 @@ MASK_REMEDY = "take the sample out of this table: a missing omic is masked"
 
 @dataclass(frozen=True, kw_only=True)
 class OmicTable(SourceFile):
-    """A table with a sample in each line; it may be gzipped."""
+    """A table with one sample per line; it may be gzipped."""
 
     path: Free[str]
     """The file; commas, semicolons or tabs lie between its cells."""
@@ -45,7 +45,7 @@ class OmicTable(SourceFile):
 
 @dataclass(frozen=True, kw_only=True)
 class OmicsConfig:
-    """Which tables, and the labels of their samples."""
+    """Settings of the tables, and of the labels of their samples."""
 
     train: tuple[OmicTable, ...]
     """Tables to train on, one for each omic; joined by the names of samples, or by line where tables have none."""

@@ -33,7 +33,7 @@ SHOWN = 4
 
 @dataclass(frozen=True, kw_only=True)
 class OmicsRecipe:
-    """One run that learns the classes of samples from tables of omics."""
+    """A training run of a classifier of samples from tables of omics."""
 
     task: Fixed[Literal["omics"]] = "omics"
     """What is learnt."""

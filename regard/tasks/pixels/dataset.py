@@ -28,7 +28,7 @@ IMAGES_PER_CHUNK = 256  # images tokenized at a time
 
 @dataclass(frozen=True, kw_only=True)
 class PixelsConfig:
-    """Pictures to learn from, and what a token of them is."""
+    """Settings of the images and their tokens."""
 
     train: tuple[PictureFile, ...]
     """Folders and files to train on; a single one may be written without a list."""

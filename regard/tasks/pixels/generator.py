@@ -51,7 +51,7 @@ TOKENS_PER_TEXT = 32  # tokens counted as one text when deciding whether a fast 
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionOptions(SamplingConfig):
-    """How a picture is completed."""
+    """Options of the completion of an image."""
 
     keep: str | Whole = UPPER_HALF
     """What is kept of a picture: upper, its upper half; or so many rows. Pixels are written row by row."""
@@ -61,7 +61,7 @@ class CompletionOptions(SamplingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """How a picture is read."""
+    """Options of reading an image."""
 
     fit: Fit | None = None
     """How a picture of another size or depth becomes one that the model knows; null: it is refused."""
@@ -69,7 +69,7 @@ class FitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RowOptions(FitOptions):
-    """What is shown of a picture that is read."""
+    """Options of the explanation of an image."""
 
     row: Count | None = None
     """The row whose tokens were predicted while the heads looked, from 1; null: the middle one."""

@@ -56,7 +56,7 @@ LARGEST_MODEL = (256, 8, 8)
 
 @dataclass(frozen=True, kw_only=True)
 class PixelObjective:
-    """What is measured on the way."""
+    """Settings of the evaluation during training."""
 
     eval_examples: Count = 1000
     """Held-out pictures that an evaluation reads."""
@@ -66,7 +66,7 @@ class PixelObjective:
 
 @dataclass(frozen=True, kw_only=True)
 class PixelsRecipe:
-    """One run that learns to write pictures pixel by pixel."""
+    """A training run of a model that generates images pixel by pixel."""
 
     task: Fixed[Literal["pixels"]] = "pixels"
     """What is learnt."""

@@ -41,7 +41,7 @@ SAMPLES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class CountingRecipe:
-    """One run that learns to count in frames."""
+    """A training run of a model that counts digits in frames."""
 
     task: Fixed[Literal["counting"]] = "counting"
     """What is learnt."""

@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SceneConfig:
-    """What all drawn pictures share."""
+    """Settings shared by all drawn images."""
 
     digits: Free[str | None] = None
     """Folder with MNIST's four idx files, gzipped or not; null: four hands that come with Regard."""
@@ -70,7 +70,7 @@ class SceneConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DigitImageConfig(SceneConfig):
-    """Single pictures with a digit somewhere."""
+    """Settings of single images with one digit."""
 
     size: Annotated[int, Range(SCRAP_SIZE, LARGEST)] = 48
     """Pixels on each side of a picture."""
@@ -84,7 +84,7 @@ class DigitImageConfig(SceneConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DigitFramesConfig(SceneConfig):
-    """Frames that follow one another, in which digits come, wander and hide."""
+    """Settings of sequences of frames in which digits appear, move and hide."""
 
     size: Annotated[int, Range(SCRAP_SIZE, LARGEST)] = 32
     """Pixels on each side of a frame."""

@@ -50,7 +50,7 @@ SAMPLES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class BoxConfig:
-    """What a wrong box costs beside a wrong class, whose cost is its cross-entropy."""
+    """Settings of the loss of boxes, which is added to the cross-entropy of classes."""
 
     loss: Literal["smooth_l1", "giou"] = "smooth_l1"
     """How far the four sides are off, or how little the boxes overlap (generalised, so that it helps boxes apart)."""
@@ -60,7 +60,7 @@ class BoxConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalisationRecipe:
-    """One run that learns to find a digit in a picture."""
+    """A training run of a model that locates a digit in an image."""
 
     task: Fixed[Literal["localisation"]] = "localisation"
     """What is learnt."""

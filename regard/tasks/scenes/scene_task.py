@@ -36,7 +36,7 @@ class SceneSplits:
 
 @dataclass(frozen=True, kw_only=True)
 class ShadesOptions:
-    """Whatever may be set when a picture is looked at."""
+    """Options of reading images of shades."""
 
     invert: bool = False
     """The picture is dark on bright: turn its shades round."""

@@ -1,1 +1,1 @@
-"""What tasks share that train an encoder of texts with a head: files of examples, tokens, batches, training, use."""
+"""Code shared by tasks that train a text encoder with a head: files of examples, tokens, batches, training, use."""

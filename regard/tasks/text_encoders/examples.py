@@ -53,7 +53,7 @@ class ExampleFile(SourceFile):
 
 @dataclass(frozen=True, kw_only=True)
 class ExamplesConfig:
-    """How many examples are learnt from at a time, and which are measured on; subclasses say what files hold."""
+    """Settings of labelled examples and batches; subclasses define the files."""
 
     train: tuple[SourceFile, ...]
     """Files to train on; a single one may be written without a list."""

@@ -29,7 +29,7 @@ from regard.tasks.text_encoders.examples import Example, ExampleFile
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledFile(ExampleFile):
-    """A file of texts with their labels, maybe gzipped; what is not named here is recognised from its first lines."""
+    """A file of labelled texts, maybe gzipped; settings that are null are recognised from its first lines."""
 
     KIND: ClassVar[str] = "labels"
     example_unit: ClassVar[Unit] = "lines"

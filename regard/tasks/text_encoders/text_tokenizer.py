@@ -20,7 +20,7 @@ WORDS = r"\w+(?:['’]\w+)*|[^\w\s]"  # words and punctuation
 
 @dataclass(frozen=True, kw_only=True)
 class TextTokenizerConfig(UnitsConfig):
-    """How a text becomes tokens."""
+    """Settings of the tokenizer of labelled texts."""
 
     normalise: Level = "full"
     """Text normalisation before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible),

@@ -44,7 +44,7 @@ Question = tuple[str, ...]  # the question's text, then the choices
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceFile(ExampleFile):
-    """A file of questions with answers to choose from, maybe gzipped; columns that nobody names go by usual names."""
+    """A file of multiple-choice questions, maybe gzipped; columns that are not set are found by usual names."""
 
     example_unit: ClassVar[Unit] = "lines"
     has_choices: ClassVar[bool] = True

@@ -90,7 +90,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions:
-    """Which answer is read while attention is watched."""
+    """Options of the explanation of an answer."""
 
     number: Count | None = None
     """The number of the answer, from 1; null: the one that is chosen."""

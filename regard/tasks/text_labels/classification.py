@@ -26,7 +26,7 @@ MAX_SHOWN_CHARACTERS = 300  # characters of a text shown in a sample
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationRecipe(LabellingRecipe):
-    """One run that learns to classify texts."""
+    """A training run of a text classifier."""
 
     task: Fixed[Literal["classification"]] = "classification"
     """What is learnt."""

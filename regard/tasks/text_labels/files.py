@@ -17,7 +17,7 @@ from regard.tasks.text_labels.tagged_file import TaggedFile
 
 @dataclass(frozen=True, kw_only=True)
 class RatedFile(LabelledFile):
-    """A file of pairs of texts with a number that says how alike they are, maybe gzipped."""
+    """A file of pairs of texts with a similarity rating; it may be gzipped."""
 
     KIND: ClassVar[str] = "rated"
     has_ratings: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class RatedFile(LabelledFile):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsConfig(ExamplesConfig):
-    """Where labelled texts come from, and how many are learnt from at a time."""
+    """Settings of labelled texts and batches."""
 
     train: tuple[LabelledFile, ...]
     """Files to train on; a single one may be written without a list."""
@@ -49,7 +49,7 @@ class LabelsConfig(ExamplesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RatingsConfig(ExamplesConfig):
-    """Where rated pairs come from, and how many are learnt from at a time."""
+    """Settings of rated pairs and batches."""
 
     train: tuple[RatedFile, ...]
     """Files to train on; a single one may be written without a list."""
@@ -59,7 +59,7 @@ class RatingsConfig(ExamplesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TagsConfig(ExamplesConfig):
-    """Where tagged sentences come from, and how many are learnt from at a time."""
+    """Settings of tagged sentences and batches."""
 
     train: tuple[TaggedFile, ...]
     """Files to train on; a single one may be written without a list."""
@@ -69,7 +69,7 @@ class TagsConfig(ExamplesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ChoicesConfig(ExamplesConfig):
-    """Where questions with choices come from, and how many are learnt from at a time."""
+    """Settings of multiple-choice questions and batches."""
 
     train: tuple[ChoiceFile, ...]
     """Files to train on; a single one may be written without a list."""

@@ -24,7 +24,7 @@ MAX_SHOWN_CHARACTERS = 300  # characters of a question shown in a sample
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceRecipe(LabellingRecipe):
-    """One run that learns to choose among answers."""
+    """A training run of a multiple-choice model."""
 
     task: Fixed[Literal["choice"]] = "choice"
     """What is learnt."""

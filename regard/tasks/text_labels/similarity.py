@@ -33,7 +33,7 @@ MAX_SHOWN_CHARACTERS = 300  # characters of a pair shown in a sample
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityRecipe(LabellingRecipe):
-    """One run that learns how alike texts are."""
+    """A training run of a model of text similarity."""
 
     task: Fixed[Literal["similarity"]] = "similarity"
     """What is learnt."""

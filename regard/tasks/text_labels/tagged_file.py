@@ -22,7 +22,7 @@ WORD_FILE_SUFFIXES = (".conll", ".conllu", ".tsv")  # endings of files with one 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggedFile(ExampleFile):
-    """A file of sentences whose words have tags; it may be gzipped."""
+    """A file of tagged sentences; it may be gzipped."""
 
     per_token: ClassVar[bool] = True
 

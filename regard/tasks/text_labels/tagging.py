@@ -19,7 +19,7 @@ from regard.tasks.text_labels.task import Labelling, LabellingRecipe
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingRecipe(LabellingRecipe):
-    """One run that learns to tag words."""
+    """A training run of a tagger."""
 
     task: Fixed[Literal["tagging"]] = "tagging"
     """What is learnt."""

@@ -41,7 +41,7 @@ WEIGHING_TOKENS = 1 << 17  # tokens per batch
 
 @dataclass(frozen=True, kw_only=True)
 class LabelObjective:
-    """The loss, and what is shown of the answers."""
+    """Settings of the loss and of the logged samples."""
 
     label_smoothing: Share = 0.0
     """Label smoothing: share of probability spread over all labels instead of the right one."""
@@ -53,7 +53,7 @@ class LabelObjective:
 
 @dataclass(frozen=True, kw_only=True)
 class LabellingRecipe:
-    """Settings of a run that learns to label, all but its data."""
+    """A training run of a model that labels texts, without its data."""
 
     tokenizer: Fixed[TextTokenizerConfig] = field(default_factory=TextTokenizerConfig)
     """What a token is, and how much of a text is read."""
