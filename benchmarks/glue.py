@@ -32,8 +32,7 @@ class GlueTask:
 
     name: str
     train: str
-    valid: str | None
-    """None: a share of the training texts is held out."""
+    valid: str
     test: str
     texts: tuple[int, ...]
     """Columns of the texts, counted from 0."""
@@ -43,7 +42,7 @@ class GlueTask:
 
 TASKS = (
     GlueTask("CoLA", "glue/CoLA/train.tsv", "glue/CoLA/val.tsv", "glue/CoLA/dev.tsv", (3,), 1, ("matthews",)),
-    GlueTask("SST-2", "sst2/train.tsv.gz", None, "sst2/dev.tsv.gz", (0,), 1),
+    GlueTask("SST-2", "sst2/train.tsv.gz", "sst2/dev.tsv.gz", "sst2/test.tsv", (0,), 1),
     GlueTask(
         "MRPC", "mrpc/msr-para-train.tsv", "mrpc/msr-para-val.tsv", "mrpc/msr-para-test.tsv", (3, 4), 0,
         ("accuracy", "f1"),
@@ -80,15 +79,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run_task(task: GlueTask, options: argparse.Namespace) -> dict[str, Any]:
     """Fine-tune a model on a task, and score its answers."""
-    parts = {name: read_examples(options.folder / file, task) for name, file in _files(task).items()}
+    files = {"train": task.train, "valid": task.valid, "test": task.test}
+    parts = {name: read_examples(options.folder / file, task) for name, file in files.items()}
     with tempfile.TemporaryDirectory() as scratch:
-        files = {name: write_examples(Path(scratch) / f"{name}.tsv", examples) for name, examples in parts.items()}
+        tables = {name: write_examples(Path(scratch) / f"{name}.tsv", examples) for name, examples in parts.items()}
         outcome = regard.train(
-            [files["train"]],
+            [tables["train"]],
             f"training.seed={options.seed}",
             "training.tensorboard=false",
             *options.settings,
-            valid=[files["valid"]] if "valid" in files else [],
+            valid=[tables["valid"]],
             start=None if options.model == "scratch" else options.model,
             out=Path(scratch) / "run",
             kind="labelled",
@@ -98,11 +98,6 @@ def run_task(task: GlueTask, options: argparse.Namespace) -> dict[str, Any]:
         texts = [texts if len(texts) > 1 else texts[0] for texts, _ in parts["test"]]
         answers = [answer.label for answer in labeller.classify(texts)]
     return {"train": len(parts["train"]), "test": len(parts["test"]), **scored(parts["test"], answers)}
-
-
-def _files(task: GlueTask) -> dict[str, str]:
-    files = {"train": task.train, "test": task.test}
-    return files if task.valid is None else {**files, "valid": task.valid}
 
 
 def read_examples(path: Path, task: GlueTask) -> list[Example]:
