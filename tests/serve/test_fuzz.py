@@ -31,7 +31,7 @@ def routes():
         yield client, [(path, method) for path, methods in schema["paths"].items() for method in methods]
 
 
-@hypothesis.settings(max_examples=120)
+@hypothesis.settings(max_examples=80)
 @hypothesis.given(data=st.data())
 def test_no_body_makes_a_route_fail(routes, data):
     client, places = routes

@@ -29,13 +29,13 @@ async def until(condition) -> None:
 
 def test_answers_among_others_are_those_alone(box):
     """S17, S22."""
-    for options in ({"to": "fr", "beams": 1}, {"to": "fr", "beams": 4}):
-        alone = [box["en-fr"].answer([text], **options)[0] for text in TEXTS]
+    for options in ({"to": "fr", "beams": 1}, {"to": "fr", "beams": 3}):
+        alone = [box["en-fr"].answer([text], **options)[0] for text in TEXTS[:2]]
 
         async def ask(options=options):
             with working(box) as worker:
-                story = asyncio.create_task(worker.answer("stories", ["Once upon"], {"length": 20, "seed": 3}))
-                answers = await asyncio.gather(*(worker.answer("en-fr", [text], options) for text in TEXTS * 2))
+                story = asyncio.create_task(worker.answer("stories", ["Once upon"], {"length": 12, "seed": 3}))
+                answers = await asyncio.gather(*(worker.answer("en-fr", [text], options) for text in TEXTS[:2] * 2))
                 return [answer for [answer] in answers], await story
 
         among, story = asyncio.run(ask())
@@ -44,7 +44,7 @@ def test_answers_among_others_are_those_alone(box):
 
     async def write_alone():
         with working(box) as worker:
-            return await worker.answer("stories", ["Once upon"], {"length": 20, "seed": 3})
+            return await worker.answer("stories", ["Once upon"], {"length": 12, "seed": 3})
 
     assert asyncio.run(write_alone()) == story, "what is drawn depends on the seed of the request alone"
 
