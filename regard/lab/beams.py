@@ -32,20 +32,20 @@ GREEDY_COLOUR, BEAM_COLOUR, PLAIN_COLOUR = "#D55E00", "#0072B2", "#999999"
 
 @dataclass(frozen=True)
 class ChainState:
-    """Which chain each example follows."""
+    """The decoding state: the chain that each example follows."""
 
     example: Int[Tensor, "batch"]
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> ChainState:
-        """All beams of an example follow the same chain."""
+        """Return the state unchanged, because all beams of an example follow the same chain."""
         return self
 
     def keep(self, rows: Int[Tensor, "kept"]) -> ChainState:
-        """Only these examples go on."""
+        """Return the state of these examples only."""
         return ChainState(self.example[rows])
 
     def join(self, other: ChainState) -> ChainState:
-        """The examples of both."""
+        """Return the states of both, concatenated."""
         return ChainState(torch.cat([self.example, other.example]))
 
 
@@ -58,14 +58,14 @@ class Chains:
     def start(
         self, *inputs: Int[Tensor, "batch"], beams: int, limit: int
     ) -> tuple[Float[Tensor, "batch beam vocab"], ChainState]:
-        """Return the scores of the first token."""
+        """Return the log-probabilities of the first token, and the state."""
         (example,) = inputs
         return self.first[example][:, None].expand(-1, beams, -1), ChainState(example)
 
     def step(
         self, tokens: Int[Tensor, "batch beam"], state: ChainState
     ) -> tuple[Float[Tensor, "batch beam vocab"], ChainState]:
-        """Return the scores of the token after these."""
+        """Return the log-probabilities of the token after these."""
         return self.following[state.example[:, None], tokens], state
 
     def best_scores(self, length: int) -> Float[Tensor, "chain"]:
@@ -83,7 +83,7 @@ class Chains:
 
 
 def random_chains(*, dependent: bool, seed: int = 0) -> Chains:
-    """Draw chains; in those that are not dependent every token has the same followers, so the order does not matter."""
+    """Draw random Markov chains; without `dependent`, the next token does not depend on the last one."""
     generator = torch.Generator().manual_seed(seed)
     first = torch.randn(CHAINS, VOCABULARY, generator=generator).mul(SHARPNESS).log_softmax(-1)
     following = torch.randn(CHAINS, VOCABULARY, VOCABULARY, generator=generator).mul(SHARPNESS).log_softmax(-1)
@@ -91,7 +91,7 @@ def random_chains(*, dependent: bool, seed: int = 0) -> Chains:
 
 
 def count_misses(chains: Chains, beams: int) -> float:
-    """Return in how many of 100 chains a search misses the likeliest text."""
+    """Return the percentage of chains in which beam search misses the most probable sequence."""
     gaps = chains.best_scores(LENGTH) - chains.search_scores(beams, LENGTH)
     return 100 * float((gaps > EXACT).float().mean())
 

@@ -20,7 +20,7 @@ CLIP = 5.0  # largest single derivative that is let through
 
 
 class Weights(NamedTuple):
-    """All that is learnt; gradients have the same shape."""
+    """The parameters of the network; gradients have the same fields and shapes."""
 
     W: Float[ndarray, "width vocab"]
     V: Float[ndarray, "width width"]
@@ -30,17 +30,17 @@ class Weights(NamedTuple):
 
     @classmethod
     def draw(cls, vocab: int, width: int, generator: np.random.Generator) -> Weights:
-        """Small random numbers."""
+        """Initialise all parameters from a normal distribution with standard deviation 1 / sqrt(width)."""
         shapes = ((width, vocab), (width, width), (width,), (vocab, width), (vocab,))
         return cls(*(generator.normal(scale=width**-0.5, size=shape) for shape in shapes))
 
     def __add__(self, other: Weights) -> Weights:  # type: ignore[override]
-        """Sums: the gradient of two samples is that of the one plus that of the other."""
+        """Return the sum, parameter by parameter; the gradient of two samples is the sum of their gradients."""
         return Weights(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 class Pass(NamedTuple):
-    """What a reading leaves behind for the way back."""
+    """The hidden states and outputs of a forward pass, as the backward pass needs them."""
 
     h: Float[ndarray, "times width"]
     """States, the one before the first token included."""
@@ -48,7 +48,7 @@ class Pass(NamedTuple):
 
 
 def forward(weights: Weights, tokens: Sequence[int], first: Float[ndarray, "width"] | None = None) -> Pass:
-    """Read a text token by token, from a state left by an earlier one if there is any."""
+    """Run the network over the tokens, starting from the hidden state `first`, by default zeros."""
     W, V, b, U, c = weights
     h, y = [np.zeros_like(b) if first is None else first], []
     for token in tokens:
@@ -58,12 +58,12 @@ def forward(weights: Weights, tokens: Sequence[int], first: Float[ndarray, "widt
 
 
 def loss(y: Float[ndarray, "tokens vocab"], targets: Sequence[int]) -> float:
-    """How surprised the model is by what really came next."""
+    """Return the cross-entropy of the targets, summed over the tokens."""
     return float(-sum(np.log(y[t, target]) for t, target in enumerate(targets)))
 
 
 def backward(weights: Weights, tokens: Sequence[int], targets: Sequence[int], read: Pass) -> Weights:
-    """The gradient of the loss, from the last token to the first.
+    """Return the gradient of the loss, computed by back-propagation through time.
 
     Each state is blamed twice: by the prediction made from it, and by all states after it.
     """
@@ -87,23 +87,23 @@ def backward(weights: Weights, tokens: Sequence[int], targets: Sequence[int], re
 
 
 def softmax(scores: Float[ndarray, "vocab"]) -> Float[ndarray, "vocab"]:
-    """Probabilities; the largest score is taken off all of them, which changes nothing and keeps exp finite."""
+    """Return the softmax, computed after subtracting the largest score so that exp stays finite."""
     powers = np.exp(scores - scores.max())
     return powers / powers.sum()
 
 
 def softmax_jacobian(y: Float[ndarray, "vocab"]) -> Float[ndarray, "vocab vocab"]:
-    """How each probability answers to each score: `diag(y) - y y'`, all of them tied to one another."""
+    """Return the Jacobian of the softmax, `diag(y) - y y'`."""
     return np.diag(y) - np.outer(y, y)
 
 
 def clip(gradient: Weights, bound: float = CLIP) -> Weights:
-    """Every number cut off at the bound: once in a while a product of many Jacobians explodes."""
+    """Clip every element of the gradient to [-bound, bound], against exploding gradients."""
     return Weights(*(np.clip(part, -bound, bound) for part in gradient))
 
 
 def step(weights: Weights, tokens: Sequence[int], targets: Sequence[int], *, rate: float) -> tuple[float, Weights]:
-    """Read, look back, take one step downhill: the loss before, and the weights after."""
+    """Take one step of gradient descent; return the loss before it and the new weights."""
     read = forward(weights, tokens)
     gradient = clip(backward(weights, tokens, targets, read))
     after = Weights(*(mine - rate * slope for mine, slope in zip(weights, gradient, strict=True)))

@@ -16,7 +16,7 @@ LEAST = 1e-12  # what counts as nothing in a relative difference
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a training by hand showed."""
+    """The results of training with gradients computed by hand."""
 
     losses: list[float]
     """Nats per character before every step, and after the last."""
@@ -29,7 +29,7 @@ class Lesson:
 
 
 def learn(text: str, *, width: int = 16, steps: int = 200, rate: float = 0.1, seed: int = 0) -> Lesson:
-    """Train on one line of text, again and again."""
+    """Train on one line of text by gradient descent, and compare the gradients with those of autograd."""
     if len(set(text)) < 2:
         raise ValueError(f"{text!r} has nothing to predict: give a text with at least two different characters")
     letters = sorted(set(text))
@@ -47,13 +47,13 @@ def learn(text: str, *, width: int = 16, steps: int = 200, rate: float = 0.1, se
 
 
 def measure_agreement(lesson: Lesson) -> Measurement:
-    """Compare derivatives by hand with those of autograd, and with those of autograd cut between the steps."""
+    """Compare the hand-written gradient of V with autograd's, and with autograd's truncated after one step."""
     quantity = "largest relative difference of the derivatives of V"
     return Measurement(quantity, "cut between the steps", lesson.cut["V"], "autograd", lesson.differences["V"])
 
 
 def show_losses(lesson: Lesson) -> Demonstration:
-    """Return the losses as a chart."""
+    """Return the losses as a chart, with the comparison of gradients."""
     steps = list(range(len(lesson.losses)))
     label = "nats per character"
     chart = Chart("Gradient descent by hand", "step", label, steps, {"loss": lesson.losses}, y_scale="log")
@@ -63,7 +63,7 @@ def show_losses(lesson: Lesson) -> Demonstration:
 def compare_gradients(
     weights: Weights, tokens: list[int], targets: list[int], *, cut: bool = False
 ) -> dict[str, float]:
-    """How far the derivatives by hand are from those of autograd, which may be cut between the steps."""
+    """Return the largest relative difference from autograd by weight; `cut` detaches the state between steps."""
     by_hand = bptt.backward(weights, tokens, targets, bptt.forward(weights, tokens))
     leaves = [torch.from_numpy(tensor.copy()).requires_grad_() for tensor in weights]
     W, V, b, U, c = leaves
@@ -77,7 +77,7 @@ def compare_gradients(
 
 
 def write(weights: Weights, first: int, length: int) -> list[int]:
-    """The likeliest characters after the first."""
+    """Generate tokens greedily after the first one."""
     state, tokens = None, [first]
     while len(tokens) < length:
         read = bptt.forward(weights, tokens[-1:], state)

@@ -24,7 +24,7 @@ Pronunciations = Mapping[str, list[str]]
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Words with all their pronunciations, and how many words were left out."""
+    """Words with all their pronunciations, and the number of words left out."""
 
     words: Pronunciations
     passed_over: int
@@ -32,7 +32,7 @@ class Dictionary:
 
 
 def read(name: str, *, stress: bool = False) -> Dictionary:
-    """The dictionary in a file, words in small letters; `stress` keeps the digits that say which vowel bears it."""
+    """Read a dictionary file, words in lower case; `stress` keeps the stress digits of the vowels."""
     words: dict[str, list[str]] = {}
     others = set()
     for word, sounds in _entries(name):
@@ -49,7 +49,7 @@ def read(name: str, *, stress: bool = False) -> Dictionary:
 
 
 def part(word: str) -> str:
-    """Which part a word belongs to, by nothing but its letters."""
+    """Return the part (train, valid or test) of a word, which depends on its letters alone."""
     place = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") / 2**64
     for name, share in SHARES.items():
         if place < share:
@@ -59,7 +59,7 @@ def part(word: str) -> str:
 
 
 def write(dictionary: Dictionary, folder: Path) -> dict[str, tuple[int, int]]:
-    """`train.tsv.gz`, `valid.tsv.gz` and `test.tsv.gz` in a folder; words and lines of each.
+    """Write `train.tsv.gz`, `valid.tsv.gz` and `test.tsv.gz` to a folder; return the counts of words and lines of each.
 
     A line is a word, a tab and a pronunciation; a word with several has as many lines.
     """
@@ -77,7 +77,7 @@ def write(dictionary: Dictionary, folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _entries(name: str) -> Iterator[tuple[str, list[str]]]:
-    """(word, sounds) of every line that is not a remark."""
+    """Yield (word, sounds) for every line that is not a comment."""
     for number, raw in enumerate(lines(name), start=1):
         if raw is None:
             raise ValueError(f"{name}:{number}: longer than {LINE:,} bytes, give the dictionary as it is published")

@@ -93,7 +93,7 @@ def table(length: int, width: int, *, kernel: int = 3, window: int = 65, keys: i
 
 
 def measure_growth(length: int, width: int, *, window: int = 65) -> Measurement:
-    """Measure how many times as many operations twice the length takes, with and without attention to everything."""
+    """Compare how the operations of self-attention and of a recurrent layer grow when the length doubles."""
     short, long = table(length, width, window=window), table(2 * length, width, window=window)
     factors = {layer.name: other.operations / layer.operations for layer, other in zip(short, long, strict=True)}
     quantity = f"times the operations at {2 * length:,} positions of those at {length:,}"
@@ -101,7 +101,7 @@ def measure_growth(length: int, width: int, *, window: int = 65) -> Measurement:
 
 
 def powers(length: int, factor: int) -> int:
-    """How often 1 is multiplied by the factor until it reaches the length: the logarithm, rounded up, at least 1."""
+    """Return the logarithm of the length to the base `factor`, rounded up, at least 1."""
     count, reached = 1, factor
     while reached < length:
         count, reached = count + 1, reached * factor
@@ -109,7 +109,7 @@ def powers(length: int, factor: int) -> int:
 
 
 def image_pairs(height: int, width: int, *, patch: int = 1) -> int:
-    """How many pairs of patches of an image look at each other: pixels when a patch is one."""
+    """Return the number of pairs of patches in self-attention over an image."""
     return ((height // patch) * (width // patch)) ** 2
 
 
@@ -126,7 +126,7 @@ class Timing:
 
     @property
     def exponent(self) -> float | None:
-        """The p of the power law n^p that the times follow at the longer lengths, where fixed costs no longer count.
+        """Return the exponent p of the power law n^p fitted to the times at the longer lengths, without fixed costs.
 
         None where rounds differ too much there: a slope through noise says nothing.
         """
@@ -137,7 +137,7 @@ class Timing:
 
     @property
     def noise(self) -> float:
-        """The largest difference of rounds at the longer lengths."""
+        """Return the largest relative difference between rounds at the longer lengths."""
         return max(self.spreads[-self._longer :], default=0.0)
 
     @property
@@ -146,7 +146,7 @@ class Timing:
 
 
 def growth(lengths: Sequence[int] | Sequence[float], values: Sequence[float]) -> float:
-    """The exponent of the power law through the points: the slope of a least-squares line through their logarithms."""
+    """Return the exponent of the power law through the points, by least squares on their logarithms."""
     x, y = ([math.log(value) for value in series] for series in (lengths, values))
     middle, level = sum(x) / len(x), sum(y) / len(y)
     return sum((a - middle) * (b - level) for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
@@ -187,7 +187,7 @@ def measure(
 
 
 def layers(width: int, *, kernel: int, window: int, device: str) -> dict[str, Callable[[int], Callable[[], Any]]]:
-    """For each layer of the table, what prepares a run of it at a given length."""
+    """Return for each layer of the table a function that prepares a run at a given length."""
     recurrent = nn.RNN(width, width, batch_first=True).to(device)
     convolution = nn.Conv1d(width, width, kernel, padding="same").to(device)
 
@@ -210,7 +210,7 @@ def local(
     *,
     reach: int,
 ) -> Float[Tensor, "heads place features"]:
-    """Attention to the keys at most `reach` places away in time O(reach n): blocks look at themselves and two others.
+    """Compute attention to keys at most `reach` places away in O(reach n): each block sees itself and its neighbours.
 
     A window mask gives the same answer, but n^2 scores are computed for it.
     """
@@ -230,8 +230,7 @@ def local(
 
 
 def best(run: Callable[[], Any], *, repeats: int, device: str = "cpu") -> float:
-    """Seconds of the fastest of several runs, after one that warms up: processor time, which other programs do not add
-    to, or, on a GPU, time by the clock."""
+    """Return the time of the fastest of several runs, warmed up: processor time, or wall-clock time on a GPU, in seconds."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     seconds = []
     for _ in range(repeats + 1):
@@ -244,7 +243,7 @@ def best(run: Callable[[], Any], *, repeats: int, device: str = "cpu") -> float:
 
 
 def plot(timings: Sequence[Timing], path: str | Path) -> None:
-    """Measured times as points, the computed operations as lines scaled to the last point; PNG, SVG or PDF by name."""
+    """Plot measured times as points and computed operations as scaled lines; the suffix chooses PNG, SVG or PDF."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")

@@ -25,7 +25,7 @@ LONG = 200  # positions that are to be told apart
 
 
 class Properties(NamedTuple):
-    """What is wanted of a positional encoding."""
+    """Desirable properties of a positional encoding."""
 
     scheme: str
     unique: bool
@@ -37,19 +37,19 @@ class Properties(NamedTuple):
 
 
 def properties() -> list[Properties]:
-    """Those of every scheme."""
+    """Return the properties of every scheme."""
     return [Properties(name, *_check_properties(code)) for name, code in SCHEMES.items()]
 
 
 def encode(scheme: str, length: int = DRAWN) -> Float[Tensor, "length features"]:
-    """The encoding of the first positions."""
+    """Return the encodings of the first positions."""
     if scheme not in SCHEMES:
         raise ValueError(f"unknown scheme {scheme}: choose one of {', '.join(SCHEMES)}")
     return SCHEMES[scheme](length)
 
 
 def draw(scheme: str, path: Path) -> None:
-    """A heat map of one scheme."""
+    """Save a heat map of one scheme."""
     plots.save(plots.positions(encode(scheme), title=f"{scheme}: one line per position"), path)
 
 
@@ -62,6 +62,6 @@ def _check_properties(code: Callable[[int], Tensor]) -> tuple[bool, bool, bool]:
 
 
 def measure_distinct(scheme: str = "sinusoidal") -> Measurement:
-    """Count the different encodings of many positions, and those of no encoding at all."""
+    """Count the distinct encodings of many positions, compared with no encoding at all."""
     counts = [len(torch.unique(table, dim=0)) for table in (encode(scheme, LONG), torch.zeros(LONG, 1))]
     return Measurement(f"different encodings of {LONG} positions", scheme, counts[0], "no positions", counts[1])

@@ -22,7 +22,7 @@ HELD = 0.1  # of the lines; which ones is decided by their letters
 
 @dataclass(frozen=True)
 class Cut:
-    """One way to cut a text, measured on text that it was not made from."""
+    """One tokenization of a text, measured on held-out text."""
 
     kind: Kind
     vocab: int
@@ -37,12 +37,12 @@ class Cut:
     """Words that somebody asked for, in pieces."""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         return asdict(self)
 
 
 def read(name: str, *, column: int | None = None) -> list[str]:
-    """The texts in the lines of a file, or in a column of them between tabs; empty ones are left out."""
+    """Return the texts in the lines of a file, or in one of its tab-separated columns, without empty ones."""
     texts = []
     for number, line in testset.read_numbered_lines(name):
         cells = [line] if column is None else line.split("\t")
@@ -54,7 +54,7 @@ def read(name: str, *, column: int | None = None) -> list[str]:
 
 
 def hold_out(lines: Sequence[str], share: float = HELD) -> tuple[list[str], list[str]]:
-    """Lines to make vocabularies from and others to measure on; equal lines are on the same side."""
+    """Split lines into training and held-out lines; equal lines are on the same side."""
     sides: tuple[list[str], list[str]] = [], []
     for line in lines:
         place = int.from_bytes(hashlib.sha256(line.encode()).digest()[:8], "big") / 2**64
@@ -67,7 +67,7 @@ def hold_out(lines: Sequence[str], share: float = HELD) -> tuple[list[str], list
 def compare(
     train: Sequence[str], held_out: Sequence[str], *, sizes: Iterable[int] = SIZES, words: Sequence[str] = WORDS
 ) -> list[Cut]:
-    """Every kind of unit, those that can have several sizes in each of them and, if words, in full."""
+    """Measure characters, words and subwords at several vocabulary sizes, characters and words also in full."""
     characters = sum(map(len, train))
     cuts: list[Cut] = []
     for kind in KINDS:
@@ -96,7 +96,7 @@ def compare_with_shuffled(cuts: Sequence[Cut], train: Sequence[str], held_out: S
 
 
 def measure(tokenizer: Tokenizer, held_out: Sequence[str], words: Sequence[str]) -> Cut:
-    """How these tokens cut a text and single words."""
+    """Measure a tokenizer on held-out lines and on single words."""
     assert isinstance(tokenizer.how, UnitsConfig)
     lines = tokenizer.encode_many(held_out)
     tokens = sum(map(len, lines))

@@ -16,7 +16,7 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def read_keys(path: Path) -> tuple[str, ...]:
-    """Return the keys in a file, one in each line; blank lines and those that begin with # are left out."""
+    """Return the keys in a file, one per line, without blank lines and comments (#)."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
@@ -35,25 +35,25 @@ def read_keys(path: Path) -> tuple[str, ...]:
 
 
 class Keys:
-    """The keys that are accepted; none: everybody may ask."""
+    """The accepted API keys; without any, no key is needed."""
 
     def __init__(self, keys: Sequence[str] = ()) -> None:
         self._digests = [_digest(key) for key in keys]
 
     @property
     def is_required(self) -> bool:
-        """Whether a key is asked for."""
+        """True if requests need a key."""
         return bool(self._digests)
 
     def accepts(self, key: str) -> bool:
-        """Compare a key with all that are known, in the same time whether or not it is one of them."""
+        """True if a key is accepted; the comparison takes the same time for every key."""
         digest = _digest(key)
         comparisons = [hmac.compare_digest(digest, accepted) for accepted in self._digests]
         return any(comparisons)
 
 
 class RateLimit:
-    """Counts the requests of each client in the running minute."""
+    """Counts the requests of each client in the current minute."""
 
     def __init__(self, per_minute: int) -> None:
         self.per_minute = per_minute
@@ -61,7 +61,7 @@ class RateLimit:
         self._minute = 0
 
     def admit(self, client: str) -> int:
-        """Count a request; return the seconds to wait if there were too many, else 0."""
+        """Count a request; return the seconds to wait if the client is over the limit, else 0."""
         if not self.per_minute:
             return 0
         now = time.monotonic()
@@ -74,7 +74,7 @@ class RateLimit:
 
 
 def is_loopback(host: str) -> bool:
-    """True for an address that only this machine can reach."""
+    """True for a loopback address, which only this machine can reach."""
     if host == "localhost":
         return True
     try:
@@ -84,7 +84,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bare_host(header: str) -> str:
-    """Return the name in a Host header, without the port."""
+    """Return the host name of a Host header in lower case, without the port."""
     if header.startswith("["):
         return header.partition("]")[0].lower() + "]"
     return header.rpartition(":")[0].lower() if ":" in header else header.lower()

@@ -50,7 +50,7 @@ async def show_schema(request: Request) -> Response:
 
 
 def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: Any = None) -> Gate:
-    """Return the application of a server; `hosts` are the names that it answers to, none: any."""
+    """Return the application of a server; `hosts` are the accepted Host names, none for any."""
     app = FastAPI(
         title="Regard",
         version=__version__,
@@ -75,14 +75,14 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
-    """Answer an error in the envelope of its route."""
+    """Return the response to an error, in the format of its route."""
     refusal = _explain_missing(request, error) if isinstance(error, HTTPException) else explain_error(error)
     body = write_envelope(refusal, request.url.path)
     return Response(body, refusal.status, media_type="application/json", headers=dict(refusal.headers))
 
 
 def _explain_missing(request: Request, error: HTTPException) -> Refusal:
-    """Return the refusal of a path or a method that there is not."""
+    """Return the error for an unknown path or method."""
     if error.status_code == 405:
         return Refusal(405, "this route wants another method: see /docs", None, dict(error.headers or {}))
     if request.url.path.startswith("/v1/"):

@@ -37,7 +37,7 @@ class ModelFailed(Exception):
 
 @dataclass(eq=False)
 class Call:
-    """Inputs for a model with options; the worker tells `on_done` how it ended, once, in the worker's own thread."""
+    """A request to a model: inputs and options; the worker's thread calls `on_done` once, when the call has ended."""
 
     model: str
     inputs: Sequence[Any]
@@ -56,26 +56,26 @@ class Call:
     number: int = field(default_factory=lambda: next(_numbers))
 
     def cancel(self) -> None:
-        """Give it up; its rows are free before the next step."""
+        """Cancel the call; its rows are freed before the next step."""
         self.is_cancelled = True
 
     def is_over(self) -> bool:
-        """True if nobody waits for it any more, or its time is over."""
+        """True if the call was cancelled or its deadline has passed."""
         return self.is_cancelled or time.monotonic() >= self.deadline
 
     def finish(self, answers: Any = None, error: Exception | None = None) -> None:
-        """Say how it ended; whatever comes later is not heard."""
+        """Report the answers or the error to `on_done`; later calls have no effect."""
         if not self.is_finished:
             self.is_finished = True
             self.on_done(answers, error)
 
     def give_up(self) -> None:
-        """End it because it was cancelled or is late."""
+        """End the call with DeadlineExceeded because it was cancelled or is late."""
         self.finish(error=DeadlineExceeded("there was no answer in time: send less at once, or try again later"))
 
 
 def client_message(error: BaseException) -> str:
-    """Return the text of an error for a client, without paths, addresses and lines of code."""
+    """Return the text of an error for a client, without file paths and memory addresses."""
     first_line = next(iter(str(error).strip().splitlines()), "")
     text = ADDRESS.sub("an address", ABSOLUTE_PATH.sub("a file", first_line))
     return text[:MAX_MESSAGE] or "the request could not be answered"

@@ -17,7 +17,7 @@ from regard.tasks.trained import Trained
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model that is loaded, under the name that clients call it by; `key` is its name in the worker."""
+    """A loaded model under the name that clients use; `key` identifies it in the worker."""
 
     name: str
     key: str
@@ -25,16 +25,16 @@ class ServedModel:
 
     @property
     def verb(self) -> str:
-        """What it does."""
+        """The verb of the model's task, such as translate."""
         return self.trained.verb
 
     @property
     def targets(self) -> list[str]:
-        """Languages that may be asked for, where there is a choice."""
+        """The target languages to choose from; empty if there is no choice."""
         return list(self.trained.languages)
 
     def plain(self) -> dict[str, Any]:
-        """Return what clients are told of it."""
+        """Return the description of the model for clients, as JSON."""
         trained = self.trained
         facts = {
             "task": trained.task,
@@ -46,7 +46,7 @@ class ServedModel:
 
 
 class Catalogue:
-    """All models that are served; their names never reach the file system once they are loaded."""
+    """All served models; names sent by clients are looked up in memory, never in the file system."""
 
     def __init__(self, models: Sequence[ServedModel]) -> None:
         self.models = list(models)
@@ -64,16 +64,16 @@ class Catalogue:
 
     @property
     def verbs(self) -> list[str]:
-        """What can be asked for, each once."""
+        """The distinct verbs of all models."""
         return list(dict.fromkeys(model.verb for model in self.models))
 
     @property
     def names(self) -> list[str]:
-        """The names of all models, each once."""
+        """The distinct names of all models."""
         return list(dict.fromkeys(model.name for model in self.models))
 
     def pick(self, verbs: Sequence[str], name: Any = None) -> ServedModel:
-        """Return the model of a name that does one of these, or the first that does; refuse with those that can."""
+        """Return the model of this name if it does one of the verbs, or the first that does; refuse if none does."""
         able = [model for model in self.models if model.verb in verbs]
         wish = " or ".join(verbs)
         if name is None and able:
@@ -96,7 +96,7 @@ class Catalogue:
 
 
 def load_models(folders: Sequence[str | Path], *, device: str) -> Catalogue:
-    """Load models by their folders or names, those that come with Regard if none is named, each checked whole."""
+    """Load and verify models by folder or name, by default those that come with Regard."""
     if not folders:
         return Catalogue(
             [model for name, entry in shipped.models().items() for model in _load_shipped(name, entry, device)]
@@ -113,7 +113,7 @@ def _load(folder: str | Path, device: str) -> ServedModel:
 
 
 def _load_shipped(name: str, entry: shipped.ShippedModel, device: str) -> Iterator[ServedModel]:
-    """Load a model in the box, once for each kind of use that its card names."""
+    """Load a model that comes with Regard, once for each of its commands."""
     trained = recipe.load(entry.path, device=device)
     yield ServedModel(name, name, trained)
     for command in entry.facts.commands:
@@ -123,7 +123,7 @@ def _load_shipped(name: str, entry: shipped.ShippedModel, device: str) -> Iterat
 
 
 def public_name(folder: Path) -> str:
-    """Return what clients call the model in a folder: its name, or that of its run where it is a checkpoint."""
+    """Return the name of a model for clients: that of its folder, or of its run if it is a checkpoint."""
     parts = folder.absolute().parts
     if parts[-1] == "best" and len(parts) > 2:
         return parts[-2]

@@ -40,7 +40,7 @@ SEEDS = 2**31
 
 @dataclass(frozen=True)
 class Completion:
-    """What is asked for: calls of a model, one for each choice, and how their answers are shown."""
+    """A completion request: one call of the model per choice, and the format of the answer."""
 
     model: ServedModel
     model_name: str
@@ -52,26 +52,26 @@ class Completion:
 
     @property
     def key(self) -> str:
-        """The name of the model in the worker."""
+        """The key of the model in the worker."""
         return self.model.key
 
     @property
     def prefix(self) -> str:
-        """How the ids of its answers begin."""
+        """The prefix of response ids."""
         return "chatcmpl" if self.is_chat else "cmpl"
 
     @property
     def object(self) -> str:
-        """What the answer is called."""
+        """The object type of a response, as in OpenAI's API."""
         return "chat.completion" if self.is_chat else "text_completion"
 
     @property
     def chunk_object(self) -> str:
-        """What a piece of the answer is called."""
+        """The object type of a streamed chunk, as in OpenAI's API."""
         return "chat.completion.chunk" if self.is_chat else "text_completion"
 
     def continuation(self, prompt: str, text: str) -> str:
-        """Return what was added to a prompt, or all of it where that is asked for or there is no prompt in it."""
+        """Return the text after the prompt, or all of it with `echo` or if the model does not repeat the prompt."""
         writer = self.model.trained
         if self.echo or not isinstance(writer, Writes):
             return text
@@ -87,18 +87,18 @@ class Completion:
         return {"choices": choices, "usage": self.usage(answers)}
 
     def opening(self) -> Iterator[dict[str, Any]]:
-        """Yield what comes before the text of a stream."""
+        """Yield the chunks that precede the text of a stream."""
         for index in range(len(self.calls) if self.is_chat else 0):
             yield {"choices": [{"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
 
     def chunk(self, index: int, text: str, answer: Any = None) -> dict[str, Any]:
-        """Return a piece of a stream, the last one with its reason."""
+        """Return a chunk of a stream; the last one has the finish reason."""
         content = {"delta": {"content": text} if text else {}} if self.is_chat else {"text": text, "logprobs": None}
         reason = None if answer is None else finish_reason(answer)
         return {"choices": [{"index": index, **content, "finish_reason": reason}]}
 
     def usage(self, answers: Sequence[Sequence[Any]]) -> dict[str, int]:
-        """Return how many tokens were read and written."""
+        """Return the numbers of prompt and completion tokens."""
         model: Any = self.model.trained
         if isinstance(model, Writes):
             prompt = sum(len(model.begin(inputs[0])) for inputs, _ in self.calls)
@@ -110,7 +110,7 @@ class Completion:
 
 
 def read_completion(payload: dict[str, Any], catalogue: Catalogue, limits: Limits) -> Completion:
-    """Return what a request to /v1/completions asks for."""
+    """Parse a request to /v1/completions."""
     check_openai_members(payload, COMPLETION_MEMBERS)
     prompts = read_texts(payload.get("prompt"), "prompt", limits.inputs)
     tokens = _whole(payload, "max_tokens", DEFAULT_TOKENS)
@@ -118,7 +118,7 @@ def read_completion(payload: dict[str, Any], catalogue: Catalogue, limits: Limit
 
 
 def read_chat(payload: dict[str, Any], catalogue: Catalogue, limits: Limits) -> Completion:
-    """Return what a request to /v1/chat/completions asks for: the contents of all messages are the prompt.
+    """Parse a request to /v1/chat/completions; the contents of all messages form the prompt.
 
     A model that translates is given the last one only.
     """
@@ -145,7 +145,7 @@ def pick_writer(catalogue: Catalogue, name: Any) -> tuple[ServedModel, str | Non
 
 
 def target_names(model: ServedModel) -> list[str]:
-    """Return the names of a model with one of its target languages each."""
+    """Return the names `model:language`, one for each target language of a model."""
     return [f"{model.name}:{target}" for target in model.targets]
 
 
@@ -229,7 +229,7 @@ def _writing_options(payload: dict[str, Any], model: ServedModel, tokens: int, t
 
 
 def _content_of(message: dict[str, Any]) -> str:
-    """Return the text of a message, which may come in parts."""
+    """Return the text of a chat message, whose content may be a list of parts."""
     content = message.get("content")
     if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
         content = "".join(str(part.get("text", "")) for part in content)

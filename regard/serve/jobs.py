@@ -35,7 +35,7 @@ PATIENCE = 0.2  # seconds until a part is tried again that found no room
 
 @dataclass
 class Job:
-    """A job on disk: how many inputs it has, and how many are answered."""
+    """A job on disk: its request, and the number of inputs answered so far."""
 
     identifier: str
     folder: Path
@@ -45,16 +45,16 @@ class Job:
 
     @property
     def total(self) -> int:
-        """How many inputs it has."""
+        """The number of inputs."""
         return len(self.request["inputs"])
 
     @property
     def is_over(self) -> bool:
-        """True if nothing is left to do."""
+        """True if the job is cancelled or all inputs are answered."""
         return self.is_cancelled or self.finished >= self.total
 
     def plain(self) -> dict[str, Any]:
-        """Return its state as JSON."""
+        """Return the status of the job as JSON."""
         going = "running" if self.finished else "queued"
         status = "cancelled" if self.is_cancelled else "finished" if self.is_over else going
         facts = {"id": self.identifier, "object": "job", "status": status, "model": self.request["model"]}
@@ -62,7 +62,7 @@ class Job:
 
 
 class Jobs:
-    """All jobs of a folder; one server at a time may use it."""
+    """All jobs in a folder, which only one server at a time may use."""
 
     def __init__(self, folder: Path, worker: Worker, catalogue: Catalogue, limits: Limits) -> None:
         self.folder, self.worker, self.catalogue, self.limits = folder, worker, catalogue, limits
@@ -76,11 +76,11 @@ class Jobs:
         self._wake = asyncio.Event()
 
     def close(self) -> None:
-        """Let another server use the folder."""
+        """Release the lock on the folder."""
         self._lock.release()
 
     def submit(self, payload: dict[str, Any]) -> Job:
-        """Write a job down; what would be refused as a request is refused here."""
+        """Check a job's inputs as those of a request, and write the job to disk."""
         inputs = payload.get("inputs")
         if not isinstance(inputs, list) or not inputs:
             raise Refusal(422, "inputs must be a list of inputs", "invalid_input")
@@ -106,13 +106,13 @@ class Jobs:
         return job
 
     def find(self, identifier: str) -> Job:
-        """Return a job; names that clients send never reach the file system."""
+        """Return a job by its id; ids sent by clients are never used as file names."""
         if identifier not in self.jobs:
             raise Refusal(404, "no such job", "not_found")
         return self.jobs[identifier]
 
     def cancel(self, identifier: str) -> Job:
-        """Call a job off; what is answered stays."""
+        """Cancel a job; its answers so far are kept."""
         job = self.find(identifier)
         if not job.is_over:
             write_file(job.folder / CANCELLED, b"")
@@ -120,7 +120,7 @@ class Jobs:
         return job
 
     async def run(self, log: Callable[[str], None]) -> None:
-        """Work on one job after the other, for as long as the server runs."""
+        """Process jobs one after the other until the server stops."""
         while True:
             job = next((job for job in self.jobs.values() if self._can_go_on(job)), None)
             if job is None:
@@ -134,18 +134,18 @@ class Jobs:
                 await asyncio.sleep(60)
 
     async def _answer_part(self, job: Job) -> None:
-        """Answer the next inputs of a job, and write the answers down."""
+        """Answer the next inputs of a job, and append the answers to its file."""
         lines = await self._answer_inputs(job, job.request["inputs"][job.finished : job.finished + PART_INPUTS])
         if not job.is_cancelled:
             append_lines(job.folder / ANSWERS, lines)
             job.finished += len(lines)
 
     def _can_go_on(self, job: Job) -> bool:
-        """True for a job with work left; one whose model is not served now waits until it is again."""
+        """True for an unfinished job whose model is being served."""
         return not job.is_over and job.request["key"] in self.worker.models
 
     async def _answer_inputs(self, job: Job, inputs: list[Any]) -> list[str]:
-        """Return a line for every input; if they fail together, each is tried by itself."""
+        """Return one JSON line per input; if the batch fails, answer each input by itself."""
         trained = self.worker.models[job.request["key"]]
         try:
             prepared = [item for value in inputs for item in read_inputs(trained, [value], self.limits)]
@@ -161,13 +161,13 @@ class Jobs:
             return [line for value in inputs for line in await self._insist(job, value)]
 
     async def _insist(self, job: Job, value: Any) -> list[str]:
-        """Return the line of one input, waiting until there is room for it."""
+        """Answer one input, retrying while the queue is full."""
         while not (lines := await self._answer_inputs(job, [value])):
             pass
         return lines
 
     def _make_room(self) -> None:
-        """Forget the oldest job that is over if there are too many; refuse if all of them go on."""
+        """Delete the oldest finished job if there are too many; refuse if all are unfinished."""
         if len(self.jobs) < self.limits.jobs:
             return
         oldest = next((job for job in self.jobs.values() if job.is_over), None)

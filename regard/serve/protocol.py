@@ -12,19 +12,19 @@ from regard.serve.limits import Limits
 
 
 class DeadlineProtocol(H11Protocol):
-    """Closes a connection whose headers do not arrive in time, or whose client does not read."""
+    """Closes connections whose headers arrive too late, or whose client does not read the response."""
 
     limits = Limits()
     _receiving: asyncio.TimerHandle | None = None
     _sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Expect headers within the deadline."""
+        """Start the deadline for the request headers."""
         super().connection_made(transport)
         self._await_headers()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes in; the deadline of headers is that of the first of them."""
+        """Receive bytes; the first ones of a request start the deadline for its headers."""
         if self._receiving is None and self._is_idle():
             self._await_headers()
         super().data_received(data)
@@ -32,25 +32,25 @@ class DeadlineProtocol(H11Protocol):
             self._stop_waiting()
 
     def on_response_complete(self) -> None:
-        """Do not read the rest of a body for ever that nobody wanted."""
+        """Start a deadline if the client is still sending a body after the response."""
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
             self._await_headers()
 
     def pause_writing(self) -> None:
-        """Give a client that does not read a while."""
+        """Start a deadline for a client that does not read."""
         super().pause_writing()
         self._sending = self.loop.call_later(self.limits.send_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on with a client that reads again."""
+        """Cancel the deadline of a client that reads again."""
         super().resume_writing()
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadlines."""
+        """Cancel all deadlines."""
         self._stop_waiting()
         if self._sending is not None:
             self._sending.cancel()

@@ -21,29 +21,29 @@ BATCH_INPUTS = 64  # pictures and other inputs that are
 
 
 class ModelQueue(Protocol):
-    """The calls for one model; it belongs to the worker's thread."""
+    """The queue of calls for one model; only the worker's thread uses it."""
 
     running: dict[int, Call]
     waiting: deque[Call]
 
     @property
     def rows(self) -> int:
-        """Requests that it holds."""
+        """The number of requests in the queue."""
 
     def advance(self) -> None:
-        """Go on a little with everybody, and tell those who are done."""
+        """Run one step for all running calls, and report those that are done."""
 
     def drop_ended(self) -> None:
-        """Free what belongs to calls that were cancelled or are late."""
+        """Drop calls that were cancelled or are late, and free what they use."""
 
 
 def make_queue(trained: Trained, capacity: int) -> ModelQueue:
-    """Return the queue that suits a model."""
+    """Return a WritingQueue for a model with an engine, else a DirectQueue."""
     return WritingQueue(trained, capacity) if trained.make_engine() is not None else DirectQueue(trained)
 
 
 def split_ended(calls: deque[Call]) -> tuple[deque[Call], list[Call]]:
-    """Return the calls that somebody still waits for, and the others."""
+    """Split calls into live ones and those that were cancelled or are late."""
     return deque(call for call in calls if not call.is_over()), [call for call in calls if call.is_over()]
 
 

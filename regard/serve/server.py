@@ -31,20 +31,20 @@ BACKLOG = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """Where a server listens, and which names of the host it answers to; none: those of this machine, or any."""
+    """The address of a server, and the Host names it accepts; by default those of this machine, or any."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     names: tuple[str, ...] = ()
 
     def check(self, keys: Keys) -> None:
-        """Refuse to listen to others without a key."""
+        """Raise ValueError for an address reachable from other machines without a key."""
         if not is_loopback(self.host) and not keys.is_required:
             raise ValueError(f"{self.host} can be reached from elsewhere: give keys with --key-file, or bind 127.0.0.1")
 
     @property
     def accepted_names(self) -> tuple[str, ...]:
-        """Names in the Host header that are answered."""
+        """The accepted names in Host headers."""
         return self.names or (LOCAL_NAMES if is_loopback(self.host) else ())
 
 
@@ -76,19 +76,19 @@ class Server(uvicorn.Server):
 
     @property
     def url(self) -> str:
-        """Where it listens, once it does."""
+        """The URL of the running server."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen, and warm up beside."""
+        """Start listening, and warm up the models in the background."""
         await super().startup(sockets)
         self._beside = [asyncio.create_task(self._warm_up())]
         if self.state.jobs is not None:
             self._beside.append(asyncio.create_task(self.state.jobs.run(self.log)))
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Finish what runs, then end the worker."""
+        """Finish open requests, then stop the worker."""
         await super().shutdown(sockets)
         for task in self._beside:
             task.cancel()
@@ -98,7 +98,7 @@ class Server(uvicorn.Server):
             self.state.jobs.close()
 
     def drain(self) -> None:
-        """Say that no more requests are welcome, and stop a little later."""
+        """Report that the server is not ready, and stop after `drain_seconds`."""
         self.state.is_draining = True
         asyncio.get_running_loop().call_later(self.state.limits.drain_seconds, self._begin_to_stop)
 

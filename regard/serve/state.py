@@ -28,5 +28,5 @@ class ServerState:
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests are welcome."""
+        """True if the server accepts requests."""
         return self.is_warm and not self.is_draining and self.worker.alive

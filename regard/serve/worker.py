@@ -54,27 +54,27 @@ class Worker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what is under way, and end the thread."""
+        """Finish open calls, and stop the thread."""
         self._is_stopping = True
         self._arrivals.put(lambda: None)
         self._thread.join()
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """True while the thread is running."""
         return self._thread.is_alive()
 
     @property
     def open_calls(self) -> int:
-        """Calls that wait or are being answered."""
+        """The number of calls that wait or are being answered."""
         return self._open
 
     def count_rows(self) -> dict[str, int]:
-        """Return how many requests the engine of every model holds, as last seen."""
+        """Return the number of requests in the engine of every model, as last reported."""
         return {name: model_queue.rows for name, model_queue in list(self._queues.items())}
 
     async def warm_up(self) -> None:
-        """Answer an example with every model, so that the first request is as fast as others."""
+        """Answer an example with every model, so that the first request is not slower than later ones."""
         loop = asyncio.get_running_loop()
         done = loop.create_future()
 

@@ -44,7 +44,7 @@ SECONDS = 60  # of processor time that a training takes, roughly
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is learnt from and tested on."""
+    """The numbers of training, validation and test sentences, and of training steps."""
 
     train: int = 20_000
     valid: int = 1_000
@@ -54,7 +54,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Point:
-    """Mistakes of every seed with so many clauses, whose last noun has the gender of the subject or the other one."""
+    """The mistakes of every seed at one number of clauses, with or without an attractor before the verb."""
 
     clauses: int
     attractor: bool
@@ -63,18 +63,18 @@ class Point:
 
     @property
     def errors(self) -> list[float]:
-        """Mistakes in 100 of each seed; guessing makes 50."""
+        """Return the error rate of each seed in per cent; chance is 50."""
         return [100 * mistakes / self.count for mistakes in self.mistakes]
 
     @property
     def error(self) -> float:
-        """Their mean."""
+        """Return the mean error rate over the seeds."""
         return sum(self.errors) / len(self.errors)
 
 
 @dataclass(frozen=True)
 class NetworkResult:
-    """What the networks of one kind have learnt, a number for every seed."""
+    """The results of one kind of network, trained with several seeds."""
 
     network: str
     parameters: int
@@ -86,7 +86,7 @@ class NetworkResult:
 
 
 def read_results() -> list[NetworkResult]:
-    """Results in the package, of a training on one core."""
+    """Read the results that come with the package, trained on one core."""
     text = (resources.files("regard") / "lab" / "agreement" / RESULTS).read_text(encoding="utf-8")
     return [
         NetworkResult(**{**record, "points": [Point(**point) for point in record["points"]]})
@@ -95,14 +95,14 @@ def read_results() -> list[NetworkResult]:
 
 
 def count_trainings(seeds: Sequence[int] = SEEDS) -> int:
-    """How many networks are trained for the results."""
+    """Return the number of networks to train for the results."""
     return len(NETWORKS) * len(seeds)
 
 
 def repeat_experiment(
     *, sizes: Sizes | None = None, report: Callable[[str], None], seeds: Sequence[int] = SEEDS
 ) -> Iterator[NetworkResult]:
-    """Train and test every network anew, which says how far it is by `report`."""
+    """Train and test every network again, reporting progress by `report`; yield the result of each kind."""
     sizes = sizes or Sizes()
     total, number = count_trainings(seeds), 0
     with TemporaryDirectory(prefix="agreement-") as folder:
@@ -120,7 +120,7 @@ def repeat_experiment(
 
 
 def write_sentences(folder: Path, sizes: Sizes, *, seed: int) -> dict[str, str]:
-    """Write the sentences to train and validate on, and return where they are."""
+    """Write training and validation sentences to files, and return their paths."""
     folder.mkdir(parents=True)
     files = {}
     for part, (name, count) in enumerate({"train": sizes.train, "valid": sizes.valid}.items()):
@@ -132,7 +132,7 @@ def write_sentences(folder: Path, sizes: Sizes, *, seed: int) -> dict[str, str]:
 
 
 def training_settings(model: dict[str, Any], files: dict[str, str], *, steps: int, seed: int) -> dict[str, Any]:
-    """Settings of one training, those of the recipes for agreement."""
+    """Return the settings of one training, as in the agreement recipes."""
     return {
         "task": Tagger.task,
         "data": {"train": {"path": files["train"]}, "valid": {"path": files["valid"]}, "batch_tokens": 2048},
@@ -152,7 +152,7 @@ def training_settings(model: dict[str, Any], files: dict[str, str], *, steps: in
 
 
 def judge_network(taggers: Sequence[Tagger], network: str, *, count: int) -> NetworkResult:
-    """Mistakes of the networks of every seed, and what they say of the sentences of the courses."""
+    """Return the mistakes of the networks of all seeds, and their answers on the sentences of the courses."""
     points = []
     for clauses in CLAUSES_TESTED:
         for attractor in (False, True) if clauses else (False,):
@@ -167,5 +167,5 @@ def judge_network(taggers: Sequence[Tagger], network: str, *, count: int) -> Net
 
 
 def _count_tags(taggers: Sequence[Tagger], text: str, tag: str) -> int:
-    """How many taggers give this tag to the last word of a text."""
+    """Return the number of taggers that give this tag to the last word of a text."""
     return sum(tagger.tag([text])[0].tags[-1] == tag for tagger in taggers)

@@ -19,7 +19,7 @@ LEAST = 3  # words in which a noun and a verb have room
 
 @dataclass(frozen=True)
 class Point:
-    """The participles at one distance, and how many of them each of several models told wrongly."""
+    """The participles at one distance, and the number that each of several models tagged wrongly."""
 
     distance: int
     attractors: bool
@@ -28,16 +28,16 @@ class Point:
 
     @property
     def errors(self) -> list[float]:
-        """Mistakes in 100 of each model; guessing makes 50."""
+        """Return the error rate of each model in per cent; chance is 50."""
         return [100 * mistakes / self.count for mistakes in self.mistakes]
 
     @property
     def error(self) -> float:
-        """Their mean."""
+        """Return the mean error rate over the models."""
         return sum(self.errors) / len(self.errors)
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         summary = {"distance": self.distance, "attractors": self.attractors, "sentences": self.count}
         return {**summary, "error": self.error, "errors": self.errors}
 
@@ -58,7 +58,7 @@ def measure(
     seed: int = 0,
     described: bool = True,
 ) -> list[Point]:
-    """Errors of models of one kind at each distance, without attractors and, where there is room, with them."""
+    """Return the errors of taggers at each distance, without attractors and, where they fit, with them."""
     for tagger in taggers:
         if sorted(tagger.classes) != sorted((RIGHT, WRONG)):
             raise ValueError(
@@ -78,7 +78,7 @@ def measure(
 
 
 def count_mistakes(tagger: Tagger, test_sentences: Sequence[Sentence]) -> int:
-    """Count the participles that a tagger takes for right where they are wrong, or the other way round."""
+    """Count the participles that a tagger tags wrongly."""
     tags = tagger.tag([list(sentence.words) for sentence in test_sentences])
     return sum(
         predicted.tags[sentence.place] != sentence.tags[sentence.place]

@@ -69,7 +69,7 @@ COURSE_SENTENCES = (
 
 
 def sentence(seed: int, number: int, *, clauses: int, attractor: bool | None = None, testing: bool = False) -> Sentence:
-    """Return the sentence of this number, whose participle is right or wrong by chance.
+    """Return sentence `number` of this seed; its participle agrees with the subject in half of the cases.
 
     The last noun before the verb has the gender of the subject, the other one (`attractor`), or, by None, any; all
     other nouns in between have any. Without a clause there is no such noun.
@@ -99,14 +99,14 @@ def sentence(seed: int, number: int, *, clauses: int, attractor: bool | None = N
 
 
 def sentences(seed: int, count: int) -> Iterator[Sentence]:
-    """Sentences to learn from; nouns in between have any gender."""
+    """Yield training sentences; nouns in between have any gender."""
     for number in range(count):
         [clauses] = Random(f"dont/{seed}/{number}").choices(CLAUSES_LEARNT, CLAUSE_WEIGHTS)
         yield sentence(seed, number, clauses=clauses)
 
 
 def _clause(chance: Random, object_gender: Gender) -> tuple[list[str], list[Gender]]:
-    """Words of *dont les réformes des dernières années ont transformé le gouvernement*, and genders of its nouns."""
+    """Return the words of a clause such as *dont les réformes ont transformé le pays*, and its nouns' genders."""
     cause_gender = chance.choice(GENDERS)
     words = ["dont", "les", chance.choice(CAUSES[cause_gender])]
     genders = [cause_gender]

@@ -103,7 +103,7 @@ class Practice:
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, and what is known about it."""
+    """A generated sentence and its labels."""
 
     words: tuple[str, ...]
     place: int
@@ -120,27 +120,27 @@ class Sentence:
 
     @property
     def tags(self) -> list[str]:
-        """For every word, whether it is right."""
+        """Return a tag for every word: right, or wrong if it does not agree."""
         return [WRONG if number in self.wrong else RIGHT for number in range(len(self.words))]
 
     @property
     def right(self) -> bool:
-        """Whether the participle agrees with its subject."""
+        """True if the participle agrees with its subject."""
         return self.place not in self.wrong
 
     @property
     def with_tags(self) -> str:
-        """As `word/tag`."""
+        """Return the sentence as `word/tag` pairs."""
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
 
 
 def noun(word: str, number: int) -> str:
-    """A noun in the singular or the plural."""
+    """Return a noun in the singular or the plural."""
     return word if number == SINGULAR else word + ("x" if word.endswith(("eau", "eu")) else "s")
 
 
 def participle(word: str, gender: Gender, number: int) -> str:
-    """A participle in one of its four forms."""
+    """Return the form of a participle for this gender and number."""
     return word + ("e" if gender == "f" else "") + ("s" if number == PLURAL else "")
 
 
@@ -153,7 +153,7 @@ def sentence(
     described: bool = True,
     testing: bool = False,
 ) -> Sentence:
-    """The sentence of this number with so many words between subject and participle.
+    """Return sentence `number` of this seed, with `distance` words between subject and participle.
 
     Nouns in between have the gender of the subject, the other one (`attractors`), or, by None, any. With attractors
     there is at least one, for which there must be room: 3 words.
@@ -179,7 +179,7 @@ def sentence(
 
 
 def sentences(seed: int, count: int, practice: Practice) -> Iterator[Sentence]:
-    """Sentences to learn from, nouns in between of either gender."""
+    """Yield training sentences; nouns in between have either gender."""
     distances = range(practice.shortest, practice.longest + 1)
     for number in range(count):
         [distance] = Random(f"{seed}/{number}").choices(distances, [1 / length for length in distances])
@@ -187,7 +187,7 @@ def sentences(seed: int, count: int, practice: Practice) -> Iterator[Sentence]:
 
 
 def write(folder: Path, practice: Practice, *, seed: int = 0, counts: Mapping[str, int] = SETS) -> list[Path]:
-    """`train.txt.gz` and `valid.txt.gz`, a tagged sentence in each line."""
+    """Write `train.txt.gz` and `valid.txt.gz`, with one tagged sentence per line, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for part, (name, count) in enumerate(counts.items()):
@@ -202,7 +202,7 @@ def write(folder: Path, practice: Practice, *, seed: int = 0, counts: Mapping[st
 
 @dataclass
 class _Writer:
-    """What stands between a subject and its verb, piece by piece."""
+    """Writes the words between a subject and its verb, phrase by phrase."""
 
     chance: Random
     gender: Gender
@@ -219,7 +219,7 @@ class _Writer:
     """Gender of the noun that stands last."""
 
     def fill(self, room: int) -> None:
-        """So many words; the first piece has a noun if there is room for one."""
+        """Add phrases of `room` words in total; the first one has a noun if there is room."""
         while room:
             kinds = AFTER_NOUN if self.after_noun else AFTER_OTHERS
             fitting = [kind for kind in kinds if PIECES[kind] <= room]
@@ -255,7 +255,7 @@ class _Writer:
         return ["qui", verb, "souvent", *self._phrase()]
 
     def _describe(self) -> str:
-        """A participle beside the noun that stands last, one in two wrong."""
+        """Return a participle that modifies the last noun, with wrong agreement in half of the cases."""
         right = self.chance.random() < 0.5
         if not right:
             self.wrong.append(len(self.words))
@@ -263,7 +263,7 @@ class _Writer:
         return participle(self.chance.choice(PARTICIPLES), gender, self.last)
 
     def _of(self) -> list[str]:
-        """Two words, for `de` melts with `le` and `les`: du village, des villes."""
+        """Return a noun with the contracted article *du* or *des*, as two words."""
         gender, number = self._choose_noun()
         if number == SINGULAR and gender == "f":
             number = self.last = PLURAL
@@ -274,7 +274,7 @@ class _Writer:
         return [_determiner(self.chance, gender, number, without), self._noun(gender, number)]
 
     def _choose_noun(self) -> tuple[Gender, int]:
-        """Gender and number of the next noun."""
+        """Choose gender and number of the next noun, and return them."""
         other = self.chance.random() < 0.5 if self.wanted is None else self.wanted
         self.attractors += other
         self.last = self.chance.randrange(2)
@@ -291,7 +291,7 @@ def _determiner(chance: Random, gender: Gender, number: int, without: Sequence[s
 
 
 def _opening(chance: Random) -> list[str]:
-    """Nothing, a time, or somebody else before the subject."""
+    """Return words before the subject: none, an adverbial, or a prepositional phrase."""
     kind = chance.randrange(4)
     if kind < 2:
         return []
@@ -304,12 +304,12 @@ def _opening(chance: Random) -> list[str]:
 
 
 def other_gender(gender: Gender) -> Gender:
-    """The gender that a word does not have."""
+    """Return the opposite gender."""
     return "f" if gender == "m" else "m"
 
 
 def show(examples: Sequence[Sentence]) -> list[str]:
-    """Sentences as a person reads them, a wrong participle between stars."""
+    """Return sentences as text, with stars around words that do not agree."""
     return [
         " ".join(f"*{word}*" if tag == WRONG else word for word, tag in zip(example.words, example.tags, strict=True))
         for example in examples

@@ -23,7 +23,7 @@ MAX_GRADIENTS = 2**24  # numbers of gradients held at once
 
 
 def reach(layer: Callable[[Tensor], Tensor], x: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "distance"]:
-    """`|d output_T / d input_(T-d)|`, the norm of the whole Jacobian, for d = 0, 1, ..., T-1; the batch's mean."""
+    """Return the norm `|d output_T / d input_(T-d)|` of the Jacobian for d = 0, ..., T-1, averaged over the batch."""
     x = x.detach().requires_grad_()
     last = layer(x)[:, -1].sum(0)  # examples do not touch one another: one pass back serves all of them
     squares = x.new_zeros(x.shape[:2])
@@ -36,7 +36,7 @@ def reach(layer: Callable[[Tensor], Tensor], x: Float[Tensor, "batch time inputs
 def compare(
     *, length: int = 64, width: int = 64, inputs: int = 16, seed: int = 0
 ) -> dict[str, Float[Tensor, "distance"]]:
-    """The reach of untrained layers of one width, as they are drawn by default, over random inputs."""
+    """Return the gradient norms by distance of untrained layers of one width over random inputs."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         x = torch.randn(inputs, length, width, dtype=torch.float64)  # what is left after many steps is tiny
@@ -51,7 +51,7 @@ def _recurrent(kind: str, width: int) -> Callable[[Tensor], Tensor]:
 
 
 def measure_loss(norms: dict[str, Float[Tensor, "distance"]]) -> Measurement:
-    """Compare what is left of the gradient of the RNN with what is left of that of attention."""
+    """Compare the share of the gradient that is left at the longest distance in the RNN and in self-attention."""
     left = {name: float(values[-1] / values[min(1, len(values) - 1)]) for name, values in norms.items()}
     steps = len(norms["RNN"]) - 1
     quantity = f"gradient left after {steps:,} steps, as a share of that after 1"
