@@ -230,7 +230,7 @@ def local(
 
 
 def best(run: Callable[[], Any], *, repeats: int, device: str = "cpu") -> float:
-    """Return the time of the fastest of several runs, warmed up: processor time, or wall-clock time on a GPU, in seconds."""
+    """Return the seconds of the fastest run after a warm-up: processor time, or wall-clock time on a GPU."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     seconds = []
     for _ in range(repeats + 1):

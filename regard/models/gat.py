@@ -66,7 +66,7 @@ class GATConfig(ModelConfig):
 
     @property
     def parameters(self) -> int:
-        """Weights of all layers."""
+        """The number of parameters of all layers."""
         wide = self.heads * self.width
         scores = 2 if self.attention == "graph" else 0
         before = (self.inputs + (self.layers - 2) * wide + scores * (self.layers - 1) + self.layers - 1) * wide
@@ -76,22 +76,22 @@ class GATConfig(ModelConfig):
 
 
 class Equal(nn.Module):
-    """A score that is the same for every pair."""
+    """A constant score: all pairs have the same weight."""
 
     def halves(
         self, query: Float[Tensor, "heads query depth"], key: Float[Tensor, "heads key depth"]
     ) -> tuple[Float[Tensor, "heads query"], Float[Tensor, "heads key"]]:
-        """Nothing of either node."""
+        """Return zeros for both nodes of a pair."""
         return torch.zeros_like(query[..., 0]), torch.zeros_like(key[..., 0])
 
     def meet(self, total: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
-        """The score of pairs."""
+        """Return the sum of both halves unchanged."""
         return total
 
     def forward(
         self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]
     ) -> Float[Tensor, "*s query key"]:
-        """One number per pair."""
+        """Return zero for every pair."""
         return torch.zeros_like(query @ key.mT)
 
 
@@ -114,20 +114,20 @@ class DegreeScore:
     def halves(
         self, query: Float[Tensor, "heads query depth"], key: Float[Tensor, "heads key depth"]
     ) -> tuple[Float[Tensor, "heads query"], Float[Tensor, "heads key"]]:
-        """Nothing of the node that looks."""
+        """Return zeros for the query nodes and `-log(d_j) / 2` for the key nodes."""
         return torch.zeros_like(query[..., 0]), self.logs.to(key.dtype).expand(len(key), -1)
 
     def meet(self, total: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
-        """The score of pairs."""
+        """Return the sum of both halves unchanged."""
         return total
 
     def __call__(self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]) -> Tensor:
-        """One number per pair."""
+        """Return the score of every pair, which depends on its key node only."""
         return torch.zeros_like(query @ key.mT) + self.logs
 
 
 class GraphAttention(nn.Module):
-    """One layer: project, look along the edges, and concatenate the heads or average them."""
+    """One layer of graph attention: project, attend along the edges, and concatenate or average the heads."""
 
     def __init__(self, inputs: int, depth: int, heads: int, *, averaged: bool, config: GATConfig):
         super().__init__()
@@ -142,7 +142,7 @@ class GraphAttention(nn.Module):
             nn.init.xavier_uniform_(part.squeeze(-1))
 
     def forward(self, x: Features, mask: Mask) -> Float[Tensor, "node features"]:
-        """What every node takes from those it looks at."""
+        """Return the new features of every node, aggregated from its neighbours."""
         flat = x.product(self.project.weight) if isinstance(x, Sparse) else self.project(x)
         nodes = flat.unflatten(-1, (self.heads, -1)).transpose(0, 1).contiguous()  # (heads, node, depth)
         dropout = self.dropout if self.training else 0.0
@@ -160,7 +160,7 @@ class GraphAttention(nn.Module):
 
 
 class GAT(Model):
-    """Layers of graph attention over all nodes of a graph at once; in full precision."""
+    """A stack of graph attention layers over a whole graph, computed in full precision."""
 
     traits = Traits(compilable=False)  # a step is a few dozen kernels over one shape: it is recorded as it is
 
@@ -175,7 +175,7 @@ class GAT(Model):
         self.layers.append(GraphAttention(sizes[-1], config.classes, config.last, averaged=True, config=config))
 
     def forward(self, x: Features, mask: Mask) -> Float[Tensor, "node classes"]:
-        """How well each class fits each node."""
+        """Return the class logits of every node."""
         with torch.autocast((x.values if isinstance(x, Sparse) else x).device.type, enabled=False):
             for number, layer in enumerate(self.layers):
                 x = F.elu(x) if number and isinstance(x, Tensor) else x

@@ -53,7 +53,7 @@ class Word2VecConfig(ModelConfig):
 
 
 class Inputs(NamedTuple):
-    """What the inner loop reads words with."""
+    """The input side of the inner loop: vectors, subsampling probabilities, window and architecture."""
 
     vectors: Float[np.ndarray, "vocab width"]
     keep: Float[np.ndarray, "vocab"]
@@ -74,7 +74,7 @@ class Targets(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The way from the root of a Huffman tree to every word: nodes start[w]:start[w + 1], and where to turn there."""
+    """The paths from the root of a Huffman tree: for word w, nodes[start[w]:start[w + 1]] and the turn at each."""
 
     start: Int[np.ndarray, "bounds"]
     nodes: Int[np.ndarray, "turns"]
@@ -82,7 +82,7 @@ class Tree(NamedTuple):
 
 
 class Word2Vec(Model):
-    """The vectors of words, and of what they are predicted by, in memory that the threads of its inner loop share."""
+    """Input vectors and output weights, in memory that the threads of the inner loop share."""
 
     # its loop writes vectors and output without gradients; what words are predicted by is of no use afterwards
     traits = Traits(learned_buffers=("vectors", "output"), transient=("output", "heard"))
@@ -102,15 +102,15 @@ class Word2Vec(Model):
 
     @staticmethod
     def read_sizes(config: Word2VecConfig, tensors: Mapping[str, Tensor]) -> Word2VecConfig:
-        """The config with as many words as there are vectors."""
+        """Return the config with the vocabulary size of the saved vectors."""
         return replace(config, vocab=len(tensors["vectors"])) if "vectors" in tensors else config
 
     def forward(self, words: Int[Tensor, "*words"]) -> Float[Tensor, "*words width"]:
-        """A vector for every word."""
+        """Return the vectors of these words."""
         return self.get_buffer("vectors")[words]
 
     def count(self, counts: Counts) -> None:
-        """Prepare the inner loop for words that occur so often."""
+        """Prepare the inner loop from word counts: subsampling, noise distribution or Huffman tree."""
         config = self.config
         vectors, output = (self.get_buffer(name).numpy() for name in ("vectors", "output"))  # the same memory
         self.inputs = Inputs(
@@ -124,11 +124,11 @@ class Word2Vec(Model):
         self.targets = Targets(output, chance, alias, *tree, config.negatives if sampled else 0)
 
     def _apply(self, function: Any, recurse: bool = True) -> Word2Vec:
-        """Stay where threads of the processor can reach it, whatever the device."""
+        """Do nothing, so that the buffers stay in CPU memory whatever the device."""
         return self
 
     def learn(self, tokens: Int[np.ndarray, "token"], *, rate: float, seed: int) -> tuple[float, int]:
-        """One walk over texts, each ended by -1: the loss of some of the predictions, summed, and how many these are.
+        """Train on texts, each ended by -1; return the loss summed over a sample of predictions, and the sample's size.
 
         Threads may do this at the same time with other texts.
         """
@@ -137,7 +137,7 @@ class Word2Vec(Model):
 
 
 def kernel() -> ModuleType:
-    """The compiled inner loop."""
+    """Return the module with the compiled inner loop."""
     try:
         from regard.models.parts import hogwild
     except ImportError as error:
@@ -146,7 +146,7 @@ def kernel() -> ModuleType:
 
 
 def keep_probabilities(counts: Counts, sample: float | None) -> Float[np.ndarray, "vocab"]:
-    """The probability with which a word of the text is read: sqrt(t/f) + t/f, at most 1, for frequency f and sample t.
+    """Return the probability to keep a word in subsampling: min(1, sqrt(t/f) + t/f) for frequency f and sample t.
 
     So the first implementation has it; the paper has sqrt(t/f).
     """
@@ -157,7 +157,7 @@ def keep_probabilities(counts: Counts, sample: float | None) -> Float[np.ndarray
 
 
 def noise_tables(counts: Counts, power: float) -> tuple[Float[np.ndarray, "vocab"], Int[np.ndarray, "vocab"]]:
-    """Tables to draw words by, in proportion to count ** power, in constant time (Walker 1977, Vose 1991).
+    """Return alias tables to sample words in proportion to count ** power in constant time (Walker 1977, Vose 1991).
 
     Place i stands for word i with probability chance[i] and for alias[i] otherwise.
     """
@@ -175,7 +175,7 @@ def noise_tables(counts: Counts, power: float) -> tuple[Float[np.ndarray, "vocab
 
 
 def build_huffman_tree(counts: Counts) -> Tree:
-    """The binary tree in which frequent words are near the root, so that a text takes the fewest turns."""
+    """Return the Huffman tree of the words, in which frequent words have short paths."""
     size = len(counts)
     heap = [(int(count), leaf) for leaf, count in enumerate(counts)]
     heapq.heapify(heap)

@@ -18,7 +18,7 @@ NONE = ("", "none", "nothing", "aucun", "rien")  # a list without names
 
 
 def score_choices(name: str, examples: Sequence[Example], answer_scores: Any) -> Scores:
-    """Accuracy of labels, plain and corrected, by the sum and the mean over tokens where these differ."""
+    """Return the accuracy of labels, plain and calibrated, by sum and by mean over tokens where these differ."""
     template: Template = answer_scores.template
     labels, right = template.labels, np.array([template.labels.index(example.right) for example in examples])
     commonest, _ = Counter(right.tolist()).most_common(1)[0]
@@ -58,7 +58,7 @@ def score_choices(name: str, examples: Sequence[Example], answer_scores: Any) ->
 
 
 def score_writing(name: str, examples: Sequence[Example], answers: Sequence[str], template: Template) -> Scores:
-    """chrF of what was written beside that of a copy of the first words of the text; of lists also F1 of the names."""
+    """Return chrF of the answers and of a baseline, a copy of the text's first words; for lists also F1 of names."""
     references = [example.right for example in examples]
     words = template.words or max(1, round(float(np.mean([len(line.split()) for line in references]))))
     copies = [" ".join(example.texts.x.split()[:words]) for example in examples]
@@ -85,7 +85,7 @@ def score_writing(name: str, examples: Sequence[Example], answers: Sequence[str]
 
 
 def _score_rows(systems: Mapping[str, Statistics], base: str, *, digits: int = 3) -> list[tuple[str, ...]]:
-    """Each system with its score, its interval, and how probable its distance from the baseline is by chance."""
+    """Return a row per system: its score, confidence interval, and p-value against the baseline."""
     rows = list[tuple[str, ...]]()
     for name, system in systems.items():
         several = len(system) > 1
@@ -97,7 +97,7 @@ def _score_rows(systems: Mapping[str, Statistics], base: str, *, digits: int = 3
 
 
 def _names_f1(answers: Sequence[str], references: Sequence[str]) -> Statistics:
-    """F1 of the names in lists, over all texts: twice the shared ones, of all on both sides."""
+    """Return the micro-averaged F1 of the names in comma-separated lists."""
     both = [(_parse_names(first), _parse_names(second)) for first, second in zip(answers, references, strict=True)]
     shared = [2 * len(first & second) for first, second in both]
     return mean_statistics(shared, [len(first) + len(second) for first, second in both])

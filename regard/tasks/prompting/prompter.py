@@ -25,7 +25,7 @@ SEPARATOR = re.compile(r"\t| \|\|\| ")  # what separates two texts of a line
 
 @dataclass(frozen=True)
 class Choice:
-    """The label of a text, with the probabilities of all labels, corrected and plain."""
+    """The predicted label of a text, with the probabilities of all labels, calibrated and plain."""
 
     texts: Texts
     label: str
@@ -37,7 +37,7 @@ class Choice:
         return f"{self.label}\t{self.corrected[self.label]:.3f} corrected\t{self.uncorrected[self.label]:.3f} plain"
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         rounded = [
             {label: round(share, 6) for label, share in shares.items()} for shares in (self.corrected, self.uncorrected)
         ]
@@ -46,7 +46,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Written:
-    """What a model wrote in answer to a text."""
+    """The text that a model generated for an input."""
 
     texts: Texts
     answer: str
@@ -55,33 +55,33 @@ class Written:
         return self.answer
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         return {**texts_to_json(self.texts), "answer": self.answer}
 
 
 def texts_to_json(texts: Texts) -> dict[str, str]:
-    """Texts as JSON."""
+    """Return texts as JSON."""
     return {"text": texts.x, **({"second": texts.y} if texts.y else {})}
 
 
 class AnswerScores:
-    """The log-probabilities of all answers to some texts, beside those to inputs without content."""
+    """The log-probabilities of all answers to some texts, and to content-free inputs."""
 
     def __init__(self, template: Template, tokens: Any, empty: Any) -> None:
         self.template, self.tokens, self.empty = template, tokens, empty
 
     @property
     def lengths_differ(self) -> bool:
-        """Whether answers differ in length, so that the sum and the mean over their tokens differ."""
+        """True if answers differ in their number of tokens, so that sum and mean can rank them differently."""
         return any(len({len(answer) for answer in text}) > 1 for text in self.tokens)
 
     def chances(self, *, per_token: bool) -> tuple[Float[np.ndarray, "text label"], Float[np.ndarray, "text label"]]:
-        """Probabilities of the labels, plain and corrected."""
+        """Return the label probabilities, plain and calibrated by content-free inputs."""
         label_scores, empty_scores = (self._scores(tokens, per_token) for tokens in (self.tokens, self.empty))
         return probabilities(label_scores), calibrate(label_scores, empty_scores)
 
     def calibrate_by_batch(self, *, per_token: bool) -> Float[np.ndarray, "text label"]:
-        """Probabilities corrected by the mean over these very texts (batch calibration, Zhou et al. 2024)."""
+        """Return the label probabilities calibrated by their mean over these texts (Zhou et al. 2024)."""
         label_scores = self._scores(self.tokens, per_token)
         return calibrate(label_scores, label_scores)
 
@@ -90,7 +90,7 @@ class AnswerScores:
 
 
 class Prompter:
-    """A trained language model with a template."""
+    """A language model with a prompt template, used without training."""
 
     def __init__(self, trained: Any, template: Template) -> None:
         if not isinstance(trained, Promptable):
@@ -109,18 +109,18 @@ class Prompter:
 
     @property
     def inputs(self) -> Inputs:
-        """Texts, or pairs of them where the template takes two."""
+        """The kind of input: a text, or a pair if the template takes two."""
         return Inputs(kind=PAIR if self.template.pair else TEXT, parse=self.parse)
 
     def parse(self, text: str) -> Texts:
-        """An input as somebody types it: a text, or two between a tab or ` ||| `."""
+        """Parse an input: a text, or two texts separated by a tab or ` ||| `."""
         parts = SEPARATOR.split(text) if self.template.pair else [text]
         if self.template.pair and len(parts) != 2:
             raise ValueError(f"{text[:40]!r} is one text, the template takes two: write them as TEXT ||| TEXT")
         return Texts(*parts)
 
     def answer(self, inputs: Sequence[Any], **options: Any) -> list[Choice] | list[Written]:
-        """The label of each text, or what the model writes in answer to it."""
+        """Return the label of each text, or the text that the model generates for it."""
         assert not options, "a template says all there is to say"
         texts = [self.parse(entry) if isinstance(entry, str) else Texts(*entry) for entry in inputs]
         places = [repr(part.x[:40]) for part in texts]
@@ -135,7 +135,7 @@ class Prompter:
         return [Choice(entry, self.template.labels[number], after, before) for entry, number, after, before in part]
 
     def evaluate(self, *names: str | Path, name: str | None = None) -> Scores:
-        """How good the answers are on files of texts with their labels or references."""
+        """Evaluate the answers on files of texts with labels or references."""
         examples, notes = list[files.Example](), list[str]()
         for file in names:
             file_examples, file_notes = files.read(str(file), self.template)
@@ -152,22 +152,22 @@ class Prompter:
         return replace(result, notes=[*result.notes, *notes])
 
     def weigh(self, texts: Sequence[Texts], places: Sequence[str]) -> AnswerScores:
-        """The log-probabilities of all answers to these texts."""
+        """Return the log-probabilities of all answers to these texts."""
         tokens = [log_probs for block in self._fit_prompts(texts, places) for log_probs in self.trained.weigh(block)]
         return AnswerScores(self.template, tokens, self._empty)
 
     def write(self, texts: Sequence[Texts], places: Sequence[str]) -> list[str]:
-        """What the model writes in answer to these texts."""
+        """Return the texts that the model generates for these inputs."""
         how = {"length": self.template.length, "stop": self.template.stop}
         return [answer for block in self._fit_prompts(texts, places) for answer in self.trained.complete(block, **how)]
 
     @cached_property
     def _empty(self) -> list[list[list[float]]]:
-        """The same of inputs without content."""
+        """The log-probabilities of all answers to content-free inputs."""
         return self.trained.weigh([self.template.gap(Texts(text, text)) for text in self.template.empty])
 
     def _fit_prompts(self, inputs: Sequence[Texts], places: Sequence[str]) -> Iterator[list[Gap]]:
-        """Prompts in blocks, each as long as the model reads: of what is too long texts are cut, never the template."""
+        """Yield blocks of prompts within the model's context; texts that are too long are cut, the template never."""
         for first in range(0, len(inputs), BLOCK):
             texts, where = list(inputs[first : first + BLOCK]), places[first : first + BLOCK]
             gaps = [self.template.gap(text) for text in texts]
@@ -186,7 +186,7 @@ class Prompter:
         return self.trained.sizes(gaps, length=length)
 
     def _cut_text(self, texts: Texts, size: int, place: str) -> Texts:
-        """Texts without some words of the longer one, or the line that says why not."""
+        """Return the texts with the longer one shortened; raise ValueError if it must not or cannot be cut."""
         limit, cut = self.trained.reach, self.template.cut
         sides = [text.split() for text in texts]
         longer = max((0, 1), key=lambda side: len(sides[side]))
@@ -204,7 +204,7 @@ class Prompter:
         return Texts(*map(" ".join, sides))
 
     def _check_answers_differ(self) -> None:
-        """Stop at answers that this model cannot tell apart: the same tokens, or the beginning of another's."""
+        """Raise ValueError if answers have the same tokens, or one is a prefix of another in a left-to-right model."""
         words = self.template.candidates
         owners = [
             label
@@ -227,7 +227,7 @@ class Prompter:
 
 
 def prompt(trained: Any, template: Template, texts: Any = None) -> Any:
-    """A model with a template, or its answer to a text, or its answers to several."""
+    """Return a prompter, or its answer to a text, or its answers to several."""
     prompter = Prompter(trained, template)
     if texts is None:
         return prompter

@@ -19,7 +19,7 @@ LabelScores = Float[np.ndarray, "text label"]
 def score_labels(
     tokens: Sequence[Sequence[Sequence[float]]], words: Sequence[int], *, per_token: bool = False
 ) -> Float[np.ndarray, "text label"]:
-    """The score of every label for each text, from the log-probabilities of the tokens of all words of all labels."""
+    """Return the score of each label for each text, from the token log-probabilities of its words."""
     word_scores = np.array(
         [[np.mean(log_probs) if per_token else np.sum(log_probs) for log_probs in text] for text in tokens]
     )
@@ -28,7 +28,7 @@ def score_labels(
 
 
 def probabilities(label_scores: Float[np.ndarray, "text label"]) -> Float[np.ndarray, "text label"]:
-    """The softmax over the labels."""
+    """Return the softmax over the labels."""
     shifted = np.exp(label_scores - label_scores.max(1, keepdims=True))
     return shifted / shifted.sum(1, keepdims=True)
 
@@ -36,6 +36,6 @@ def probabilities(label_scores: Float[np.ndarray, "text label"]) -> Float[np.nda
 def calibrate(
     label_scores: Float[np.ndarray, "text label"], empty: Float[np.ndarray, "input label"]
 ) -> Float[np.ndarray, "text label"]:
-    """Probabilities divided by the mean of those of inputs without content, and normalised."""
+    """Return label probabilities divided by their mean over content-free inputs, and normalised."""
     prior = probabilities(empty).mean(0)
     return probabilities(label_scores - np.log(np.maximum(prior, np.finfo(np.float64).tiny)))

@@ -23,7 +23,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 class Texts(NamedTuple):
-    """What a template is filled with: a text and maybe a second one."""
+    """The texts that fill a template: one, or a pair."""
 
     x: str
     y: str = ""
@@ -31,7 +31,7 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Shot:
-    """A solved example in front of the text."""
+    """A solved example that precedes the text (few-shot prompting)."""
 
     x: str
     """The text."""
@@ -104,38 +104,38 @@ class Template:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What may be answered."""
+        """The names of the labels."""
         return tuple(self.answers)
 
     @property
     def pair(self) -> bool:
-        """Whether it takes a second text."""
+        """True if the template takes a second text."""
         return "[Y]" in self.text
 
     @property
     def phrases(self) -> list[tuple[str, ...]]:
-        """The words of each label."""
+        """The words of each label (the verbalizer)."""
         return [(words,) if isinstance(words, str) else words for words in self.answers.values()]
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The words of all labels."""
+        """The words of all labels, in one tuple."""
         return tuple(word for words in self.phrases for word in words)
 
     @property
     def text_after_answer(self) -> str | None:
-        """A text that follows its answer, which a model that reads from left to right cannot know."""
+        """The placeholder of a text after the answer, which a left-to-right model cannot use; None if there is none."""
         after = self.text.partition("[Z]")[2]
         return next((f"[{place}]" for place in "XY" if f"[{place}]" in after), None)
 
     def gap(self, texts: Texts) -> Gap:
-        """The prompt of a text, all examples in front of it."""
+        """Return the prompt of a text, preceded by all examples."""
         shots = [self._fill_example(shot) for shot in self.examples]
         before, after = (_fill_part(part, texts) for part in self.text.split("[Z]"))
         return Gap("".join(f"{shot}{self.between}" for shot in shots) + before, after, self.candidates)
 
     def label(self, raw_label: str) -> str | None:
-        """The label that a file calls so, upper and lower case alike; None if it has no answer."""
+        """Return the label with this name in a file, ignoring case; None if the template has none."""
         for name in (self.names.get(raw_label, raw_label), self.names.get(raw_label.lower(), raw_label)):
             for label in self.labels:
                 if label.casefold() == name.casefold():
@@ -176,23 +176,23 @@ class Template:
 
 
 def _fill_part(part: str, inputs: Texts) -> str:
-    """A part of the prompt with texts in their places, line ends in them as blanks."""
+    """Return a part of the prompt with its placeholders filled; line breaks in texts become spaces."""
     texts = {"X": inputs.x, "Y": inputs.y}
     return PLACES.sub(lambda place: " ".join(texts[place[1]].split()), part)
 
 
 def read(name: str | Path, settings: Sequence[str] = ()) -> Template:
-    """The template in a YAML file, or one that comes with Regard by its name; settings such as cut=end change it."""
+    """Read the template in a YAML file or a shipped one by name; settings such as cut=end override its fields."""
     return build(config.override(config.read(find(name)), settings), name=str(name))
 
 
 def text_of(name: str | Path) -> str:
-    """A template as it is written."""
+    """Return the YAML text of a template."""
     return find(name).read_text(encoding="utf-8")
 
 
 def find(name: str | Path) -> Path:
-    """The file of a template."""
+    """Return the path of a template file."""
     path = check_path(name, "a template is given by its name or a file")
     if path.suffix.lower() in SUFFIXES or path.is_file():
         return path
@@ -205,7 +205,7 @@ def find(name: str | Path) -> Path:
 
 
 def build(settings: Mapping[str, Any], *, name: str = "template") -> Template:
-    """The template that settings describe; what is wrong is said with its name."""
+    """Build a template from settings; errors begin with its name."""
     try:
         return config.build(Template, settings)
     except ValueError as error:
@@ -213,11 +213,11 @@ def build(settings: Mapping[str, Any], *, name: str = "template") -> Template:
 
 
 def shipped_paths() -> list[Path]:
-    """The templates that come with Regard."""
+    """Return the paths of the templates that come with Regard."""
     folder = Path(str(resources.files("regard.tasks.prompting") / "templates"))
     return sorted((path for path in folder.iterdir() if path.suffix in SUFFIXES), key=lambda path: path.stem)
 
 
 def list_templates() -> Iterator[tuple[str, Template]]:
-    """Each of them by its name."""
+    """Yield the shipped templates with their names."""
     return ((path.stem, read(path)) for path in shipped_paths())

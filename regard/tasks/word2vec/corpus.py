@@ -68,7 +68,7 @@ class WordsConfig:
 
 @dataclass(frozen=True)
 class Words:
-    """A vocabulary, most frequent words first, and the text as numbers of these words, -1 after each line."""
+    """A vocabulary, most frequent words first, and the text as word indices, with -1 after each line."""
 
     words: list[str]
     counts: Int[np.ndarray, "vocab"]
@@ -78,7 +78,7 @@ class Words:
 
     @cached_property
     def bounds(self) -> Int[np.ndarray, "bound"]:
-        """Where the blocks begin, and the end of the last: whole lines, of at least BLOCK tokens together."""
+        """Return the offsets of the blocks and the end of the last; each has whole lines, of at least BLOCK tokens."""
         cuts = [0]
         for after in (start + np.flatnonzero(piece == END) + 1 for start, piece in _pieces(self.tokens)):
             while (place := int(np.searchsorted(after, cuts[-1] + BLOCK))) < len(after):
@@ -87,16 +87,16 @@ class Words:
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """Return the number of blocks."""
         return len(self.bounds) - 1
 
     def block(self, number: int) -> Tokens:
-        """The tokens of a block."""
+        """Return the tokens of a block."""
         return np.array(self.tokens[self.bounds[number] : self.bounds[number + 1]])
 
 
 def prepare(config: WordsConfig) -> Words:
-    """Read the files, or what the cache knows of them."""
+    """Read and count the files, or load the result from the cache."""
     names = [file.path for file in config.train]
     stamps = [_file_stamp(name) for name in names]
     digests = [digest(name) for name in names]
@@ -131,14 +131,14 @@ def prepare(config: WordsConfig) -> Words:
 
 
 def split_words(text: str, config: WordsConfig) -> list[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     text = re.sub(config.ignore, " ", text) if config.ignore else text
     matches = re.finditer(config.pattern, text.lower() if config.lowercase else text)
     return [word for match in matches if (word := "_".join(match[0].split()))]  # a blank would end a word in files
 
 
 def _build_cache(config: WordsConfig, place: Path) -> None:
-    """Text to numbers, numbers to phrases, and what remains to the vocabulary."""
+    """Convert the text to word indices, join phrases, and restrict the words to the vocabulary."""
     path = place / "tokens.bin"
     words, tallies = _write_word_numbers(config, path)
     (place / "tallies.json").write_text(json.dumps([tally.plain() for tally in tallies]), encoding="utf-8")
@@ -153,7 +153,7 @@ def _build_cache(config: WordsConfig, place: Path) -> None:
 
 
 def _write_word_numbers(config: WordsConfig, path: Path) -> tuple[list[str], list[LineReport]]:
-    """Write every word as the number of its first appearance; the words in that order."""
+    """Write the text as word indices, numbered by first appearance; return the words in that order."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     tallies = []
@@ -172,7 +172,7 @@ def _write_word_numbers(config: WordsConfig, path: Path) -> tuple[list[str], lis
 def _choose_vocabulary(
     words: Sequence[str], counts: Int[np.ndarray, "vocab"], config: WordsConfig
 ) -> tuple[list[tuple[str, int]], Int[np.ndarray, "vocab"]]:
-    """Words and counts to keep, most frequent first, and the new number of every old one.
+    """Return the words of the vocabulary with their counts, most frequent first, and the new index of every old one.
 
     Two phrases may read the same, one being a_b and c, the other a and b_c: they are one word.
     """
@@ -190,7 +190,7 @@ def _choose_vocabulary(
 
 
 def _join_phrases(path: Path, words: list[str], threshold: float, discount: int) -> list[str]:
-    """Join the phrases of a text; its words, and after them the phrases."""
+    """Join the phrases of a text; return its words, followed by the phrases."""
     counts, size = _count_words(path, len(words)), len(words)
     keys = phrases.find_phrases(_read_pieces(path), counts, threshold=threshold, discount=discount)
     _rewrite(path, lambda tokens: phrases.join_phrases(tokens, keys, size))
@@ -198,7 +198,7 @@ def _join_phrases(path: Path, words: list[str], threshold: float, discount: int)
 
 
 def _renumber(tokens: Tokens, numbers: Int[np.ndarray, "vocab"]) -> Int[np.ndarray, "fewer"]:
-    """The tokens by their new numbers, without rare ones."""
+    """Return the tokens with their new indices, without rare words."""
     changed = np.where(tokens >= 0, numbers[np.maximum(tokens, 0)], tokens)
     return changed[changed != RARE]
 
@@ -211,7 +211,7 @@ def _count_words(path: Path, size: int) -> Int[np.ndarray, "vocab"]:
 
 
 def _rewrite(path: Path, change: Callable[[Tokens], Tokens]) -> None:
-    """Change every piece of a text."""
+    """Replace the tokens in a file by those that `change` returns for each piece."""
     aside = path.with_name("next.bin")
     with aside.open("wb") as file:
         for tokens in _read_pieces(path):
@@ -224,7 +224,7 @@ def _read_pieces(path: Path) -> Iterator[Tokens]:
 
 
 def _pieces(tokens: Tokens) -> Iterator[tuple[int, Tokens]]:
-    """A long text in pieces of whole lines, each with the place where it begins."""
+    """Yield the pieces of a text, which are whole lines, with their offsets."""
     start = 0
     while start < len(tokens):
         piece = np.array(tokens[start : start + PIECE])

@@ -18,7 +18,7 @@ Keys = Int[np.ndarray, "phrase"]
 def find_phrases(
     pieces: Iterable[Tokens], counts: Int[np.ndarray, "vocab"], *, threshold: float, discount: int
 ) -> Keys:
-    """The phrases of a text, each as a * vocab + b, in order; negative tokens stand for what no phrase may hold."""
+    """Return the phrases of a text in order, each as a * vocab + b; negative tokens are never part of a phrase."""
     size, total = len(counts), int(counts.sum())
     # No pair with a word outside these bounds can score above the threshold, since it is no more frequent than either.
     useful = (counts > discount) & (counts * threshold < total)
@@ -33,7 +33,7 @@ def find_phrases(
 
 
 def join_phrases(tokens: Tokens, keys: Keys, size: int) -> Int[np.ndarray, "fewer"]:
-    """The text with every phrase as one word, numbered from `size` on; of two that overlap the first one is taken."""
+    """Return the text with every phrase as one token, numbered from `size`; the first of two that overlap wins."""
     if not len(keys) or len(tokens) < 2:
         return tokens
     pair_keys = np.where((tokens[:-1] >= 0) & (tokens[1:] >= 0), tokens[:-1].astype(np.int64) * size + tokens[1:], -1)
@@ -45,7 +45,7 @@ def join_phrases(tokens: Tokens, keys: Keys, size: int) -> Int[np.ndarray, "fewe
 
 
 def _every_other(run: Bool[np.ndarray, "place"]) -> Bool[np.ndarray, "place"]:
-    """Of every run of neighbours the first, third, fifth and so on."""
+    """Mark the first, third, fifth element and so on of every run of True values."""
     places = np.arange(len(run))
     begins = run & ~np.concatenate([[False], run[:-1]])
     return run & ((places - np.maximum.accumulate(np.where(begins, places, 0))) % 2 == 0)
@@ -54,6 +54,6 @@ def _every_other(run: Bool[np.ndarray, "place"]) -> Bool[np.ndarray, "place"]:
 def _merge_counts(
     keys: Int[np.ndarray, "old"], times: Int[np.ndarray, "old"], more: Keys, more_times: Keys
 ) -> tuple[Int[np.ndarray, "all"], Int[np.ndarray, "all"]]:
-    """Two tables of counts as one."""
+    """Merge two tables of counts."""
     every, place = np.unique(np.concatenate([keys, more]), return_inverse=True)
     return every, np.bincount(place, np.concatenate([times, more_times]), len(every)).astype(np.int64)

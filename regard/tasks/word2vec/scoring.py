@@ -16,20 +16,20 @@ class ComparableVectors(Protocol):
     """Word vectors that answer the questions of benchmarks."""
 
     def find(self, word: str) -> int | None:
-        """Return the place of a word; None if it has no vector."""
+        """Return the index of a word; None if it has no vector."""
 
     def analogy(self, first: str, second: str, third: str, *, count: int) -> list[tuple[str, float]]:
-        """Return what is to the third word as the second is to the first."""
+        """Return the answers d to the analogy a : b = c : d, best first, with their cosines."""
 
     def analogies(self, sections: Mapping[str, Sequence[Question]]) -> list[SectionScore]:
         """Count the right answers in every section."""
 
     def agreement(self, pairs: Sequence[word_benchmarks.Judged]) -> Agreement:
-        """Compare cosines with people's judgements of pairs."""
+        """Return Spearman's correlation between cosines and human similarity judgements."""
 
 
 def score_vectors(vectors: ComparableVectors, files: Sequence[str], name: str) -> Scores:
-    """Analogies by section, and Spearman's correlation with people's judgements of pairs."""
+    """Score word vectors on files of analogies (accuracy) and of judged word pairs (Spearman's correlation)."""
     measures: dict[str, str] = {}
     details: dict[str, Any] = {}
     tables: list[Table] = []
@@ -61,7 +61,7 @@ def score_vectors(vectors: ComparableVectors, files: Sequence[str], name: str) -
 
 
 def _examples(vectors: ComparableVectors, questions: Sequence[Sequence[str]], first: int) -> list[Judged]:
-    """Every question whose words are known, with its answer."""
+    """Return every question whose words are all known, with the answer of the vectors."""
     judged: list[Judged] = []
     for first_word, second_word, third_word, right_word in questions:
         if all(vectors.find(word) is not None for word in (first_word, second_word, third_word, right_word)):

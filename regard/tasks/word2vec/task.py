@@ -65,7 +65,7 @@ class EmbeddingRecipe:
 
 @dataclass(frozen=True)
 class _Tests:
-    """The tests that a recipe names, read before anything is learnt."""
+    """The benchmarks that a recipe names, read before training."""
 
     pairs: list[word_benchmarks.Judged] | None
     questions: dict[str, list[word_benchmarks.Question]] | None
@@ -78,7 +78,7 @@ class _Tests:
         )
 
     def scores(self, vectors: WordVectors) -> dict[str, float]:
-        """What they say of vectors."""
+        """Return the scores of word vectors on the benchmarks."""
         scores = {}
         if self.pairs is not None:
             scores["similarity"] = vectors.agreement(self.pairs).rho
@@ -91,7 +91,7 @@ class _Tests:
 
 
 class SkipGram(Task):
-    """The task of learning word vectors: its inner loop changes them itself, in place of an optimizer."""
+    """The task of training word vectors (skip-gram or CBOW); its inner loop updates them without an optimizer."""
 
     Recipe = EmbeddingRecipe
     usage: ClassVar[str] = "regard words similar {folder} WORD"
@@ -113,7 +113,7 @@ class SkipGram(Task):
 
     @staticmethod
     def recognise(inputs: Given) -> Claim | None:
-        """Text, if nobody makes more of it."""
+        """Claim plain text files, as a possible task only."""
         text_settings = [sniff_text_file(name, declared=inputs.is_declared) for name in inputs.files]
         if inputs.to is not None or None in text_settings:
             return None
@@ -125,14 +125,14 @@ class SkipGram(Task):
 
     @staticmethod
     def prepare(recipe: EmbeddingRecipe, parent: Checkpoint | None = None) -> Words:
-        """Count the words of the text; what it is tested by must be there too."""
+        """Count the words of the text, after checking that the benchmark files can be read."""
         kernel()  # before anything is read
         _Tests.read(recipe.data)
         return prepare(recipe.data)
 
     @staticmethod
     def default_settings(recipe: EmbeddingRecipe, words: Words) -> dict[str, Any]:
-        """Five epochs, each scored and saved at its end."""
+        """Train for five epochs, and evaluate and save after each."""
         together = max(1, min(TOGETHER, words.blocks // 8))
         epoch = -(-words.blocks // together)
         often = {"eval_every": epoch, "save_every": epoch, "log_every": max(1, epoch // 10)}
@@ -140,12 +140,12 @@ class SkipGram(Task):
 
     @staticmethod
     def fill_sizes(recipe: EmbeddingRecipe, words: Words) -> EmbeddingRecipe:
-        """The recipe with the number of words."""
+        """Return the recipe with the vocabulary size."""
         return replace(recipe, model=replace(recipe.model, vocab=len(words.words)))
 
     @staticmethod
     def adopt(model: Word2Vec, parent: Checkpoint, words: Words) -> list[str]:
-        """Words that the parent knows begin with its vectors."""
+        """Initialise the vectors of words that the parent model knows with its vectors."""
         parent_vectors = WordVectors.load(parent)
         if parent_vectors.vectors.shape[1] != model.config.width:
             width = parent_vectors.vectors.shape[1]
@@ -159,19 +159,19 @@ class SkipGram(Task):
         return [f"starting from {display_name(parent.directory)}: {summary}"]
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
-        """No optimizer."""
+        """Return no parameters, since no optimizer is used."""
         return {}
 
     def batch(self, row: int) -> np.ndarray:
-        """The words of a block."""
+        """Return the words of a block."""
         return self.words.block(row % self.rows)
 
     def step(self, batch: Any, part: str) -> Step:
-        """Vectors are changed by `learn`."""
+        """Not used: `learn` updates the vectors."""
         raise NotImplementedError
 
     def learn(self, rows: Sequence[int], *, total: int) -> Step:
-        """Learn these blocks, each by the thread that is free first; the rate falls from row to row."""
+        """Train on these blocks, distributed over the threads; the learning rate decays linearly from row to row."""
 
         def block(row: int) -> tuple[float, int, int]:
             tokens = self.batch(row)
@@ -189,7 +189,7 @@ class SkipGram(Task):
         return Step(loss=torch.tensor(lost), weight=heard, counts={"words": read})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """The loss since the last time, the tests that the recipe names, and neighbours of some well-known words."""
+        """Return the loss since the last evaluation, the benchmark scores, and neighbours of some frequent words."""
         vectors = self.vectors
         lost, heard = self.model.get_buffer("heard").tolist()
         self.model.get_buffer("heard").zero_()
@@ -198,18 +198,18 @@ class SkipGram(Task):
 
     @property
     def vectors(self) -> WordVectors:
-        """The vectors as they are now, ready to use."""
+        """Return the current vectors."""
         return WordVectors(self.words.words, self.model.get_buffer("vectors").numpy(), self.words.counts.tolist())
 
     def contents(self) -> dict[str, Any]:
-        """What a checkpoint directory holds beside vectors and metrics."""
+        """Return the checkpoint files other than vectors and metrics."""
         recipe = config.plain(self.recipe)
         word_settings = {name: value for name, value in recipe["data"].items() if name not in FILES}
         return self.vectors.contents({"model": recipe["model"], "words": word_settings})
 
 
 def _neighbours(vectors: WordVectors) -> list[dict[str, str]]:
-    """Neighbours of some well-known words, to look at."""
+    """Return the nearest neighbours of some frequent words."""
     familiar: Sequence[str] = vectors.words[FAMILIAR] or vectors.words
     chosen = familiar[:: max(1, len(familiar) // SHOWN)][:SHOWN]
     return [{"word": word, "near": ", ".join(near for near, _ in vectors.similar(word, count=6))} for word in chosen]

@@ -40,7 +40,7 @@ class NeighbourOptions:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The words whose vectors are nearest to a word's, with their cosines."""
+    """The words nearest to a word by cosine similarity."""
 
     word: str
     near: list[Scored]
@@ -49,13 +49,13 @@ class Neighbours:
         return ", ".join(f"{word} {cosine:.3f}" for word, cosine in self.near)
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return everything as JSON."""
         return {"word": self.word, "near": [{"word": word, "cosine": cosine} for word, cosine in self.near]}
 
 
 @dataclass(frozen=True)
 class TableRunner:
-    """Looks up rows of a table, which lies in the memory of the CPU."""
+    """Looks up vectors by index, in CPU memory."""
 
     vectors: Float[np.ndarray, "vocab width"]
 
@@ -66,16 +66,16 @@ class TableRunner:
 
     @property
     def weights(self) -> Weights:
-        """The numbers of the table."""
+        """Return the number of values in the table, and their bytes."""
         return Weights(self.vectors.size, self.vectors.nbytes)
 
     def __call__(self, places: Any) -> Float[np.ndarray, "words width"]:
-        """Return the vectors at these places."""
+        """Return the vectors at these indices."""
         return self.vectors[places]
 
 
 class WordVectors(DirectAnswers):
-    """Words, most frequent first, and a vector for each."""
+    """A vocabulary, most frequent words first, with a vector for each word."""
 
     task: ClassVar[str] = "word2vec"
     verb: ClassVar[str] = "similar"
@@ -98,25 +98,25 @@ class WordVectors(DirectAnswers):
         return f"<WordVectors {self.name}: {len(self.words):,} words, {self.vectors.shape[1]} features>"
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Neighbours]:
-        """The neighbours of each word; options are those of `NeighbourOptions`."""
+        """Return the nearest neighbours of each word; options are those of `NeighbourOptions`."""
         count = resolve_options(self, options).count
         return [Neighbours(word, self.similar(word, count=count)) for word in inputs]
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
-        """Scores on tests of word vectors: pairs that people judged, or analogies under headings `: section`."""
+        """Score the vectors on files of judged word pairs, or of analogies under headings `: section`."""
         return score_vectors(self, [str(file) for file in files], name or self.name)
 
     def look(self, word: Any, **options: Any) -> Trace:
-        """There is nothing to look at in a table of vectors."""
+        """Raise an error, since a table of vectors has no attention."""
         raise no_attention_error(self, "see its neighbours, or a map of words")
 
     def attention_names(self) -> list[str]:
-        """Return nothing: a table of vectors has no attention."""
+        """Return an empty list, since a table of vectors has no attention."""
         return []
 
     @classmethod
     def load(cls, saved: Checkpoint, *, device: Any = None) -> WordVectors:
-        """The vectors in a checkpoint; they are read by the CPU, whatever the device."""
+        """Load the vectors of a checkpoint; they stay on the CPU, whatever the device."""
         lines = saved.text(VOCABULARY).split("\n")[:-1]
         tensors = saved.finite_tensors()
         if "vectors" not in tensors or tensors["vectors"].dim() != 2 or len(tensors["vectors"]) != len(lines):
@@ -130,7 +130,7 @@ class WordVectors(DirectAnswers):
 
     @classmethod
     def read(cls, name: str) -> WordVectors:
-        """The vectors in a file of word2vec's text format."""
+        """Read the vectors from a file in word2vec's text format."""
         return cls(*files.read(name))
 
     def save(self, directory: Path, *, config: Mapping[str, Any] | None = None, **facts: Any) -> None:
@@ -142,31 +142,31 @@ class WordVectors(DirectAnswers):
         files.write(path, self.words, self.vectors)
 
     def weights(self) -> dict[str, dict[str, torch.Tensor]]:
-        """The file of a checkpoint that holds the vectors."""
+        """Return the checkpoint file with the vectors."""
         return {"model.safetensors": {"vectors": torch.from_numpy(np.ascontiguousarray(self.vectors, np.float32))}}
 
     def contents(self, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The other files of a checkpoint."""
+        """Return the other files of a checkpoint."""
         counts = self.counts or [0] * len(self.words)  # files of other makers tell no counts
         lines = "".join(f"{word}\t{count}\n" for word, count in zip(self.words, counts, strict=True))
         settings = {"format": 1, "task": "word2vec", **(config or {"model": {"width": self.vectors.shape[1]}})}
         return {"config.yaml": settings, VOCABULARY: lines, "README.md": self._card()}
 
     def similar(self, word: str, *, count: int = 10) -> list[Scored]:
-        """The words whose vectors are nearest by cosine."""
+        """Return the nearest words by cosine similarity."""
         place = self.place(check_input(word, WORD, verb=self.verb))
         neighbours = nearest_words(self.units, self.units[place], count=count, without=[place])
         return [(self.words[near], cosine) for near, cosine in neighbours]
 
     def analogy(self, first: str, second: str, third: str, *, count: int = 5) -> list[Scored]:
-        """What is to the third word as the second is to the first: nearest to second - first + third."""
+        """Return the answers to first : second = third : ?, the nearest words to second - first + third."""
         first_row, second_row, third_row = (self.place(word) for word in (first, second, third))
         query = self.units[second_row] - self.units[first_row] + self.units[third_row]
         neighbours = nearest_words(self.units, query, count=count, without=[first_row, second_row, third_row])
         return [(self.words[near], cosine) for near, cosine in neighbours]
 
     def agreement(self, pairs: Sequence[Judged]) -> Agreement:
-        """How cosines rank pairs of words beside people's judgements."""
+        """Return Spearman's correlation between cosines and human similarity judgements of word pairs."""
         places = [(self.find(first), self.find(second), score) for first, second, score in pairs]
         known_pairs = [
             (first, second, score) for first, second, score in places if first is not None and second is not None
@@ -178,7 +178,7 @@ class WordVectors(DirectAnswers):
         return Agreement(rho, len(known_pairs), len(pairs))
 
     def analogies(self, sections: Mapping[str, Sequence[Question]]) -> list[SectionScore]:
-        """How many questions of every section are answered rightly."""
+        """Return the number of right answers in every section."""
         section_scores = []
         for name, questions in sections.items():
             places = [[self.find(word) for word in question] for question in questions]
@@ -188,12 +188,12 @@ class WordVectors(DirectAnswers):
         return section_scores
 
     def find(self, word: str) -> int | None:
-        """The place of a word, or of its lower-case form; None where neither is known."""
+        """Return the index of a word or of its lower-case form; None if neither is known."""
         place = self._places.get(word)
         return self._places.get(word.lower()) if place is None else place
 
     def place(self, word: str) -> int:
-        """The place of a word that must be known."""
+        """Return the index of a word; an unknown word is an error."""
         place = self.find(word)
         if place is None:
             alike = [
@@ -208,7 +208,7 @@ class WordVectors(DirectAnswers):
 
     @cached_property
     def units(self) -> Float[np.ndarray, "vocab width"]:
-        """The vectors at length 1."""
+        """Return the vectors normalised to length 1."""
         return unit(self.vectors)
 
     @cached_property

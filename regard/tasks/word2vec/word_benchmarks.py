@@ -13,7 +13,7 @@ Question = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Agreement:
-    """How cosines rank pairs of words beside people: Spearman's correlation over those pairs that are known."""
+    """Spearman's correlation between cosines and human judgements, over the pairs of known words."""
 
     rho: float
     known_count: int
@@ -22,7 +22,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class SectionScore:
-    """How many questions of a section are answered rightly, of those whose words are all known."""
+    """The number of right answers in a section, among the questions whose words are all known."""
 
     name: str
     right: int
@@ -31,12 +31,12 @@ class SectionScore:
 
     @property
     def share(self) -> float:
-        """Right ones among the known; nan where none is."""
+        """Return the share of right answers among questions with known words; nan if there are none."""
         return self.right / self.known_count if self.known_count else float("nan")
 
 
 def read_similarity(name: str) -> list[Judged]:
-    """Pairs of words and how alike people find them, one a line between tabs, as WordSim-353 has them.
+    """Read tab-separated word pairs with human similarity judgements, as in WordSim-353.
 
     Lines that begin with # are comments; one line of headings may stand before the pairs.
     """
@@ -58,13 +58,13 @@ def read_similarity(name: str) -> list[Judged]:
 
 
 def is_analogies(name: str) -> bool:
-    """Whether a file holds analogies rather than judged pairs: its first line is a heading or four words."""
+    """True for a file of analogies, not of judged pairs: its first line is a heading or four words."""
     _, line = next(iter(_iterate_lines(name)), (0, ""))
     return line.startswith(":") or ("\t" not in line and len(line.split()) == 4)
 
 
 def read_analogies(name: str) -> dict[str, list[Question]]:
-    """Questions by section: lines of four words, of which the last is the answer, under headings `: section`."""
+    """Read analogies by section: lines of four words, of which the last is the answer, under headings `: section`."""
     sections: dict[str, list[Question]] = {}
     section: list[Question] = []
     for number, line in _iterate_lines(name):
@@ -83,7 +83,7 @@ def read_analogies(name: str) -> dict[str, list[Question]]:
 
 
 def _iterate_lines(name: str) -> Iterator[tuple[int, str]]:
-    """Lines that say something, with their numbers."""
+    """Yield the lines with their numbers, without empty lines and comments."""
     for number, line in enumerate(lines(name), start=1):
         try:
             text = line.decode("utf-8").strip() if line is not None else ""
