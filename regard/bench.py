@@ -56,12 +56,12 @@ class Speed:
 
     @property
     def share(self) -> float:
-        """The share of the limit that was reached."""
+        """Return the fraction of the hardware limit that was reached: least possible time / measured time."""
         return self.least / self.milliseconds
 
 
 def measure_limits(device: torch.device) -> Limits:
-    """Measure the rates of a large matrix product and of a large copy on a device."""
+    """Measure the peak compute and memory bandwidth of a device by a large matrix product and a large copy."""
     dtype = devices.precision(device)
     size = 8192 if device.type == "cuda" else 1024
     first, second = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))

@@ -148,7 +148,7 @@ class CacheStorage(NamedTuple):
     def allocate(
         cls, past: DecoderState, *, rows: int, where: Stepping | None = None, source: Grid | None = None
     ) -> CacheStorage:
-        """Allocate `rows` rows for the layout of `where` and for `source`, and copy the examples of a state there."""
+        """Allocate a cache of `rows` rows, sized for `where` and `source`, and copy the examples of `past` into it."""
         where = where or past.where
         size = where.room + where.beams * where.slots.shape[2]
         longest = 0 if past.source is None else max(past.source.longest, 0 if source is None else source.longest)

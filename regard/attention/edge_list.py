@@ -31,7 +31,7 @@ class Edges:
         return cls(query, key, nodes, _bounds(query, nodes), torch.argsort(key, stable=True), _bounds(key, nodes))
 
     def visible_pairs(self) -> Bool[Tensor, "nodes nodes"]:
-        """Return True where an edge leads from key to query."""
+        """Return the dense boolean mask of the edges, True at [query, key]."""
         dense = torch.zeros(self.nodes, self.nodes, dtype=torch.bool, device=self.query.device)
         return dense.index_put((self.query, self.key), torch.ones_like(self.query, dtype=torch.bool))
 

@@ -41,7 +41,7 @@ class SummedHeads(nn.Linear):
         self.heads = heads
 
     def forward(self, input: Float[Tensor, "*batch all_features"]) -> Float[Tensor, "*batch width"]:
-        """Project the sum of heads that come side by side."""
+        """Split the features into heads, sum the heads, and project the sum."""
         return F.linear(input.unflatten(-1, (self.heads, -1)).sum(-2), self.weight, self.bias)
 
 
@@ -147,7 +147,7 @@ class MultiHead(nn.Module):
 
     @staticmethod
     def _split(vectors: Tensor, heads: int) -> Tensor:
-        """(*batch, token, heads * depth) -> (*batch, heads, token, depth)."""
+        """Split vectors into heads: (*batch, token, heads * depth) -> (*batch, heads, token, depth)."""
         return vectors.unflatten(-1, (heads, -1)).transpose(-3, -2)
 
 

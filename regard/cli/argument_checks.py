@@ -47,7 +47,7 @@ def _split_option(word: str, options: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def _check_name(word: str, arguments: Iterator[Any]) -> None:
-    """Refuse an empty word that should name a model or a file; texts, of which there may be many, are no names."""
+    """Refuse an empty argument that names a model or file; empty texts are allowed."""
     argument = next(arguments, None)
     if argument is not None and word == "" and argument.nargs == 1 and argument.required:
         raise ValueError(f"{argument.metavar} is given nothing: name one")

@@ -102,7 +102,7 @@ def search(
 
 
 def _check_searchable(file: Path) -> None:
-    """Refuse what is no file of plain lines."""
+    """Refuse a file that is missing, or is a table or JSON instead of plain text."""
     from regard.data.tables import is_table
 
     if not file.is_file():

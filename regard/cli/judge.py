@@ -61,7 +61,7 @@ def check_has_extra(trained: Any, command: str) -> None:
 
 
 def _print_judgement(judgement: Any, box_model: Any) -> None:
-    """Print tables of grids and of single pictures, and which methods differ by more than chance."""
+    """Print the scores of explanation maps on grids and on single images, with significance tests."""
     from rich.console import Console
 
     from regard.tasks.images.map_evaluation import LOCALISATION_CHECKS, SINGLE_IMAGE_CHECKS

@@ -91,7 +91,7 @@ def rename_former_settings(cls: type, mapping: Mapping[str, Any], *, where: str 
 
 
 def rename_former_changes(cls: type, changes: Sequence[str]) -> list[str]:
-    """Return changes such as `optim.lr=0.1` under the names that the recipe has today."""
+    """Return changes such as `optim.lr=0.1` under the current names of the settings."""
     renamed, given_names = [], dict[str, str]()
     for change in changes:
         name, equals, value = change.partition("=") if isinstance(change, str) else (change, "", "")
@@ -107,13 +107,13 @@ def rename_former_changes(cls: type, changes: Sequence[str]) -> list[str]:
 
 
 def rename_former_in_checkpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a checkpoint, whose task alone says which they are, under the names of today."""
+    """Return the settings of a checkpoint under their current names."""
     task = settings.get("task", "translation")
     return _rename_by_task(settings, task) if isinstance(task, str) and task in RELEASED else dict(settings)
 
 
 def find_current_name(cls: type, name: str) -> str:
-    """Return what a setting is called today, by its full name; what is unknown stays as it is."""
+    """Return the current full name of a setting; unknown names are returned unchanged."""
     *path, last = name.split(".")
     if (long := _find_long_name(cls, name)) is not None:
         return long
@@ -192,7 +192,7 @@ def _field_names(classes: Iterable[type]) -> set[str]:
 
 
 def _follow(cls: type, path: Iterable[str]) -> tuple[type, ...]:
-    """Return the dataclasses that a section named by its path may be."""
+    """Return the possible dataclasses of a section, given by its path."""
     classes: tuple[type, ...] = (cls,)
     for section in path:
         classes = _sections_of(classes, section)

@@ -39,7 +39,7 @@ def gpu(name: str) -> GPU:
 
 
 def peak(name: str, precision: str) -> float:
-    """Return the operations a second of a processor at its peak, in half or single precision."""
+    """Return the peak operations per second of a GPU or TPU in half or single precision."""
     processor = gpu(name)
     rate = processor.half if precision == "half" else processor.fp32
     if rate is None:
@@ -51,7 +51,7 @@ def peak(name: str, precision: str) -> float:
 
 
 def known_gpu(device: str) -> str | None:
-    """Return the GPU whose name is part of a driver's name, such as `NVIDIA H100 80GB HBM3`; None if there is none."""
+    """Return the GPU that a driver's name such as `NVIDIA H100 80GB HBM3` contains, or None."""
     words = device.replace("GeForce ", "").replace("RTX ", "RTX").replace("-", " ").split()
     return next((name for name in GPUS if name in words), None)
 

@@ -41,7 +41,7 @@ class Training:
 
     @property
     def device_days(self) -> float | None:
-        """How long one such device would take."""
+        """Return the days that the training would take on a single device."""
         return self.count * self.days if self.count is not None and self.days is not None else self.total_days
 
     def __str__(self) -> str:

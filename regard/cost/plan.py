@@ -144,7 +144,7 @@ def forward(config: Any, length: int) -> float:
 
 
 def lengths_of(model: Any, plan: Plan) -> Lengths:
-    """Return the lengths of sequences: as planned, or else the model's context, or an average sentence."""
+    """Return the sequence lengths: planned ones, or else the model's context, or an average sentence."""
     pairs = "target" in inspect.signature(model.forward).parameters
     usual = SENTENCE if pairs else model.config.context or SENTENCE
     length = plan.length or usual
@@ -166,7 +166,7 @@ def units_of(config: Any, length: int | None, target: int | None) -> int:
 
 
 def _use(model: Any, config: Any, lengths: Lengths) -> dict[str, dict[int, int]]:
-    """Return the bytes in use by precision and context: the longest context of the model, and shorter ones."""
+    """Return the memory for inference in bytes, by precision and by context length."""
     longest = config.context or lengths.target
     writes = isinstance(model, Model) and model.stack is not None
     contexts = sorted({max(1, longest // 16), max(1, longest // 4), longest}) if writes else [0]

@@ -34,7 +34,7 @@ REST = "heads"  # what is in none of them: output matrices, poolers, classifiers
 
 
 def blank(config: Any) -> nn.Module:
-    """Build the model of a config without memory for its weights."""
+    """Build the model of a config on the meta device, without memory for weights."""
     with torch.device("meta"), Unfilled():
         return models.build(config)
 

@@ -176,7 +176,7 @@ class Choice:
             self._chosen[number][tag] = (rank, corpus, line, sentence(texts[1]))
 
     def held(self, part: float, *, of: int) -> Held:
-        """Return about this share of `of` pairs, at least one, from at most `most` sentences."""
+        """Return the held-out pairs: the share `part` of `of` pairs, at least one."""
         count = count_to_hold_out(part, of)
         lines: set[tuple[int, int]] = set()
         sentences: set[int] = set()

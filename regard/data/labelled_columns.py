@@ -41,7 +41,7 @@ class ColumnRequest(NamedTuple):
 
 
 class LabelledColumns(NamedTuple):
-    """Where text and label stand in every record of a table."""
+    """The columns of text and label in a table."""
 
     form: TableFormat
     choice: ColumnChoice
@@ -59,7 +59,7 @@ class LabelledColumns(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What there is to say of it; nothing of the plainest kind."""
+        """Return a note on the columns; empty for the default layout."""
         if self.form.delimiter in "\t," and not self.heading and self.columns == (1, 2) and not self.choice.left_out:
             return ""
         heading = ", the first line is a heading" if self.heading else ""
@@ -67,7 +67,7 @@ class LabelledColumns(NamedTuple):
 
 
 def find_labelled_columns(path: str, request: ColumnRequest) -> LabelledColumns:
-    """Find the columns of text and label in a table; what was named and is not there is an error."""
+    """Find the columns of text and label in a table; a named column that is missing is an error."""
     form = detect_format(path, request.delimiter)
     rows = read_sample(path, form, SAMPLE)
     first = tuple(cell.strip() for cell in rows[0]) if rows else ()
@@ -118,7 +118,7 @@ def find_labelled_fields(path: str, fields: tuple[str, ...], usual_labels: Seque
 
 
 def first_record(path: str) -> Any:
-    """What the first line of a file of JSON lines holds; None if it cannot be read."""
+    """Return the first record of a JSON-lines file; None if it cannot be parsed."""
     for line in lines(path):
         try:
             return parse_json_line((line or b"").decode("utf-8"))
@@ -128,7 +128,7 @@ def first_record(path: str) -> Any:
 
 
 def _is_heading(first: tuple[str, ...], rows: list[list[str]], label: int) -> bool:
-    """Whether a first line names columns: by usual names, or short cells with a label that never comes again."""
+    """True if the first line names columns: by usual names, or by short cells with a label that never recurs."""
     if len(first) < max(2, label) or not first[label - 1] or not can_be_heading(first):
         return False
     below = Counter(row[label - 1].strip() for row in rows if len(row) >= label)

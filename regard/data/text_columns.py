@@ -202,7 +202,7 @@ def _json_texts(
 
 
 def _refuse_whole_json(path: str) -> None:
-    """Stop at a file that is one value of JSON over several lines, such as a catalogue of the texts of a program."""
+    """Raise ValueError for a JSON file with a single value over several lines, such as a translation catalogue."""
     head = list(islice(lines(path), 2))
     if len(head) < 2 or (head[0] or b"").strip() not in (b"{", b"[", b"[{"):
         return

@@ -31,7 +31,7 @@ def by_length(lengths: Sequence[int], *, budget: int, size: int | None = None) -
 
 
 def by_width(lengths: Sequence[int], *, room: int, most: int, step: int = 16) -> list[list[int]]:
-    """Split examples, the longest first, into batches of few shapes, so that a GPU can replay graphs on them.
+    """Split examples, longest first, into batches of few distinct shapes, so that CUDA graphs can be replayed.
 
     A batch has the width of its longest example, rounded up to a multiple of `step`, and as many rows as fit `room`
     tokens of that width: a power of two, at most `most`. Only the last batch may have fewer.

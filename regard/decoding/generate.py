@@ -25,7 +25,7 @@ UNWRITTEN = Hypothesis([], 0.0, [], False, 0.0)
 
 @dataclass(frozen=True)
 class Drawing:
-    """The policy of a lane that takes the best token each time, or draws it as a sampler does."""
+    """The policy of greedy decoding, or of sampling with a sampler."""
 
     beams: int
     eos: int
@@ -57,7 +57,7 @@ class Drawing:
         return torch.zeros(batch, self.beams, device=device)
 
     def choose(self, logits: Float[Tensor, "batch beam vocab"], front: Front) -> Chosen:
-        """Choose one token for every answer; scores are those of the model itself."""
+        """Choose the next token of every answer; scores are log-probabilities under the model itself."""
         scores = constrain(logits, self.constraints, front.written, front.rows, self.eos)
         if self.pick is None:
             value, tokens = scores.max(-1)
@@ -72,7 +72,7 @@ class Drawing:
 
     @property
     def free(self) -> bool:
-        """True if rows share a distribution and only single tokens are forbidden, everywhere."""
+        """True if kernels can choose the tokens: rows share a distribution, and only single tokens are forbidden."""
         single = all(
             isinstance(constraint, Forbid) and constraint.always is not None for constraint in self.constraints
         )
@@ -83,7 +83,7 @@ class Drawing:
         return self.beams
 
     def choose_in_place(self, logits: Tensor, lines: Any, record: Tensor, clock: Tensor) -> None:
-        """Do the same in place with Triton kernels."""
+        """Choose the next tokens in place with Triton kernels, as `choose` does."""
         from regard.decoding.draws import Seats, Warping, draw
 
         assert not isinstance(self.pick, RowDistributions), "kernels draw all rows from one distribution"
@@ -146,7 +146,7 @@ def generate(
 
 
 def _generate_in_rows(model: Stepper, group: Group, policy: Drawing) -> list[list[Hypothesis]]:
-    """Do the same with a row for every sample, which kernels handle faster than many samples of one row."""
+    """Generate with a row for every sample, which kernels handle faster than many samples in one row."""
     samples = policy.beams
     inputs = [element.repeat_interleave(samples, 0) for element in group.inputs]
     limit = [element for element in group.limit for _ in range(samples)]

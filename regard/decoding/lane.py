@@ -154,7 +154,7 @@ class Lane:
         self._pending.append(_Record.of(numbers, rows, self._take_turn[rows]))
 
     def _hear(self, lag: int, meanwhile: Callable[[], bool] | None = None) -> None:
-        """Record the rankings that have been computed, all but the latest `lag` records."""
+        """Process the rankings that have reached the host, except for the latest `lag` records."""
         while len(self._pending) > lag:
             while meanwhile is not None and not self._pending[0].has_arrived() and meanwhile():
                 pass
@@ -187,7 +187,7 @@ class _Record(NamedTuple):
         return self.arrived is None or self.arrived.query()
 
     def tell(self, book: HostState, turn: Numbers) -> list[int]:
-        """Wait for the copy, record its rounds for rows whose turn is unchanged, and return rows with broken scores."""
+        """Wait for the copy, pass its rounds to the host state, and return the rows whose scores are not numbers."""
         if self.arrived is not None:
             self.arrived.synchronize()
         numbers, rows = self.numbers.numpy()[:, : len(self.rows)], self.rows

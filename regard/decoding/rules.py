@@ -93,7 +93,7 @@ class RowDistributions:
 
 
 def group_rows(settings: Mapping[int, Setting], rows: Tensor) -> Iterator[tuple[Setting, Tensor | None]]:
-    """Yield every setting with the places of the rows that have it; None if all have the same.
+    """Yield each distinct setting with the indices of its rows, or with None if all rows share it.
 
     Settings are the same if they are the same object.
     """

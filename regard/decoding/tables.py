@@ -86,7 +86,7 @@ class Policy(Protocol):
         ...
 
     def choose_in_place(self, logits: Tensor, lines: Lines, record: Tensor, clock: Tensor) -> None:
-        """Do the same with kernels, which change the lines and record the ranking."""
+        """Choose the next tokens in place with kernels, which update the lines and record the ranking."""
         ...
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> HostState:

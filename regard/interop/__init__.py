@@ -154,7 +154,7 @@ def _embedding_settings(embedding: sentence_transformers.Embedding, shape: Any) 
 
 
 def family_for(shape: Any, kind: str | None = None) -> type[Family]:
-    """Return the family `kind`, or the first one that can hold this model, or the body of this classifier."""
+    """Return the export family that can hold this model, or a classifier's encoder: `kind` if given, else the first."""
     shape = strip_heads(body_of(shape)) if type(shape) in ENCODERS.values() else shape
     if kind is not None and kind not in FAMILIES:
         raise ValueError(f"unknown type {kind!r}{suggest_name(kind, FAMILIES)}")

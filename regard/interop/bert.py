@@ -160,7 +160,7 @@ class DistilBert(Family):
 
     @staticmethod
     def twins(shape: BERTConfig) -> Mapping[str, str]:
-        """Return the matrix of the masked language modelling head, which may be stored twice."""
+        """Return the tied output matrix of the masked language modelling head, by its second name and its first."""
         name = "distilbert.embeddings.word_embeddings.weight"
         return {"vocab_projector.weight": name} if shape.masked else {}
 

@@ -33,7 +33,7 @@ class TraceLike(Protocol):
 
     @property
     def pictures(self) -> Mapping[str, Tensor]:
-        """Return the images of which items with a box are regions, by the name of their list."""
+        """Return the images whose regions are attended items, by the name of the item list."""
 
     def find(self, name: str | None = None) -> Weights:
         """Return the weights of one attention."""

@@ -114,7 +114,7 @@ class SearchWatcher:
         return {name: example_weights[0] for name, example_weights in self.seen.along([hypothesis]).items()}
 
     def split_examples(self) -> dict[str, list[Float[Tensor, "heads query key"]]]:
-        """Return the weights of one pass over several examples, by the names of attentions."""
+        """Return the weights recorded in one pass, by attention name, one tensor per example."""
         return {name: self.seen[name] for name in self.seen}
 
 

@@ -39,7 +39,7 @@ def calibration_error(chances: Float[np.ndarray, "text label"], truth: Int[np.nd
 def negative_log_likelihood(
     logits: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "text"], temperature: float
 ) -> float:
-    """Return the mean of -log p(label)."""
+    """Return the mean negative log-likelihood of the labels at a temperature."""
     chances = probabilities(logits, temperature)[np.arange(len(truth)), truth]
     return float(-np.log(np.maximum(chances, 1e-300)).mean())
 

@@ -31,21 +31,21 @@ class EnsembleSizes:
 
 @dataclass(frozen=True)
 class EnsembleState:
-    """The states of all models, which move together, and what steps each of them."""
+    """The decoding states of all members, with the decoder that advances each."""
 
     steppers: tuple[Any, ...]
     states: tuple[Any, ...]
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> EnsembleState:
-        """Beam k continues what beam `parents[k]` was."""
+        """Let beam k continue beam `parents[k]`."""
         return EnsembleState(self.steppers, tuple(state.reorder(parents) for state in self.states))
 
     def keep(self, rows: Int[Tensor, "kept"]) -> EnsembleState:
-        """Only these examples go on."""
+        """Keep only these examples."""
         return EnsembleState(self.steppers, tuple(state.keep(rows) for state in self.states))
 
     def join(self, other: EnsembleState) -> EnsembleState:
-        """The examples of another state appended, each at its own position."""
+        """Append the examples of another state, each at its own position."""
         pairs = zip(self.states, other.states, strict=True)
         return EnsembleState(self.steppers, tuple(state.join(added) for state, added in pairs))
 
@@ -61,12 +61,12 @@ class Ensemble(TokenModel):
 
     @property
     def prediction(self) -> Float[Tensor, "vocab width"]:
-        """The matrix of the first model, which has as many rows as there are tokens."""
+        """The output matrix of the first model, which has one row per token of the vocabulary."""
         first: Any = self.members[0]
         return first.prediction
 
     def forward(self, *inputs: Tensor, **layouts: Any) -> Float[Tensor, "*target width"]:
-        """Features of every target position, those of all models side by side."""
+        """Return the features of every target position, concatenated over all models."""
         return torch.cat([member(*inputs, **layouts) for member in self.members], -1)
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
@@ -96,7 +96,7 @@ class Ensemble(TokenModel):
         return average_probabilities([logits for logits, _ in stepped]), EnsembleState(state.steppers, states)
 
     def _choose_steppers(self, examples: int) -> tuple[Any, ...]:
-        """Return what steps each model: on a CPU its fast path; a GPU's needs rows that stay where they are."""
+        """Return the decoder of each member: its fast path on a CPU, the member itself on a GPU."""
         if device_of(self).type != "cpu":
             return tuple(self.members)
         return tuple(path(examples) for path in self._fast_paths)

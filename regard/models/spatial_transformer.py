@@ -123,7 +123,7 @@ class SpatialTransformerConfig(ModelConfig):
 
 
 def _convolutions(inputs: int, widths: Sequence[int]) -> int:
-    """Return the number of parameters of 3 x 3 convolutions with their norms."""
+    """Return the number of parameters of 3 x 3 convolutions with batch norm."""
     return sum((9 * before + 2) * after for before, after in zip((inputs, *widths), widths, strict=False))
 
 

@@ -177,7 +177,7 @@ class T5(EncoderDecoder):
 
     @property
     def stack(self) -> Stack:
-        """Return the parts that generate the target."""
+        """Return the parts of the decoder that generate the target."""
         positions, blocks = self.decoder_positions, list(self.decoder)
         return Stack(self.embedding, positions, blocks, self.decoder_norm, self.prediction, scale=self.scale)
 

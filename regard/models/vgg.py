@@ -85,7 +85,7 @@ class VGGConfig(ModelConfig):
 
     @property
     def backbone(self) -> Backbone:
-        """Everything but the head."""
+        """Return the backbone: all but the classification head."""
         settings = {name: name for name in ("channels", "size", "depths", "widths")}
         return Backbone(
             family="vgg",

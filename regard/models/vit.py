@@ -94,7 +94,7 @@ class ViTConfig(ModelConfig):
 
     @property
     def features(self) -> int:
-        """Features of a region."""
+        """The number of features of a patch."""
         return self.width
 
     @property

@@ -34,7 +34,7 @@ SECURITY_HEADERS = (
 
 @dataclass
 class Gate:
-    """Stands before the routes; what is not let through costs nothing."""
+    """ASGI middleware that checks host, key and rate before the routes, and counts and logs every request."""
 
     app: App
     keys: Keys
@@ -47,7 +47,7 @@ class Gate:
     log: Callable[[str], None] = field(default=lambda line: print(line, file=sys.stderr, flush=True))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or refuse it."""
+        """Pass a request to the application, or answer it with an error."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -84,7 +84,7 @@ class Gate:
             )
 
     def _record(self, scope: Scope, passage: _Passage) -> None:
-        """Count the request and log it, without anything that was sent."""
+        """Count and log the request, without its content."""
         seconds = time.monotonic() - passage.began
         route = name_route(passage.path, self.routes)
         status = passage.status or 499
@@ -94,7 +94,7 @@ class Gate:
 
 
 class _Passage:
-    """One request on its way: when it began, and how it was answered."""
+    """The state of one request: its id, start time and response status."""
 
     def __init__(self, path: str, send: Send) -> None:
         self.path, self._send = path, send
@@ -102,7 +102,7 @@ class _Passage:
         self.began, self.status = time.monotonic(), 0
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Send a part of the answer; its headers get the request id."""
+        """Send a part of the response, with request id and security headers."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             added = [(b"x-request-id", self.request_id.encode()), *SECURITY_HEADERS]
@@ -110,7 +110,7 @@ class _Passage:
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:
-        """Answer with an error, unless an answer is under way."""
+        """Respond with an error, unless the response has started."""
         if self.status:
             return
         body = write_envelope(refusal, self.path)
@@ -123,7 +123,7 @@ class _Passage:
 
 
 def name_route(path: str, routes: Collection[str]) -> str:
-    """Return the name by which a path is counted: itself, the route that it is one of, or unknown."""
+    """Return the name under which a path is counted: the path, its route, or unknown."""
     if path in routes:
         return path
     for prefix in NAMED_PREFIXES:
@@ -138,5 +138,5 @@ def read_headers(scope: Scope) -> Mapping[str, str]:
 
 
 def missing_key() -> Refusal:
-    """Return the refusal of a request without a key."""
+    """Return the error for a request without an API key."""
     return Refusal(401, "a key is needed: send it as Authorization: Bearer KEY", "invalid_api_key")

@@ -29,7 +29,7 @@ def state_of(request: Request) -> ServerState:
 
 
 async def read_body(request: Request, limits: Limits, most: int) -> bytes:
-    """Return the body of a request, no larger than `most` bytes and no later than its deadline."""
+    """Return the body of a request, of at most `most` bytes and before its deadline."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and len(length) < 20 and int(length) > most:
         raise _too_large(most)
@@ -48,7 +48,7 @@ async def read_body(request: Request, limits: Limits, most: int) -> bytes:
 
 
 async def read_object(request: Request, limits: Limits, most: int | None = None) -> dict[str, Any]:
-    """Return the JSON object that was sent."""
+    """Return the JSON object in the body of a request."""
     body = await read_body(request, limits, most or limits.body_bytes)
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind not in ("application/json", "") and not kind.endswith("+json"):
@@ -77,7 +77,7 @@ async def read_parameters(request: Request, limits: Limits) -> dict[str, Any]:
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of some work, which is cancelled as soon as the client goes away."""
+    """Return the result of a coroutine, or cancel it when the client disconnects."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_wait_until_gone(request))
     try:
@@ -93,7 +93,7 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """Return a value as JSON, in which numbers that are not finite have no place."""
+    """Return a JSON response; numbers that are not finite are not allowed."""
     try:
         body = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:

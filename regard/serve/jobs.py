@@ -167,7 +167,7 @@ class Jobs:
         return lines
 
     def _make_room(self) -> None:
-        """Delete the oldest finished job if there are too many; refuse if all are unfinished."""
+        """Delete the oldest finished or cancelled job if there are too many; refuse if there is none."""
         if len(self.jobs) < self.limits.jobs:
             return
         oldest = next((job for job in self.jobs.values() if job.is_over), None)
@@ -180,7 +180,7 @@ class Jobs:
 
 
 def read_jobs(folder: Path) -> Iterator[Job]:
-    """Yield the jobs of a folder, the oldest first; a line that was cut by a crash is taken away."""
+    """Yield the jobs in a folder, oldest first, removing lines cut off by a crash."""
     places = [path for path in folder.iterdir() if IDENTIFIER.fullmatch(path.name) and (path / REQUEST).is_file()]
     for path in sorted(places, key=lambda path: (path / REQUEST).stat().st_mtime_ns):
         try:
@@ -191,7 +191,7 @@ def read_jobs(folder: Path) -> Iterator[Job]:
 
 
 def write_job(folder: Path, request: dict[str, Any]) -> Job:
-    """Write a new job down: it is there whole, or not at all."""
+    """Write a new job to disk atomically."""
     identifier = secrets.token_urlsafe(16)
     draft, place = folder / f".{identifier}", folder / identifier
     draft.mkdir()
@@ -203,7 +203,7 @@ def write_job(folder: Path, request: dict[str, Any]) -> Job:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file that is on disk when this returns."""
+    """Write a file and flush it to disk."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -211,7 +211,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def append_lines(path: Path, lines: list[str]) -> None:
-    """Append lines that are on disk when this returns."""
+    """Append lines to a file and flush it to disk."""
     with path.open("ab") as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
         file.flush()
@@ -219,7 +219,7 @@ def append_lines(path: Path, lines: list[str]) -> None:
 
 
 def _count_whole_lines(path: Path) -> int:
-    """Count the lines of answers, without one that was being written."""
+    """Count the complete lines of a file, and cut off an incomplete last one."""
     content = path.read_bytes() if path.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):

@@ -23,7 +23,7 @@ TOOL_MEMBERS = frozenset({"inputs", "options"})
 
 
 class Session:
-    """One conversation: requests come in as lines of JSON, answers go out as they are ready."""
+    """One MCP session: requests are JSON lines, and responses are written as soon as they are ready."""
 
     def __init__(self, catalogue: Catalogue, worker: Worker, limits: Limits, write: Callable[[str], None]) -> None:
         self.worker, self.limits, self.write = worker, limits, write
@@ -31,7 +31,7 @@ class Session:
         self._calls: dict[Any, asyncio.Task[None]] = {}
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
-        """Answer what comes until the input ends; what runs then is called off."""
+        """Process requests until the input ends, then cancel those still running."""
         async for line in lines:
             if line.strip():
                 self.receive(line)
@@ -40,7 +40,7 @@ class Session:
         await asyncio.gather(*self._calls.values(), return_exceptions=True)
 
     def receive(self, line: bytes) -> None:
-        """Take in one message."""
+        """Process one message."""
         try:
             if len(line) > self.limits.picture_bytes:
                 raise Refusal(413, f"a message is larger than {self.limits.picture_bytes:,} bytes")
@@ -64,7 +64,7 @@ class Session:
             self._answer(identifier, method, parameters)
 
     def _note(self, method: str, parameters: dict[str, Any]) -> None:
-        """Heed a notification: the one that matters calls a request off."""
+        """Process a notification; only cancellations have an effect."""
         wanted_id = parameters.get("requestId")
         if method == "notifications/cancelled" and isinstance(wanted_id, str | int) and wanted_id in self._calls:
             self._calls[wanted_id].cancel()
@@ -88,7 +88,7 @@ class Session:
             self._reply_error(identifier, NO_METHOD, "no such method")
 
     async def _call(self, identifier: Any, parameters: dict[str, Any]) -> None:
-        """Answer with a tool; what the tool cannot do is its answer too, marked as an error."""
+        """Call a tool; its errors are returned as a result marked as an error."""
         name, arguments = parameters.get("name"), parameters.get("arguments", {})
         if not isinstance(name, str) or name not in self.tools or not isinstance(arguments, dict):
             self._reply_error(identifier, INVALID_PARAMETERS, f"no such tool: there is {', '.join(self.tools)}")
@@ -124,7 +124,7 @@ def tool_name(model: ServedModel) -> str:
 
 
 def describe_tool(name: str, model: ServedModel) -> dict[str, Any]:
-    """Return what a client is told of a tool."""
+    """Return the MCP description of a tool."""
     schema = request_schema(model.trained)
     properties = {key: value for key, value in schema["properties"].items() if key in TOOL_MEMBERS}
     description = f"{model.verb.capitalize()} with {model.name}, {model.trained.kind} that runs on this machine."

@@ -138,7 +138,7 @@ async def _respond(request: Request, state: ServerState, completion: Completion)
 
 
 async def _answer_all(state: ServerState, completion: Completion) -> list[Any]:
-    """Return the answers to all calls, which are under way side by side; if one fails, all do."""
+    """Return the answers to all calls, computed concurrently; if one fails, all do."""
     try:
         async with asyncio.TaskGroup() as group:
             calls = (state.worker.answer(completion.key, inputs, options) for inputs, options in completion.calls)
@@ -149,7 +149,7 @@ async def _answer_all(state: ServerState, completion: Completion) -> list[Any]:
 
 
 async def _stream(state: ServerState, completion: Completion, head: dict[str, Any]) -> AsyncIterator[bytes]:
-    """Yield the pieces of one answer after the other as events; an error in between is the last of them."""
+    """Yield the chunks of one answer as server-sent events; an error ends the stream."""
     head = {**head, "object": completion.chunk_object}
     try:
         for chunk in completion.opening():

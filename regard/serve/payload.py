@@ -41,18 +41,18 @@ OPTION_LIMITS = {
 
 
 def is_served(trained: Trained) -> bool:
-    """True for a model whose inputs can be sent: not for one that reads tables of files."""
+    """True for a model whose inputs can be sent in a request, unlike tables of files."""
     kind = trained.inputs.kind
     return not kind.is_path or kind.name == PICTURE_KIND
 
 
 def reads_pictures(trained: Trained) -> bool:
-    """True for a model that reads pictures."""
+    """True for a model that reads images."""
     return trained.inputs.kind.name == PICTURE_KIND
 
 
 def read_inputs(trained: Trained, value: Any, limits: Limits) -> list[Any]:
-    """Return the inputs of a request as the model takes them: one, or a list of them."""
+    """Return the inputs of a request, a single one or a list, as the model takes them."""
     kind = trained.inputs.kind
     items = list(value) if isinstance(value, list) and not _is_single(kind, value) else [value]
     if not items:
@@ -67,14 +67,14 @@ def read_inputs(trained: Trained, value: Any, limits: Limits) -> list[Any]:
 
 
 def check_characters(value: Any, limits: Limits) -> None:
-    """Refuse texts that are too long together, before a tokenizer sees them."""
+    """Raise Refusal if texts have too many characters together, before they are tokenised."""
     if (count := count_characters(value)) > limits.characters:
         message = f"{count:,} characters, at most {limits.characters:,} in a request: send less, or a job (/v1/jobs)"
         raise Refusal(422, message, "too_long")
 
 
 def count_characters(value: Any) -> int:
-    """Return the characters of all texts in a value of JSON."""
+    """Return the number of characters in all texts of a JSON value."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
@@ -83,7 +83,7 @@ def count_characters(value: Any) -> int:
 
 
 def read_options(trained: Trained, value: Any, limits: Limits) -> dict[str, Any]:
-    """Return the options of a request; unknown ones, wrong ones and those over a limit are refused."""
+    """Return the options of a request; unknown, invalid and too large ones are refused."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -119,12 +119,12 @@ def request_schema(trained: Trained) -> dict[str, Any]:
 
 
 def _is_single(kind: InputKind, value: list[Any]) -> bool:
-    """True if a list is one input, as two texts are one pair; a list of texts is several where a text is one."""
+    """True if a list of texts is a single input, such as a pair."""
     return not kind.accepts("") and bool(value) and all(isinstance(part, str) for part in value) and kind.accepts(value)
 
 
 def _read_item(trained: Trained, item: Any, number: int) -> Any:
-    """Return one input: a text as somebody would type it, or the value itself."""
+    """Return one input, parsed if it is a text."""
     inputs = trained.inputs
     if isinstance(item, str):
         if inputs.choices and item not in inputs.choices:

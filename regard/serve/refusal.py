@@ -14,7 +14,7 @@ KINDS = {400: "invalid_request_error", 401: "authentication_error", 404: "not_fo
 
 @dataclass
 class Refusal(Exception):
-    """A request is not answered, and why."""
+    """The error returned to a client: a status, a message and a code."""
 
     status: int
     message: str
@@ -23,7 +23,7 @@ class Refusal(Exception):
 
 
 def explain_error(error: BaseException) -> Refusal:
-    """Return what a client is told of an error, whatever it is."""
+    """Return the error to report to a client for any exception."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, Overloaded):
@@ -40,7 +40,7 @@ def explain_error(error: BaseException) -> Refusal:
 
 
 def write_envelope(refusal: Refusal, path: str) -> bytes:
-    """Return the body of a refusal: OpenAI's under /v1, that of LibreTranslate elsewhere."""
+    """Return the body of an error response, in OpenAI's format under /v1 and LibreTranslate's elsewhere."""
     if not path.startswith("/v1/"):
         return json.dumps({"error": refusal.message}).encode()
     default = "invalid_request_error" if refusal.status < 500 else "server_error"

@@ -48,7 +48,7 @@ def split_ended(calls: deque[Call]) -> tuple[deque[Call], list[Call]]:
 
 
 class WritingQueue:
-    """Calls for a model that writes token by token: all share the steps of one engine."""
+    """The queue of a model that generates token by token; all calls share the steps of one engine."""
 
     def __init__(self, trained: Trained, capacity: int) -> None:
         self.trained, self.capacity = trained, capacity
@@ -60,11 +60,11 @@ class WritingQueue:
 
     @property
     def rows(self) -> int:
-        """Requests that the engine is answering or has waiting."""
+        """The number of requests that the engine is answering or has waiting."""
         return self._loop.engine.size
 
     def advance(self) -> None:
-        """Begin with those that wait if there is room, and let the engine go a step on."""
+        """Start waiting calls while there is room, run one step of the engine, and finish the calls that are done."""
         while self.waiting and len(self.running) < self._most:
             self._begin(self.waiting.popleft())
         try:
@@ -116,7 +116,7 @@ class WritingQueue:
                 on_text(text)
 
     def _begin_anew(self, error: Exception) -> None:
-        """Take a new engine; everybody begins again, half as many at a time, and fails the second time."""
+        """Restart all calls in a new engine, half as many at a time; those that failed before end with the error."""
         calls = list(self.running.values())
         self._loop.close()
         self.running, self._streams, self._loop = {}, {}, self._make_loop()
@@ -135,7 +135,7 @@ class WritingQueue:
 
 
 class DirectQueue:
-    """Calls for a model that answers at once: those with the same options are answered together."""
+    """The queue of a model without an engine; calls with the same options are answered in one batch."""
 
     def __init__(self, trained: Trained) -> None:
         self.trained = trained
@@ -144,22 +144,22 @@ class DirectQueue:
 
     @property
     def rows(self) -> int:
-        """Calls that wait; none is left between two steps."""
+        """The number of waiting calls."""
         return len(self.waiting)
 
     def advance(self) -> None:
-        """Answer one batch of those that wait."""
+        """Answer one batch of waiting calls."""
         if self.waiting:
             self._answer(self._take_batch())
 
     def drop_ended(self) -> None:
-        """Forget calls that were cancelled or are late."""
+        """Drop calls that were cancelled or are late."""
         self.waiting, ended = split_ended(self.waiting)
         for call in ended:
             call.give_up()
 
     def _take_batch(self) -> list[Call]:
-        """Return the first call and those behind it with the same options, up to the bounds of a batch."""
+        """Remove and return the first call and others with the same options, within the limits of a batch."""
         batch = [self.waiting.popleft()]
         rest: deque[Call] = deque()
         cost, inputs = batch[0].cost, len(batch[0].inputs)
@@ -171,7 +171,7 @@ class DirectQueue:
         return batch
 
     def _answer(self, calls: Sequence[Call]) -> None:
-        """Answer calls together; if that fails, their halves, down to the one that fails by itself."""
+        """Answer calls as one batch; if it fails, answer each half by itself, recursively."""
         try:
             answers = self._compute([item for call in calls for item in call.inputs], calls[0].options)
         except Exception as error:
@@ -190,7 +190,7 @@ class DirectQueue:
             answers = answers[len(call.inputs) :]
 
     def _answer_in_halves(self, call: Call, error: Exception) -> None:
-        """Answer a call whose inputs did not fit the memory together in two halves; any other error is its end."""
+        """Answer a call that ran out of memory in two halves; any other error ends it."""
         failure = explain_failure(error)
         middle = len(call.inputs) // 2
         if not isinstance(failure, OutOfMemory) or not middle or self.trained.inputs.together:
@@ -209,7 +209,7 @@ class DirectQueue:
 
 
 def explain_failure(error: Exception) -> Exception:
-    """Return an error as clients are told of it: theirs (ValueError), memory, or the model's."""
+    """Return the error to report: the client's own (ValueError), out of memory, or the model's."""
     if isinstance(error, MemoryError) or is_out_of_memory(error):
         return OutOfMemory("the request does not fit the memory: send less at once")
     if isinstance(error, ValueError):

@@ -19,7 +19,7 @@ BRACKET = re.compile(rb"[\[{\]}]")
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the value of a JSON text, or refuse it without quoting it."""
+    """Return the value of a JSON text; errors never quote it."""
     if body.startswith(BYTE_ORDER_MARK):
         raise malformed_error("it begins with a byte order mark")
     try:
@@ -44,7 +44,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """Return the members of a JSON object; anything else is refused."""
+    """Return the members of a JSON object; other values are refused."""
     value = parse_json(body)
     if not isinstance(value, dict):
         raise Refusal(400, "the body must be a JSON object", "malformed_body")
@@ -52,7 +52,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def parse_form(body: bytes | str) -> dict[str, Any]:
-    """Return the fields of a form or a query; one that is named several times is a list."""
+    """Return the fields of a form or query; repeated fields become a list."""
     try:
         text = body if isinstance(body, str) else body.decode("utf-8")
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
@@ -71,7 +71,7 @@ def parse_form(body: bytes | str) -> dict[str, Any]:
 
 
 def check_texts(value: Any) -> None:
-    """Refuse texts that cannot be said again: with NUL, or half of a character."""
+    """Refuse texts with a NUL character or a lone surrogate."""
     if isinstance(value, str):
         if "\0" in value:
             raise malformed_error("a text holds the character NUL")
@@ -89,7 +89,7 @@ def check_texts(value: Any) -> None:
 
 
 def _check_depth(body: bytes) -> None:
-    """Refuse deep nesting before the parser follows it."""
+    """Refuse deep nesting before the JSON is parsed."""
     depth = 0
     for bracket in BRACKET.findall(STRING.sub(b"", body)):
         depth += 1 if bracket in b"[{" else -1
@@ -122,5 +122,5 @@ def _refuse_constant(name: str) -> None:
 
 
 def malformed_error(reason: str) -> Refusal:
-    """Return the refusal of a body that is no JSON."""
+    """Return the error for a malformed JSON body."""
     return Refusal(400, f"the body cannot be read as JSON: {reason}", "malformed_body")

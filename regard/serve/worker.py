@@ -118,7 +118,7 @@ class Worker:
     async def stream(
         self, model: str, text: str, options: Mapping[str, Any], *, deadline: float | None = None
     ) -> AsyncIterator[tuple[str, Any]]:
-        """Yield the text so far with None, longer each time, and at the end the whole text with its answer."""
+        """Yield the growing text with None, and at the end the whole text with its answer."""
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[tuple[str, Any, Exception | None]] = asyncio.Queue()
 
@@ -146,7 +146,7 @@ class Worker:
             call.cancel()
 
     def _submit(self, call: Call) -> Call:
-        """Hand a call over to the thread, or refuse it because too many wait already."""
+        """Put a call into the queue of the thread, or refuse it if the queue is full."""
         if call.model not in self.models:
             raise KeyError(call.model)
         call.cost = sum(len(item) if isinstance(item, str) else 1 for item in call.inputs)
@@ -171,7 +171,7 @@ class Worker:
         return time.monotonic() + self.limits.deadline if deadline is None else deadline
 
     def _run(self) -> None:
-        """Read what arrives, and go on with everybody, until the worker is stopped and nobody is left."""
+        """Receive calls and advance all queues until the worker is stopped and no calls are left."""
         while True:
             busy = [model_queue for model_queue in self._queues.values() if model_queue.running or model_queue.waiting]
             if self._is_stopping and not busy and self._arrivals.empty():
@@ -191,7 +191,7 @@ class Worker:
             self._queues[name] = make_queue(self.models[name], self.limits.running)
 
     def _take_arrivals(self, *, wait: bool) -> None:
-        """Sort what has arrived by models; an idle worker waits for it, and then a little for more."""
+        """Distribute new calls to the queues; an idle worker waits for one, and then briefly for more."""
         try:
             self._sort(self._arrivals.get(timeout=IDLE_SECONDS) if wait else self._arrivals.get_nowait())
             gather_until = time.monotonic() + GATHER_SECONDS if wait else 0.0
@@ -228,7 +228,7 @@ def _answer_example(trained: Trained) -> None:
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *arguments: Any) -> None:
-    """Call a function in the thread of an event loop, unless that is closed: then nobody waits any more."""
+    """Call a function in the thread of an event loop, unless the loop is closed."""
     try:
         loop.call_soon_threadsafe(function, *arguments)
     except RuntimeError:

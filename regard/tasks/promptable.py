@@ -30,7 +30,7 @@ class Promptable(Protocol):
     """Most tokens that the model reads."""
 
     def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
-        """Return the number of tokens of each text with its longest candidate, or with an answer of `length` tokens."""
+        """Return the prompt lengths in tokens, including the longest candidate or an answer of `length` tokens."""
 
     def pieces(self, gap: Gap) -> list[list[int]]:
         """Return the tokens of each candidate within this text."""

@@ -50,7 +50,7 @@ class SamplingConfig:
     """Random seed."""
 
     def build_how(self) -> Beam | Sampling:
-        """Return the way in which one of them is written."""
+        """Return the decoding method: greedy search at temperature 0, else sampling."""
         if self.temperature == 0:
             return Beam(beams=1)
         return Sampling(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p)
@@ -250,7 +250,7 @@ class Writes(Face):
         return text, whole_characters if draft.finished else whole_characters[: _length_before_stop(text, stop)]
 
     def how(self, prompt: str | None, changes: dict[str, Any]) -> WritingConfig:
-        """Return the settings of a text: the model's, with changes."""
+        """Return the generation settings: the model's defaults, with changes."""
         defaults = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
         prompt_setting = {} if prompt is None else {"prompt": prompt}
         return config.build(WritingConfig, {**defaults, **changes, **prompt_setting}, where="writing")

@@ -135,7 +135,7 @@ class Updates:
         )
 
     def __call__(self, total: Any, *, rate: float | Tensor, veto: torch.Tensor) -> torch.Tensor:
-        """Make one update, as `update` does."""
+        """Make one update by replaying the captured graph, as `update` does."""
         answer = self.captured(on_device(total, self.device), on_device(rate, self.device), veto).clone()
         torch.autograd.graph.increment_version(parameters_with_gradients(self.optimizer))
         return answer

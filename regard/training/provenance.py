@@ -57,7 +57,7 @@ def recorded_digests(checkpoint: Checkpoint | None) -> Digests | None:
 
 
 def merge_digests(digests: Sequence[Digests | None]) -> Digests | None:
-    """What several models together were trained on; None if one of them does not say, or counts other examples."""
+    """Return the union of the models' training data; None if one is unknown or their units differ."""
     known = [recorded for recorded in digests if recorded is not None]
     samples = [TrainingSample.parse(recorded.get("examples")) for recorded in known]
     units = {None if sample is None else sample.unit for sample in samples}

@@ -129,12 +129,12 @@ def attend_rows(
 
 
 def _in_base_2(bias: Tensor | None) -> Tensor | None:
-    """Return the bias for scores in base 2."""
+    """Return the bias multiplied by log2(e), for scores whose softmax is computed with exp2."""
     return None if bias is None else bias * math.log2(math.e)
 
 
 def _reach(bias: Tensor | None) -> int:
-    """Return the first distance that a table does not have."""
+    """Return the number of distances in one direction of a bias table (0 to reach - 1); 0 for slopes or no bias."""
     return 0 if bias is None or bias.ndim == 1 else (bias.shape[1] + 1) // 2
 
 

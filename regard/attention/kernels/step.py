@@ -55,7 +55,7 @@ def attend_past(
 
 
 def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tensor, scale: float) -> Tensor:
-    """Attend from every beam of an example to the same keys, as many as the example has."""
+    """Attend from all beams of each example to its memory (cross-attention), up to its length."""
     out = _empty_output(query)
     batch, groups = len(query), keys.shape[1]
     _look[(batch, groups)](
@@ -77,7 +77,7 @@ def reorder(slots: Tensor, token_counts: Tensor, parents: Tensor) -> None:
 
 
 def sight(where: Stepping) -> Tensor:
-    """Return for each place in the cache after the prompt an integer whose bits are the beams that see it."""
+    """Return for each slot of the cache after the prompt a bit mask of the beams that see it."""
     batch, beams, limit = where.slots.shape
     assert beams <= BEAMS
     visibility = torch.empty(batch, limit * beams, dtype=torch.int32, device=where.slots.device)
@@ -93,7 +93,7 @@ def _empty_output(query: Tensor) -> Tensor:
 
 
 def _sizes(query: Tensor, groups: int, places: int) -> dict[str, int]:
-    """Return the constants a kernel is compiled for; a matrix product needs at least 16 rows and 16 terms."""
+    """Return the constants a kernel is compiled for; `tl.dot` needs sizes of at least 16."""
     batch, heads, beams, depth = query.shape
     rows = max(16, triton.next_power_of_2(beams * heads // groups))
     few = batch * groups < MANY
@@ -109,7 +109,7 @@ def _keys(places: int) -> int:
 
 @triton.jit
 def _rotate(vectors, base, place, real, depth, newest, rates, DEPTH: tl.constexpr):
-    """Rotate vectors by their positions; the partner of a feature is half the depth away."""
+    """Apply rotary position embeddings to vectors; feature i is paired with feature i + depth / 2."""
     angle = newest.to(tl.float32) * tl.load(rates + depth % (DEPTH // 2))
     partner = tl.load(base + place[:, None] + ((depth + DEPTH // 2) % DEPTH)[None, :], real, 0.0)
     sine = tl.where(depth < DEPTH // 2, -tl.sin(angle), tl.sin(angle))
@@ -119,7 +119,7 @@ def _rotate(vectors, base, place, real, depth, newest, rates, DEPTH: tl.constexp
 
 @triton.jit
 def _add_bias(score, bias, back, visible, LINEAR: tl.constexpr):
-    """Add the bias by how far back keys are: from a table, or linear in the distance."""
+    """Add the bias by distance to the keys: from a table, or a slope times the distance."""
     if LINEAR:
         return score - bias[:, None] * back.to(tl.float32)[None, :]
     return score + tl.load(bias[:, None] + back[None, :], mask=visible, other=0.0)
@@ -224,7 +224,7 @@ def _reorder(slots, token_counts, parents, beams, limit, BEAMS: tl.constexpr, LI
 
 @triton.jit
 def _sight(slots, visibility, limit, BEAMS: tl.constexpr, WIDE: tl.constexpr, LIMIT: tl.constexpr):
-    """Compute for one example the bits of each slot of each step."""
+    """Compute for one example the bit mask of each slot (see `sight`)."""
     example = tl.program_id(0).to(tl.int64)
     slot, step = tl.arange(0, WIDE), tl.arange(0, LIMIT)
     bits = tl.zeros((LIMIT, WIDE), tl.int32)

@@ -11,7 +11,7 @@ import triton.language as tl
 
 @triton.jit
 def _bounds(segment, offsets, start, size, HELD: tl.constexpr):
-    """Return where the sequences of the tile at `start` begin and end on the other side, and True if it is only one."""
+    """Return the range of keys or queries that the tile at `start` attends to, and True if it has one sequence only."""
     first = tl.load(segment + start)
     last = tl.load(segment + tl.minimum(start + HELD, size) - 1)
     return tl.load(offsets + first), tl.load(offsets + last + 1), first == last
@@ -51,7 +51,7 @@ def _sum_diagonals(change, TILE: tl.constexpr):
 
 @triton.jit
 def _in_sight(seg_m, seg_n, rows, columns, CAUSAL: tl.constexpr):
-    """True for pairs in one sequence, without the future if attention is causal."""
+    """Return the mask of pairs in the same sequence, causal if `CAUSAL`."""
     visible = seg_m == seg_n
     if CAUSAL:
         visible = visible & (rows >= columns)
@@ -205,7 +205,7 @@ def backward_query(
 
 @triton.jit
 def _spread(of_bias, change, carried, distance, reach, TILE: tl.constexpr):
-    """Store the sums of distances that no further tile shares, and return those that the next one adds to."""
+    """Add up the bias gradient by distance; store the sums this tile completes, and return those for the next."""
     above, below = _sum_diagonals(change, TILE)
     tl.store(of_bias + distance, carried + below, mask=(distance < reach) & (distance > -reach))
     return above

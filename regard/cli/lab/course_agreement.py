@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load_results(*, train: bool) -> list[NetworkResult]:
-    """Return the results in the package, or those of training all networks anew."""
+    """Return the results that come with the package, or those of a new training."""
     from regard.lab.agreement import course_experiment
 
     if not train:
@@ -30,7 +30,7 @@ def load_results(*, train: bool) -> list[NetworkResult]:
 
 
 def course_tables(results: Sequence[NetworkResult]) -> list[FittedTable]:
-    """Return a table of errors, and one of what is said of the sentences of the courses."""
+    """Return a table of error rates, and one of the networks' judgements of the course's sentences."""
     from regard.lab.agreement.relative_clauses import COURSE_SENTENCES
 
     networks = [result.network for result in results]
@@ -64,7 +64,7 @@ def course_tables(results: Sequence[NetworkResult]) -> list[FittedTable]:
 
 
 def compare_extremes(result: NetworkResult) -> Measurement:
-    """Compare the errors of a network where most clauses stand in between with those where none does."""
+    """Compare a network's errors with the most clauses in between and with none."""
     from regard.lab.demonstration import Measurement
 
     hard = max(result.points, key=lambda point: (point.clauses, point.attractor))
@@ -75,7 +75,7 @@ def compare_extremes(result: NetworkResult) -> Measurement:
 
 
 def plain_results(results: Sequence[NetworkResult]) -> dict[str, Any]:
-    """Return the results as JSON has them."""
+    """Return the results as JSON."""
     return {"networks": [asdict(result) for result in results]}
 
 
@@ -94,7 +94,7 @@ def draw_results(results: Sequence[NetworkResult], output: Path, *, as_json: boo
 
 
 def check_no_settings(changed: Sequence[str], output: Path | None) -> None:
-    """Refuse options that only taggers of one's own have a use for."""
+    """Refuse options that apply only to the user's own taggers."""
     check_writable(output, PICTURE_FORMATS)
     if changed:
         raise ValueError(f"{changed[0]} is for taggers of your own: name a MODEL, or leave it out")

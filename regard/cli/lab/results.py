@@ -33,7 +33,7 @@ def print_file_written(path: Path, what: str, as_json: bool) -> None:
 
 
 def present(demonstration: Demonstration, output: Path | None, *, as_json: bool) -> None:
-    """Print a demonstration, and draw it where a file is named."""
+    """Print a demonstration, and save its figure to `output` if there is one."""
     from dataclasses import asdict
 
     from regard.cli.lab.tables import demonstration_tables
@@ -48,7 +48,7 @@ def present(demonstration: Demonstration, output: Path | None, *, as_json: bool)
 
 
 def announce_training(train: bool, seconds: int) -> bool:
-    """Say how long a training takes if one is asked for, and return whether it is."""
+    """Print how long the training takes if `train`, and return `train`."""
     if train:
         print_note(f"training takes about {seconds} seconds of one idle core")
     return train

@@ -21,7 +21,7 @@ LOSSES_SHOWN = 9  # losses shown of a training by hand
 
 
 def demonstration_tables(demonstration: Demonstration) -> list[FittedTable]:
-    """Return the tables of all that a demonstration shows; the last one has its numbers and their controls."""
+    """Return tables of a demonstration's matrices, charts and measurements, the last with their controls."""
     notes = "\n".join(demonstration.notes) or None
     return [
         *map(_matrix_table, demonstration.tables or demonstration.matrices),
@@ -31,7 +31,7 @@ def demonstration_tables(demonstration: Demonstration) -> list[FittedTable]:
 
 
 def measurement_table(measurements: Sequence[Measurement], *, note: str | None = None) -> FittedTable:
-    """Return a table of numbers that show an effect, each above its control."""
+    """Return a table of measurements, each above its control."""
     rows: list[tuple[str, str, str]] = []
     for measurement in measurements:
         rows.append((measurement.quantity, measurement.setting, format_number(measurement.value)))
@@ -78,7 +78,7 @@ def property_table(properties: Sequence[Properties]) -> FittedTable:
 
 
 def gradient_table(norms: Mapping[str, Tensor], *, width: int) -> FittedTable:
-    """Return a table of how much of a gradient is left at as many distances as fit the width."""
+    """Return a table of gradient norms by distance, with as many distances as fit the width."""
     length = min(map(len, norms.values()))
     rows = {name: [f"{value:.1e}" for value in values.tolist()] for name, values in norms.items()}
     column_width = 2 + max(len(value) for values in rows.values() for value in values)
@@ -96,7 +96,7 @@ def _spaced_distances(last: int, count: int) -> list[int]:
 
 
 def complexity_table(layers: Sequence[Layer]) -> FittedTable:
-    """Return a table of the computed cost of layers, with the pairs of tokens of an image."""
+    """Return a table of the computed cost of each layer, with the number of patch pairs of an image."""
     from regard.attention.axial import axial_pairs
     from regard.lab.complexity import image_pairs
 
@@ -112,7 +112,7 @@ def complexity_table(layers: Sequence[Layer]) -> FittedTable:
 
 
 def timing_table(timings: Sequence[Timing]) -> FittedTable:
-    """Return a table of the times of layers, and how they grow with the length."""
+    """Return a table of measured times by layer and length, with the fitted exponents."""
     rows = [
         (
             timing.name,
@@ -145,7 +145,7 @@ def error_table(title: str, points_by_model: Mapping[str, Sequence[Point]]) -> F
 
 
 def unit_tables(comparison: Sequence[Cut], title: str) -> list[FittedTable]:
-    """Return a table of how long a text is in characters, words and subwords, and one of some words in these units."""
+    """Return a table of tokenizations by kind and vocabulary size, and one of how they split some words."""
     rows = [
         (units.kind, units.vocab, f"{units.per_line:.1f}", f"{units.per_token:.2f}", f"{100 * units.unknown:.2f} %")
         for units in comparison
@@ -161,7 +161,7 @@ def unit_tables(comparison: Sequence[Cut], title: str) -> list[FittedTable]:
 
 
 def lesson_tables(lesson: Lesson) -> list[FittedTable]:
-    """Return a table of how derivatives by hand differ from those of autograd, and one of the losses."""
+    """Return a table of gradient differences from autograd, and one of the losses."""
     from regard.lab.by_hand import measure_agreement
 
     last_step = len(lesson.losses) - 1

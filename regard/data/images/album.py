@@ -56,7 +56,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, model: Any, data: Mapping[str, Any]) -> Shape:
-        """Read it from the config of a model and the data section of its checkpoint."""
+        """Return the shape in the config and data section of a checkpoint."""
         resample, margin = data.get("resample"), data.get("margin")
         if resample is not None and resample not in get_args(Resample):
             raise ValueError(f"data.resample must be one of {', '.join(get_args(Resample))}, not {quote(resample)}")
@@ -258,7 +258,7 @@ def _short_digests(marks: Int[np.ndarray, "pictures"]) -> list[str]:
 
 
 def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = None) -> Iterator[PictureHeader]:
-    """Yield the headers of a sample from all parts of a shelf; the reasons of unreadable files go into `faults`."""
+    """Yield the image headers of a sample of the shelf; files that cannot be read go into `faults` by reason."""
     if isinstance(shelf.pictures, np.ndarray):
         _, height, width, *channels = shelf.pictures.shape
         yield PictureHeader(width, height, channels in ([], [1]))

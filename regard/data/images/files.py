@@ -57,7 +57,7 @@ def _check(path: str | Path, picture: Image.Image, size: int | None) -> None:
 
 
 def _grey(path: str | Path, picture: Image.Image, *, ground: int) -> Float[np.ndarray, "height width"]:
-    """Return shades from 0 to 1; transparent pixels have the shade of the ground, from 0 to 255."""
+    """Return an image as grey levels from 0 to 1; transparent pixels get the level `ground` (0 to 255)."""
     from PIL import Image
 
     if picture.mode.startswith("I"):  # Pillow would clip 16 bits at 255, which leaves a white picture

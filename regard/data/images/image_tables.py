@@ -99,7 +99,7 @@ def describe_setting(setting: str, what: str = "COLUMN") -> str:
 
 
 def path_fault(base: Path, text: Any) -> str | None:
-    """Return what is wrong with the path of a picture, or None."""
+    """Return the reason why the path of an image in a table is unusable, or None if it is fine."""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         return "no path: name a picture, or leave the row out"
     path = Path(os.path.normpath(text.strip()))

@@ -299,7 +299,7 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
 
 
 def _shelve_arrays(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple[str, ...] = ()) -> Shelf:
-    """Return a shelf of arrays."""
+    """Return a shelf of images and labels from arrays, after checking their shapes and dtypes."""
     labels = labels.reshape(-1)
     if len(pictures) != len(labels) or not len(pictures) or pictures.ndim not in (3, 4):
         raise ValueError(

@@ -92,7 +92,7 @@ def mark_differences(answer: str, other: str, reference: str) -> str:
 
 
 def _common(words: Sequence[str], others: Sequence[str]) -> set[int]:
-    """Return the indices of the words that both texts have in the same order."""
+    """Return the indices of the words that match in a diff of both texts."""
     blocks = SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks()
     return {place for block in blocks for place in range(block.a, block.a + block.size)}
 

@@ -179,7 +179,7 @@ def measure_alignments(examples: Sequence[Example], *, shift: int = 0) -> list[A
 
 
 def best_head(examples: Sequence[Example], *, shift: int = 0) -> Aligned:
-    """Return the head that aligns best, chosen on one half of the pairs and scored on the other, both ways."""
+    """Return the head with the lowest alignment error, by two-fold cross-validation on the pairs."""
     if len(examples) < 2:
         raise ValueError(f"{len(examples)} pair cannot be halved: give at least 2")
     halves = examples[::2], examples[1::2]

@@ -24,7 +24,7 @@ from regard.models.parts.dropout import Dropout
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU by its approximation with tanh, as GPT-2 was trained with."""
+    """Return GELU with the tanh approximation, as in GPT-2."""
     return F.gelu(x, approximate="tanh")
 
 
@@ -290,7 +290,7 @@ def _numbers_per_token(attention: Any) -> int:
 
 
 def check_length(positions: Positions, tokens: int, what: str = "a sequence", *, before: int = 0) -> None:
-    """Refuse a sequence that is longer than a table of positions, of which `before` are not for tokens.
+    """Raise ValueError if a sequence is longer than the position table, whose first `before` rows are not for tokens.
 
     Lengths are known on the host, so this needs no device sync; a kernel would read memory outside the table.
     """

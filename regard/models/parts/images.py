@@ -22,7 +22,7 @@ Activation = Callable[[Tensor], Tensor]
 
 
 def check(config: Any, pixels: Float[Tensor, "batch channels rows columns"]) -> None:
-    """Refuse pictures of a size that the model does not read."""
+    """Raise ValueError for images of another size than the model's."""
     side = config.size
     if pixels.shape[1:] != (config.channels, side, side):
         shape = " x ".join(map(str, pixels.shape[1:]))

@@ -158,7 +158,7 @@ class Captions(Task):
 
     @staticmethod
     def prepare(recipe: CaptionsRecipe, parent: Checkpoint | None = None) -> CaptionSplits:
-        """Read images and captions, as a model to start from reads them."""
+        """Read and prepare images and captions; a parent model gives its tokenizer and image settings."""
         tokenizer = read_tokenizer(parent) if parent is not None and "tokenizer.json" in parent.files else None
         parent_config = None if parent is None else parent.config
         size = recipe.model.encoder.size or None

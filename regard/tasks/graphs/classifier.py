@@ -82,7 +82,7 @@ class NodeClassifier(DirectAnswers):
         return Inputs(kind=self.input_kind, parse=self.parse, option="--node NAME", example=self.graph.name(0))
 
     def parse(self, text: str) -> str:
-        """Return the name of a node as somebody typed it, without blanks around it."""
+        """Return the name of a node without surrounding spaces."""
         return text.strip()
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[NodePrediction]:
@@ -110,7 +110,7 @@ class NodeClassifier(DirectAnswers):
         return _build_scores(name or self.name, self.task, graph, nodes, results, controls)
 
     def controls(self) -> dict[str, NodeClassifier]:
-        """Return classifiers with the same weights and less to go by: equal weights (equal) or no neighbours (none)."""
+        """Return controls with the same weights, by name: uniform attention (equal), and no neighbours (none)."""
         weaker: dict[str, tuple[Control, ...]] = {"graph": CONTROLS, "gcn": CONTROLS, "equal": CONTROLS[1:], "none": ()}
         return {attention: self._with_attention(attention) for attention in weaker[self.model.config.attention]}
 
@@ -164,7 +164,7 @@ class NodeClassifier(DirectAnswers):
         return NodeClassifier(shell.eval(), self.graph, self.name, self.data)
 
     def _control_answers(self, node: str) -> dict[str, list[Any]]:
-        """Return what the same weights answer if all neighbours count alike, and if there are none."""
+        """Return the predictions of both controls, with uniform attention and without neighbours."""
         answers: dict[str, list[Any]] = {}
         for control, classifier in self.controls().items():
             [prediction] = classifier.classify(node)
@@ -178,7 +178,7 @@ class NodeClassifier(DirectAnswers):
 
 
 def load_graph(checkpoint: Checkpoint) -> NodeGraph:
-    """Load the graph that lies beside the weights of a model."""
+    """Load the graph saved in a checkpoint."""
     return restore_graph(checkpoint.json(GRAPH), checkpoint.finite_tensors(TENSORS))
 
 

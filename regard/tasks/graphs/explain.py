@@ -43,7 +43,7 @@ def follow_edges(
 
 
 def describe_nodes(graph: NodeGraph, nodes: list[int], logits: Float[Tensor, "node classes"]) -> dict[str, Any]:
-    """Return the label, the answer and the part of each node, by its name."""
+    """Return the label, the prediction and the part of each node, by its name."""
     answers = logits.argmax(-1).tolist()
     part_of = {int(number): part for part in PARTS for number in np.asarray(graph.parts[part])}
     return {

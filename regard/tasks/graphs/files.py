@@ -120,7 +120,7 @@ def prepare(config: GraphConfig, parent: NodeGraph | None = None) -> GraphData:
 
 
 def read(config: GraphConfig, parent: NodeGraph | None = None) -> NodeGraph:
-    """Read the graph, with its parts as the files mark them, or drawn at random."""
+    """Read the graph, with its parts as marked in the files, or else split at random."""
     file = config.train
     graph = _read_arrays(file.path, config) if file.path is not None else _read_tables(file, config, parent)
     where = file.files[-1]
@@ -197,7 +197,7 @@ def _read_tables(file: GraphFile, config: GraphConfig, parent: NodeGraph | None)
 
 
 def _number_nodes(sheet: Sheet, column: int) -> dict[str, int]:
-    """Return the number of each node by its name."""
+    """Return the index of each node by its name."""
     numbers: dict[str, int] = {}
     for place, cells in sheet.lines:
         name = cells[column].strip()
@@ -244,7 +244,7 @@ def _read_parts(sheet: Sheet, column: str, labels: np.ndarray) -> dict[str, np.n
 
 
 def _read_edges(name: str, names: dict[str, int], nodes: str) -> tuple[np.ndarray, list[str]]:
-    """Return both ends of every edge as numbers, and notes on what was left out or is repeated."""
+    """Return the node indices of every edge, and notes on edges left out or repeated."""
     sheet = Sheet.read(name)
     if len(sheet.header) < 2:
         raise ValueError(f"{name}:1: an edge needs two columns, the nodes at its ends: there is one")

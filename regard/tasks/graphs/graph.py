@@ -33,7 +33,7 @@ class NodeFeatures:
 
     @classmethod
     def of(cls, table: Float[np.ndarray, "node feature"]) -> NodeFeatures:
-        """Return the features of a table that holds zeros too."""
+        """Return the sparse features of a dense table."""
         rows, columns = np.nonzero(table)
         offsets = np.concatenate([[0], np.bincount(rows, minlength=len(table)).cumsum()])
         return cls(offsets.astype(np.int64), columns, table[rows, columns].astype(np.float32), table.shape[1])
@@ -103,7 +103,7 @@ class NodeGraph:
         return neighbours(torch.cat([target, nodes]), torch.cat([source, nodes]), nodes=len(self))
 
     def part(self, number: int) -> str:
-        """Return the part that a node belongs to; empty if none."""
+        """Return the part (train, valid or test) of a node; empty if it is in none."""
         return next((part for part in PARTS if number in self.parts[part]), "")
 
     def contents(self) -> tuple[dict[str, Any], dict[str, Tensor]]:

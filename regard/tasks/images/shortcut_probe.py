@@ -63,7 +63,7 @@ class ShortcutProbe:
 
     @property
     def is_exposed(self) -> bool:
-        """True if the answers depend on the mark."""
+        """True if the predictions depend significantly on the mark."""
         gained = _difference(self.others_without_mark, self.others_with_mark)
         lost = _difference(self.class_without_mark, self.class_with_mark)
         return (gained >= MIN_EFFECT and self.others_p_value < SIGNIFICANCE) or (

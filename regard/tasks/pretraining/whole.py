@@ -74,7 +74,7 @@ class WholeTexts:
 
     @cached_property
     def pieces(self) -> int:
-        """Return an upper bound on the sequences of a row."""
+        """Return an upper bound on the number of sequences in a row."""
         return int(np.sort(np.diff(self.edges))[::-1][: self.fullest].sum())
 
     def row(self, row: int) -> tuple[Spans, Spans]:

@@ -238,7 +238,7 @@ def _iterate_texts(
 
 
 def _number_lines(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
-    """Yield the numbered lines of a file; for JSON lines, those of each text, or the reason why there is none."""
+    """Yield the lines of a file with their numbers; for JSON lines, those of each text, or why it has none."""
     numbered = enumerate(lines(file.path, longest=LONGEST_TEXT), start=1)
     if suffix(file.path) not in JSON_SUFFIXES:
         yield from numbered

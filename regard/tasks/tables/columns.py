@@ -69,7 +69,7 @@ class TableColumn:
 
     @property
     def is_nearly_numeric(self) -> bool:
-        """True if it is meant to hold numbers, and does but for cells that are missing, infinite or mistyped."""
+        """True for a column of numbers with a few cells that are not, such as missing values or typing errors."""
         present = [cell for cell in self.cells if cell.lower() not in MISSING]
         strays = sum(not _parses_as_float(cell) for cell in present)
         most = max(STRAY_SHARE * len(present), 1 if len(present) > 2 else 0)
@@ -82,7 +82,7 @@ class TableColumn:
 
     @property
     def identifies_rows(self) -> bool:
-        """True if it only tells rows apart: different whole numbers under such a name, or 1, 2, 3, ... in order."""
+        """True for a column of row ids: distinct whole numbers under a usual name, or 1, 2, 3, ... in order."""
         if not self.is_numeric or len(set(self.cells)) < len(self.cells) or len(self.cells) < 2:
             return False
         values = self.numbers
@@ -104,7 +104,7 @@ class TableColumn:
 
 
 def choose_columns(sheets: Sequence[Sheet], target: str, inputs: Sequence[str], kind: Kind | None) -> ColumnChoice:
-    """Decide what is learnt from what: as named, or as the cells of the table suggest, which is then said."""
+    """Choose the input columns and the kind of target: as named, or from the cells, with notes on the choice."""
     kind, notes = choose_kind(TableColumn.of(sheets, target), kind, sheets[0].header)
     if inputs:
         return ColumnChoice(tuple(inputs), kind, tuple(notes))

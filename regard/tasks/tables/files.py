@@ -273,7 +273,7 @@ def _scale(values: np.ndarray) -> tuple[float, float]:
 
 
 def _fingerprint(content: str, config: TableConfig, part: str) -> str:
-    """Return a digest that tells these rows from others."""
+    """Return a hash of the rows and of the settings that select them."""
     settings = (
         config.target,
         config.inputs,

@@ -53,7 +53,7 @@ class Direction:
     def _choose_among_targets(
         self, path: str, by_language: Mapping[str, int], usual: tuple[int, int] | None, to: str | None
     ) -> tuple[tuple[int, int], str | None]:
-        """The same of a model with several languages, where one may be asked for."""
+        """Return source and target columns and the target tag for a model with several target languages."""
         target = to
         if target is None:
             last = next((code for code, number in by_language.items() if usual and number == usual[1]), None)
@@ -73,12 +73,12 @@ class Direction:
         return (by_language[sources[0]], by_language[code]), to or self._tag_of(code)
 
     def _tag_of(self, code: str) -> str | None:
-        """What the model calls a language."""
+        """Return the model's tag for a language."""
         return next((tag for tag in self.targets if named_language(tag) == code), None)
 
 
 def read_heading(path: str) -> list[str]:
-    """The cells of the first line of a table; none of JSON lines."""
+    """Return the cells of the first line of a table; none for JSON lines."""
     if suffix(path) in JSON_SUFFIXES:
         return []
     find_file(path)
@@ -88,7 +88,7 @@ def read_heading(path: str) -> list[str]:
 
 
 def direct_files(sections: Sequence[dict[str, Any]], to: str | None) -> list[dict[str, Any]]:
-    """Sections of files of pairs, all in the direction of the first, or into the language that is asked for.
+    """Return the sections of parallel files with a common direction: that of the first, or into the language `to`.
 
     Only headings that name languages are heeded; files with other languages than the first are an error.
     """

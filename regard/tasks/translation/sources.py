@@ -45,7 +45,7 @@ class Sources:
 
     @property
     def contents(self) -> dict[str, Any]:
-        """What decides which texts are used: bytes of files and how they are read, never their names."""
+        """Return what determines the texts used: hashes of the files and how they are read, but no file names."""
 
         def describe_corpus(corpus: Corpus, digests: list[str]) -> dict[str, Any]:
             read: dict[str, Any] = {
