@@ -46,6 +46,6 @@ class SingleHead(nn.Module):
 
     @property
     def way(self) -> AttentionSpec:
-        """How the keys of `remember` are scored, with the tap for the weights."""
+        """Return the AttentionSpec for the keys of `remember`, with the tap for the weights."""
         compare = self.score.compare if isinstance(self.score, Additive) else self.score
         return AttentionSpec(score=compare, tap=self.weights)

@@ -70,7 +70,7 @@ class Searching:
         return self.beams * min(2, vocab)
 
     def choose_in_place(self, logits: Tensor, lines: Any, record: Tensor, clock: Tensor) -> None:
-        """Do the same in place with Triton kernels."""
+        """Choose the next hypotheses in place with Triton kernels, as `choose` does."""
         from regard.decoding.kernels import choose
 
         choose(logits, lines.total, lines.tokens, lines.parents, record, clock, eos=self.eos)

@@ -181,7 +181,7 @@ class Forbid:
 
     @cached_property
     def _begin(self) -> Int[Tensor, "examples phrase begin"]:
-        """All but the last token of each phrase, aligned right; a missing phrase never begins."""
+        """Return all but the last token of each phrase, right-aligned; missing phrases are filled to match nothing."""
         examples = _phrases_by_example(self.phrases, self.each)
         count = max(map(len, examples), default=0)
         length = max([2, *(len(phrase) for phrases in examples for phrase in phrases)])
@@ -193,7 +193,7 @@ class Forbid:
 
     @cached_property
     def _last(self) -> Int[Tensor, "examples phrase"]:
-        """The last token of each phrase."""
+        """Return the last token of each phrase."""
         examples = _phrases_by_example(self.phrases, self.each)
         last = torch.zeros(len(examples), max(map(len, examples), default=0), dtype=torch.int64)
         for i, phrases in enumerate(examples):

@@ -21,12 +21,12 @@ SUM, DIGIT = "running sum", "each digit by itself"
 
 
 def right_answer(task: str, previous: Int[Tensor, "*n"], digit: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
-    """Return the answer after the one before: the sum so far and the digit, or the digit after this one."""
+    """Return the right answer: the running sum modulo ten, or in the control task the digit plus one."""
     return (previous + digit) % BASE if task == SUM else (digit + 1) % BASE
 
 
 def train_network(task: str, *, seed: int = 0) -> nn.Module:
-    """Train on most pairs of a last answer and a digit, always with the right last answer."""
+    """Train with teacher forcing on most pairs of previous answer and digit."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = nn.Sequential(nn.Linear(2 * BASE, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, BASE))
@@ -47,7 +47,7 @@ def encode(previous: Int[Tensor, "n"], digit: Int[Tensor, "n"]) -> Float[Tensor,
 
 @torch.no_grad()
 def measure_accuracy(network: nn.Module, task: str, *, forced: bool, seed: int = 0) -> list[float]:
-    """Return the share of right answers at every position, reading the right last answer or the network's own."""
+    """Return the accuracy at every position, with the right previous answer or the network's own as input."""
     digits = torch.randint(BASE, (SEQUENCES, LENGTH), generator=torch.Generator().manual_seed(seed + 1))
     truth = answer = torch.zeros(SEQUENCES, dtype=torch.int64)
     shares = []
@@ -59,7 +59,7 @@ def measure_accuracy(network: nn.Module, task: str, *, forced: bool, seed: int =
 
 
 def compare_forcing(*, seed: int = 0) -> Demonstration:
-    """Compare accuracy by position with the right last answer and with the network's own."""
+    """Compare accuracy by position between teacher forcing and free running."""
     curves = {}
     for task in (SUM, DIGIT):
         network = train_network(task, seed=seed)

@@ -67,7 +67,7 @@ def make_community(*, seed: int = 0) -> Community:
 
 
 def train_network(community: Community, weighing: Weighing, *, seed: int = 0) -> tuple[GAT, float]:
-    """Train a network on every other node; return it with its accuracy on the rest."""
+    """Train a network on every other node; return it with its accuracy on the remaining nodes."""
     settings = {"layers": 2, "width": 8, "heads": 2, "dropout": 0.0, "attention_dropout": 0.0}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -86,7 +86,7 @@ def train_network(community: Community, weighing: Weighing, *, seed: int = 0) ->
 
 
 def first_weights(model: GAT, community: Community, mask: Mask) -> Float[Tensor, "node node"]:
-    """Return the weights of the first layer, the mean of its heads."""
+    """Return the attention weights of the first layer, averaged over heads."""
     with watch(model) as record, torch.no_grad():
         model(community.features, mask)
     [weights] = record["layers.0"]
@@ -94,7 +94,7 @@ def first_weights(model: GAT, community: Community, mask: Mask) -> Float[Tensor,
 
 
 def compare_weighing(*, seed: int = 0) -> Demonstration:
-    """Compare accuracy, and what neighbours weigh, by the way they are weighed."""
+    """Compare accuracy and the weight on strangers between the ways of weighting neighbours."""
     community = make_community(seed=seed)
     strange = community.labels < 0
     rows, shares, accuracy = [], {}, {}
@@ -135,5 +135,5 @@ def compare_weighing(*, seed: int = 0) -> Demonstration:
 
 
 def spread(weights: Float[Tensor, "node"], places: list[int]) -> float:
-    """Return the largest difference of the weights of some nodes."""
+    """Return the difference between the largest and the smallest weight of some nodes."""
     return float(weights[places].max() - weights[places].min())

@@ -17,7 +17,7 @@ EPSILON = 1e-5  # what both norms add to the variance
 
 
 def normalise(x: Float[Tensor, "feature example"], dim: int, epsilon: float = EPSILON) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean, deviation and normalised values: along 1, the examples, for batch norm, along 0 for layer norm."""
+    """Return mean, standard deviation and normalised values; `dim` is 1 (examples) for batch norm, 0 for layer norm."""
     mean = x.mean(dim, keepdim=True)
     variance = (x - mean).square().mean(dim, keepdim=True)
     return mean, variance.sqrt(), (x - mean) / (variance + epsilon).sqrt()
@@ -51,7 +51,7 @@ def compare_norms(matrix: Sequence[Sequence[int | float]] = MATRIX) -> Demonstra
 
 
 def measure_influence(x: Float[Tensor, "feature example"]) -> Measurement:
-    """Measure by how much the first example changes when the last one is turned upside down, in either norm."""
+    """Measure how much the first example's output changes when the last example is flipped, in either norm."""
     other = torch.cat([x[:, :-1], x[:, -1:].flip(0)], 1)
     batch, layer = (
         float((norm(other) - norm(x))[:, 0].abs().max())

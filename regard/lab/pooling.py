@@ -24,7 +24,7 @@ def make_picture(corner: tuple[int, int]) -> Float[Tensor, "1 1 height width"]:
 
 
 class PooledClassifier(nn.Module):
-    """Convolutions, and a linear map of what is pooled of their features."""
+    """A convolution with two linear heads, one on pooled features (as in CAM), one on all features."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,25 +37,25 @@ class PooledClassifier(nn.Module):
         return F.relu(self.convolution(picture))[0]
 
     def activation_map(self, picture: Float[Tensor, "1 1 height width"], label: int) -> Float[Tensor, "height width"]:
-        """Return the CAM of a class: feature maps weighted by the weights of the class."""
+        """Return the class activation map: the feature maps weighted by the head's weights for the class."""
         return torch.einsum("c,chw->hw", self.head.weight[label], self.features(picture))
 
     def average(self, picture: Float[Tensor, "1 1 height width"]) -> Float[Tensor, "classes"]:
-        """Return logits by global average pooling."""
+        """Return the logits with global average pooling."""
         return self.head(self.features(picture).mean((1, 2)))
 
     def maximum(self, picture: Float[Tensor, "1 1 height width"]) -> Float[Tensor, "classes"]:
-        """Return logits by global max pooling."""
+        """Return the logits with global max pooling."""
         return self.head(self.features(picture).amax((1, 2)))
 
     def flat(self, picture: Float[Tensor, "1 1 height width"]) -> Float[Tensor, "classes"]:
-        """Return logits of all features side by side, not pooled."""
+        """Return the logits of a linear layer on the flattened feature maps, without pooling."""
         return self.flat_head(self.features(picture).flatten())
 
 
 @torch.no_grad()
 def compare_pooling(*, seed: int = 0) -> Demonstration:
-    """Compare logits with the means of their maps, and before and after the object moves."""
+    """Compare logits with the means of their activation maps, and logits before and after the object moves."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = PooledClassifier().double()

@@ -241,12 +241,12 @@ class BERT(TokenModel):
     def predict_spans(
         self, features: Float[Tensor, "*batch width"], boundaries: SpanBoundaries
     ) -> Float[Tensor, "hidden width"]:
-        """What the matrix is given for masked tokens by the head that sees only the tokens beside their spans."""
+        """Return the transformed features of masked tokens from the span boundary head, before the output matrix."""
         return self.boundary(features, boundaries)
 
     @property
     def prediction(self) -> Float[Tensor, "vocab width"]:
-        """The matrix that turns transformed features into logits, a bias being added."""
+        """The output matrix from transformed features to logits (a bias is added to them)."""
         return self.embedding.weight
 
     @property

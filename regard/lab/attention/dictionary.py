@@ -23,7 +23,7 @@ ASKED = "wolf"
 
 
 def look_up(word: str, sharpness: float) -> tuple[Tensor, float]:
-    """Return the weight of every key and the weighted mean of the values, for the key of a word as query."""
+    """Return the softmax weights of the keys and the weighted mean of the values, for a word as query."""
     key = torch.nn.functional.normalize(torch.tensor(list(KEYS.values()), dtype=torch.float64), dim=-1)
     query = key[list(KEYS).index(word)][None]
     value = torch.tensor(list(WEIGHTS_OF_ANIMALS.values()), dtype=torch.float64)[:, None]
@@ -36,7 +36,7 @@ def look_up(word: str, sharpness: float) -> tuple[Tensor, float]:
 
 
 def soften_dictionary(word: str = ASKED) -> Demonstration:
-    """Ask a dictionary for one word, softly at first and then ever more sharply."""
+    """Look up one word by attention with increasing sharpness, from uniform weights to a hard lookup."""
     results = [look_up(word, sharpness) for sharpness in SHARPNESS]
     curves = {name: [float(weights[place]) for weights, _ in results] for place, name in enumerate(KEYS)}
     plain = WEIGHTS_OF_ANIMALS[word]

@@ -29,7 +29,7 @@ MAX_WORDS, MAX_WORD_LENGTH = 12, 20  # that a picture has room for
 
 
 def run_example(name: str, *, words: Sequence[str] = (), seed: int = 0) -> Demonstration:
-    """Run an example; permutation and masks take words of the reader's own, dictionary one of its keys."""
+    """Run an example by name; permutation and masks accept words, dictionary one of its keys."""
     if name not in EXAMPLES:
         raise ValueError(f"unknown example {name}{suggest_name(name, EXAMPLES)}")
     if words and name not in {"permutation", "masks", "dictionary"}:
@@ -52,7 +52,7 @@ def run_example(name: str, *, words: Sequence[str] = (), seed: int = 0) -> Demon
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse more or longer words than a picture has room for, and a single word."""
+    """Raise ValueError if there are too many words for a figure, or one is too long."""
     if len(words) > MAX_WORDS or any(len(word) > MAX_WORD_LENGTH for word in words):
         raise ValueError(f"--words: give at most {MAX_WORDS} words of at most {MAX_WORD_LENGTH} letters")
 
@@ -60,7 +60,7 @@ def check_words(words: Sequence[str]) -> None:
 def attend_to_typed_vectors(
     queries: str | None, keys: str | None, values: str | None, words: Sequence[str]
 ) -> Demonstration:
-    """Attend with vectors as a reader types them; queries are the keys, and values too, where they are not given."""
+    """Attend with vectors in text form; queries and values default to the keys, which are required."""
     if keys is None:
         raise ValueError('give --keys too, such as --keys "1 0; 0 1"')
     key = parse_vectors("--keys", keys)

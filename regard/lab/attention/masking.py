@@ -21,7 +21,7 @@ SCALE = 0.5  # of vectors, so that words look at others than themselves
 
 
 def compare_masks(words: Sequence[str] = WORDS, *, seed: int = 0) -> Demonstration:
-    """Show the weights of the same words through every mask."""
+    """Compare the attention weights of the same words under every mask."""
     length = len(words)
     masks = {
         "both directions": EVERYONE,
@@ -59,14 +59,14 @@ def compare_masks(words: Sequence[str] = WORDS, *, seed: int = 0) -> Demonstrati
 
 
 def masked_weights(vectors: Float[Tensor, "word width"], mask: Mask) -> Float[Tensor, "word word"]:
-    """Return the weights of vectors that look at one another through a mask."""
+    """Return the self-attention weights of some vectors under a mask."""
     dense = mask.dense(len(vectors), len(vectors))
     visible = None if dense is None else dense.squeeze(0) if dense.dim() == 3 else dense
     return weigh(scaled_dot(vectors, vectors), visible)
 
 
 def change_of_first(vectors: Float[Tensor, "word width"], mask: Mask) -> float:
-    """Return by how much the first output changes at most when the last word becomes its opposite."""
+    """Return the largest change in the first output when the last vector is negated."""
     changed = torch.cat([vectors[:-1], -vectors[-1:]])
     first, second = (attend(x[None], x[None], x[None], mask=mask)[0, 0] for x in (vectors, changed))
     return float((first - second).abs().max())

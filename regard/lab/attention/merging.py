@@ -15,7 +15,7 @@ WIDTH, HEADS = 16, 4
 
 @torch.no_grad()
 def merge_heads(*, seed: int = 0) -> Demonstration:
-    """Compare heads that are concatenated with heads that are added up, of the same projections."""
+    """Compare concatenated heads with summed heads that share the same projections."""
     x = embed_words(WORDS, width=WIDTH, seed=seed)[None]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -53,7 +53,7 @@ def merge_heads(*, seed: int = 0) -> Demonstration:
 
 
 def change_of_order(layer: MultiHead, x: Float[Tensor, "1 word width"], order: Tensor) -> float:
-    """Return by how much the output changes at most when the output projection reads the heads in another order."""
+    """Return the largest change in the output when the heads are permuted before the output projection."""
     value = layer.value(x).unflatten(-1, (layer.heads, -1)).transpose(1, 2)
     heads = collect_weights(layer, x) @ value[0]  # (head, word, features)
     outputs = [layer.output(mixed.transpose(0, 1).flatten(1)) for mixed in (heads, heads[order])]

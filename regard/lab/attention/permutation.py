@@ -25,7 +25,7 @@ def embed_words(words: Sequence[str], *, width: int = WIDTH, seed: int = 0) -> F
 
 @torch.no_grad()
 def reverse_words(words: Sequence[str] = WORDS, *, seed: int = 0) -> Demonstration:
-    """Compare what attention makes of words and of the same words in reverse order."""
+    """Compare attention over words in their order and in reverse order."""
     vectors = embed_words(words, seed=seed)
     backwards = list(range(len(words)))[::-1]
     with torch.random.fork_rng(devices=[]):

@@ -22,7 +22,7 @@ def softmax_gradient(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*ba
 
 
 def compare_depths(*, seed: int = 0) -> Demonstration:
-    """Compare weights and gradients with and without the division, for random queries and keys of variance 1."""
+    """Compare weights and gradients with and without scaling, for random queries and keys of variance 1."""
     generator = torch.Generator().manual_seed(seed)
     rows = []
     for depth in DEPTHS:

@@ -38,7 +38,7 @@ def compute_steps(
 
 
 def thinking_machines() -> Demonstration:
-    """Return the two words of the course: scores 112 and 96, divided by 8, and their weights .88 and .12."""
+    """Return the course's example of two words: scores 112 and 96, divided by 8, and weights .88 and .12."""
     words = ["Thinking", "Machines"]
     query = torch.ones(1, EXAMPLE_DEPTH, dtype=torch.float64)
     key = torch.tensor([[112.0], [96.0]], dtype=torch.float64).div(EXAMPLE_DEPTH).expand(2, EXAMPLE_DEPTH)
@@ -68,7 +68,7 @@ def thinking_machines() -> Demonstration:
 
 
 def big_dog() -> Demonstration:
-    """Return the three words of the course, whose given weights mix their vectors."""
+    """Return the course's example of three words, with given attention weights."""
     words = ["The", "big", "dog"]
     vectors = torch.tensor([[0.50, -0.87], [-0.70, 0.70], [0.81, 0.59]], dtype=torch.float64)
     weights = torch.tensor([[0.50, 0.20, 0.30], [0.12, 0.45, 0.43], [0.15, 0.42, 0.43]], dtype=torch.float64)
@@ -85,7 +85,7 @@ def big_dog() -> Demonstration:
 
 
 def mix_values(weights: Float[Tensor, "query key"], value: Float[Tensor, "key features"]) -> Tensor:
-    """Attend with weights that are given: the softmax of their logarithms is themselves."""
+    """Return the weighted means of the values, computed by `attend` with log-weights as scores."""
     spec = AttentionSpec(score=lambda query, key: weights.log()[None])
     blank = weights.new_zeros(1, len(weights), 1)
     return attend(blank, weights.new_zeros(1, len(value), 1), value[None], way=spec)[0]
@@ -129,7 +129,7 @@ def attend_to_vectors(
     *,
     words: Sequence[str] = (),
 ) -> Demonstration:
-    """Return every step of attention for vectors of the reader's own."""
+    """Return every step of attention for vectors that the user enters."""
     query, key, value = (torch.tensor(vectors, dtype=torch.float64) for vectors in (queries, keys, values))
     steps = compute_steps(query, key, value)
     even = compute_steps(query, key.mean(0, keepdim=True).expand_as(key), value)

@@ -26,7 +26,7 @@ class Descent:
 
 
 def descend(scale: float, threshold: float | None, *, seed: int = 0) -> Descent:
-    """Train a network without gates to tell whether the first of its inputs was above 0, by gradient descent."""
+    """Train an RNN by gradient descent to classify the sign of its first input."""
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -52,7 +52,7 @@ def descend(scale: float, threshold: float | None, *, seed: int = 0) -> Descent:
 
 
 def compare_clipping(*, seed: int = 0) -> Demonstration:
-    """Train with and without clipping, from recurrent weights that let the gradient explode and from small ones."""
+    """Train with and without gradient clipping, from recurrent weights with exploding gradients and from small ones."""
     runs = {
         (name, way): descend(scale, threshold, seed=seed)
         for name, scale in (("large", LARGE), ("small", SMALL))
@@ -93,5 +93,5 @@ def compare_clipping(*, seed: int = 0) -> Demonstration:
 
 
 def mean_of_last(losses: list[float], count: int = 20) -> float:
-    """Return the mean of the last losses."""
+    """Return the mean of the final losses."""
     return sum(losses[-count:]) / count

@@ -28,7 +28,7 @@ def lstm_with_forget_bias(bias: float) -> Layer:
 
 
 def gru_with_keep_bias(bias: float) -> Layer:
-    """Return an untrained GRU whose gates keep the state with this bias."""
+    """Return an untrained GRU whose update gates start with this bias towards keeping the state."""
     return _gated("gru", slice(WIDTH, 2 * WIDTH), -bias)
 
 
@@ -58,7 +58,7 @@ def recurrence_of_scale(scale: float, *, linear: bool = False) -> Layer:
 
 
 def compare_gates(*, length: int = 64, seed: int = 0) -> Demonstration:
-    """Compare how far gradients reach through LSTM and GRU, by the bias of the gates that keep the state."""
+    """Compare gradient norms by distance in LSTM and GRU, for several biases of the gates that keep the state."""
     makers: dict[str, Callable[[], Layer]] = {
         f"LSTM, forget bias {bias:g}": lambda bias=bias: lstm_with_forget_bias(bias)  # type: ignore[misc]
         for bias in FORGET_BIASES
@@ -80,7 +80,7 @@ def compare_gates(*, length: int = 64, seed: int = 0) -> Demonstration:
 
 
 def compare_scales(*, length: int = 64, seed: int = 0) -> Demonstration:
-    """Compare how far gradients reach through networks without gates, by the scale of their recurrent weights."""
+    """Compare gradient norms by distance in networks without gates, for several scales of the recurrent weights."""
     makers: dict[str, Callable[[], Layer]] = {
         f"scale {scale:g}": lambda scale=scale: recurrence_of_scale(scale)  # type: ignore[misc]
         for scale in SCALES
@@ -99,7 +99,7 @@ def compare_scales(*, length: int = 64, seed: int = 0) -> Demonstration:
 def measure_reach(
     makers: Mapping[str, Callable[[], Layer]], *, length: int, seed: int
 ) -> dict[str, Float[Tensor, "distance"]]:
-    """Measure how far gradients reach through several layers over the same random inputs."""
+    """Return gradient norms by distance of several layers over the same random inputs."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         x = torch.randn(EXAMPLES, length, WIDTH, dtype=torch.float64)
@@ -111,14 +111,14 @@ def measure_reach(
 
 
 def share_left(norms: Float[Tensor, "distance"]) -> float:
-    """Return the gradient at the longest distance, as a share of that after one step."""
+    """Return the gradient norm at the longest distance divided by that at distance 1."""
     return float(norms[-1] / norms[1])
 
 
 def demonstrate(
     title: str, norms: Mapping[str, Float[Tensor, "distance"]], measurements: Sequence[Measurement]
 ) -> Demonstration:
-    """Return a table of norms at some distances and a chart of all of them."""
+    """Return a table of gradient norms at some distances, and a chart of all of them."""
     length = min(map(len, norms.values()))
     distances = [distance for distance in SHOWN_DISTANCES if distance < length]
     rows = [norm[distances].tolist() for norm in norms.values()]

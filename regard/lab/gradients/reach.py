@@ -36,7 +36,7 @@ def reach(layer: Callable[[Tensor], Tensor], x: Float[Tensor, "batch time inputs
 def compare(
     *, length: int = 64, width: int = 64, inputs: int = 16, seed: int = 0
 ) -> dict[str, Float[Tensor, "distance"]]:
-    """Return the gradient norms by distance of untrained layers of one width over random inputs."""
+    """Return the gradient norms by distance of untrained layers of one width with default initialisation."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         x = torch.randn(inputs, length, width, dtype=torch.float64)  # what is left after many steps is tiny

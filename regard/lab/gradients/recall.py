@@ -40,7 +40,7 @@ class Recall:
 
 
 class Recaller(nn.Module):
-    """A layer of one kind, and a linear map of its last output to the classes."""
+    """A layer of one kind, and a linear classifier on its last output."""
 
     def __init__(self, name: str):
         super().__init__()
@@ -55,7 +55,7 @@ class Recaller(nn.Module):
         self.output = nn.Linear(WIDTH, CLASSES)
 
     def set_forget_bias(self, bias: float) -> None:
-        """Let the forget gates of an LSTM begin with a bias."""
+        """Initialise the forget gate bias of an LSTM."""
         with torch.no_grad():
             for name, values in self.layer.named_parameters():
                 if "bias" in name:
@@ -66,12 +66,12 @@ class Recaller(nn.Module):
         return self.layer(x, mask=causal()) if isinstance(self.layer, MultiHead) else self.layer(x)[0]
 
     def forward(self, x: Float[Tensor, "batch time width"]) -> Float[Tensor, "batch classes"]:
-        """Return logits of the class that was shown first."""
+        """Return the logits of the class shown in the first input."""
         return self.output(self.read(x)[:, -1])
 
 
 def make_examples(count: int, generator: torch.Generator) -> tuple[Float[Tensor, "n t w"], Int[Tensor, "n"]]:
-    """Return noise of which the first vector names a class, and the classes."""
+    """Return noise sequences whose first vector encodes a class, and the classes."""
     x = torch.randn(count, LENGTH, WIDTH, generator=generator)
     labels = torch.randint(CLASSES, (count,), generator=generator)
     x[:, :, : CLASSES + 1] = 0
@@ -81,7 +81,7 @@ def make_examples(count: int, generator: torch.Generator) -> tuple[Float[Tensor,
 
 
 def train_all(*, steps: int = STEPS, seed: int = 0, report: Callable[[str], None] = lambda line: None) -> list[Recall]:
-    """Train every kind of layer, and measure how far its gradient reaches before and after."""
+    """Train every kind of layer; each result has gradient norms by distance before and after training."""
     recalls = []
     for name in KINDS:
         began = time.process_time()
@@ -135,7 +135,7 @@ def _round(value: str | float | list[float]) -> str | float | list[float]:
 
 
 def compare_training(recalls: list[Recall]) -> Demonstration:
-    """Compare the gradients of layers before and after training, and what they have learnt."""
+    """Compare gradient norms by distance before and after training, and the accuracies reached."""
     rows = [[recall.untrained[-1], recall.trained[-1], 100 * recall.accuracy] for recall in recalls]
     table = LabelledMatrix(
         f"Recalling the first of {LENGTH} inputs: gradient of the last output by it, and accuracy",

@@ -21,7 +21,7 @@ FORWARD, BACKWARD = "#888888", "#D55E00"
 
 
 def state_gradients(steps: int, window: int | None, *, seed: int = 0) -> Float[Tensor, "loss state"]:
-    """Return the norm of the gradient of every step's loss by every state, zero where it is cut off.
+    """Return the gradient norm of each step's loss with respect to each state, zero beyond the truncation.
 
     A window lets states pass from one to the next, but not gradients.
     """
@@ -45,7 +45,7 @@ def state_gradients(steps: int, window: int | None, *, seed: int = 0) -> Float[T
 
 
 def unroll(*, steps: int = 12, window: int = 4, seed: int = 0) -> Demonstration:
-    """Compare the gradients of whole and of truncated back-propagation through time."""
+    """Compare the gradients of full and truncated back-propagation through time."""
     if window >= steps:
         raise ValueError(f"--window {window}: give fewer than the {steps} steps, so that something is cut")
     whole, cut = (state_gradients(steps, size, seed=seed) for size in (None, window))
@@ -80,7 +80,7 @@ def draw_unrolled(*, steps: int = 12, window: int = 4, seed: int = 0) -> Figure:
 
 
 def plot_network(axes: Axes, gradients: list[float], window: int | None) -> None:
-    """Plot one network: grey arrows forward, coloured ones back, as thick as the gradient by each state."""
+    """Plot an unrolled network: grey arrows forward, coloured arrows back, as thick as the gradient norm."""
     from matplotlib.patches import Rectangle
 
     steps = len(gradients)

@@ -54,7 +54,7 @@ class CachedRegions:
 
     @cached_property
     def _regions_in_cache(self) -> Float[np.ndarray, "image region features"]:
-        """All regions, mapped from the cache, or computed if they are not there."""
+        """Return all regions, memory-mapped from the cache, after computing them if they are missing."""
         contents = {
             "pictures": hashlib.sha256(self.images.marks.tobytes()).hexdigest(),
             "read": config.plain(self.model.config).get("begins", "mean"),
@@ -77,7 +77,7 @@ class CachedRegions:
 
     @cached_property
     def _device_regions(self) -> Tensor | None:
-        """All regions on a GPU where they fit."""
+        """Return all regions on the GPU, or None if they do not fit or there is no GPU."""
         device = device_of(self.model)
         if device.type != "cuda":
             return None

@@ -28,7 +28,7 @@ class Direction:
     name: str = "the model"
 
     def choose_columns(self, path: str, to: str | None) -> tuple[tuple[int, int], str | None]:
-        """The columns of source and target of a file, and the language to translate into.
+        """Return the source and target columns of a file, and the language to translate into.
 
         A heading that names languages decides; one that names other languages than those wanted is an error.
         """
