@@ -120,7 +120,7 @@ def compare(args: argparse.Namespace) -> list[dict]:
     """The fast path beside the plain one on real sentences, with the trained model that comes with Regard."""
     import regard
     from regard.decoding.batch import stream
-    from regard.decoding.beam import Searching
+    from regard.decoding.beam import SearchPolicy
     from regard.decoding.lane import Group
 
     translator = regard.load(device=args.device)
@@ -138,7 +138,7 @@ def compare(args: argparse.Namespace) -> list[dict]:
 
             def work(model=model, beam=beam) -> list[Any]:
                 if isinstance(model, FusedDecoder):
-                    found = stream(model, groups, Searching(beam, EOS), rows=256)
+                    found = stream(model, groups, SearchPolicy(beam, EOS), rows=256)
                 else:
                     found = [search(model, g.inputs, beam, limit=g.limit, eos=EOS) for g in groups]
                 return [own[0] for group in found for own in group]

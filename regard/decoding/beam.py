@@ -21,12 +21,12 @@ from regard.decoding.ledger import Beam, BeamState
 from regard.decoding.ranking import DEAD, Chosen, Front, advance, rank
 from regard.decoding.stepper import Hypothesis, Stepper, limits
 
-__all__ = ["STANDARD", "Beam", "Searching", "search"]
+__all__ = ["STANDARD", "Beam", "SearchPolicy", "search"]
 STANDARD = Beam()
 
 
 @dataclass(frozen=True)
-class Searching:
+class SearchPolicy:
     """The policy of a lane that chooses tokens by beam search."""
 
     beam: Beam
@@ -95,5 +95,5 @@ def search(
     ended by then is returned as unfinished, with its true score. The answers to an example do not depend on the batch
     it is in: it collects nothing once it is done.
     """
-    policy = Searching(beam, -1 if eos is None else eos, tuple(constraints))
+    policy = SearchPolicy(beam, -1 if eos is None else eos, tuple(constraints))
     return stream(model, [Group(inputs, limits(limit, len(inputs[0])))], policy)[0]

@@ -24,7 +24,7 @@ UNWRITTEN = Hypothesis([], 0.0, [], False, 0.0)
 
 
 @dataclass(frozen=True)
-class Drawing:
+class SamplingPolicy:
     """The policy of greedy decoding, or of sampling with a sampler."""
 
     beams: int
@@ -138,14 +138,14 @@ def generate(
     Their scores are log-probabilities under the model itself, whatever temperature or filter was used for sampling. An
     answer has at most `limit` tokens, its end token included.
     """
-    policy = Drawing(samples, -1 if eos is None else eos, pick, tuple(constraints))
+    policy = SamplingPolicy(samples, -1 if eos is None else eos, pick, tuple(constraints))
     group = policy.group(inputs, limits(limit, len(inputs[0])))
     if samples > 1 and policy.free and isinstance(model, Replayable):
         return _generate_in_rows(model, group, policy)
     return stream(model, [group], policy)[0]
 
 
-def _generate_in_rows(model: Stepper, group: Group, policy: Drawing) -> list[list[Hypothesis]]:
+def _generate_in_rows(model: Stepper, group: Group, policy: SamplingPolicy) -> list[list[Hypothesis]]:
     """Generate with a row for every sample, which kernels handle faster than many samples in one row."""
     samples = policy.beams
     inputs = [element.repeat_interleave(samples, 0) for element in group.inputs]
@@ -173,7 +173,7 @@ def stream_one(
 
     Where rounds run ahead of the host, several tokens arrive at once; each is still yielded by itself.
     """
-    policy = Drawing(1, -1 if eos is None else eos, pick, tuple(constraints))
+    policy = SamplingPolicy(1, -1 if eos is None else eos, pick, tuple(constraints))
     group = policy.group(inputs, [limit])
     with session(model, group, policy) as lane:
         sent, book = 0, lane.book

@@ -113,7 +113,7 @@ class Lane:
         """
         book, lag = self.book, 0 if waiting else self.table.lag
         if not self.table.lag:
-            self._hear(0)
+            self._process_rankings(0)
         steps = int(np.max((book.limit - self._launched)[book.going], initial=0))
         if steps > 0:
             ahead = min(self.table.span, (steps + 1) // 2)  # shorter towards the end, when nothing is left to overlap
@@ -121,7 +121,9 @@ class Lane:
             self._send(*self.table.run(ahead, book.going))
         while meanwhile is not None and not self.table.lag and meanwhile():
             pass
-        self._hear(lag if steps > 0 else 0, meanwhile)  # one record stays pending to overlap with the device
+        self._process_rankings(
+            lag if steps > 0 else 0, meanwhile
+        )  # one record stays pending to overlap with the device
         going = book.going.tolist()
         finished_rows = [row for row in self._owner if not going[row]]
         for row, answers in zip(finished_rows, book.answers(np.array(finished_rows, dtype=np.int64)), strict=True):
@@ -153,7 +155,7 @@ class Lane:
     def _send(self, numbers: Int[Tensor, "round row kind choice"], rows: Numbers) -> None:
         self._pending.append(_Record.of(numbers, rows, self._take_turn[rows]))
 
-    def _hear(self, lag: int, meanwhile: Callable[[], bool] | None = None) -> None:
+    def _process_rankings(self, lag: int, meanwhile: Callable[[], bool] | None = None) -> None:
         """Process the rankings that have reached the host, except for the latest `lag` records."""
         while len(self._pending) > lag:
             while meanwhile is not None and not self._pending[0].has_arrived() and meanwhile():

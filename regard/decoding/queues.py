@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from regard.decoding.beam import Searching
+from regard.decoding.beam import SearchPolicy
 from regard.decoding.constraints import Constraint
-from regard.decoding.generate import Drawing, seeded_noise
+from regard.decoding.generate import SamplingPolicy, seeded_noise
 from regard.decoding.lane import Failure, Group, Lane
 from regard.decoding.ledger import Beam
 from regard.decoding.request import How, Request, Sampling
@@ -37,12 +37,12 @@ class Decoder(NamedTuple):
 
 def make_policy(
     how: How, eos: int, rules: Sequence[Constraint], distributions: RowDistributions | None = None
-) -> Searching | Drawing:
+) -> SearchPolicy | SamplingPolicy:
     """Return the decoding policy; samples are drawn from one distribution unless rows have their own."""
     if isinstance(how, Beam):
-        return Searching(how, eos, tuple(rules))
+        return SearchPolicy(how, eos, tuple(rules))
     assert isinstance(how, Sampling)
-    return Drawing(how.samples, eos, how if distributions is None else distributions, tuple(rules))
+    return SamplingPolicy(how.samples, eos, how if distributions is None else distributions, tuple(rules))
 
 
 class SingleSearch(Protocol):
@@ -99,7 +99,7 @@ class Waiting(NamedTuple):
 class LaneQueue:
     """A lane, the requests that wait for its rows, and the settings of the requests in its rows."""
 
-    def __init__(self, decoder: Decoder, lane: Lane, policy: Searching | Drawing, size: int) -> None:
+    def __init__(self, decoder: Decoder, lane: Lane, policy: SearchPolicy | SamplingPolicy, size: int) -> None:
         self.lane, self.policy, self.size = lane, policy, size
         self._stack = decoder.stack
         self.waiting: deque[Waiting] = deque()
@@ -108,7 +108,7 @@ class LaneQueue:
         self.rules: RowRules | None = next(
             (constraint for constraint in policy.constraints if isinstance(constraint, RowRules)), None
         )
-        pick = policy.pick if isinstance(policy, Drawing) else None
+        pick = policy.pick if isinstance(policy, SamplingPolicy) else None
         self.distributions = pick if isinstance(pick, RowDistributions) else None
 
     @classmethod

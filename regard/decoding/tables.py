@@ -85,7 +85,7 @@ class Policy(Protocol):
         """True if the next tokens do not depend on what is written, so that kernels can choose them."""
         ...
 
-    def choose_in_place(self, logits: Tensor, lines: Lines, record: Tensor, clock: Tensor) -> None:
+    def choose_in_place(self, logits: Tensor, lines: LiveHypotheses, record: Tensor, clock: Tensor) -> None:
         """Choose the next tokens in place with kernels, which update the lines and record the ranking."""
         ...
 
@@ -94,7 +94,7 @@ class Policy(Protocol):
         ...
 
 
-class Lines(NamedTuple):
+class LiveHypotheses(NamedTuple):
     """The live hypotheses of some examples; texts and random numbers are empty where they are not needed."""
 
     example: Int[Tensor, "batch"]
@@ -106,7 +106,7 @@ class Lines(NamedTuple):
     noise: Float[Tensor, "batch beam room"]
 
     @classmethod
-    def blank(cls, example: Int[Tensor, "batch"], policy: Policy, *, text: int, noise: Tensor | None) -> Lines:
+    def blank(cls, example: Int[Tensor, "batch"], policy: Policy, *, text: int, noise: Tensor | None) -> LiveHypotheses:
         """Return empty hypotheses with room for `text` tokens."""
         batch, beams, device = len(example), policy.beams, example.device
         nothing = torch.zeros(batch, beams, dtype=torch.int64, device=device)
@@ -118,7 +118,7 @@ class Lines(NamedTuple):
 
     def choose(
         self, logits: Float[Tensor, "batch beam vocab"], policy: Policy, *, growing: bool
-    ) -> tuple[Ranked, Lines]:
+    ) -> tuple[Ranked, LiveHypotheses]:
         """Return the ranking and the hypotheses one token longer; texts grow, or lose their oldest token."""
         noise = None
         if self.noise.shape[2]:
@@ -129,20 +129,22 @@ class Lines(NamedTuple):
         if not policy.free:
             reordered = written.gather(1, chosen.parents[..., None].expand_as(written)) if policy.reorders else written
             written = torch.cat([reordered if growing else reordered[..., 1:], chosen.tokens[..., None]], -1)
-        after = Lines(self.example, self.length + 1, chosen.total, chosen.tokens, chosen.parents, written, self.noise)
+        after = LiveHypotheses(
+            self.example, self.length + 1, chosen.total, chosen.tokens, chosen.parents, written, self.noise
+        )
         return chosen.ranked, after
 
-    def keep(self, rows: Int[Tensor, "kept"]) -> Lines:
+    def keep(self, rows: Int[Tensor, "kept"]) -> LiveHypotheses:
         """Keep only these examples."""
-        return Lines(*(tensor[rows] for tensor in self))
+        return LiveHypotheses(*(tensor[rows] for tensor in self))
 
-    def join(self, other: Lines) -> Lines:
+    def join(self, other: LiveHypotheses) -> LiveHypotheses:
         """Append the examples of others; texts are aligned right, random numbers left."""
         text, room = (max(self[at].shape[2], other[at].shape[2]) for at in (5, 6))
         written = [F.pad(lines.written, (text - lines.written.shape[2], 0), value=ABSENT) for lines in (self, other)]
         noise = [F.pad(lines.noise, (0, room - lines.noise.shape[2])) for lines in (self, other)]
         example, length, total, tokens, parents = (torch.cat(pair) for pair in zip(self[:5], other[:5], strict=True))
-        return Lines(example, length, total, tokens, parents, torch.cat(written), torch.cat(noise))
+        return LiveHypotheses(example, length, total, tokens, parents, torch.cat(written), torch.cat(noise))
 
 
 class Admission(NamedTuple):
@@ -164,7 +166,7 @@ class DynamicBatch:
     def __init__(self, model: Stepper, policy: Policy) -> None:
         self.model, self.policy, self.work = model, policy, multiplications_per_row(model)
         self.state: Any = None
-        self.lines: Lines | None = None
+        self.lines: LiveHypotheses | None = None
         self.rows: Numbers = np.zeros(0, dtype=np.int64)
 
     def seat(self, new: Admission) -> Int[Tensor, "1 row 5 choice"]:
@@ -174,7 +176,9 @@ class DynamicBatch:
         check(self.policy, new.examples, logits.shape[-1])
         example = torch.from_numpy(new.example).to(logits.device)
         noise = None if new.noise is None else new.noise.to(logits.device)
-        ranked, lines = Lines.blank(example, self.policy, text=0, noise=noise).choose(logits, self.policy, growing=True)
+        ranked, lines = LiveHypotheses.blank(example, self.policy, text=0, noise=noise).choose(
+            logits, self.policy, growing=True
+        )
         if self.lines is None:
             self.state, self.lines, self.rows = state, lines, new.rows
         else:
@@ -231,7 +235,7 @@ class StaticBatch:
         self._pool = torch.cuda.graph_pool_handle() if captures(self.device) else None
         example = torch.zeros(rows, dtype=torch.int64, device=self.device)
         drawn = torch.zeros(rows, policy.beams, longest, device=self.device) if policy.draws else None
-        self._lines = Lines.blank(example, policy, text=0 if policy.free else longest, noise=drawn)
+        self._lines = LiveHypotheses.blank(example, policy, text=0 if policy.free else longest, noise=drawn)
         self._clock = torch.zeros_like(example)
         self._record = torch.zeros(0, dtype=torch.int32, device=self.device)
 
@@ -289,7 +293,7 @@ class StaticBatch:
             check(self.policy, self._examples, logits.shape[-1])
             self._state, self.vocab = state.blank(self.rows, self.longest), logits.shape[-1]
         rows, example = numbers
-        lines = Lines.blank(example, self.policy, text=self._lines.written.shape[2], noise=noise)
+        lines = LiveHypotheses.blank(example, self.policy, text=self._lines.written.shape[2], noise=noise)
         record, lines = self._choose(logits, lines, torch.zeros_like(rows), None)
         self._state.put(rows, state)
         for mine, new in zip(self._lines, lines, strict=True):
@@ -309,8 +313,8 @@ class StaticBatch:
                 mine.copy_(new)
 
     def _choose(
-        self, logits: Tensor, lines: Lines, clock: Tensor, record: Tensor | None
-    ) -> tuple[Int[Tensor, "round row kind choice"], Lines]:
+        self, logits: Tensor, lines: LiveHypotheses, clock: Tensor, record: Tensor | None
+    ) -> tuple[Int[Tensor, "round row kind choice"], LiveHypotheses]:
         """Choose tokens, with a kernel where possible, and record the ranking where the clock of each row points."""
         if self.policy.free and kernels_run(logits):
             if record is None:

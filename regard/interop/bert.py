@@ -56,7 +56,7 @@ class Bert(Family):
         ]
 
     @staticmethod
-    def twins(shape: BERTConfig) -> Mapping[str, str]:
+    def tied_weights(shape: BERTConfig) -> Mapping[str, str]:
         """Return the matrix and the bias of the masked language modelling head, which may be stored twice."""
         tied = {"weight": "bert.embeddings.word_embeddings.weight", "bias": "cls.predictions.bias"}
         return {f"cls.predictions.decoder.{part}": name for part, name in tied.items()} if shape.masked else {}
@@ -159,7 +159,7 @@ class DistilBert(Family):
         )
 
     @staticmethod
-    def twins(shape: BERTConfig) -> Mapping[str, str]:
+    def tied_weights(shape: BERTConfig) -> Mapping[str, str]:
         """Return the tied output matrix of the masked language modelling head, by its second name and its first."""
         name = "distilbert.embeddings.word_embeddings.weight"
         return {"vocab_projector.weight": name} if shape.masked else {}
@@ -224,7 +224,7 @@ class Roberta(Family):
         return [*_body_links(shape, "roberta"), *(head if shape.masked else [])]
 
     @staticmethod
-    def twins(shape: BERTConfig) -> Mapping[str, str]:
+    def tied_weights(shape: BERTConfig) -> Mapping[str, str]:
         """Return the matrix and the bias of the masked language modelling head, which may be stored twice."""
         tied = {"weight": "roberta.embeddings.word_embeddings.weight", "bias": "lm_head.bias"}
         return {f"lm_head.decoder.{part}": name for part, name in tied.items()} if shape.masked else {}

@@ -57,7 +57,7 @@ class Family(ABC):
         """Return the table of names for a model of this shape, in both directions."""
 
     @classmethod
-    def twins(cls, shape: Any) -> Mapping[str, str]:
+    def tied_weights(cls, shape: Any) -> Mapping[str, str]:
         """Return the names of tensors that may repeat another tensor, with the name of that tensor."""
         return {}
 
@@ -105,7 +105,7 @@ class Family(ABC):
     @classmethod
     def import_tensors(cls, shape: Any, their_tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Convert external tensors with full names to Regard's, for a model of this shape."""
-        return links.ours(cls.links(shape), their_tensors, blank(shape), cls.twins(shape), cls.doubt)
+        return links.ours(cls.links(shape), their_tensors, blank(shape), cls.tied_weights(shape), cls.doubt)
 
     @classmethod
     def export_tensors(cls, shape: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -35,7 +35,7 @@ class CausalFamily(Family):
     """The name of the table of tokens."""
 
     @classmethod
-    def twins(cls, shape: GPTConfig) -> Mapping[str, str]:
+    def tied_weights(cls, shape: GPTConfig) -> Mapping[str, str]:
         """Return the output matrix if it is tied to the token embeddings."""
         return {HEAD: cls.tokens} if shape.tied else {}
 

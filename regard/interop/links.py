@@ -72,13 +72,13 @@ def ours(
     links: Iterable[Link],
     theirs: Mapping[str, Tensor],
     expected: Mapping[str, Tensor],
-    twins: Mapping[str, str],
+    tied_weights: Mapping[str, str],
     doubt: str = "its config.json is another model's",
 ) -> dict[str, Tensor]:
     """Convert external tensors to Regard's; errors name missing, superfluous, misshapen and non-finite tensors.
 
-    `expected` are Regard tensors with the right shapes; `twins` maps external names that may repeat another tensor to
-    that tensor; `doubt` is the likely reason of a mismatch, for the error message.
+    `expected` are Regard tensors with the right shapes; `tied_weights` maps external names that may repeat another
+    tensor to that tensor; `doubt` is the likely reason of a mismatch, for the error message.
     """
     links = list(links)
     shapes = {link.theirs: link.join([expected[name] for name in link.ours]).shape for link in links}
@@ -86,13 +86,13 @@ def ours(
     if missing := [name for name in shapes if name not in theirs]:
         why = f"they are incomplete, or {doubt}"
         raise ValueError(f"{missing[0]} is missing from the weights ({len(missing):,} in all): {why}")
-    if superfluous := [name for name in theirs if name not in shapes and name not in twins]:
+    if superfluous := [name for name in theirs if name not in shapes and name not in tied_weights]:
         why = f"it has a head or blocks that are not known here, or {doubt}"
         which = f"{quote_name(superfluous[0])}, for which the model has no place ({len(superfluous):,} in all)"
         raise ValueError(f"the weights have {which}: {why}")
     for name, shape in shapes.items():
         check_tensor(name, theirs[name], shape)
-    for name, original in twins.items():
+    for name, original in tied_weights.items():
         if name in theirs and not _equal(theirs[name], theirs[original]):
             raise ValueError(f"{name} must repeat {original}, which config.json says is the same, and differs from it")
     return {name: part for link in links for name, part in zip(link.ours, link.split(theirs[link.theirs]), strict=True)}

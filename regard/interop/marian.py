@@ -92,7 +92,7 @@ class Marian(Family):
         return name_links
 
     @staticmethod
-    def twins(shape: TransformerConfig) -> Mapping[str, str]:
+    def tied_weights(shape: TransformerConfig) -> Mapping[str, str]:
         """Return the other names of the shared embedding matrix."""
         names = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
         return dict.fromkeys(names, "model.shared.weight")
@@ -107,7 +107,7 @@ class Marian(Family):
         """Normalise the names, and add the shared embedding or a zero output bias that older folders may lack."""
         named_tensors = super().normalise_names(tensors)
         table = "model.shared.weight"
-        other = next((name for name in cls.twins(None) if name in named_tensors), None)  # type: ignore[arg-type]
+        other = next((name for name in cls.tied_weights(None) if name in named_tensors), None)  # type: ignore[arg-type]
         if table not in named_tensors and other is not None:
             named_tensors[table] = named_tensors[other]
         if table in named_tensors and named_tensors[table].dim() == 2:

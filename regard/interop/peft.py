@@ -30,7 +30,7 @@ ROWS = ".token_adapter.trainable_tokens_delta"
 
 
 @dataclass(frozen=True)
-class Thin:
+class LoRAPair:
     """The LoRA matrices of one external matrix, and the factor that scales their product."""
 
     down: Tensor
@@ -62,12 +62,12 @@ def adapter_files(
     head = outline.head
     bare = head is not None and not head.biased
     after = without_bias(shape, tensors) if bare else tensors
-    thin_pairs = {
+    lora_pairs = {
         name: thin
         for name, link in outline.matrices.items()
         if (thin := _join_thin_matrices(link, tensors)) is not None
     }
-    if len(thin_pairs) == 0:
+    if len(lora_pairs) == 0:
         raise ValueError("it holds no LoRA adapter: train with tuning.method=lora, or write all of it with --to hf")
     saved = _modules_outside_body(outline, shape, tensors) if head is None else list(head.saved)
     saved += [module_of(link.theirs) for link in outline.links if any(after[n] is not tensors[n] for n in link.ours)]
@@ -75,9 +75,9 @@ def adapter_files(
         name: tensor for name, tensor in links.theirs(outline.links, after).items() if is_among(module_of(name), saved)
     }
     files = {PREFIX + name: tensor.contiguous().clone() for name, tensor in saved_tensors.items()}
-    for name, thin in thin_pairs.items():
+    for name, thin in lora_pairs.items():
         files |= {f"{PREFIX}{name}{A}": thin.down, f"{PREFIX}{name}{B}": thin.up}
-    settings = _settings(outline, thin_pairs, saved, base)
+    settings = _settings(outline, lora_pairs, saved, base)
     if added:
         rows = tensors[f"{outline.prefix}embedding.weight"][list(added)]
         files[f"{PREFIX}{outline.tokens}{ROWS}"] = rows
@@ -86,12 +86,12 @@ def adapter_files(
 
 
 def _settings(
-    outline: Outline, thin_pairs: Mapping[str, Thin], saved: Sequence[str], base: str | None
+    outline: Outline, lora_pairs: Mapping[str, LoRAPair], saved: Sequence[str], base: str | None
 ) -> dict[str, Any]:
     """Return the fields of adapter_config.json: the most common rank and alpha, and the exceptions by name."""
-    [((rank, alpha), _)] = Counter((thin.rank, thin.alpha) for thin in thin_pairs.values()).most_common(1)
-    ranks = {name: thin.rank for name, thin in thin_pairs.items() if thin.rank != rank}
-    alphas = {name: thin.alpha for name, thin in thin_pairs.items() if thin.alpha != alpha}
+    [((rank, alpha), _)] = Counter((thin.rank, thin.alpha) for thin in lora_pairs.values()).most_common(1)
+    ranks = {name: thin.rank for name, thin in lora_pairs.items() if thin.rank != rank}
+    alphas = {name: thin.alpha for name, thin in lora_pairs.items() if thin.alpha != alpha}
     return {
         "peft_type": "LORA",
         "task_type": outline.task,
@@ -100,9 +100,9 @@ def _settings(
         "lora_alpha": alpha,
         "rank_pattern": _patterns(ranks, outline.modules),
         "alpha_pattern": _patterns(alphas, outline.modules),
-        "target_modules": shortest_endings(thin_pairs, outline.modules),
+        "target_modules": shortest_endings(lora_pairs, outline.modules),
         "modules_to_save": list(saved) or None,
-        "fan_in_fan_out": any(outline.matrices[name].transposed for name in thin_pairs),
+        "fan_in_fan_out": any(outline.matrices[name].transposed for name in lora_pairs),
         "lora_dropout": 0.0,
         "bias": "none",
         "init_lora_weights": True,
@@ -112,7 +112,7 @@ def _settings(
     }
 
 
-def _join_thin_matrices(link: Link, tensors: Mapping[str, Tensor]) -> Thin | None:
+def _join_thin_matrices(link: Link, tensors: Mapping[str, Tensor]) -> LoRAPair | None:
     """Join the LoRA matrices of Regard matrices that form one external matrix into one pair, or return None."""
     places = [name.removesuffix("weight") for name in link.ours]
     there = [place for place in places if place + DOWN in tensors]
@@ -129,7 +129,7 @@ def _join_thin_matrices(link: Link, tensors: Mapping[str, Tensor]) -> Thin | Non
             start += up_part.shape[1]
         ups.append(up)
     merged = link.join(ups)
-    return Thin(down.clone(), (merged.t() if link.transposed else merged).contiguous().clone(), scale)
+    return LoRAPair(down.clone(), (merged.t() if link.transposed else merged).contiguous().clone(), scale)
 
 
 def _modules_outside_body(outline: Outline, shape: Any, tensors: Mapping[str, Tensor]) -> list[str]:

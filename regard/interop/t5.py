@@ -114,7 +114,7 @@ class T5(Family):
         return name_links
 
     @staticmethod
-    def twins(shape: T5Config) -> Mapping[str, str]:
+    def tied_weights(shape: T5Config) -> Mapping[str, str]:
         """Return the other names of the shared embedding matrix."""
         names = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
         return dict.fromkeys([*names, "lm_head.weight"] if shape.tied else names, "shared.weight")

@@ -39,7 +39,7 @@ class Weights(NamedTuple):
         return Weights(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-class Pass(NamedTuple):
+class Activations(NamedTuple):
     """The hidden states and outputs of a forward pass, as the backward pass needs them."""
 
     h: Float[ndarray, "times width"]
@@ -47,14 +47,14 @@ class Pass(NamedTuple):
     y: Float[ndarray, "tokens vocab"]
 
 
-def forward(weights: Weights, tokens: Sequence[int], first: Float[ndarray, "width"] | None = None) -> Pass:
+def forward(weights: Weights, tokens: Sequence[int], first: Float[ndarray, "width"] | None = None) -> Activations:
     """Run the network over the tokens, starting from the hidden state `first`, by default zeros."""
     W, V, b, U, c = weights
     h, y = [np.zeros_like(b) if first is None else first], []
     for token in tokens:
         h.append(np.tanh(W[:, token] + V @ h[-1] + b))  # W times a one-hot vector is a column of W
         y.append(softmax(U @ h[-1] + c))
-    return Pass(np.stack(h), np.stack(y))
+    return Activations(np.stack(h), np.stack(y))
 
 
 def loss(y: Float[ndarray, "tokens vocab"], targets: Sequence[int]) -> float:
@@ -62,7 +62,7 @@ def loss(y: Float[ndarray, "tokens vocab"], targets: Sequence[int]) -> float:
     return float(-sum(np.log(y[t, target]) for t, target in enumerate(targets)))
 
 
-def backward(weights: Weights, tokens: Sequence[int], targets: Sequence[int], read: Pass) -> Weights:
+def backward(weights: Weights, tokens: Sequence[int], targets: Sequence[int], read: Activations) -> Weights:
     """Return the gradient of the loss, computed by back-propagation through time.
 
     Each state is blamed twice: by the prediction made from it, and by all states after it.

@@ -15,7 +15,7 @@ LEAST = 1e-12  # what counts as nothing in a relative difference
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingResult:
     """The results of training with gradients computed by hand."""
 
     losses: list[float]
@@ -28,7 +28,7 @@ class Lesson:
     """What the model writes at the end, each time the likeliest character."""
 
 
-def learn(text: str, *, width: int = 16, steps: int = 200, rate: float = 0.1, seed: int = 0) -> Lesson:
+def learn(text: str, *, width: int = 16, steps: int = 200, rate: float = 0.1, seed: int = 0) -> TrainingResult:
     """Train on one line of text by gradient descent, and compare the gradients with those of autograd."""
     if len(set(text)) < 2:
         raise ValueError(f"{text!r} has nothing to predict: give a text with at least two different characters")
@@ -43,16 +43,18 @@ def learn(text: str, *, width: int = 16, steps: int = 200, rate: float = 0.1, se
         losses.append(step_loss / len(tokens))
     losses.append(bptt.loss(bptt.forward(weights, tokens).y, targets) / len(tokens))
     cut = compare_gradients(trained_from, tokens, targets, cut=True)
-    return Lesson(losses, differences, cut, "".join(letters[index] for index in write(weights, tokens[0], len(text))))
+    return TrainingResult(
+        losses, differences, cut, "".join(letters[index] for index in write(weights, tokens[0], len(text)))
+    )
 
 
-def measure_agreement(lesson: Lesson) -> Measurement:
+def measure_agreement(lesson: TrainingResult) -> Measurement:
     """Compare the hand-written gradient of V with autograd's, and with autograd's truncated after one step."""
     quantity = "largest relative difference of the derivatives of V"
     return Measurement(quantity, "cut between the steps", lesson.cut["V"], "autograd", lesson.differences["V"])
 
 
-def show_losses(lesson: Lesson) -> Demonstration:
+def show_losses(lesson: TrainingResult) -> Demonstration:
     """Return the losses as a chart, with the comparison of gradients."""
     steps = list(range(len(lesson.losses)))
     label = "nats per character"

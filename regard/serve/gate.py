@@ -51,7 +51,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        passage = _Passage(scope["path"], send)
+        passage = _RequestState(scope["path"], send)
         scope["request_id"] = passage.request_id
         try:
             self._check(scope)
@@ -83,7 +83,7 @@ class Gate:
                 429, f"too many requests in a minute: try again in {wait} s", "rate_limit", {"retry-after": str(wait)}
             )
 
-    def _record(self, scope: Scope, passage: _Passage) -> None:
+    def _record(self, scope: Scope, passage: _RequestState) -> None:
         """Count and log the request, without its content."""
         seconds = time.monotonic() - passage.began
         route = name_route(passage.path, self.routes)
@@ -93,7 +93,7 @@ class Gate:
         self.log(f"{passage.request_id} {method} {route} {status} {1000 * seconds:.0f} ms")
 
 
-class _Passage:
+class _RequestState:
     """The state of one request: its id, start time and response status."""
 
     def __init__(self, path: str, send: Send) -> None:

@@ -71,7 +71,7 @@ class WritingQueue:
             if self._loop.busy:
                 self._loop.step()
         except Exception as error:  # of everybody in this step: all begin again, once
-            self._begin_anew(error)
+            self._restart_calls(error)
             return
         for number, outcome in self._loop.collect().items():
             self._streams.pop(number, None)
@@ -115,7 +115,7 @@ class WritingQueue:
             if on_text is not None and text:
                 on_text(text)
 
-    def _begin_anew(self, error: Exception) -> None:
+    def _restart_calls(self, error: Exception) -> None:
         """Restart all calls in a new engine, half as many at a time; those that failed before end with the error."""
         calls = list(self.running.values())
         self._loop.close()

@@ -35,7 +35,7 @@ class Promptable(Protocol):
     def pieces(self, gap: Gap) -> list[list[int]]:
         """Return the tokens of each candidate within this text."""
 
-    def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
+    def score_candidates(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
         """Return the log-probabilities of each candidate's tokens, given the text around the gap."""
 
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:

@@ -8,7 +8,7 @@ import torch
 
 from regard.decoding import draws
 from regard.decoding.constraints import Forbid
-from regard.decoding.generate import Drawing
+from regard.decoding.generate import SamplingPolicy
 from regard.decoding.ranking import Front
 from regard.decoding.sampling import Sampler
 
@@ -33,7 +33,7 @@ def shares(logits: torch.Tensor, pick: Sampler | None) -> tuple[float, float]:
     """Of draws with the same numbers, how many are the same; and how far off scores are at most."""
     batch, beams, _ = logits.shape
     never = [[2], [40], [VOCAB - 1]] if pick is not None and pick.temperature < 1 else []
-    policy = Drawing(beams, -1, pick, [Forbid(never)] if never else [])
+    policy = SamplingPolicy(beams, -1, pick, [Forbid(never)] if never else [])
     noise, total = torch.rand(batch, beams, 3), torch.randn(batch, beams)
     chosen = policy.choose(logits, Front(torch.arange(batch), total, torch.zeros(batch, beams, 0), noise[..., 1]))
     clock, length = torch.full((batch,), 5), torch.ones(batch, dtype=torch.int64)

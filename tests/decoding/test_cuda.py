@@ -5,7 +5,7 @@ import torch
 
 from regard.decoding import tables
 from regard.decoding.batch import stream
-from regard.decoding.beam import Beam, Searching, search
+from regard.decoding.beam import Beam, SearchPolicy, search
 from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, Prefix
 from regard.decoding.generate import generate
 from regard.decoding.lane import Group
@@ -68,7 +68,7 @@ def test_half_precision_answers_as_full_precision_does_as_far_as_it_can(model):
 def test_examples_that_take_the_rows_of_others_get_their_own_answers(model, beams):
     fast, beam = FusedDecoder(model), Beam(beams=beams)
     groups = [Group(inputs(8, seed), torch.randint(1, 20, (8,)).tolist()) for seed in range(6)]
-    found = stream(fast, groups, Searching(beam, 0), rows=16)
+    found = stream(fast, groups, SearchPolicy(beam, 0), rows=16)
     for group, answers in zip(groups, found, strict=True):
         same(answers, search(model, group.inputs, beam, limit=group.limit, eos=0), within=0.13)
 
@@ -127,7 +127,7 @@ def test_ranking_in_kernels_is_ranking_in_torch(model, monkeypatch):
         made = []
         for there in (True, False):
             monkeypatch.setattr(tables, "kernels_run", lambda tensor, there=there: there)
-            policy = Searching(Beam(beams=beams), 1)
+            policy = SearchPolicy(Beam(beams=beams), 1)
             table = tables.StaticBatch(whole, policy, rows=batch, longest=4)
             clock = torch.zeros(batch, dtype=torch.int64, device="cuda")
             lines = tables.Lines.blank(clock, policy, text=0, noise=None)._replace(total=total.clone())

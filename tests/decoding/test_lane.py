@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from regard.decoding import tables
 from regard.decoding.batch import BrokenScores, stream
-from regard.decoding.beam import Beam, Searching, search
+from regard.decoding.beam import Beam, SearchPolicy, search
 from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, Prefix
-from regard.decoding.generate import Drawing, generate, stream_one
+from regard.decoding.generate import SamplingPolicy, generate, stream_one
 from regard.decoding.lane import NOT_NUMBERS, Group, Lane
 from regard.decoding.sampling import Sampler
 from regard.models.inference.cuda import FusedDecoder
@@ -124,7 +124,7 @@ def test_examples_that_take_the_rows_of_others_get_their_own_answers(pair, beam,
         Group(inputs(model, size, width, chance), [chance.randint(1, 12) for _ in range(size)])
         for size, width in zip(sizes, range(7, 0, -1), strict=False)
     ]
-    policy = Searching(beam, 0, RULES[rules])
+    policy = SearchPolicy(beam, 0, RULES[rules])
     for group, answers in zip(groups, stream(lean, groups, policy, rows=rows), strict=True):
         same(answers, search(model, group.inputs, beam, limit=group.limit, eos=0, constraints=RULES[rules]))
 
@@ -157,7 +157,7 @@ def test_who_joins_in_the_middle_is_answered_as_if_alone(pair, beam, sizes, rule
     groups = [Group(inputs(model, size, 6, chance), [chance.randint(1, 12) for _ in range(size)]) for size in sizes]
     alone = [search(model, each.inputs, beam, limit=each.limit, eos=0, constraints=RULES[rules]) for each in groups]
     for served_by in pair:
-        lane = Lane.of(served_by, Searching(beam, 0, RULES[rules]), rows=4, longest=12)
+        lane = Lane.of(served_by, SearchPolicy(beam, 0, RULES[rules]), rows=4, longest=12)
         found = served(lane, groups, chance)
         for number, answers in enumerate(alone):
             same([found[number, place] for place in range(len(answers))], answers)
@@ -167,7 +167,7 @@ def test_who_joins_in_the_middle_is_answered_as_if_alone(pair, beam, sizes, rule
 def test_who_leaves_frees_a_row_and_changes_nothing_for_the_others(pair, fast):
     model, chance = pair[0], Random(2)
     first, second = (Group(inputs(model, size, 5, chance), [12] * size) for size in (3, 2))
-    policy = Searching(Beam(beams=2), -1)
+    policy = SearchPolicy(Beam(beams=2), -1)
     lane = Lane.of(pair[fast], policy, rows=3, longest=12)
     a, b, c = lane.seat(first)
     lane.advance()
@@ -215,7 +215,7 @@ def drained(lane):
     return found
 
 
-POLICIES = {"search": Searching(Beam(beams=2), -1), "greedy": Drawing(2, -1)}
+POLICIES = {"search": SearchPolicy(Beam(beams=2), -1), "greedy": SamplingPolicy(2, -1)}
 
 
 @pytest.mark.parametrize("fast", [False, True])
@@ -260,7 +260,7 @@ def test_scores_that_are_not_numbers_are_the_failure_of_their_row_alone(pair, fa
 
 
 @pytest.mark.parametrize("fast", [False, True])
-@pytest.mark.parametrize("policy", [Searching(Beam(beams=3), -1), Drawing(2, -1)], ids=["search", "greedy"])
+@pytest.mark.parametrize("policy", [SearchPolicy(Beam(beams=3), -1), SamplingPolicy(2, -1)], ids=["search", "greedy"])
 def test_what_is_read_between_two_steps_grows_into_the_answer(pair, fast, policy):
     model = pair[0]
     lane = Lane.of(pair[fast], policy, rows=2, longest=20)

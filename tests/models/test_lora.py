@@ -25,7 +25,7 @@ def features(model: Any) -> torch.Tensor:
 
 
 def stirred(model: nn.Module) -> None:
-    """Thin matrices as after some training."""
+    """LoRAPair matrices as after some training."""
     with torch.no_grad():
         for each in lora_layers(model):
             each.lora_up.normal_(std=0.3)

@@ -43,7 +43,7 @@ def attend_past(
     out, (keys, values), (scale, bias, rates) = _empty_output(query), cache, scoring
     batch, groups = len(query), key.shape[1]
     linear = bias is not None and bias.ndim == 1
-    _look[(batch, groups)](
+    _attend_block[(batch, groups)](
         *(query, key, value, keys, values, sight, where.taken, where.prompt, bias, rates, out),
         *(*query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *keys.stride()[:3], *values.stride()[:3]),
         *(where.room, sight.shape[1], 0 if bias is None or linear else bias.shape[1], scale),
@@ -58,7 +58,7 @@ def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tenso
     """Attend from all beams of each example to its memory (cross-attention), up to its length."""
     out = _empty_output(query)
     batch, groups = len(query), keys.shape[1]
-    _look[(batch, groups)](
+    _attend_block[(batch, groups)](
         *(query, query, query, keys, values, lengths, lengths, lengths, None, None, out),
         *(*query.stride()[:3], 0, 0, 0, 0, 0, 0, *keys.stride()[:3], *values.stride()[:3]),
         *(0, 0, 0, scale),
@@ -147,7 +147,7 @@ def _softmax_step(score, visible, content, highest, total, mixed):
 
 
 @triton.jit
-def _look(
+def _attend_block(
     query, key, value, keys, values, sight, token_counts, prompt, bias, rates, out,
     q_batch, q_head, q_beam, k_batch, k_head, k_beam, v_batch, v_head, v_beam,
     keys_batch, keys_head, keys_place, values_batch, values_head, values_place,

@@ -50,7 +50,7 @@ def _sum_diagonals(change, TILE: tl.constexpr):
 
 
 @triton.jit
-def _in_sight(seg_m, seg_n, rows, columns, CAUSAL: tl.constexpr):
+def _visible_pairs(seg_m, seg_n, rows, columns, CAUSAL: tl.constexpr):
     """Return the mask of pairs in the same sequence, causal if `CAUSAL`."""
     visible = seg_m == seg_n
     if CAUSAL:
@@ -71,7 +71,7 @@ def _softmax_step(
     scores = tl.dot(vectors, tl.trans(keyed)) * scale
     if MASKED:
         seg_n = tl.load(key_segment + columns, mask=columns < high, other=-2)
-        visible = _in_sight(seg_m[:, None], seg_n[None, :], rows[:, None], columns[None, :], CAUSAL)
+        visible = _visible_pairs(seg_m[:, None], seg_n[None, :], rows[:, None], columns[None, :], CAUSAL)
         scores = _add_bias(scores, bias, head, reach, rows[:, None], columns[None, :], visible, LINEAR)
         scores = tl.where(visible, scores, float("-inf"))
     else:
@@ -140,7 +140,7 @@ def _query_gradient_step(
     scores = tl.dot(vectors, tl.trans(keyed)) * scale
     if MASKED:
         seg_n = tl.load(key_segment + columns, mask=columns < high, other=-2)
-        visible = _in_sight(seg_m[:, None], seg_n[None, :], rows[:, None], columns[None, :], CAUSAL)
+        visible = _visible_pairs(seg_m[:, None], seg_n[None, :], rows[:, None], columns[None, :], CAUSAL)
         scores = _add_bias(scores, bias, head, reach, rows[:, None], columns[None, :], visible, LINEAR)
         shares = tl.where(visible, tl.exp2(scores - whole[:, None]), 0.0)
     else:
@@ -184,7 +184,7 @@ def backward_query(
                 reach, scale, key_token, value_token, False, CAUSAL, LINEAR, DEPTH, TAKEN,
             )  # fmt: skip
             if of_bias is not None:
-                carried = _spread(of_bias, change, carried, at - start - TAKEN + lane, reach, TAKEN)
+                carried = _accumulate_bias_gradient(of_bias, change, carried, at - start - TAKEN + lane, reach, TAKEN)
     if CAUSAL:
         high = tl.minimum(high, start + HELD)
     for at in range(clear, high, TAKEN):
@@ -193,7 +193,7 @@ def backward_query(
             reach, scale, key_token, value_token, True, CAUSAL, LINEAR, DEPTH, TAKEN,
         )  # fmt: skip
         if of_bias is not None:
-            carried = _spread(of_bias, change, carried, at - start - TAKEN + lane, reach, TAKEN)
+            carried = _accumulate_bias_gradient(of_bias, change, carried, at - start - TAKEN + lane, reach, TAKEN)
     if of_bias is not None:
         distance = low + tl.cdiv(high - low, TAKEN) * TAKEN - start - TAKEN + lane
         tl.store(of_bias + distance, carried, mask=(distance < reach) & (distance > -reach))
@@ -204,7 +204,7 @@ def backward_query(
 
 
 @triton.jit
-def _spread(of_bias, change, carried, distance, reach, TILE: tl.constexpr):
+def _accumulate_bias_gradient(of_bias, change, carried, distance, reach, TILE: tl.constexpr):
     """Add up the bias gradient by distance; store the sums this tile completes, and return those for the next."""
     above, below = _sum_diagonals(change, TILE)
     tl.store(of_bias + distance, carried + below, mask=(distance < reach) & (distance > -reach))
@@ -226,7 +226,7 @@ def _key_gradient_step(
     scores = tl.dot(keyed, tl.trans(vectors)) * scale
     if MASKED:
         seg_m = tl.load(query_segment + rows, mask=rows < high, other=-1)
-        visible = _in_sight(seg_m[None, :], seg_n[:, None], rows[None, :], columns[:, None], CAUSAL)
+        visible = _visible_pairs(seg_m[None, :], seg_n[:, None], rows[None, :], columns[:, None], CAUSAL)
         scores = _add_bias(scores, bias, head, reach, rows[None, :], columns[:, None], visible, LINEAR)
         shares = tl.where(visible, tl.exp2(scores - whole[None, :]), 0.0)
     else:

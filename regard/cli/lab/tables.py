@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from regard.lab.agreement.judging import Point
-    from regard.lab.by_hand import Lesson
+    from regard.lab.by_hand import TrainingResult
     from regard.lab.complexity import Layer, Timing
     from regard.lab.demonstration import Chart, Demonstration, LabelledMatrix, Measurement
     from regard.lab.positions import Properties
@@ -160,7 +160,7 @@ def unit_tables(comparison: Sequence[Cut], title: str) -> list[FittedTable]:
     ]
 
 
-def lesson_tables(lesson: Lesson) -> list[FittedTable]:
+def lesson_tables(lesson: TrainingResult) -> list[FittedTable]:
     """Return a table of gradient differences from autograd, and one of the losses."""
     from regard.lab.by_hand import measure_agreement
 

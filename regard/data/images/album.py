@@ -29,7 +29,7 @@ from regard.data.images.decoding import (
     read_header,
     silence_pillow,
 )
-from regard.data.images.sources import Shelf
+from regard.data.images.sources import ImageSource
 from regard.data.progress import report
 
 VERSION = 4  # version of the decoding and of its report
@@ -147,7 +147,7 @@ def scales_of(data: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
 
 
 def shape_of(
-    shelves: Sequence[Shelf],
+    shelves: Sequence[ImageSource],
     size: int | None,
     channels: int | None,
     fit: Fit | None = None,
@@ -159,7 +159,7 @@ def shape_of(
     if size is not None and channels is not None:
         return Shape(size, channels, fit, resample, margin)
     faults = dict[str, Finding]()
-    looks = [header for shelf in shelves for header in first_looks(shelf, SAMPLED // len(shelves), faults)]
+    looks = [header for shelf in shelves for header in sample_headers(shelf, SAMPLED // len(shelves), faults)]
     if not looks:
         for place, reason in (refusal for shelf in shelves for refusal in shelf.refused):
             faults.setdefault(reason, Finding()).add(place)
@@ -172,7 +172,7 @@ def shape_of(
     return Shape(size, channels or (1 if grey else 3), fit, resample, margin)
 
 
-def load_album(shelf: Shelf, shape: Shape, *, cache: str | Path | None = None) -> Album:
+def load_album(shelf: ImageSource, shape: Shape, *, cache: str | Path | None = None) -> Album:
     """Return the pictures of a shelf in this shape, cached or decoded now."""
     contents = {"pictures": shelf.digest(), "shape": list(shape), "version": VERSION}
     arrays = caches.cached_arrays("pictures", contents, lambda builder: _build(builder, shelf, shape), cache=cache)
@@ -193,7 +193,7 @@ def load_album(shelf: Shelf, shape: Shape, *, cache: str | Path | None = None) -
     )
 
 
-def read_album(shelves: Sequence[Shelf], shape: Shape, *, reject: float, remedy: str = RAISED) -> Album:
+def read_album(shelves: Sequence[ImageSource], shape: Shape, *, reject: float, remedy: str = RAISED) -> Album:
     """Read the pictures of all these shelves in this shape; too many bad ones are an error with this remedy."""
     albums = [load_album(shelf, shape) for shelf in shelves]
     for shelf, pictures in zip(shelves, albums, strict=True):
@@ -257,7 +257,7 @@ def _short_digests(marks: Int[np.ndarray, "pictures"]) -> list[str]:
     return [f"{mark & 0xFFFFFFFF:08x}" for mark in marks.tolist()]
 
 
-def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = None) -> Iterator[PictureHeader]:
+def sample_headers(shelf: ImageSource, count: int, faults: dict[str, Finding] | None = None) -> Iterator[PictureHeader]:
     """Yield the image headers of a sample of the shelf; files that cannot be read go into `faults` by reason."""
     if isinstance(shelf.pictures, np.ndarray):
         _, height, width, *channels = shelf.pictures.shape
@@ -273,7 +273,7 @@ def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = No
                     faults.setdefault(str(error), Finding()).add(place)
 
 
-def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:
+def _build(builder: caches.Builder, shelf: ImageSource, shape: Shape) -> None:
     """Decode all pictures on all cores, and record which of them are good."""
     refused, odd = dict[str, list[int]](), dict[str, list[int]]()
     builder.facts.update(refused=refused, odd=odd)
@@ -320,7 +320,7 @@ def _pixel_digest(pixels: np.ndarray) -> int:
     return int.from_bytes(hashlib.blake2b(pixels.tobytes(), digest_size=8).digest(), "little", signed=True)
 
 
-def _findings_by_reason(shelf: Shelf, groups: dict[str, list[int]]) -> dict[str, Finding]:
+def _findings_by_reason(shelf: ImageSource, groups: dict[str, list[int]]) -> dict[str, Finding]:
     findings: dict[str, Finding] = {}
     for reason, numbers in groups.items():
         findings[reason] = Finding()

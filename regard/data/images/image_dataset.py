@@ -29,7 +29,7 @@ from regard.data.images.labelled_images import (
 )
 from regard.data.images.scattering import ScatterConfig
 from regard.data.images.shortcut import ShortcutConfig
-from regard.data.images.sources import PictureFile, Shelf, has_test_part, shelve
+from regard.data.images.sources import ImageSource, PictureFile, has_test_part, shelve
 
 Size = Annotated[int, Range(8, 1024)]
 CLASSES_SHOWN = 20  # classes named in a line
@@ -144,14 +144,14 @@ def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, reje
 
 
 def load_labelled_images(
-    shelves: Sequence[Shelf], shape: Shape, classes: list[str], *, reject: float | None = None
+    shelves: Sequence[ImageSource], shape: Shape, classes: list[str], *, reject: float | None = None
 ) -> LabelledImages:
     """Load labelled images; `reject` is the share that may be bad, None where no setting can allow any."""
     album = _load_album(shelves, shape, reject or 0.0, remedy="leave them out" if reject is None else ALLOWED)
     return LabelledImages(album, np.arange(len(album)), class_numbers(album, classes))
 
 
-def _load_album(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = RAISED) -> Album:
+def _load_album(shelves: Sequence[ImageSource], shape: Shape, reject: float, *, remedy: str = RAISED) -> Album:
     """Load the images of these shelves; too many bad ones, or a missing column of labels, are an error."""
     album = read_album(shelves, shape, reject=reject, remedy=remedy)
     for shelf in shelves:
@@ -193,7 +193,7 @@ def _describe_oddities(train: LabelledImages, valid: LabelledImages, classes: Se
     return notes + _describe_duplicates(train, valid)
 
 
-def _describe_lost_classes(shelves: Sequence[Shelf], album: Album) -> list[str]:
+def _describe_lost_classes(shelves: Sequence[ImageSource], album: Album) -> list[str]:
     """Describe classes of which no image can be used."""
     label_cells = (value for shelf in shelves for value in shelf.columns.get(LABEL, ()))
     present = set(album.columns[LABEL])

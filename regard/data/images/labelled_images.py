@@ -20,7 +20,7 @@ from regard.data.images import shortcut as shortcuts
 from regard.data.images.album import Album, Shape
 from regard.data.images.image_tables import LABEL
 from regard.data.images.shortcut import ShortcutConfig
-from regard.data.images.sources import PictureFile, Shelf
+from regard.data.images.sources import ImageSource, PictureFile
 
 STATISTICS_SAMPLE = 4096  # images used to measure mean and deviation
 MIN_DEVIATION = 0.01  # least deviation of a channel, so that blank images can be scaled
@@ -127,7 +127,7 @@ class ImageSplits(Splits[LabelledImages, LabelledImages]):
         return self.train.channels
 
 
-def ordered_classes(shelves: Sequence[Shelf], album: Album, parent_labels: list[str]) -> list[str]:
+def ordered_classes(shelves: Sequence[ImageSource], album: Album, parent_labels: list[str]) -> list[str]:
     """Return all labels in order: that of the parent model, that of the files, or numerical or alphabetical."""
     present = dict.fromkeys(album.columns[LABEL])
     if parent_labels and present.keys() <= set(parent_labels):

@@ -64,7 +64,7 @@ class PictureFile(SourceFile):
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ImageSource:
     """Pictures that can be opened one by one, with their columns."""
 
     name: str
@@ -92,24 +92,24 @@ class Shelf:
             return hashlib.sha256("".join(pool.map(_digest, self.pictures, chunksize=64)).encode()).hexdigest()
 
 
-def shelve(file: PictureFile, *, part: Part = "train", labelled: bool = True) -> Shelf:
+def shelve(file: PictureFile, *, part: Part = "train", labelled: bool = True) -> ImageSource:
     """Return the pictures of a folder or file; if it has parts, those of the training or the test part.
 
     Unless `labelled`, pictures may be in a folder without a subfolder for each class.
     """
     root = find_path(file.path)
     if root.is_dir() and (idx_name := _find_idx_name(root, part)):
-        return _shelve_idx(str(root), idx_name, file.classes)
+        return _list_idx(str(root), idx_name, file.classes)
     if root.suffix.lower() == ".npz":
-        return _shelve_npz(root, part, file.classes)
+        return _list_npz(root, part, file.classes)
     if "idx3-ubyte" in root.name:
-        return _shelve_idx(str(root.parent), root.name.removesuffix(".gz"), file.classes)
+        return _list_idx(str(root.parent), root.name.removesuffix(".gz"), file.classes)
     if file.classes:
         raise ValueError(f"{file.path} names its labels itself: leave out classes, which are for idx and .npz files")
     if root.is_dir():
-        return _shelve_folder(_part_folder(root, part), labelled=labelled)
+        return _list_folder(_part_folder(root, part), labelled=labelled)
     if suffix(file.path) in (".csv", ".tsv", ".txt", *JSON_SUFFIXES):
-        return _shelve_table(file)
+        return _list_table(file)
     raise ValueError(f"{file.path} holds no pictures that can be read: {REMEDY}")
 
 
@@ -132,7 +132,7 @@ def _part_folder(root: Path, part: Part) -> Path:
     return part_folder if part_folder is not None and split else root
 
 
-def _shelve_folder(root: Path, *, labelled: bool = True) -> Shelf:
+def _list_folder(root: Path, *, labelled: bool = True) -> ImageSource:
     """Return a shelf with one class per subfolder, searched recursively; without labels, of the whole folder."""
     real = real_path(root)
     folders = sorted(child for child in root.iterdir() if child.is_dir() and not child.name.startswith("."))
@@ -170,7 +170,7 @@ def _shelve_folder(root: Path, *, labelled: bool = True) -> Shelf:
         )
     if other_files:
         notes.append(f"{_shorten_list(other_files)}: no picture by its name, left out: remove it, or leave it so")
-    return Shelf(str(root), paths, [str(path) for path in paths], {LABEL: labels}, refused, tuple(notes))
+    return ImageSource(str(root), paths, [str(path) for path in paths], {LABEL: labels}, refused, tuple(notes))
 
 
 def _list_files(folder: Path) -> Iterator[Path]:
@@ -187,10 +187,10 @@ def _list_files(folder: Path) -> Iterator[Path]:
 # Tables with a path in each row.
 
 
-def _shelve_table(file: PictureFile) -> Shelf:
+def _list_table(file: PictureFile) -> ImageSource:
     """Return the pictures that a CSV, TSV or JSON-lines file names; paths are relative to its folder."""
     base = find_path(file.folder) if file.folder else find_path(file.path).parent
-    shelf = Shelf(file.path, paths := list[Path](), places := list[str](), columns := dict[str, list[Any]]())
+    shelf = ImageSource(file.path, paths := list[Path](), places := list[str](), columns := dict[str, list[Any]]())
     choice, picture, labelled = None, "", None
     for place, row in table_rows(file.path, shelf.refused):
         if choice is None:
@@ -227,14 +227,14 @@ def _find_idx_name(root: Path, part: Part) -> str | None:
     return fitting[0].removesuffix(".gz") if fitting else None
 
 
-def _shelve_idx(folder: str, name: str, classes: tuple[str, ...] = ()) -> Shelf:
+def _list_idx(folder: str, name: str, classes: tuple[str, ...] = ()) -> ImageSource:
     """Return the pictures of one idx file with the labels of the other, whose name is similar."""
     pictures = idx.read_idx(folder, name, idx.PICTURES)
     labels = idx.read_idx(folder, name.replace("images", "labels").replace("idx3", "idx1"), idx.LABELS)
-    return _shelve_arrays(f"{folder}/{name}", pictures, labels, classes)
+    return _list_arrays(f"{folder}/{name}", pictures, labels, classes)
 
 
-def _shelve_npz(path: Path, part: Part, classes: tuple[str, ...] = ()) -> Shelf:
+def _list_npz(path: Path, part: Part, classes: tuple[str, ...] = ()) -> ImageSource:
     """Return the pictures and labels of an npz file, read without pickle."""
     keys = _array_names(path, part)
     if not keys:
@@ -246,13 +246,13 @@ def _shelve_npz(path: Path, part: Part, classes: tuple[str, ...] = ()) -> Shelf:
         pictures = pictures.transpose(0, 2, 3, 1)
     if names.ndim != 1 or names.dtype.kind not in "US":
         raise ValueError(f"{path}: classes must be a list of names, not {names.dtype} of shape {names.shape}")
-    shelf = _shelve_arrays(str(path), pictures, labels, classes or tuple(map(str, names)))
+    shelf = _list_arrays(str(path), pictures, labels, classes or tuple(map(str, names)))
     if boxes_key in arrays:
         return replace(shelf, columns={**shelf.columns, BOX: _read_boxes(shelf, pictures, arrays[boxes_key])})
     return shelf
 
 
-def _read_boxes(shelf: Shelf, pictures: np.ndarray, boxes: np.ndarray) -> list[tuple[float, ...]]:
+def _read_boxes(shelf: ImageSource, pictures: np.ndarray, boxes: np.ndarray) -> list[tuple[float, ...]]:
     """Return left, top, right and bottom of each picture's box, as shares of its sides."""
     form = "give left, top, right, bottom of each as shares of its sides"
     if boxes.shape != (len(shelf), 4) or boxes.dtype.kind not in "fiu":
@@ -298,7 +298,7 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
     return ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez")
 
 
-def _shelve_arrays(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple[str, ...] = ()) -> Shelf:
+def _list_arrays(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple[str, ...] = ()) -> ImageSource:
     """Return a shelf of images and labels from arrays, after checking their shapes and dtypes."""
     labels = labels.reshape(-1)
     if len(pictures) != len(labels) or not len(pictures) or pictures.ndim not in (3, 4):
@@ -314,7 +314,9 @@ def _shelve_arrays(name: str, pictures: np.ndarray, labels: np.ndarray, classes:
         texts = [classes[number] for number in labels.tolist()]
     else:
         texts, classes = [str(label) for label in labels.tolist()], ()
-    return Shelf(name, pictures, [f"{name}:{number}" for number in range(len(labels))], {LABEL: texts}, classes=classes)
+    return ImageSource(
+        name, pictures, [f"{name}:{number}" for number in range(len(labels))], {LABEL: texts}, classes=classes
+    )
 
 
 def _digest(path: Path) -> str:

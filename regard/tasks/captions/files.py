@@ -27,7 +27,7 @@ from regard.data.images.image_tables import (
     refuse_if_all_missing,
     table_rows,
 )
-from regard.data.images.sources import Shelf
+from regard.data.images.sources import ImageSource
 from regard.data.readers import LINE, lines, value_at
 from regard.data.source_file import SourceFile
 
@@ -53,7 +53,7 @@ class CaptionFile(SourceFile):
     """A file with the name of a picture in each line: only these are taken, such as those of a split."""
 
 
-def shelve(file: CaptionFile) -> Shelf:
+def shelve(file: CaptionFile) -> ImageSource:
     """Return the images of a file, each with all its captions; rows without an image or a caption are refused."""
     if find_path(file.path).is_dir():
         raise ValueError(f"{file.path} is a folder: name the CSV or JSON-lines file with the captions of its pictures")
@@ -89,7 +89,7 @@ def shelve(file: CaptionFile) -> Shelf:
     if chosen_names is None:
         notes += _note_uncaptioned(set(paths.values()), {base / name for name in refused_names}, file)
     columns: dict[str, list[Any]] = {CAPTION: list(captions.values()), NAME: list(paths)}
-    return Shelf(file.path, list(paths.values()), places, columns, refused, tuple(notes))
+    return ImageSource(file.path, list(paths.values()), places, columns, refused, tuple(notes))
 
 
 def is_token_line(line: str) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.data.examples import sample_evenly
 from regard.data.images import image_dataset, labelled_images
-from regard.data.images.album import Shape, first_looks
+from regard.data.images.album import Shape, sample_headers
 from regard.data.images.image_dataset import ImageDataConfig
 from regard.data.images.labelled_images import ImageSplits, LabelledImages
 from regard.data.images.scattering import ScatterConfig, draw_companions, label_sums, scenes
@@ -160,7 +160,7 @@ def prepare(config: ImageDataConfig, how: ScatterConfig, parent_config: Mapping[
 def are_scenes(paths: Sequence[PictureFile], size: int, how: ScatterConfig) -> bool:
     """True if all images have the size of scenes, and single images have another size."""
     shelves = [shelve(file, part="test") for file in paths]
-    sizes = {(header.width, header.height) for shelf in shelves for header in first_looks(shelf, HEADERS_READ)}
+    sizes = {(header.width, header.height) for shelf in shelves for header in sample_headers(shelf, HEADERS_READ)}
     return sizes == {(how.size, how.size)} and how.size != size
 
 

@@ -15,10 +15,10 @@ from regard.config.ranges import Batch, Count, Part, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data.examples import Splits, sample_evenly
-from regard.data.images.album import ALLOWED, Shape, first_looks, read_album, shape_of
+from regard.data.images.album import ALLOWED, Shape, read_album, sample_headers, shape_of
 from regard.data.images.decoding import Fit
 from regard.data.images.labelled_images import LabelledImages, choose_training_images, hold_out_images
-from regard.data.images.sources import PictureFile, Shelf, shelve
+from regard.data.images.sources import ImageSource, PictureFile, shelve
 from regard.tasks.pixels.tokenizer import PixelTokenizer, fit_palette
 
 PALETTE_IMAGES = 2048  # images that a palette is fitted to
@@ -103,7 +103,7 @@ def read(
     """Read images to evaluate on; without `fit`, those of another size or depth are an error."""
     shelves = [shelve(file, part=part, labelled=False) for file in files]
     for shelf in shelves if fit is None else ():
-        for header in first_looks(shelf, PALETTE_IMAGES):
+        for header in sample_headers(shelf, PALETTE_IMAGES):
             check_image_size(shelf.name, (header.width, header.height), grey=header.grey, tokenizer=tokenizer)
     shape = Shape(tokenizer.size, tokenizer.channels, fit or "crop")
     return _load_images(shelves, shape, reject, remedy=ALLOWED)
@@ -159,7 +159,7 @@ def _fit_palette(train: LabelledImages, config: PixelsConfig) -> Tensor:
 
 
 def _load_images(
-    shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = "raise data.reject"
+    shelves: Sequence[ImageSource], shape: Shape, reject: float, *, remedy: str = "raise data.reject"
 ) -> LabelledImages:
     """Load the images of these shelves, all with label 0; too many unusable images are an error."""
     album = read_album(shelves, shape, reject=reject, remedy=remedy)

@@ -88,7 +88,7 @@ class PromptedGPT(Prompted):
         ]
 
     @torch.no_grad()
-    def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
+    def score_candidates(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
         """Return the log-probabilities of every candidate's tokens after the text before the gap, read once."""
         parts = [(self._prompt_ids(before), answers) for before, answers in split_at_gaps(self.tokenizer, gaps)]
         self.model.eval()
@@ -134,7 +134,7 @@ class PromptedBERT(Prompted):
         parts = zip(split_at_gaps(self.tokenizer, gaps), self._encode_after(gaps), strict=True)
         return [2 + len(before) + max([length, *map(len, answers)]) + len(after) for (before, answers), after in parts]
 
-    def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
+    def score_candidates(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
         """Return the log-probabilities of every candidate's tokens, later ones masked; equal inputs are read once."""
         self._require_masked_head()
         texts: dict[tuple[int, ...], int] = {}
@@ -202,7 +202,7 @@ class PromptedT5(Prompted):
         return [len(ids) for ids in self._sources(gaps)]
 
     @torch.no_grad()
-    def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
+    def score_candidates(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
         """Return the log-probabilities of every candidate's tokens and its end."""
         tokenizer, device = self.tokenizer, device_of(self.model)
         end, sources = tokenizer.role("end"), self._sources(gaps)

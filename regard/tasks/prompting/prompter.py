@@ -126,7 +126,7 @@ class Prompter:
         places = [repr(part.x[:40]) for part in texts]
         if self.template.kind != "choose":
             return [Written(entry, text) for entry, text in zip(texts, self.write(texts, places), strict=True)]
-        plain, calibrated = self.weigh(texts, places).chances(per_token=self.template.per_token)
+        plain, calibrated = self.score_candidates(texts, places).chances(per_token=self.template.per_token)
         best = (calibrated if self.template.correct else plain).argmax(1).tolist()
         label_chances = [
             [dict(zip(self.template.labels, row, strict=True)) for row in part.tolist()] for part in (calibrated, plain)
@@ -146,14 +146,18 @@ class Prompter:
         texts, places = [example.texts for example in examples], [example.place for example in examples]
         called = name or self.name
         if self.template.kind == "choose":
-            result = evaluation.score_choices(called, examples, self.weigh(texts, places))
+            result = evaluation.score_choices(called, examples, self.score_candidates(texts, places))
         else:
             result = evaluation.score_writing(called, examples, self.write(texts, places), self.template)
         return replace(result, notes=[*result.notes, *notes])
 
-    def weigh(self, texts: Sequence[Texts], places: Sequence[str]) -> AnswerScores:
+    def score_candidates(self, texts: Sequence[Texts], places: Sequence[str]) -> AnswerScores:
         """Return the log-probabilities of all answers to these texts."""
-        tokens = [log_probs for block in self._fit_prompts(texts, places) for log_probs in self.trained.weigh(block)]
+        tokens = [
+            log_probs
+            for block in self._fit_prompts(texts, places)
+            for log_probs in self.trained.score_candidates(block)
+        ]
         return AnswerScores(self.template, tokens, self._empty)
 
     def write(self, texts: Sequence[Texts], places: Sequence[str]) -> list[str]:
@@ -164,7 +168,7 @@ class Prompter:
     @cached_property
     def _empty(self) -> list[list[list[float]]]:
         """The log-probabilities of all answers to content-free inputs."""
-        return self.trained.weigh([self.template.gap(Texts(text, text)) for text in self.template.empty])
+        return self.trained.score_candidates([self.template.gap(Texts(text, text)) for text in self.template.empty])
 
     def _fit_prompts(self, inputs: Sequence[Texts], places: Sequence[str]) -> Iterator[list[Gap]]:
         """Yield blocks of prompts within the model's context; texts that are too long are cut, the template never."""

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
-from regard.decoding.beam import Beam, Searching
+from regard.decoding.beam import Beam, SearchPolicy
 from regard.decoding.forbidden import Forbidden
-from regard.decoding.generate import Drawing
+from regard.decoding.generate import SamplingPolicy
 from regard.decoding.request import Sampling
 from regard.tasks.translation.options import DecodingConfig
 
 
 def build_policy(
     decoding: DecodingConfig, target: Tokenizer, vocab: int, rules: Sequence[constraints.Constraint] = ()
-) -> Searching | Drawing:
+) -> SearchPolicy | SamplingPolicy:
     """Return the decoding policy; `vocab` is the model's vocabulary size, `rules` are additional constraints."""
     how, all_rules = build_how(decoding), (*build_rules(decoding, target, vocab), *rules)
     if isinstance(how, Beam):
-        return Searching(how, target.role("end"), all_rules)
-    return Drawing(how.samples, target.role("end"), how, all_rules)
+        return SearchPolicy(how, target.role("end"), all_rules)
+    return SamplingPolicy(how.samples, target.role("end"), how, all_rules)
 
 
 def build_how(decoding: DecodingConfig) -> Beam | Sampling:

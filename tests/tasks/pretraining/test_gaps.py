@@ -113,7 +113,7 @@ def test_a_gpt_weighs_answers_as_transformers_does(gpt):
             chances = theirs(torch.tensor([ids])).logits[0].log_softmax(-1)
             some.append([float(chances[place - 1, ids[place]]) for place in range(1 + len(first), len(ids))])
         expected.append(some)
-    close(writer.weigh(GAPS), expected)
+    close(writer.score_candidates(GAPS), expected)
 
 
 def test_the_blank_before_an_answer_belongs_to_it(gpt):
@@ -165,7 +165,7 @@ def test_a_bert_weighs_answers_as_transformers_does(bert):
                 values.append(float(logits.log_softmax(-1)[token]))
             some.append(values)
         expected.append(some)
-    close(filler.weigh(GAPS), expected)
+    close(filler.score_candidates(GAPS), expected)
 
 
 @torch.no_grad()
@@ -184,18 +184,19 @@ def test_a_t5_weighs_a_span_and_its_end(t5):
             chances = logits.log_softmax(-1)
             some.append([float(chances[1 + place, token]) for place, token in enumerate(said)])
         expected.append(some)
-    close(t5.weigh(gaps), expected)
+    close(t5.score_candidates(gaps), expected)
 
 
 @pytest.mark.parametrize("family", ["gpt", "bert"])
 def test_company_never_changes_an_answer(family, request):
     face, _ = request.getfixturevalue(family)
     assert isinstance(face, Promptable)
-    alone = [face.weigh([gap])[0] for gap in GAPS]
-    close(face.weigh(GAPS), alone)
-    close(face.weigh(GAPS[::-1]), alone[::-1])
+    alone = [face.score_candidates([gap])[0] for gap in GAPS]
+    close(face.score_candidates(GAPS), alone)
+    close(face.score_candidates(GAPS[::-1]), alone[::-1])
     single = [
-        [face.weigh([dataclasses.replace(gap, candidates=(one,))])[0][0] for one in gap.candidates] for gap in GAPS
+        [face.score_candidates([dataclasses.replace(gap, candidates=(one,))])[0][0] for one in gap.candidates]
+        for gap in GAPS
     ]
     close(alone, single)
 
@@ -203,7 +204,7 @@ def test_company_never_changes_an_answer(family, request):
 def test_company_never_changes_an_answer_of_a_t5(t5):
     gaps = [Gap("the ", " dog", ("old", "a")), Gap("an old wolf runs ", "", ("after", "the old dog"))]
     assert isinstance(t5, Promptable)
-    close(t5.weigh(gaps), [t5.weigh([gap])[0] for gap in gaps])
+    close(t5.score_candidates(gaps), [t5.score_candidates([gap])[0] for gap in gaps])
 
 
 def test_company_never_changes_what_is_written(gpt):

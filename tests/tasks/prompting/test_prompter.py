@@ -35,7 +35,7 @@ def t5():
 
 
 def logs(face, text: str, answer: str) -> list[float]:
-    return face.weigh([Gap(f"{text} is ", "", (answer,))])[0][0]
+    return face.score_candidates([Gap(f"{text} is ", "", (answer,))])[0][0]
 
 
 def test_scores_and_correction_are_those_of_the_formula():
