@@ -302,7 +302,6 @@ def test_a_checkpoint_whose_tokenizer_explodes_is_refused(rewritten):
     ("setting", "target"),
     [
         ("optim.max_lr", "optim.learning_rate"),
-        ("lr", "optim.learning_rate"),
         ("training.lr", "optim.learning_rate"),
         ("training.minutes", "training.seconds"),
         ("training.weight_decay", "optim.weight_decay"),
@@ -343,7 +342,6 @@ def test_a_usual_name_answers_with_what_the_recipe_has():
         (labels, "max_length", "tokenizer.max_length"),
         (text, "batch_size", "data.batch_size"),
         (table, "batch_size", "data.batch_size"),
-        (words, "lr", "optim.learning_rate"),
         (words, "vocab_size", "data.vocab"),
         (BARE | {"model": {"name": "seq2seq"}}, "model.rnn_type", "model.cell"),
     ):

@@ -88,6 +88,7 @@ PRETRAINING = [
     "wikitext2-gpt",
 ]
 MATCHING = ["encoder-matching"]
+TEXT_TO_TEXT = ["t5-tasks"]
 SOURCES = ["c-lstm", "latex-lstm"]
 LANGUAGE = [*SOURCES, "masse", "ptb-lstm", "shakespeare-gru", "shakespeare-lstm", "shakespeare-rnn"]
 ALL = [
@@ -106,6 +107,7 @@ ALL = [
     *LANGUAGE,
     *PRETRAINING,
     *MATCHING,
+    *TEXT_TO_TEXT,
     *LABELS,
     *TAGS,
 ]
@@ -131,6 +133,7 @@ TRAINED = [  # one of every task and model
     "masse",
     "imdb-bert",
     *MATCHING,
+    *TEXT_TO_TEXT,
     "shakespeare-gpt-cpu",
     "imdb-cnn",
     "names",
@@ -156,6 +159,7 @@ BRIEFLY = {
     "matching": [*MATCHED, "tokenizer.vocab=320"],
     "classification": BARE,
     "tagging": BARE,
+    "text-to-text": [*BRIEF, *SMALL],
 }
 
 
@@ -292,6 +296,8 @@ def asked_of(model: Any) -> Sequence[Any]:
     if model.task == "omics":
         values, present = np.zeros((2, sum(model.omics.sizes))), np.ones((2, len(model.omics.names)), bool)
         return [Samples((name,), values[:1], present[:1]) for name in ("a", "b")]
+    if model.task == "text-to-text":
+        return [f"{prefix} être" for prefix in model.prefixes]
     if model.task == "masked-lm":
         return ["a [MASK] film", "[MASK]"]
     return model.words[:2] if model.task == "word2vec" else [""] if model.verb == "write" else SENTENCES

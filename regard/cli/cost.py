@@ -63,6 +63,8 @@ def cost(
     plan_settings = config.override({}, settings or [])
     default_plan = config.build(costs.Plan, plan_settings)
     costs.gpu(default_plan.gpu)  # refused before anything is opened
+    if model == "":
+        raise ValueError("MODEL is given nothing: name one")
     if table == (model is not None):
         raise ValueError("regard cost takes a model, such as gpt2, or --table: give one of them")
     if model is None:

@@ -16,6 +16,7 @@ from regard.lab.demonstration import Measurement
 
 KINDS: tuple[Kind, ...] = ("characters", "words", "bpe", "unigram")
 SIZES = (500, 1000, 2000, 4000, 8000)
+MIN_VOCABULARY = 300  # tokens that byte pairs need: the 256 bytes and some more
 WORDS = ("grand", "grande", "grandement")
 HELD = 0.1  # of the lines; which ones is decided by their letters
 
@@ -88,7 +89,7 @@ def compare_with_shuffled(cuts: Sequence[Cut], train: Sequence[str], held_out: S
     smallest = next(cut for cut in cuts if cut.kind == "bpe")
     random = Random(0)
     sides = [["".join(random.sample(line, len(line))) for line in side] for side in (train, held_out)]
-    config = UnitsConfig(kind="bpe", vocab=smallest.vocab)
+    config = UnitsConfig(kind="bpe", vocab=max(MIN_VOCABULARY, smallest.vocab))
     tokenizer = units.train(sides[0], config, characters=sum(map(len, sides[0])))
     shuffled = measure(tokenizer, sides[1], ())
     quantity = f"characters a token, of {smallest.vocab:,} byte pairs"

@@ -96,7 +96,7 @@ def test_a_labelled_file_is_measured(desk, capsys, tmp_path):
 def test_templates_are_listed_and_shown(capsys):
     every = output_of(capsys, "prompt", "--list")
     assert "sentiment-fr" in every
-    assert len(json.loads(output_of(capsys, "prompt", "--list", "--json"))) == 16
+    assert len(json.loads(output_of(capsys, "prompt", "--list", "--json"))) == 32
     shown = config.parse(output_of(capsys, "prompt", "--show", "topic"))
     assert "[X]" in shown["text"]
     assert json.loads(output_of(capsys, "prompt", "--show", "topic", "--json"))["text"] == shown["text"]

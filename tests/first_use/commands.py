@@ -120,4 +120,4 @@ COMMANDS = {
     "model of explain": "explain FILE film --device cpu",
 }
 LINE_BY_LINE = {"classify pictures -i", "caption -i", "predict pictures -i"}  # every path of a list that is not there
-WITHOUT_FILES = {"models", "demo"}
+WITHOUT_FILES = {"models", "demo", "serve", "mcp"}

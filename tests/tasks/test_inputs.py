@@ -98,7 +98,7 @@ def test_an_empty_name_is_no_picture_and_no_folder(name):
     [
         (lambda: regard.load(5), "a model is given by its folder or its name, not int 5"),
         (lambda: regard.load({"a": 1}), r"folder or its name, not dict \{'a': 1\}"),
-        (lambda: regard.load([]), r"folder or its name, not list \[\]"),
+        (lambda: regard.load([]), "an ensemble of no models: give the folders of its models"),
         (lambda: regard.load(""), "folder or its name, not an empty text"),
         (lambda: regard.load("en-fr", device=5), "device 5 is unknown, use auto or one of"),
         (lambda: regard.load("en-fr", task=5), "task takes the name of a task or several, not int 5"),

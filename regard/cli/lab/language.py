@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MAX_DISTANCE = 200  # words that a sentence can sensibly have
 DISTANCES = "1,2,4,8,12,16,24,32,48"  # words between subject and participle
-MIN_VOCABULARY = 300  # tokens of a vocabulary that has all bytes
 
 
 def agreement(
@@ -158,6 +157,8 @@ def _parse_distances(text: str) -> list[int]:
 
 def _parse_vocabulary_sizes(text: str) -> list[int]:
     """Parse sizes of vocabularies between commas."""
+    from regard.lab.tokenizers import MIN_VOCABULARY
+
     try:
         sizes = sorted({int(part) for part in text.split(",")})
     except ValueError:

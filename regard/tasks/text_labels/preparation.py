@@ -90,6 +90,7 @@ def prepare(
         **describe_tokenizer(tokenizer_config, parent_tokenizer),
         "told": parent_labels,
         "style": style,
+        "readers": sorted({type(file).__name__ for side in SIDES for file in getattr(data_config, side)}),
     }
 
     def write(builder: caches.Builder) -> None:

@@ -138,3 +138,16 @@ def test_without_a_named_model_sizes_are_those_of_the_usual_one(table, tmp_path)
     asked = {"task": "similarity", "data": {"train": {"path": str(table)}}, "training": {**TRAINING, "steps": 1}}
     out = recipe.train(asked, out=tmp_path / "run", quiet=True).folder
     assert regard.load(out, device="cpu").config.name == "transformer-encoder"
+
+
+def test_what_another_task_made_of_the_same_file_is_not_taken_from_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    rows = [f"a text number {number}\t{number % 2}.5\n" for number in range(40)]
+    (tmp_path / "a.tsv").write_text("".join(rows))
+    training = TRAINING | {"steps": 1}
+    mapping = settings(tmp_path / "a.tsv", MODELS[0]) | {"training": training}
+    kind, found = recipe.resolve(mapping | {"task": "classification"})
+    assert len(kind.prepare(found).train)
+    kind, found = recipe.resolve(mapping)
+    with pytest.raises(ValueError, match="one text in each line, and two are compared"):
+        kind.prepare(found)
