@@ -90,7 +90,7 @@ class Running:
         return int(self.url.rpartition(":")[2])
 
     def client(self, **headers: str) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=30, headers=headers, trust_env=False)
+        return httpx.Client(base_url=self.url, timeout=600, headers=headers, trust_env=False)
 
     def gauge(self, name: str) -> float:
         """Return a gauge of the metrics, without asking the server over HTTP."""
@@ -99,7 +99,7 @@ class Running:
 
     def until(self, condition: Callable[[], Any]) -> None:
         """Wait until something is so; one who waits in vain fails."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while not condition():
             assert time.monotonic() < end, "waited in vain"
             time.sleep(0.005)
@@ -116,7 +116,7 @@ def serving(
     server = make_server(catalogue, Limits(**limits), address, keys=Keys(keys), jobs_folder=jobs, log=lines.append)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while not server.state.is_warm:
         assert thread.is_alive(), lines
         assert time.monotonic() < end, lines

@@ -29,7 +29,7 @@ def converse(models: dict, *messages: object, **limits: int) -> list[dict]:
             for message in messages:
                 count = len(written)
                 yield message if isinstance(message, bytes) else json.dumps(message).encode()
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(600):
                     while len(written) == count and not (isinstance(message, dict) and "id" not in message):
                         await asyncio.sleep(0.005)
 

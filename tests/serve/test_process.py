@@ -33,24 +33,25 @@ def start(log: Path, *words: str) -> tuple[subprocess.Popen, str]:
 
 def test_a_signal_lets_what_runs_finish(tmp_path):
     """S15: running work is finished, exit status 0, nothing left behind."""
-    process, url = start(tmp_path / "log", str(SMALL), "-s", "drain_seconds=0")
+    process, url = start(tmp_path / "log", str(SMALL), "-s", "drain_seconds=0", "-s", "deadline=600")
     answers = []
     asked = {"inputs": ["Le roi dort. " * 40], "options": {"beams": 8, "split": False}}
 
     def ask() -> None:
-        answers.append(httpx.post(f"{url}/v1/translate", json=asked, timeout=60, trust_env=False))
+        answers.append(httpx.post(f"{url}/v1/translate", json=asked, timeout=600, trust_env=False))
 
     try:
         client = threading.Thread(target=ask)
         client.start()
         while (
-            'regard_rows{model="format-1"} 1' not in httpx.get(f"{url}/metrics", trust_env=False).text and not answers
+            'regard_rows{model="format-1"} 1' not in httpx.get(f"{url}/metrics", timeout=600, trust_env=False).text
+            and not answers
         ):
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        client.join(60)
+        client.join(600)
         assert [answer.status_code for answer in answers] == [200]
-        assert process.wait(60) == 0
+        assert process.wait(600) == 0
         assert "stopping: what runs is finished first" in (tmp_path / "log").read_text()
     finally:
         process.kill()

@@ -22,7 +22,7 @@ TEXTS = [
 
 async def until(condition) -> None:
     """Wait until something is so; a test that waits in vain is ended by its deadline."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(600):
         while not condition():
             await asyncio.sleep(0.005)
 
