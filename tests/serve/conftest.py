@@ -28,9 +28,9 @@ def counter() -> Counter:
     return Counter()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shop(box: dict[str, Any]) -> Iterator[Running]:
-    """A server with models that come with Regard."""
+    """A server with models that come with Regard; other modules set the clock, by which its loop would stand still."""
     from tests.serve.harness import serving
 
     with serving(box) as running:
