@@ -35,6 +35,8 @@ def run_example(name: str, *, words: Sequence[str] = (), seed: int = 0) -> Demon
     if words and name not in {"permutation", "masks", "dictionary"}:
         raise ValueError(f"{name} has words of its own: --words is for permutation, masks, dictionary and vectors")
     check_words(words)
+    if name == "permutation" and words and list(words) == list(reversed(words)):
+        raise ValueError(f"--words {' '.join(words)!r}: give words that are others in reverse order")
     if name == "dictionary":
         if len(words) > 1 or not set(words) <= KEYS.keys():
             raise ValueError(f"--words {' '.join(words)!r}: give one key of the dictionary, {', '.join(KEYS)}")

@@ -150,6 +150,7 @@ def test_vectors_can_be_typed(capsys):
         (["--keys", "1; 2", "--values", "1"], "--values: 1 vectors for 2 keys: give one for each key"),
         (["--keys", "1; 2", "--words", "a"], "--words: 1 words for 2 keys: give one for each key"),
         (["masks", "--words", "a " * 13], "--words: give at most 12 words of at most 20 letters"),
+        (["permutation", "--words", "alone"], "--words 'alone': give words that are others in reverse order"),
         (["dictionary", "--words", "cow"], "--words 'cow': give one key of the dictionary, cat, dog, wolf, horse"),
         (["root", "--keys", "1"], "root has vectors of its own: leave it out, or --queries, --keys and --values"),
     ],
