@@ -130,8 +130,8 @@ def test_ranking_in_kernels_is_ranking_in_torch(model, monkeypatch):
             policy = SearchPolicy(Beam(beams=beams), 1)
             table = tables.StaticBatch(whole, policy, rows=batch, longest=4)
             clock = torch.zeros(batch, dtype=torch.int64, device="cuda")
-            lines = tables.Lines.blank(clock, policy, text=0, noise=None)._replace(total=total.clone())
-            record, after = table._choose(logits, lines, clock, None)
+            live = tables.LiveHypotheses.blank(clock, policy, text=0, noise=None)._replace(total=total.clone())
+            record, after = table._choose(logits, live, clock, None)
             made.append(
                 (after.tokens, after.parents, record[:, :, 1:3], after.total, record[:, :, 0].view(torch.float32))
             )

@@ -19,38 +19,11 @@ from regard.serve.access import Keys, read_keys
 from regard.serve.gate import OPEN_PATHS
 from regard.serve.limits import describe_limits, read_limits
 from regard.serve.server import Address
+from tests.serve.doubtful import DOUBTFUL
 from tests.serve.harness import Counter, make_eye, serving
 
 pytestmark = pytest.mark.unchecked
 KEY, OTHER_KEY = "a-key-that-nobody-guesses", "another-key-of-somebody"
-DOUBTFUL = {
-    "invalid UTF-8": b'{"inputs": "\xff\xfe"}',
-    "no JSON": b"inputs: x",
-    "cut": b'{"inputs": "x"',
-    "empty": b"",
-    "NaN": b'{"inputs": NaN}',
-    "Infinity": b'{"inputs": [-Infinity]}',
-    "1e999": b'{"inputs": 1e999}',
-    "5000 digits": b'{"inputs": ' + b"9" * 4000 + b"}",
-    "deep": b'{"inputs": ' + b"[" * 2000 + b"]" * 2000 + b"}",
-    "unclosed": b"[" * 4000,
-    "half of a character": b'{"inputs": "\\ud800 secret"}',
-    "NUL": b'{"inputs": "a\\u0000b"}',
-    "byte order mark": b'\xef\xbb\xbf{"inputs": "x"}',
-    "twice": b'{"inputs": "x", "inputs": "y"}',
-    "a list": b'["x"]',
-    "a text": b'"secret"',
-    "null": b"null",
-    "truth for a text": b'{"inputs": true}',
-    "a number for a text": b'{"inputs": 7}',
-    "truth among texts": b'{"inputs": ["a", false]}',
-    "truth for options": b'{"inputs": "x", "options": true}',
-    "unknown option": b'{"inputs": "x", "options": {"beams": 1}}',
-    "unknown member": b'{"inputs": "x", "input": "y"}',
-    "no inputs": b"{}",
-    "no model": b'{"inputs": "x", "model": 5}',
-    "nothing to answer": b'{"inputs": []}',
-}
 
 
 @pytest.mark.parametrize("name", DOUBTFUL)

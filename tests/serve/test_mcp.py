@@ -9,7 +9,7 @@ from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
 from regard.serve.mcp import Session, tool_name
 from regard.serve.worker import Worker
-from tests.serve.test_faults import DOUBTFUL
+from tests.serve.doubtful import DOUBTFUL
 
 pytestmark = pytest.mark.unchecked
 
