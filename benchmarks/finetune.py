@@ -57,7 +57,7 @@ def main() -> None:
     found: dict[str, Any] = {"epochs": asked.epochs, "batch": asked.batch, "rate": asked.rate, "runs": {}}
     runs = found["runs"]
     for seed in asked.seeds:
-        for way in asked.sequences_per_example:
+        for way in asked.ways:
             runs.setdefault(way, []).append(told(way, seed, ours(asked, sides, way, seed)))
         if not asked.no_peer:
             runs.setdefault("transformers", []).append(told("transformers", seed, theirs(asked, sides, seed)))

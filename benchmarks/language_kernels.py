@@ -98,7 +98,7 @@ def _tiles(name: str) -> dict[str, Any]:
     for kernel, chosen in table.items():
         every = {}
         for tiles in itertools.starmap(Tiles, itertools.product(HELD, TAKEN, WARPS, STAGES)):
-            if tiles.taken > tiles.held or (tiles.held == 64 and tiles.warps == 8):
+            if tiles.loaded_tokens > tiles.resident_tokens or (tiles.resident_tokens == 64 and tiles.warps == 8):
                 continue
             table[kernel] = tiles
             try:

@@ -1,13 +1,14 @@
 """Write what the English-French models learn from and are measured on: many sources, cut once for all of them.
 
-    python scripts/make_corpus.py fra.txt.gz parallel-en-fr data/en-fr [--test FILE ...]
+    python scripts/make_corpus.py fra.txt.gz parallel-en-fr data/en-fr [--all] [--test FILE ...]
     python scripts/make_corpus.py --check data/en-fr [FILE ...]
 
 `fra.txt.gz` is Tatoeba's table; `parallel-en-fr` holds the other sources as NAME.tsv.gz (English TAB French) and
 common-voice-en.txt.gz and -fr.txt.gz. Each domain gets a folder with train, valid and test; where sentences resemble
 one another, `far` has the test pairs that no training pair resembles. Sources whose licences do not allow a model that
 is given away to learn from them are measured on alone and get a test file only, and so do FILEs of pairs that were
-written to measure on, each in a folder of its own name.
+written to measure on, each in a folder of its own name. With `--all` a model learns from these sources too: it may be
+measured, but not given away.
 
 Pairs that share a sentence belong together, in whatever source and on whichever side it stands, case, spaces and
 punctuation aside: no sentence of any valid or test file is left in any training file. Tatoeba's are those of
@@ -174,7 +175,7 @@ def gather(table: Path, folder: Path) -> dict[str, list[Line]]:
     return found
 
 
-def make(table: Path, folder: Path, out: Path, tests: Sequence[Path] = ()) -> None:
+def make(table: Path, folder: Path, out: Path, tests: Sequence[Path] = (), *, learn_from_all: bool = False) -> None:
     """Read, cut, write."""
     pairs = gather(table, folder)
     written = {path.name.split(".")[0]: list(read(path)) for path in tests}
@@ -182,13 +183,13 @@ def make(table: Path, folder: Path, out: Path, tests: Sequence[Path] = ()) -> No
         raise SystemExit(f"{', '.join(sorted(taken))} is a domain already: give the test file another name")
     parts = cut(pairs.pop("tatoeba"), pairs, [line for lines in written.values() for line in lines])
     parts |= {name: {"test": lines} for name, lines in written.items()}
-    given = {source.domain for source in SOURCES if source.given}
+    learnt_from = {source.domain for source in SOURCES if source.given or learn_from_all}
     known = [line for domain in ALIKE if domain in parts for line in parts[domain]["train"]]
     files: dict[str, dict[str, object]] = {}
     held: dict[str, list[str]] = {}
     numbers: set[int] = set()
     for domain, own in parts.items():
-        wanted = ["train", "valid", "test"] if domain in given else ["test"]
+        wanted = [name for name in ("train", "valid", "test") if own.get(name)] if domain in learnt_from else ["test"]
         if domain in ALIKE:
             own["far"] = far(own["test"], known, share=SHARE)
             wanted.append("far")
@@ -206,7 +207,7 @@ def make(table: Path, folder: Path, out: Path, tests: Sequence[Path] = ()) -> No
                 out / "common-voice" / f"train.{language}.txt.gz", kept
             )
             print(f"common-voice   train.{language} {len(kept):,}")
-    sources = {source.name: {"licence": source.licence, "learnt_from": source.given} for source in SOURCES}
+    sources = {source.name: {"licence": source.licence, "learnt_from": source.domain in learnt_from} for source in SOURCES}
     manifest = {"format": 1, "sources": sources, "files": files, "held": held}
     (out / "manifest.json").write_text(json.dumps(manifest, indent=0) + "\n", encoding="utf-8")
 
@@ -233,12 +234,13 @@ def main() -> None:
     parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="fra.txt.gz, the other sources, the result")
     parser.add_argument("--check", action="store_true", help="hold a folder's training files against what is held out")
     parser.add_argument("--test", type=Path, nargs="+", default=[], metavar="FILE", help="pairs to measure on alone")
+    parser.add_argument("--all", action="store_true", help="learn from the sources that are otherwise measured on alone")
     asked = parser.parse_args()
     if not asked.check:
         if len(asked.paths) != 3:
             parser.error("name Tatoeba's table, the folder of the other sources and the folder to write")
         table, folder, out = asked.paths
-        make(table, folder, out, asked.test)
+        make(table, folder, out, asked.test, learn_from_all=asked.all)
         return
     faults = check(asked.paths[0], asked.paths[1:])
     print("\n".join(faults[:20]) or f"{asked.paths[0]}: no training file has a held-out sentence")
