@@ -207,7 +207,9 @@ def make(table: Path, folder: Path, out: Path, tests: Sequence[Path] = (), *, le
                 out / "common-voice" / f"train.{language}.txt.gz", kept
             )
             print(f"common-voice   train.{language} {len(kept):,}")
-    sources = {source.name: {"licence": source.licence, "learnt_from": source.domain in learnt_from} for source in SOURCES}
+    sources = {
+        source.name: {"licence": source.licence, "learnt_from": source.domain in learnt_from} for source in SOURCES
+    }
     manifest = {"format": 1, "sources": sources, "files": files, "held": held}
     (out / "manifest.json").write_text(json.dumps(manifest, indent=0) + "\n", encoding="utf-8")
 
@@ -234,7 +236,7 @@ def main() -> None:
     parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="fra.txt.gz, the other sources, the result")
     parser.add_argument("--check", action="store_true", help="hold a folder's training files against what is held out")
     parser.add_argument("--test", type=Path, nargs="+", default=[], metavar="FILE", help="pairs to measure on alone")
-    parser.add_argument("--all", action="store_true", help="learn from the sources that are otherwise measured on alone")
+    parser.add_argument("--all", action="store_true", help="learn from the sources too that are measured on alone")
     asked = parser.parse_args()
     if not asked.check:
         if len(asked.paths) != 3:

@@ -368,3 +368,14 @@ def test_a_run_is_asked_about_itself(tmp_path: Path, capsys: Any) -> None:
 def test_a_gpu_is_known_by_its_drivers_name(device: str, name: str) -> None:
     assert cost.known_gpu(device) == name
     assert cost.known_gpu("NVIDIA GeForce GTX 1080") is None
+
+
+def test_recipe_brings_its_steps_and_its_batch(capsys: pytest.CaptureFixture[str]):
+    """25,000 tokens a side are 1,000 sentences of 25; what is set on the command line counts more."""
+    recipes = Path(__file__).parents[1] / "recipes"
+    assert run(["cost", str(recipes / "paper-base-en-fr.yaml"), "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert (planned["plan"]["steps"], planned["batch"]) == (10_000, 1_000)
+    assert run(["cost", str(recipes / "paper-base.yaml"), "-s", "length=32", "-s", "steps=7", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert (planned["plan"]["steps"], planned["batch"]) == (7, 6 * (4096 // 32))

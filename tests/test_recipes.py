@@ -57,6 +57,7 @@ RECIPES = {
     "multi30k-tune-en-de": {"languages": ["de"]},
     "multi30k-tune-en-fr": {"languages": ["fr"]},
     "paper-base": {},
+    "paper-base-en-fr": {},
     "shipped": {"languages": ["en", "fr"]},
     "shipped-teacher": {"languages": ["en", "fr"]},
     "tatoeba-both-ways": {"languages": ["en", "fr"]},

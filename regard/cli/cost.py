@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
-from regard.cli.cost_sources import find_model_config, find_run_facts, plan_settings_of_run
+from regard.cli.cost_sources import find_model_config, find_run_facts, plan_settings_of_recipe, plan_settings_of_run
 from regard.cli.cost_table import print_cost_table
 from regard.cli.grammar import Json
 from regard.config.words import quantity
@@ -104,15 +104,15 @@ class CostReport:
 
 
 def _estimate_cost(model: str, plan_settings: dict[str, Any]) -> CostReport:
-    """Estimate the cost of a model; a run brings the settings of its plan."""
+    """Estimate the cost of a model; a recipe and a run bring settings of their plan."""
     from regard import config
     from regard import cost as costs
 
     model_config, run_facts = find_model_config(model), find_run_facts(model)
-    run_settings: dict[str, Any] = {}
+    own_settings = plan_settings_of_recipe(model, model_config, plan_settings)
     if run_facts is not None:
-        run_settings = plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings)
-    plan = config.build(costs.Plan, {**run_settings, **plan_settings})
+        own_settings = plan_settings_of_run(run_facts, model_config, on_other_gpu="gpu" in plan_settings)
+    plan = config.build(costs.Plan, {**own_settings, **plan_settings})
     is_planned = run_facts is None or "gpu" in plan_settings or costs.known_gpu(run_facts.device) is not None
     return CostReport(model, model_config, plan, costs.estimate(model_config, plan), run_facts, is_planned)
 

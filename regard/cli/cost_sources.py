@@ -43,6 +43,25 @@ def plan_settings_of_run(run_facts: RunFacts, model_config: Any, *, on_other_gpu
     return {**settings, "batch": max(1, round(run_facts.units_per_step / units))}
 
 
+def plan_settings_of_recipe(model: str, model_config: Any, plan_settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the steps and the batch that a recipe sets, its sequences being as long as planned."""
+    from regard import config, recipe
+    from regard import cost as costs
+
+    path = Path(model)
+    if model in costs.presets() or not path.is_file():
+        return {}
+    _, resolved = recipe.resolve(recipe.settings(path))
+    training, data = resolved.training, config.plain(resolved.data)
+    settings: dict[str, Any] = {} if training.epochs is not None else {"steps": training.steps}
+    if "batch_tokens" in data:
+        plan = config.build(costs.Plan, plan_settings)
+        settings["batch"] = training.accumulate * costs.sequences_in(model_config, data["batch_tokens"], plan)
+    elif "batch_size" in data:
+        settings["batch"] = training.accumulate * data["batch_size"]
+    return settings
+
+
 def find_model_config(model: str) -> Any:
     """Return the config of a preset, of a recipe file, or of the model in a run folder or a checkpoint."""
     from regard import cost as costs

@@ -6,7 +6,7 @@ each multiply-add, as profilers count them; a training step costs three times it
 
 from regard.cost.gpus import GPU, GPUS, duration, gpu, known_gpu, price
 from regard.cost.memory import Memory
-from regard.cost.plan import Estimate, Plan, estimate, flops, forward, units_of
+from regard.cost.plan import Estimate, Plan, estimate, flops, forward, sequences_in, units_of
 from regard.cost.published import PUBLISHED, Published
 from regard.cost.sizes import VOCAB, parameters, preset, presets
 from regard.cost.trace import Lengths, Trace, trace
@@ -32,6 +32,7 @@ __all__ = [
     "preset",
     "presets",
     "price",
+    "sequences_in",
     "trace",
     "units_of",
 ]

@@ -165,6 +165,12 @@ def units_of(config: Any, length: int | None, target: int | None) -> int:
     return tokens_of(model, lengths_of(model, Plan(length=length, target=target)))
 
 
+def sequences_in(config: Any, tokens: int, plan: Plan) -> int:
+    """Return how many sequences of the planned length make a row of so many tokens, source and target side by side."""
+    lengths = lengths_of(sizes.blank(config), plan)
+    return max(1, tokens // max(lengths.source, lengths.target))
+
+
 def _use(model: Any, config: Any, lengths: Lengths) -> dict[str, dict[int, int]]:
     """Return the memory for inference in bytes, by precision and by context length."""
     longest = config.context or lengths.target
