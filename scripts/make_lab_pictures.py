@@ -15,6 +15,8 @@ PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 COMMANDS = {
     "attention-masks": "attention masks",
     "attention-root": "attention root",
+    "positions": "positions sinusoidal",
+    "positions-all": "positions",
     "norms": "norms",
     "gates": "gradients gates",
     "scale": "gradients scale",
