@@ -86,7 +86,7 @@ class BERTConfig(ModelConfig):
     embedding_norm: bool = True
     """A norm of the embeddings before the first block."""
     pooler: bool = True
-    """A layer on the first token of a sequence, which then stands for all of it."""
+    """A layer on the first token of a sequence, whose output represents the whole sequence."""
     masked: bool = True
     """A head that predicts masked tokens."""
     next_sentence: bool = True

@@ -55,7 +55,7 @@ class ViTConfig(ModelConfig):
     depth: Small = 12
     """Blocks on top of one another."""
     pooling: Literal["class", "mean", "attention"] = "class"
-    """What stands for the picture: a token of its own, the mean of the patches, or what a learned query sees there."""
+    """Pooling into one vector per picture: a class token, the mean of the patches, or attention by a learned query."""
     pooler: bool = False
     """A layer with tanh between what stands for the picture and the head."""
     positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
