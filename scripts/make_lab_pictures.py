@@ -13,8 +13,14 @@ from regard.cli import run
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 COMMANDS = {
+    "attention-words": "attention thinking-machines",
+    "attention-big-dog": "attention big-dog",
+    "attention-order": "attention permutation",
+    "attention-columns": "attention columns",
     "attention-masks": "attention masks",
     "attention-root": "attention root",
+    "positions": "positions sinusoidal",
+    "positions-all": "positions",
     "norms": "norms",
     "gates": "gradients gates",
     "scale": "gradients scale",

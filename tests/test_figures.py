@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.numpy import load_file
@@ -57,7 +58,8 @@ def find_figures(prose: str) -> Iterator[re.Match[str]]:
 def recorded_texts(page: str) -> list[re.Pattern[str]]:
     """Return patterns of all that is recorded of a page."""
     own = [re.escape(text.translate(BLANKS)) for figure in FIGURES for text in figure.pages.get(page, [])]
-    others = [text.translate(BLANKS) for other in RECORD["others"] for text in other["pages"].get(page, [])]
+    records = [*RECORD["others"], *RECORD["experiments"]]
+    others = [text.translate(BLANKS) for record in records for text in record["pages"].get(page, [])]
     return [re.compile(text) for text in (*own, *(re.escape(text).replace("…", ".*") for text in others))]
 
 
@@ -99,6 +101,17 @@ def test_what_is_recorded_of_other_models_stands_on_its_pages():
     for other in RECORD["others"]:
         for page, texts in other["pages"].items():
             assert not [text for text in texts if text.removesuffix("…") not in read_page(page)], other["of"]
+
+
+@pytest.mark.parametrize("experiment", RECORD["experiments"], ids=lambda experiment: experiment["command"][:60])
+def test_what_an_experiment_printed_stands_on_its_pages(experiment: dict[str, Any]):
+    assert set(experiment) <= {"command", "measured", "machine", "pages"}
+    assert regards(experiment["command"])
+    assert re.match(r"\d{4}-\d\d-\d\d", str(experiment["measured"]))
+    missing = [
+        (page, text) for page, texts in experiment["pages"].items() for text in texts if text not in read_page(page)
+    ]
+    assert not missing
 
 
 def test_every_model_in_the_box_has_figures():

@@ -37,11 +37,17 @@ class RotaryPlane(Positions):
             raise ValueError(
                 f"2-D rotary positions turn features by fours, and {depth} per head is no multiple: choose other heads"
             )
+        self.depth = depth
         rates = base ** (-torch.arange(0, depth // 2, 2).float() / (depth // 2))
         rows, columns = (torch.arange(side)[:, None] * rates for side in plane)
         pairs = rows[:, None].expand(-1, plane[1], -1), columns.expand(plane[0], -1, -1)
         turned = torch.cat(pairs, -1).flatten(0, 1)
         self.register_buffer("angles", F.pad(turned, (0, 0, before, 0)), persistent=False)
+
+    @property
+    def room(self) -> int:
+        """The number of patches and tokens before them."""
+        return len(self.angles)
 
     def turn(
         self, vectors: Float[Tensor, "*batch heads place depth"], places: Int[Tensor, "*places place"]

@@ -43,6 +43,8 @@ class Positions(nn.Module):
     """No positional encoding; attention then sees a bag of tokens. The base class of all schemes."""
 
     biased = False
+    depth = 0
+    """Features of each head that are turned; 0: none."""
 
     @property
     def room(self) -> int | None:
@@ -134,6 +136,7 @@ class Rotary(Positions):
             raise ValueError(
                 f"rotary positions turn pairs of features, and {depth} per head is odd: choose other heads"
             )
+        self.depth = depth
         rates = base ** (-torch.arange(0, depth, 2).float() / depth)
         self.register_buffer("rates", rates, persistent=False)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.masks import Grid, Row, mask_between
-from regard.attention.multihead import Heads
+from regard.attention.multihead import Heads, Merge
 from regard.attention.positions import scheme
 from regard.config.ranges import (
     Length,
@@ -63,6 +63,8 @@ class BERTConfig(ModelConfig):
     """Features of every position."""
     heads: Small = 12
     """Attention heads; must divide the width."""
+    merge: Merge = "concat"
+    """How heads become one vector: side by side before the output projection (concat), or added up (add)."""
     hidden: Width = 3072
     """Features inside the feed-forward part."""
     depth: Small = 12
@@ -84,7 +86,7 @@ class BERTConfig(ModelConfig):
     embedding_norm: bool = True
     """A norm of the embeddings before the first block."""
     pooler: bool = True
-    """A layer on the first token of a sequence, which then stands for all of it."""
+    """A layer on the first token of a sequence, whose output represents the whole sequence."""
     masked: bool = True
     """A head that predicts masked tokens."""
     next_sentence: bool = True
@@ -122,7 +124,8 @@ class BERTConfig(ModelConfig):
     def parameters(self) -> int:
         """Return the number of parameters."""
         width, hidden = self.width, self.hidden
-        block = 4 * width * (width + 1) + 2 * width * hidden + hidden + width + 4 * width
+        output = width if self.merge == "concat" else width // self.heads
+        block = (3 * width + output) * width + 4 * width + 2 * width * hidden + hidden + width + 4 * width
         rows = self.context + self.offset
         places = {"learned": rows * width, "relative": 32 * self.heads}.get(self.positions, 0)
         norms = 2 * width * (self.embedding_norm + (self.norm == "pre"))
@@ -146,7 +149,7 @@ class BERTConfig(ModelConfig):
         """Return all parts but the next-sentence head; a plain encoder can start from the blocks of a plain BERT."""
         names = ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")
         settings = {**{name: name for name in names}, "embedding": "width"}
-        plain = {"offset": 0, "segments": 0, "eps": BlockShape.eps, "embedding_norm": False}
+        plain = {"merge": "concat", "offset": 0, "segments": 0, "eps": BlockShape.eps, "embedding_norm": False}
         parts = ("embedding", "segments", "embedding_norm", "positions", "blocks", "norm", *["pooler"] * self.pooler)
         peculiar = {name: getattr(self, name) != value for name, value in plain.items()}
         return Backbone(
@@ -162,7 +165,7 @@ class BERTConfig(ModelConfig):
         """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
-            heads=Heads(self.heads),
+            heads=Heads(self.heads, merge=self.merge),
             hidden=self.hidden,
             pre=self.norm == "pre",
             activation=self.activation,

@@ -66,7 +66,7 @@ class Reading(ModelConfig):
     encoder: EncoderConfig = field(default_factory=ViTConfig)
     """The model that reads the picture, chosen by its name; `--from` starts from one."""
     tuned: bool = False
-    """Whether it learns too; otherwise its weights are frozen, and what it makes of a picture is kept."""
+    """Whether the encoder is trained too; otherwise it is frozen, and its features of each picture are cached."""
     vocab: Vocabulary = 0
     """Tokens of the vocabulary; filled in from the tokenizer."""
 
@@ -101,16 +101,16 @@ class CaptionerConfig(Reading):
     name: Literal["captioner"] = "captioner"
     """Which model this is."""
     attention: Literal["none", "soft", "hard"] = "soft"
-    """Attention to the regions: none, to all by their weights, or to one that is drawn."""
+    """Attention to the regions: none, a weighted mean of all (soft), or one that is sampled (hard)."""
     begins: Literal["mean", "hidden"] = "mean"
-    """What a writer without attention begins with: the mean of the regions, or the hidden layer below the head of the
-    encoder, such as the 4096 features of a whole VGG16."""
+    """Initial state of a decoder without attention: from the mean of the regions, or from the hidden layer below the
+    head of the encoder, such as the 4096 features of a whole VGG16."""
     use: Literal["likeliest", "mean"] = "likeliest"
-    """What hard attention sees when captions are written: the region of the largest weight, or the weighted mean."""
+    """What hard attention reads when captions are generated: the region of the largest weight, or the weighted mean."""
     softened: Share = 0.75
-    """Share of the captions in training for which hard attention sees the weighted mean."""
+    """Share of training captions for which hard attention reads the weighted mean."""
     gated: bool = True
-    """A gate for what is seen, which the state opens and shuts (beta)."""
+    """A gate on the attended features, computed from the state (beta)."""
     cell: Literal["rnn", "gru", "gru_before", "lstm"] = "lstm"
     """Recurrent cell."""
     width: Width = 512

@@ -44,7 +44,7 @@ class GATConfig(ModelConfig):
     classes: Vocabulary = 0
     """Classes of nodes; filled in from the graph."""
     layers: Small = 2
-    """Layers: a node sees others as many edges away."""
+    """Layers; with n of them a node sees others up to n edges away."""
     width: Width = 8
     """Features of each head in layers before the last."""
     heads: Small = 8

@@ -38,13 +38,13 @@ class LinearConfig(LabellerConfig):
     per_token: bool = False
     """A label for each token, which this model has none for; filled in by the task."""
     reach: Small = 2
-    """Words of a feature at most: 1 counts words alone, 2 pairs as well, 3 triples as well, which are chosen from
-    20,000 texts on where nobody says."""
+    """Longest n-gram that is a feature, in words: 1, words alone; 2, pairs as well; 3, triples as well, which training
+    chooses for 20,000 texts and more when it is not set."""
     buckets: Vocabulary = 1 << 20
     """Places for pairs and triples; those that share one count together."""
     scaling: Literal["none", "ratio"] = "none"
-    """What a feature counts beside what is learnt of it: as often as a text has it (none), or once in a text, times its
-    log-count ratio in the training texts (ratio), which is chosen where nobody says."""
+    """Value of a feature: its count in the text (none), or 1 if the text has it, times its log-count ratio in the
+    training texts (ratio), which training chooses when it is not set."""
     dropout: Warned[Share] = 0.3
     """Share of features left out in training."""
 

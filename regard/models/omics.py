@@ -58,8 +58,8 @@ class MOMAConfig(ModelConfig):
     modules: Small = 16
     """Modules of each omic: unit vectors in the plane, each made of all features."""
     own: bool = True
-    """Let an omic's answer read its own modules too, beside what other omics see in them; false: as published, where an
-    omic alone cannot answer."""
+    """Whether the answer from an omic also reads its own modules, not only those that other omics attend to; false: as
+    published, where a single omic cannot be classified."""
     dropout: Warned[Share] = 0.0
     """Dropout rate of features."""
     hide: Warned[Share] = 0.1

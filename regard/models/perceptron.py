@@ -22,9 +22,9 @@ class PerceptronConfig(ModelConfig):
     name: Literal["perceptron"] = "perceptron"
     """Which model this is."""
     inputs: Vocabulary = 0
-    """Numbers it is given; filled in from the table."""
+    """Number of inputs; filled in from the table."""
     outputs: Vocabulary = 0
-    """Numbers it answers with, one or one for each class; filled in from the table."""
+    """Number of outputs, one, or one for each class; filled in from the table."""
     hidden: tuple[Width, ...] = (64, 64)
     """Features of each layer in between; none makes it linear regression."""
     dropout: Warned[Share] = 0.0

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.masks import Grid, Row, causal, mask_between, padded
-from regard.attention.multihead import Heads
+from regard.attention.multihead import Heads, Merge
 from regard.attention.positions import scheme
 from regard.attention.scores import Additive
 from regard.attention.singlehead import SingleHead
@@ -167,6 +167,8 @@ class TransformerEncoderConfig(EncoderConfig):
     """Features of every position."""
     heads: Small = 4
     """Attention heads; must divide the width."""
+    merge: Merge = "concat"
+    """How heads become one vector: side by side before the output projection (concat), or added up (add)."""
     hidden: Width = 512
     """Features inside the feed-forward part."""
     depth: Small = 2
@@ -205,9 +207,10 @@ class TransformerEncoderConfig(EncoderConfig):
         return Backbone(
             family="encoder blocks",
             settings=settings,
-            sizes=read_settings(self, settings),
+            sizes={**read_settings(self, settings), "heads added up": self.merge == "add"},
             weights={"embedding": "embedding", **{part: f"reader.{prefix}" for part, prefix in parts.items()}},
             embedding_scale=math.sqrt(self.embedding),
+            same_model_settings=("merge",),
         )
 
     def __post_init__(self) -> None:
@@ -282,7 +285,7 @@ class TransformerEncoder(nn.Module):
     def __init__(self, config: TransformerEncoderConfig):
         super().__init__()
         self.config, self.features = config, config.width
-        width, heads = config.width, Heads(config.heads)
+        width, heads = config.width, Heads(config.heads, merge=config.merge)
         shape = BlockShape(width, heads, config.hidden, config.norm == "pre", config.activation, dropout=config.dropout)
         self.fit = nn.Linear(config.embedding, width) if config.embedding != width else nn.Identity()
         self.positions = scheme(

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.masks import EVERYONE
-from regard.attention.multihead import Heads
+from regard.attention.multihead import Heads, Merge
 from regard.attention.plane import RotaryPlane, interpolate_positions, sinusoidal_plane
 from regard.attention.positions import Learned, Positions, Table
 from regard.config.ranges import Positive, Range, Share, Small, Vocabulary, Width, check_affordable, check_divisible
@@ -48,12 +48,14 @@ class ViTConfig(ModelConfig):
     """Features of every patch."""
     heads: Small = 6
     """Attention heads; must divide the width."""
+    merge: Merge = "concat"
+    """How heads become one vector: side by side before the output projection (concat), or added up (add)."""
     hidden: Width = 1536
     """Features inside the feed-forward part."""
     depth: Small = 12
     """Blocks on top of one another."""
     pooling: Literal["class", "mean", "attention"] = "class"
-    """What stands for the picture: a token of its own, the mean of the patches, or what a learned query sees there."""
+    """Pooling into one vector per picture: a class token, the mean of the patches, or attention by a learned query."""
     pooler: bool = False
     """A layer with tanh between what stands for the picture and the head."""
     positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
@@ -111,7 +113,8 @@ class ViTConfig(ModelConfig):
     def parameters(self) -> int:
         """Return the number of parameters."""
         width, hidden = self.width, self.hidden
-        attention, mlp = 4 * width * (width + 1), 2 * width * hidden + hidden + width
+        output = width if self.merge == "concat" else width // self.heads
+        attention, mlp = (3 * width + output) * width + 4 * width, 2 * width * hidden + hidden + width
         patches = (self.channels * self.patch**2 + 1) * width
         places = (self.before + self.plane[0] * self.plane[1]) * width * (self.positions == "learned")
         pool = {"class": width, "mean": 0, "attention": width + attention + mlp + 2 * width}[self.pooling]
@@ -127,7 +130,7 @@ class ViTConfig(ModelConfig):
     def backbone(self) -> Backbone:
         """Everything but the head."""
         names = ("channels", "size", "patch", "width", "heads", "hidden", "depth", "positions", "eps", "activation")
-        settings = {name: name for name in names}
+        settings = {name: name for name in (*names, "merge")}
         return Backbone(
             family="vit",
             settings=settings,
@@ -141,7 +144,7 @@ class ViTConfig(ModelConfig):
         """Return the settings shared by all blocks."""
         return BlockShape(
             width=self.width,
-            heads=Heads(self.heads),
+            heads=Heads(self.heads, merge=self.merge),
             hidden=self.hidden,
             pre=True,
             activation=self.activation,

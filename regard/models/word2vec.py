@@ -32,7 +32,7 @@ class Word2VecConfig(ModelConfig):
     name: Literal["word2vec"] = "word2vec"
     """Which model."""
     vocab: Annotated[int, Range(0, 10**9)] = 0
-    """Words, as many as the text turns out to have."""
+    """Words of the vocabulary; filled in from the text."""
     width: Width = 100
     """Features of a word."""
     architecture: Literal["skipgram", "cbow"] = "skipgram"
@@ -41,13 +41,13 @@ class Word2VecConfig(ModelConfig):
     """Negative sampling (a word against a few drawn ones), hierarchical softmax (a Huffman tree), or the full softmax
     (a word against all: exact, and slow where words are many)."""
     window: Small = 5
-    """Most words to either side that count as neighbours; each word draws its own reach up to this."""
+    """Context window: most words on either side; for each word a window up to this is drawn."""
     negatives: Small = 5
-    """Negative samples: words drawn to tell a word from; used by negative sampling only."""
+    """Negative samples: random words that a true neighbour is to be distinguished from; negative sampling only."""
     power: Annotated[float, Range(-10, 10)] = 0.75
-    """They are drawn in proportion to their count raised to this."""
+    """Negative samples are drawn in proportion to the count of a word raised to this power."""
     sample: Positive | None = 1e-3
-    """Share of the text above which a word is left out at random, the more often the more frequent; null: never."""
+    """Subsampling: words above this share of the text are dropped at random, frequent ones more often; null: none."""
 
     sizes_known: ClassVar[bool] = False
 

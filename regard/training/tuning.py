@@ -26,10 +26,10 @@ class TuningConfig:
     """Which weights of a model to start from (`--from`) are trained."""
 
     method: Literal["full", "frozen", "lora"] = "full"
-    """full: every weight; frozen: a new head alone, to which BERT's pooler belongs; lora: thin matrices beside frozen
-    ones, and a new head."""
+    """full: all weights; frozen: a new head alone, with BERT's pooler; lora: low-rank matrices beside frozen weights,
+    and a new head."""
     rank: Small = 8
-    """LoRA: features between the two thin matrices."""
+    """LoRA: rank of the product of the two thin matrices."""
     alpha: Positive = 16.0
     """LoRA: their product counts alpha / rank times."""
     matrices: tuple[str, ...] = ()

@@ -85,7 +85,7 @@ def test_the_pixels_of_an_alignment_are_its_numbers(example: Trace, tmp_path: Pa
 
 
 def test_a_position_table_is_drawn_place_by_feature():
-    figure = plots.positions(sinusoidal_table(50, 32), title="sinusoidal")
+    figure = plots.positions({"sinusoidal": (sinusoidal_table(50, 32), "position", "feature")})
     assert figure.axes[0].images[0].get_array().shape == (50, 32)
 
 

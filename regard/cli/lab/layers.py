@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +11,9 @@ from regard.cli.grammar import Device, Json, Picture
 from regard.cli.lab.options import RandomSeed
 from regard.cli.lab.results import present, print_file_written, print_results
 from regard.cli.text_io import PICTURE_FORMATS, check_writable
+
+if TYPE_CHECKING:
+    from regard.lab.positions import Encoding
 
 
 def attention(
@@ -53,8 +57,12 @@ def attention(
 
 def positions(
     scheme: Annotated[
-        str | None, typer.Argument(metavar="[SCHEME]", help="sinusoidal, binary, integer or normalised, to draw it.")
+        str | None, typer.Argument(metavar="[SCHEME]", help="The one to draw, such as sinusoidal; all when not given.")
     ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Draw the positions of a trained model instead.")
+    ] = None,
+    seed: RandomSeed = 0,
     output: Picture = None,
     as_json: Json = False,
 ) -> None:
@@ -62,16 +70,30 @@ def positions(
     from regard.cli.lab.tables import measurement_table, property_table
     from regard.lab import positions
 
-    if (output is None) != (scheme is None):
-        raise ValueError("name a scheme and a file to draw it: regard lab positions sinusoidal -o positions.png")
+    if output is None and (scheme or model) is not None:
+        raise ValueError(f"name a file to draw {scheme or model} into: -o positions.png")
+    if scheme is not None and model is not None:
+        raise ValueError(f"{model} has positions of its own: leave {scheme} out, or --model")
     check_writable(output, PICTURE_FORMATS)
-    properties = positions.properties()
-    measurement = positions.measure_distinct(scheme or "sinusoidal")
+    encodings = _trained_encodings(model) if model is not None else positions.encode_schemes(scheme, seed=seed)
+    properties = positions.properties(seed=seed)
+    measurement = positions.measure_distinct(scheme or "sinusoidal", seed=seed)
     tables = [property_table(properties), measurement_table([measurement])]
     print_results([encoding._asdict() for encoding in properties], tables, as_json=as_json)
-    if output is not None and scheme is not None:
-        positions.draw(scheme, output)
-        print_file_written(output, f"the {scheme} encoding, position by feature", as_json)
+    if output is not None:
+        positions.draw(encodings, output)
+        print_file_written(output, "; ".join(positions.describe(encodings)), as_json)
+
+
+def _trained_encodings(model: Path) -> dict[str, Encoding]:
+    """Return the encodings of positions in a trained model."""
+    from regard import recipe
+    from regard.lab import positions
+
+    modules = positions.find_positions(recipe.load(model, device="cpu").model)
+    if not modules:
+        raise ValueError(f"{model} has no positions that could be drawn")
+    return {name: positions.encode(module) for name, module in modules.items()}
 
 
 def norms(

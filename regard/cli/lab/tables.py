@@ -72,8 +72,8 @@ def format_number(number: float) -> str:
 
 def property_table(properties: Sequence[Properties]) -> FittedTable:
     """Return a table of the properties of positional encodings."""
-    head = ("encoding", "unique", "bounded", "independent of length")
-    rows = [(encoding.scheme, *("yes" if holds else "no" for holds in encoding[1:])) for encoding in properties]
+    head = ("encoding", "acts on", "unique", "bounded", "independent of length")
+    rows = [(name, acts_on, *("yes" if holds else "no" for holds in held)) for name, acts_on, *held in properties]
     return FittedTable(head, rows, "Positional encodings")
 
 

@@ -34,7 +34,7 @@ class UnitsConfig(TextConfig):
 
     normalise: Level = "none"
     """Text normalisation before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible),
-    clean (only what is invisible) or none, since what is read is also what will be written."""
+    clean (only what is invisible) or none, since the model writes what it reads."""
     kind: Kind = "characters"
     """A character, a word (whatever is between spaces), or a piece of a word (bpe, unigram)."""
     vocab: Annotated[int, Range(len(SPECIALS) + 1, LARGEST)] | None = None

@@ -24,6 +24,7 @@ GROUND = "#dde5ef"  # background between small images, none of their shades
 DARK = 0.15  # brightness of a region without attention
 ACROSS = 7  # filters per row
 PLACES = 7  # query positions per row
+POSITIONS_ACROSS = 5  # encodings of positions per row
 WIDE = 0.095  # average width of a character of a title in inches
 WORDS = 16  # of a caption, at most
 LINES = 12  # queries, at most
@@ -317,17 +318,24 @@ def light_mask(
     return DARK + (1 - DARK) * light
 
 
-def positions(table: Float[Tensor, "place width"], *, title: str = "") -> Figure:
-    """Plot a position table as a heat map: one row per position, one column per feature."""
+def positions(panels: Mapping[str, tuple[Float[Tensor, "place number"], str, str]]) -> Figure:
+    """Plot encodings of positions as heat maps, each by its title, with labels of its rows and of its columns."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.add_subplot()
-    shown = axes.imshow(table.float().numpy(), aspect="auto", cmap="cividis", interpolation="nearest")
-    axes.set_xlabel("feature")
-    axes.set_ylabel("place")
-    figure.colorbar(shown, ax=axes, label="value")
-    set_title(figure, title)
+    across = min(len(panels), POSITIONS_ACROSS)
+    lines = -(-len(panels) // across)
+    size = (7, 4) if len(panels) == 1 else (3.2 * across, 3 * lines)
+    figure = Figure(figsize=size, layout="constrained")
+    places = list(figure.subplots(lines, across, squeeze=False).flat)
+    for axes, (title, (table, row_label, column_label)) in zip(places, panels.items(), strict=False):
+        shown = axes.imshow(table.float().numpy(), aspect="auto", cmap="cividis", interpolation="nearest")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set_xlabel(column_label)
+        axes.set_ylabel(row_label)
+        axes.set_title(title, fontsize=10, parse_math=False)
+        figure.colorbar(shown, ax=axes)
+    for axes in places[len(panels) :]:
+        axes.set_axis_off()
     return figure
 
 

@@ -57,8 +57,8 @@ class QuestionsConfig(ExamplesConfig):
     max_answer_length: Free[Length | None] = None
     """Most tokens of an answer; null: as many as the longest one in training."""
     first_occurrence: bool = False
-    """Whether an answer without answer_start that its context has several times is taken where it first stands; false:
-    such an answer is refused."""
+    """Whether an answer without answer_start that occurs several times in its context is taken at its first occurrence;
+    false: such an answer is refused."""
 
     names: ClassVar[dict[str, str]] = {}  # type: ignore[misc]
 

@@ -37,11 +37,11 @@ class CaptionsConfig:
     train: tuple[CaptionFile, ...]
     """Files to train on; a single one may be written without a list."""
     valid: tuple[CaptionFile, ...] = ()
-    """Files to measure on; none: a share of the pictures is held out."""
+    """Files to evaluate on; null: a share of the pictures is held out."""
     validation_share: Some = 0.1
     """Share of the pictures held out when valid names none, chosen by content: equal pictures stay together."""
     plain: bool = True
-    """Learn captions as they are compared: in lower case, without punctuation."""
+    """Train on captions as they are scored: in lower case, without punctuation."""
     max_length: Length = 40
     """Most tokens of a caption, its end included; longer ones are cut."""
     size: Size | None = None

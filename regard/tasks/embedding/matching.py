@@ -86,8 +86,8 @@ class MatchingObjective:
     temperature: Positive = 0.05
     """What cosines are divided by before the softmax; lower ones look at the nearest wrong texts only."""
     masked: Amount = 0.0
-    """Weight of guessing masked tokens of the same texts beside it; above 0 a BERT keeps its masked head, which goes on
-    from the model to start from, and fills gaps too."""
+    """Weight of an additional loss on masked tokens of the same texts; above 0 a BERT keeps its masked head, with the
+    weights of the model it starts from, and still fills gaps."""
     samples: Free[Whole] = 5
     """Held-out pairs shown at every evaluation."""
 

@@ -34,7 +34,7 @@ class MatchingData:
     validation_share: Some = 0.1
     """Share of the pairs held out then."""
     batch_size: Warned[Batch] = 64
-    """Pairs of a row: every text is told from those of the other pairs in it (in-batch negatives)."""
+    """Pairs in a batch; the texts of its other pairs are the negatives of a text (in-batch negatives)."""
     reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 

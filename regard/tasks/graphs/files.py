@@ -57,23 +57,23 @@ class GraphConfig:
     """Which graph, and how it is read."""
 
     train: GraphFile
-    """The graph; which of its nodes are learnt from is said in it, or drawn."""
+    """The graph; its training nodes are named in it, or drawn at random."""
     directed: bool = False
-    """Whether an edge leads from its first node to its second, which then looks at the first; false: each at the
-    other, whether or not both directions are given."""
+    """Whether edges are directed: the second node of an edge attends to the first; false: both attend to each other,
+    whether or not both directions are given."""
     scale: bool = True
     """Divide the features of a node by their sum."""
     id: str = "id"
     """Column of a table of nodes with their names."""
     label: str = "label"
-    """Column with their classes; blank where nobody knows."""
+    """Column with the classes of the nodes; blank where unknown."""
     split: str = "split"
     """Column that says which nodes to train on, to choose the best weights by (valid) and to test on, if there is
     one."""
     validation_share: Some = 0.2
-    """Share of the labelled nodes held out where the files do not say, of every class the same."""
+    """Share of the labelled nodes held out if the files name none, the same of every class."""
     seed: Seed = 0
-    """Random seed of that choice."""
+    """Random seed of the choice of held-out nodes."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class OmicTable(SourceFile):
     path: Free[str]
     """The file; commas, semicolons or tabs lie between its cells."""
     name: str | None = None
-    """What the omic is called; null: as the file, without its ending."""
+    """Name of the omic; null: that of the file, without its ending."""
     features: Free[str | None] = None
     """A file with the names of the features, one in each line, for a table whose first line holds none."""
 
@@ -58,7 +58,7 @@ class OmicsConfig:
     validation_share: Share = 0.2
     """Share of each class held out when valid names no table; 0 trains on all samples and keeps the last weights."""
     columns: Literal["refuse", "keep"] = "refuse"
-    """What becomes of columns that never change, or repeat another."""
+    """What to do with columns that are constant, or repeat another."""
     batch_size: Warned[Batch] = 64
     """Samples in a row of training."""
     seed: Seed = 0

@@ -44,7 +44,7 @@ class SceneConfig:
     """Settings shared by all drawn images."""
 
     digits: Free[str | None] = None
-    """Folder with MNIST's four idx files, gzipped or not; null: four hands that come with Regard."""
+    """Folder with MNIST's four idx files, gzipped or not; null: digits in four handwritings that come with Regard."""
     size: Annotated[int, Range(SCRAP_SIZE, LARGEST)]
     """Pixels on each side of a picture."""
     smallest: Annotated[int, Range(5, LARGEST)]
@@ -99,9 +99,9 @@ class DigitFramesConfig(SceneConfig):
     max_digits: Small = 4
     """Most digits of a sequence."""
     hidden: Share = 0.4
-    """Share of the frames after its first in which a digit is there but not seen."""
+    """Share of frames, after its first, in which a digit is hidden."""
     pace: Amount = 1.5
-    """Fastest way of a digit from one frame to the next, in pixels along each side."""
+    """Largest displacement of a digit from one frame to the next, in pixels along each axis."""
 
 
 class DigitImage(NamedTuple):

@@ -31,7 +31,7 @@ class TextTokenizerConfig(UnitsConfig):
     lowercase: bool = False
     """Whether capitals count as small letters."""
     ignore: str | None = None
-    """Regular expression of what is no text, such as <[^>]+>; it counts as a blank."""
+    """Regular expression of what is removed, such as the tags <[^>]+>; a blank takes its place."""
     pattern: str | None = None
     """Regular expression of a word or sign, such as [\\w']+; null: whatever is between spaces."""
     max_length: Length = 512

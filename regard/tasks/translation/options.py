@@ -53,7 +53,7 @@ class DecodingConfig:
     """Split text into sentences and rejoin the translations."""
     copy: Copy = "addresses"
     """What an answer must copy from the source unchanged: addresses (and placeholders and emoji), all (numbers
-    and dates as well) or none; what an answer lacks is written over what stands for it there."""
+    and dates as well) or none; what is missing replaces its counterpart in the answer."""
     replace_unknown: bool = False
     """Write the word of the source that attention looked at most where the model writes <unk>."""
     keep: bool = False

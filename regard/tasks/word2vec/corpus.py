@@ -40,7 +40,7 @@ class WordsConfig:
     train: tuple[TextFile, ...]
     """Files to train on; a single one may be written without a list."""
     ignore: str | None = None
-    """Regular expression of what is no text, such as <[^>]+>; it counts as a blank."""
+    """Regular expression of what is removed, such as the tags <[^>]+>; a blank takes its place."""
     pattern: str = r"[^\W_]+(?:['’][^\W_]+)*"
     """Regular expression of a word; \\S+ takes whatever is between spaces."""
     lowercase: bool = True
@@ -52,7 +52,7 @@ class WordsConfig:
     phrases: tuple[Positive, ...] = ()
     """Thresholds of the passes that join words to phrases such as new_york; [200, 100] makes two. None: no phrases."""
     discount: Whole = 5
-    """Taken from the count of a pair of words before it is scored, so that rare pairs are no phrases."""
+    """Subtracted from the count of a word pair before it is scored, so that rare pairs do not become phrases."""
     similarity: Free[str | None] = None
     """File of word pairs judged by people, such as WordSim-353, evaluated after every epoch."""
     analogies: Free[str | None] = None
