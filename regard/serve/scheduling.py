@@ -9,10 +9,9 @@ from typing import Any, Protocol
 import torch
 
 from regard.config import plain
-from regard.decoding.exchange import ExchangeLoop
+from regard.decoding.exchange import ExchangeLoop, TextStream
 from regard.serve.calls import Call, ModelFailed, OutOfMemory
 from regard.tasks.trained import Trained
-from regard.tasks.writing import TextStream, Writes
 from regard.training.oom import is_out_of_memory
 
 MAX_ATTEMPTS = 2  # of a call that fails together with others
@@ -74,10 +73,12 @@ class WritingQueue:
             self._restart_calls(error)
             return
         for number, outcome in self._loop.collect().items():
-            self._streams.pop(number, None)
+            call, stream = self.running.pop(number), self._streams.pop(number, None)
             if outcome.error is not None:
                 outcome.error = explain_failure(outcome.error)
-            self.running.pop(number).finish(outcome.answer, outcome.error)
+            elif stream is not None:
+                call.tell_text(stream.text_of(outcome.answer[0]))
+            call.finish(outcome.answer, outcome.error)
         self._tell_streams()
         if not self.running:
             self._most = self.capacity
@@ -97,7 +98,7 @@ class WritingQueue:
     def _begin(self, call: Call) -> None:
         stream = None
         try:
-            if call.on_text is not None and isinstance(self.trained, Writes):
+            if call.on_text is not None:
                 stream = self.trained.open_stream(call.inputs[0], **call.options)
             exchange = self.trained.exchange(call.inputs, **call.options) if stream is None else stream.exchange()
             number = self._loop.open(exchange)
@@ -110,10 +111,7 @@ class WritingQueue:
 
     def _tell_streams(self) -> None:
         for number, stream in self._streams.items():
-            text = stream.read(self._loop.peek(number))
-            on_text = self.running[number].on_text
-            if on_text is not None and text:
-                on_text(text)
+            self.running[number].tell_text(stream.read(self._loop.peek(number)))
 
     def _restart_calls(self, error: Exception) -> None:
         """Restart all calls in a new engine, half as many at a time; those that failed before end with the error."""

@@ -118,7 +118,7 @@ class Worker:
     async def stream(
         self, model: str, text: str, options: Mapping[str, Any], *, deadline: float | None = None
     ) -> AsyncIterator[tuple[str, Any]]:
-        """Yield the growing text with None, and at the end the whole text with its answer."""
+        """Yield the growing text with None, and at the end the whole text with its answer; nothing is taken back."""
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[tuple[str, Any, Exception | None]] = asyncio.Queue()
 
@@ -126,8 +126,7 @@ class Worker:
             _call_in(loop, pieces.put_nowait, (text, None, None))
 
         def tell(answers: Any, error: Exception | None) -> None:
-            answer = None if error is not None else answers[0]
-            _call_in(loop, pieces.put_nowait, ("" if answer is None else str(answer), answer, error))
+            _call_in(loop, pieces.put_nowait, ("", None if error is not None else answers[0], error))
 
         call = self._submit(Call(model, [text], options, self._resolve_deadline(deadline), tell, tell_text))
         longest = ""
@@ -137,8 +136,10 @@ class Worker:
                 if error is not None:
                     raise error
                 if answer is not None:
-                    yield text, answer
+                    yield longest or str(answer), answer
                     return
+                if not text.startswith(longest[: len(text)]):
+                    raise ModelFailed("the model failed: its answer does not begin with what was sent of it")
                 if len(text) > len(longest):
                     longest = text
                     yield text, None

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 from regard import config, models
 from regard.checkpoint import Checkpoint
 from regard.decoding.engine import ROWS, Engine
-from regard.decoding.exchange import Exchange
+from regard.decoding.exchange import Exchange, TextStream
 from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
@@ -94,6 +94,9 @@ class Trained(Protocol):
 
     def exchange(self, inputs: Sequence[Any], **options: Any) -> Exchange[Sequence[Any]]:
         """Answer with an external engine: yield requests, receive hypotheses, and return the answers."""
+
+    def open_stream(self, item: Any, **options: Any) -> TextStream | None:
+        """Return an answer that can be read while an engine generates it; None if it comes in one piece."""
 
     def make_engine(self, *, rows: int = ROWS) -> Engine | None:
         """Return an engine for the requests of `exchange`; None if there are none."""
@@ -182,6 +185,10 @@ class Face:
     def attention_names(self) -> list[str]:
         """Return the names of the weights that `look` returns: all attentions of the model."""
         return attention_names(self.model)
+
+    def open_stream(self, item: Any, **options: Any) -> TextStream | None:
+        """Return an answer that can be read while it is generated; by default None: answers come in one piece."""
+        return None
 
     def warm_up(self) -> None:
         """Do the one-time work that would make the first answers slow; by default nothing."""

@@ -125,6 +125,31 @@ def test_a_conversation_is_a_completion_and_a_translation_is_one_too(client, box
     assert deltas[-1]["choices"][0]["finish_reason"] == "stop"
 
 
+def test_translations_are_streamed_and_end_as_they_do_in_one_piece(client):
+    text = "The old man who lives near the river told us that his dog had eaten all the bread."
+    for beams, least in ((1, 10), (4, 2)):
+        asked = {"model": "en-fr:fr", "prompt": text, "beams": beams}
+        whole = client.post("/v1/completions", json=asked).json()["choices"][0]["text"]
+        pieces = [
+            piece["choices"][0] for piece in events(client.post("/v1/completions", json={**asked, "stream": True}))
+        ]
+        assert "".join(piece["text"] for piece in pieces) == whole
+        assert len([piece for piece in pieces if piece["text"]]) >= least
+        messages = [{"role": "user", "content": text}]
+        told = {"model": "en-fr:fr", "messages": messages, "beams": beams, "stream": True}
+        deltas = [delta["choices"][0]["delta"] for delta in events(client.post("/v1/chat/completions", json=told))]
+        assert "".join(delta.get("content", "") for delta in deltas) == whole
+        assert len(deltas) > least
+    for refused in (
+        {"model": "stories"},
+        {"model": "en-fr:fr", "temperature": 0.5},
+        {"model": "en-fr:fr", "beams": 99},
+    ):
+        answer = client.post("/v1/completions", json={"prompt": "a", "beams": 2, **refused})
+        assert answer.status_code == 422
+        assert "beams" in answer.json()["error"]["message"]
+
+
 def test_embeddings_come_as_numbers_and_as_base64(client, box):
     texts = ["A dog.", "Two cats sleep."]
     plain = client.post("/v1/embeddings", json={"input": texts}).json()

@@ -14,7 +14,7 @@ from regard.checkpoint import Checkpoint
 from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, read_text_settings
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.exchange import Exchange
+from regard.decoding.exchange import Exchange, TextStream
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import TEXT, check_input, list_inputs
@@ -24,7 +24,9 @@ from regard.tasks.translation.documents import document
 from regard.tasks.translation.ensemble import combine_translators
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, TargetOptions, TranslationOptions
+from regard.tasks.translation.pipeline import Pipeline
 from regard.tasks.translation.sentence_translator import SentenceTranslator
+from regard.tasks.translation.streaming import TranslationStream
 
 if TYPE_CHECKING:
     from regard.interpret.measure.forced_decoding import ForcedReader
@@ -153,6 +155,18 @@ class Translator(SentenceTranslator, Face):
             decoding = self.settings(**settings) if settings else self.decoding
             steps = self.translate_stepwise(texts, self.language(texts, to), decoding, first=first)
         return (yield from self.exchange_steps(steps))
+
+    def open_stream(
+        self, item: str, *, to: str | None = None, html: bool = False, terms: Terms | None = None, **settings: Any
+    ) -> TextStream | None:
+        """Return a translation that can be read while an engine searches for it; options as in `exchange`.
+
+        A document, whose tags and terms are put in place once all of it is translated, comes in one piece.
+        """
+        if html or terms is not None:
+            return None
+        decoding = self.settings(**settings) if settings else self.decoding
+        return TranslationStream(self, Pipeline(self, [item], self.language([item], to), decoding))
 
     def warm_up(self) -> None:
         """Compile kernels and capture graphs now instead of during the first requests."""
