@@ -75,9 +75,12 @@ class Catalogue:
     def pick(self, verbs: Sequence[str], name: Any = None) -> ServedModel:
         """Return the model of this name if it does one of the verbs, or the first that does; refuse if none does."""
         able = [model for model in self.models if model.verb in verbs]
-        wish = " or ".join(verbs)
+        return self.choose(sorted(able, key=lambda model: verbs.index(model.verb)), " or ".join(verbs), name)
+
+    def choose(self, able: Sequence[ServedModel], wish: str, name: Any = None) -> ServedModel:
+        """Return the model of this name among those that are able to do what is wished, or the first; else refuse."""
         if name is None and able:
-            return min(able, key=lambda model: verbs.index(model.verb))
+            return able[0]
         if not able:
             raise Refusal(404, f"no model here can {wish}; there is {self._describe()}", "model_not_found")
         if not isinstance(name, str):

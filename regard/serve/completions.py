@@ -202,7 +202,7 @@ def _build(
         raise Refusal(422, f"{len(prompts) * count} answers, at most {limits.inputs} in a request", "over_limit")
     seed = _whole(payload, "seed", secrets.randbelow(SEEDS), least=1 - 2**63)
     options = _writing_options(payload, model, tokens, target)
-    checked = read_options(model.trained, options, limits)
+    checked = read_options(model.trained.Options, options, limits)
     seeded = isinstance(model.trained, Writes) or checked.get("sample")
     if count > 1 and not seeded:
         raise Refusal(422, f"n is {count}: set a temperature, or all answers would be the same", "invalid_input")

@@ -92,7 +92,7 @@ class Jobs:
         model = self.catalogue.pick([verb] if isinstance(verb, str) else self.catalogue.verbs, payload.get("model"))
         if reads_pictures(model.trained) or model.trained.inputs.together:
             raise Refusal(422, f"{model.name} takes no jobs: send its inputs to /v1/{model.verb}", "unsupported")
-        options = read_options(model.trained, payload.get("options"), self.limits)
+        options = read_options(model.trained.Options, payload.get("options"), self.limits)
         for number, item in enumerate(inputs, start=1):
             try:
                 read_inputs(model.trained, [item], self.limits)

@@ -45,6 +45,12 @@ class Limits:
     """Open connections; further ones get status 503."""
     per_minute: Annotated[int, Range(0, 10**9)] = 0
     """Requests of a key, or of an address where there are no keys, in a minute; 0: any number."""
+    explain_characters: Number = 2_000
+    """Characters of an input that is explained."""
+    explain_tokens: Number = 200
+    """Tokens that a language model writes while it is explained, at most and by default."""
+    explain_bytes: Number = 256 << 20
+    """Bytes of attention weights kept for `/v1/explain/ID`; the oldest make room."""
     drain_seconds: Annotated[float, Range(0, 3600)] = 1.0
     """Seconds in which `/readyz` says no before the server stops accepting connections."""
     job_inputs: Number = 10_000

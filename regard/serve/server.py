@@ -94,6 +94,7 @@ class Server(uvicorn.Server):
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
         await asyncio.to_thread(self.state.worker.stop)
+        await asyncio.to_thread(self.state.explainer.stop)
         if self.state.jobs is not None:
             self.state.jobs.close()
 

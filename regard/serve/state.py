@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from regard.serve.access import Keys
 from regard.serve.catalogue import Catalogue
+from regard.serve.explaining import Explainer
 from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
@@ -23,8 +24,13 @@ class ServerState:
     metrics: Metrics = field(default_factory=Metrics)
     jobs: Jobs | None = None
     """Long work, where a folder for it was named."""
+    explainer: Explainer = field(init=False)
+    """Explains answers, beside the worker."""
     is_warm: bool = False
     is_draining: bool = False
+
+    def __post_init__(self) -> None:
+        self.explainer = Explainer(self.catalogue, self.limits)
 
     @property
     def is_ready(self) -> bool:

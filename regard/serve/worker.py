@@ -38,8 +38,15 @@ EXAMPLE_PICTURE = (64, 64, 3)  # height, width and colours of the picture that w
 class Worker:
     """Answers requests to several models; requests to the same model share its steps."""
 
-    def __init__(self, models: Mapping[str, Trained], limits: Limits) -> None:
-        self.models, self.limits = dict(models), limits
+    def __init__(
+        self,
+        models: Mapping[str, Trained],
+        limits: Limits,
+        *,
+        open_queue: Callable[[Trained, int], ModelQueue] = make_queue,
+    ) -> None:
+        """Prepare for these models; `open_queue` makes the queue of a model with room for so many running calls."""
+        self.models, self.limits, self._open_queue = dict(models), limits, open_queue
         self.finished = 0
         self._arrivals: queue.SimpleQueue[Call | Callable[[], None]] = queue.SimpleQueue()
         self._queues: dict[str, ModelQueue] = {}
@@ -189,7 +196,7 @@ class Worker:
             failure = ModelFailed(f"the model failed: {type(error).__name__}")
             for call in [*model_queue.running.values(), *model_queue.waiting]:
                 call.finish(error=failure)
-            self._queues[name] = make_queue(self.models[name], self.limits.running)
+            self._queues[name] = self._open_queue(self.models[name], self.limits.running)
 
     def _take_arrivals(self, *, wait: bool) -> None:
         """Distribute new calls to the queues; an idle worker waits for one, and then briefly for more."""
@@ -208,7 +215,7 @@ class Worker:
             return
         if arrival.model not in self._queues:
             try:
-                self._queues[arrival.model] = make_queue(self.models[arrival.model], self.limits.running)
+                self._queues[arrival.model] = self._open_queue(self.models[arrival.model], self.limits.running)
             except Exception as error:
                 arrival.finish(error=ModelFailed(f"the model failed: {type(error).__name__}"))
                 return

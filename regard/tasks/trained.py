@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -221,6 +222,12 @@ class Workload:
 def load_model(checkpoint: Checkpoint, device: Any) -> Any:
     """Load the model of a checkpoint with its weights, ready to use."""
     return models.revive(checkpoint.config["model"], checkpoint.finite_tensors(), device)
+
+
+def copy_sharing_weights(trained: Any) -> Any:
+    """Return a copy of a trained model with modules of its own, which can be watched, and the same weights."""
+    weights = (*trained.model.parameters(), *trained.model.buffers())
+    return copy.deepcopy(trained, {id(tensor): tensor for tensor in weights})
 
 
 def resolve_options(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any] | None = None) -> Any:
