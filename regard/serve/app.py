@@ -15,6 +15,7 @@ from regard.serve.gate import Gate
 from regard.serve.http import json_response, state_of
 from regard.serve.page import page_router
 from regard.serve.refusal import Refusal, explain_error, write_envelope
+from regard.serve.search_routes import search_router
 from regard.serve.state import ServerState
 from regard.serve.verb_routes import verb_router
 
@@ -69,6 +70,7 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
     for part in (router, page_router(), libretranslate.router, openai_routes.router, job_routes.router):
         app.include_router(part)
     app.include_router(verb_router(state.catalogue, state.limits))
+    app.include_router(search_router(state.catalogue))
     app.include_router(explain_routes.explain_router(state.explainer))
     app.add_exception_handler(HTTPException, answer_error)
     app.add_exception_handler(Refusal, answer_error)

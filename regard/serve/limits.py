@@ -45,6 +45,8 @@ class Limits:
     """Open connections; further ones get status 503."""
     per_minute: Annotated[int, Range(0, 10**9)] = 0
     """Requests of a key, or of an address where there are no keys, in a minute; 0: any number."""
+    search_texts: Number = 1_000
+    """Texts of a request that are searched."""
     explain_characters: Number = 2_000
     """Characters of an input that is explained."""
     explain_tokens: Number = 200

@@ -54,6 +54,8 @@ class Pipeline:
         self._answers: dict[int, Answer] = {}
         self.is_searched = False
         """Whether the model has answered all sentences."""
+        self.translations: Sequence[str] = ()
+        """The translations of the sentences, once they are finished."""
 
     @property
     def model_inputs(self) -> list[str]:
@@ -102,8 +104,10 @@ class Pipeline:
         sentences = [
             answered[n] if n in answered else Answer(text, 0.0, kept=1) for n, text in enumerate(self.sentences)
         ]
-        restored = iter((yield from keep_entities(self.translator, self.sentences, sentences, self.to, self.decoding)))
-        joined_answers = [join_pieces(plan, [next(restored) for piece in plan if piece.text]) for plan in self.plans]
+        restored = yield from keep_entities(self.translator, self.sentences, sentences, self.to, self.decoding)
+        self.translations = [answer.text for answer in restored]
+        parts = iter(restored)
+        joined_answers = [join_pieces(plan, [next(parts) for piece in plan if piece.text]) for plan in self.plans]
         if not self.translator.reads:
             return joined_answers
         foreign = languages.identify_foreign_many(self.texts, self.translator.reads)

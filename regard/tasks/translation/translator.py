@@ -19,6 +19,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Extra, Face, Workload, describe_model, load_model
+from regard.tasks.translation.aligned import translate_aligned
 from regard.tasks.translation.answers import Answer, describe_unfinished
 from regard.tasks.translation.documents import document
 from regard.tasks.translation.ensemble import combine_translators
@@ -142,18 +143,23 @@ class Translator(SentenceTranslator, Face):
         first: int = 0,
         html: bool = False,
         terms: Terms | None = None,
+        alignment: bool = False,
         **settings: Any,
     ) -> Exchange[list[Answer]]:
         """Translate as `answers` does, by requests to an engine: yield requests, receive hypotheses, return answers.
 
-        So several callers can share one engine. HTML and texts with a glossary are translated as documents.
+        So several callers can share one engine. HTML and texts with a glossary are translated as documents. With
+        `alignment`, the words of plain texts are linked to those of their translations.
         """
         texts = list_inputs(inputs, TEXT, verb=self.verb)
         if html or terms is not None:
+            if alignment:
+                raise ValueError("alignment is for plain text: leave it out with HTML and with a glossary")
             steps = document.translate_stepwise(self, texts, html=html, to=to, terms=terms, **settings)
         else:
             decoding = self.settings(**settings) if settings else self.decoding
-            steps = self.translate_stepwise(texts, self.language(texts, to), decoding, first=first)
+            pipeline = Pipeline(self, texts, self.language(texts, to), decoding, first=first)
+            steps = translate_aligned(pipeline) if alignment else pipeline.translate()
         return (yield from self.exchange_steps(steps))
 
     def open_stream(
