@@ -30,12 +30,17 @@ class Explainer:
     """
 
     def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
-        self.models = [model for model in catalogue if model.trained.attention_names()]
         self.tensors = TensorCache(limits.explain_bytes)
         self._catalogue = catalogue
-        copies = {model.key: copy_sharing_weights(model.trained) for model in self.models}
+        explained = [model for model in catalogue if model.trained.attention_names()]
+        copies = {model.key: copy_sharing_weights(model.trained) for model in explained}
         self._worker = Worker(copies, limits, open_queue=lambda trained, _: ExplainQueue(trained))
         self._lock, self._is_started = threading.Lock(), False
+
+    @property
+    def models(self) -> list[ServedModel]:
+        """The models whose answers can be explained."""
+        return [model for model in self._catalogue if model.key in self._worker.models]
 
     @property
     def open_calls(self) -> int:
@@ -52,12 +57,22 @@ class Explainer:
         able = [model for model in self.models if verb is None or model.verb == verb]
         return self._catalogue.choose(able, "be explained", name)
 
-    async def explain(self, model: ServedModel, item: Any, options: Mapping[str, Any]) -> Trace:
-        """Return the trace of the answer to one input."""
+    async def replace(self, key: str, trained: Trained) -> None:
+        """Explain the answers of a new version of a model from the next request on."""
+        if key not in self._worker.models:
+            return
+        self._start()
+        await self._worker.replace(key, copy_sharing_weights(trained))
+
+    def _start(self) -> None:
         with self._lock:
             if not self._is_started:
                 self._worker.start()
                 self._is_started = True
+
+    async def explain(self, model: ServedModel, item: Any, options: Mapping[str, Any]) -> Trace:
+        """Return the trace of the answer to one input."""
+        self._start()
         [trace] = await self._worker.answer(model.key, [item], options)
         return trace  # type: ignore[no-any-return]
 

@@ -25,7 +25,7 @@ from regard.serve.catalogue import Catalogue
 from regard.serve.limits import Limits
 from regard.serve.payload import read_inputs, read_options, reads_pictures
 from regard.serve.refusal import Refusal, explain_error
-from regard.serve.worker import Worker
+from regard.serve.worker_group import WorkerGroup
 
 REQUEST, ANSWERS, CANCELLED, LOCK = "request.json", "answers.jsonl", "cancelled", ".lock"
 IDENTIFIER = re.compile(r"[\w-]{22}")
@@ -64,7 +64,7 @@ class Job:
 class Jobs:
     """All jobs in a folder, which only one server at a time may use."""
 
-    def __init__(self, folder: Path, worker: Worker, catalogue: Catalogue, limits: Limits) -> None:
+    def __init__(self, folder: Path, worker: WorkerGroup, catalogue: Catalogue, limits: Limits) -> None:
         self.folder, self.worker, self.catalogue, self.limits = folder, worker, catalogue, limits
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(folder / LOCK, thread_local=False)  # released by the thread of the server

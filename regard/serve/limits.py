@@ -53,6 +53,8 @@ class Limits:
     """Tokens that a language model writes while it is explained, at most and by default."""
     explain_bytes: Number = 256 << 20
     """Bytes of attention weights kept for `/v1/explain/ID`; the oldest make room."""
+    watch_seconds: Seconds = 2.0
+    """Seconds between two looks at the folders of models, with `--watch`."""
     drain_seconds: Annotated[float, Range(0, 3600)] = 1.0
     """Seconds in which `/readyz` says no before the server stops accepting connections."""
     job_inputs: Number = 10_000

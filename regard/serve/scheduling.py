@@ -41,6 +41,11 @@ def make_queue(trained: Trained, capacity: int) -> ModelQueue:
     return WritingQueue(trained, capacity) if trained.make_engine() is not None else DirectQueue(trained)
 
 
+def is_busy(model_queue: ModelQueue) -> bool:
+    """True if any call of a queue is waiting or running."""
+    return bool(model_queue.running or model_queue.waiting)
+
+
 def split_ended(calls: deque[Call]) -> tuple[deque[Call], list[Call]]:
     """Split calls into live ones and those that were cancelled or are late."""
     return deque(call for call in calls if not call.is_over()), [call for call in calls if call.is_over()]

@@ -10,14 +10,14 @@ from regard.serve.explaining import Explainer
 from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
-from regard.serve.worker import Worker
+from regard.serve.worker_group import WorkerGroup
 
 
 @dataclass
 class ServerState:
     """The parts of a running server."""
 
-    worker: Worker
+    worker: WorkerGroup
     catalogue: Catalogue
     limits: Limits
     keys: Keys = field(default_factory=Keys)
