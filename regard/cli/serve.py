@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.grammar import Device, Settings
+from regard.cli.grammar import Settings
 
 WIDTH = 80
 EXTRA = "fastapi and uvicorn are missing: pip install 'regard[serve]'"
@@ -32,7 +32,12 @@ def serve(
         Path | None, typer.Option(metavar="FOLDER", help="Take jobs of many inputs, and keep them in this folder.")
     ] = None,
     settings: Settings = None,
-    device: Device = "auto",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps; several share requests: cuda:0,cuda:1.")
+    ] = "auto",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Take over a new best checkpoint of a run, once it is checked.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Say what would be served, and stop.")] = False,
     limits: Annotated[bool, typer.Option("--limits", help="List the limits that -s can set, and stop.")] = False,
 ) -> None:
@@ -43,11 +48,7 @@ def serve(
         _print_limits()
         return
     bounds = read_limits(settings or [])
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise ValueError(EXTRA) from None
+    _check_packages()
     from regard.serve.access import Keys, read_keys
     from regard.serve.catalogue import load_models
     from regard.serve.server import Address, make_server
@@ -55,16 +56,29 @@ def serve(
     keys = Keys(read_keys(key_file) if key_file is not None else ())
     address = Address(host=host, port=port, names=tuple(name.lower() for name in allow_host or ()))
     address.check(keys)
-    catalogue = load_models(folders or [], device=device)
+    devices = [name.strip() for name in device.split(",")]
+    catalogue, *copies = (load_models(folders or [], device=name) for name in devices)
     for model in catalogue:
         print(f"{model.name}: {model.verb}, {model.trained.kind} of {model.trained.runner.weights.number:,} parameters")
     if check:
         return
-    server = make_server(catalogue, bounds, address, keys=keys, jobs_folder=jobs)
+    watched = devices if watch else ()
+    server = make_server(
+        catalogue, bounds, address, keys=keys, jobs_folder=jobs, copies=copies, watched_devices=watched
+    )
     try:
         server.run()
     except SystemExit:  # uvicorn's word for a port that is taken
         raise ValueError(f"cannot listen at {host}, port {port}: is another program there? try --port 0") from None
+
+
+def _check_packages() -> None:
+    """Raise ValueError, before a model is loaded, if a package is missing that the server needs."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise ValueError(EXTRA) from None
 
 
 def _print_limits() -> None:

@@ -5,10 +5,11 @@ One engine serves many exchanges, each of which goes on as soon as its own reque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from itertools import takewhile
+from typing import Any, Protocol, TypeVar
 
 from regard.config.words import quantity
 from regard.decoding.engine import Engine
@@ -41,6 +42,33 @@ def _run_alone(exchange: Exchange[Answer]) -> Answer:
         return end.value  # type: ignore[no-any-return]
     request_count = quantity(len(requests), "request")
     raise ValueError(f"{request_count} and no engine to answer: give one, as make_engine makes it")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a request: its answers, or all hypotheses that may still become one."""
+
+    hypotheses: Sequence[Hypothesis]
+    is_done: bool = False
+
+    @property
+    def settled_tokens(self) -> list[int]:
+        """The tokens that all hypotheses begin with, which no later step can change."""
+        columns = zip(*(hypothesis.tokens for hypothesis in self.hypotheses), strict=False)
+        return [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)]
+
+
+class TextStream(Protocol):
+    """A text that an engine is generating: its exchange, and the beginning of it that is final so far."""
+
+    def exchange(self) -> Exchange[Sequence[Any]]:
+        """Return the exchange whose only answer is this text; to be called once."""
+
+    def read(self, progress: Sequence[Progress]) -> str:
+        """Return the beginning of the text that cannot change any more; `progress` is that of the current requests."""
+
+    def text_of(self, answer: Any) -> str:
+        """Return the whole text of the answer."""
 
 
 @dataclass
@@ -103,10 +131,16 @@ class ExchangeLoop:
         outcomes, self._outcomes = self._outcomes, {}
         return outcomes
 
-    def peek(self, number: int) -> list[list[Hypothesis]]:
-        """Return the best hypotheses so far for each of the requests that an exchange waits for; none yet: empty."""
-        answers = [self.engine.peek(ticket) for ticket in self._open[number].tickets if ticket in self._owners]
-        return [[] if isinstance(hypotheses, Failure) else list(hypotheses) for hypotheses in answers]
+    def peek(self, number: int) -> list[Progress]:
+        """Return the progress of each of the requests that an exchange waits for, in their order."""
+        open_exchange = self._open[number]
+        return [self._read_progress(ticket, open_exchange.hypotheses) for ticket in open_exchange.tickets]
+
+    def _read_progress(self, ticket: int, answered: dict[int, list[Hypothesis]]) -> Progress:
+        if ticket in answered:
+            return Progress(answered[ticket], is_done=True)
+        hypotheses = self.engine.peek(ticket)
+        return Progress([] if isinstance(hypotheses, Failure) else hypotheses)
 
     def close(self) -> None:
         """Call all exchanges off."""

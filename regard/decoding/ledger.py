@@ -73,7 +73,7 @@ class HostState(Protocol):
         ...
 
     def so_far(self, row: int) -> list[Hypothesis]:
-        """Return what a row that is not done has written."""
+        """Return what a row that is not done has written: live hypotheses first, then ended ones."""
         ...
 
 
@@ -183,9 +183,13 @@ class BeamState:
         return [[next(written) for _ in self._kept[row]] for row in rows.tolist()]
 
     def so_far(self, row: int) -> list[Hypothesis]:
-        """Return the live hypotheses of a row, best first; the newest token of each is still to be fed."""
+        """Return the live hypotheses of a row, best first, then its answers so far, which may win in the end.
+
+        The newest token of each live one is still to be fed.
+        """
         live: list[int] = np.flatnonzero(self._total[row] > DEAD).tolist() if self.length[row] else []
-        return self._read([(row, self._as_it_is(row, beam, fed=False)) for beam in live])
+        answers = [*(self._as_it_is(row, beam, fed=False) for beam in live), *self._kept[row]]
+        return self._read([(row, answer) for answer in answers])
 
     def _read(self, answers: Sequence[tuple[int, _Answer]]) -> list[Hypothesis]:
         """Read texts and paths back through the parents, from their last tokens."""

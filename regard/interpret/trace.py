@@ -85,7 +85,12 @@ class Trace:
         """Write `path` (ending in .json) and a safetensors file next to it."""
         from safetensors.torch import save_file
 
-        head = {
+        save_file(self.tensors(), path.with_suffix(".safetensors"))
+        path.write_text(json.dumps(self.plain(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+    def plain(self) -> dict[str, Any]:
+        """Return everything but the tensors as JSON."""
+        return {
             "format": FORMAT,
             "model": self.model,
             "task": self.task,
@@ -101,10 +106,11 @@ class Trace:
             "facts": dict(self.facts),
             "pictures": list(self.pictures),
         }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the weights by the names of attentions, and the images by the names of their lists."""
         tensors = {attention.name: attention.values.detach().cpu().contiguous() for attention in self.weights}
-        tensors |= {f"{PICTURE}{name}": pixels.cpu().contiguous() for name, pixels in self.pictures.items()}
-        save_file(tensors, path.with_suffix(".safetensors"))
-        path.write_text(json.dumps(head, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        return tensors | {f"{PICTURE}{name}": pixels.cpu().contiguous() for name, pixels in self.pictures.items()}
 
     def _repr_html_(self) -> str:
         """Return the HTML page of this trace, for notebooks."""

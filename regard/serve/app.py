@@ -9,12 +9,13 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from regard import __version__
-from regard.serve import job_routes, libretranslate, openai_routes
+from regard.serve import explain_routes, job_routes, libretranslate, openai_routes
 from regard.serve.access import LOCAL_NAMES, RateLimit
 from regard.serve.gate import Gate
 from regard.serve.http import json_response, state_of
 from regard.serve.page import page_router
 from regard.serve.refusal import Refusal, explain_error, write_envelope
+from regard.serve.search_routes import search_router
 from regard.serve.state import ServerState
 from regard.serve.verb_routes import verb_router
 
@@ -39,7 +40,12 @@ async def ready(request: Request) -> Response:
 async def show_metrics(request: Request) -> Response:
     """Show counters and gauges in the format of Prometheus."""
     state = state_of(request)
-    gauges = {"regard_open_calls": state.worker.open_calls, "regard_draining": int(state.is_draining)}
+    gauges = {
+        "regard_open_calls": state.worker.open_calls,
+        "regard_open_explanations": state.explainer.open_calls,
+        "regard_explain_bytes": state.explainer.tensors.bytes,
+        "regard_draining": int(state.is_draining),
+    }
     return Response(state.metrics.write(gauges, state.worker.count_rows()), media_type=TEXT)
 
 
@@ -64,6 +70,8 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
     for part in (router, page_router(), libretranslate.router, openai_routes.router, job_routes.router):
         app.include_router(part)
     app.include_router(verb_router(state.catalogue, state.limits))
+    app.include_router(search_router(state.catalogue))
+    app.include_router(explain_routes.explain_router(state.explainer))
     app.add_exception_handler(HTTPException, answer_error)
     app.add_exception_handler(Refusal, answer_error)
     app.add_exception_handler(Exception, answer_error)

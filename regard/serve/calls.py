@@ -46,7 +46,7 @@ class Call:
     """When it is given up, by `time.monotonic`."""
     on_done: Callable[[Any, Exception | None], None]
     on_text: Callable[[str], None] | None = None
-    """Is told the beginning of the answer as it grows; only calls of one text to a language model are."""
+    """Is told the beginning of the answer as it grows, and all of it at the end; for calls of one input."""
     cost: int = 0
     """Characters of the inputs, by which batches are bounded."""
     attempts: int = 0
@@ -62,6 +62,11 @@ class Call:
     def is_over(self) -> bool:
         """True if the call was cancelled or its deadline has passed."""
         return self.is_cancelled or time.monotonic() >= self.deadline
+
+    def tell_text(self, text: str) -> None:
+        """Report the beginning of the answer to `on_text`, if anybody listens."""
+        if self.on_text is not None and text:
+            self.on_text(text)
 
     def finish(self, answers: Any = None, error: Exception | None = None) -> None:
         """Report the answers or the error to `on_done`; later calls have no effect."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from regard.serve.refusal import Refusal
 from regard.tasks import USES
 from regard.tasks.trained import Trained
 
+MANIFEST = "manifest.json"
+
 
 @dataclass(frozen=True)
 class ServedModel:
@@ -22,6 +25,10 @@ class ServedModel:
     name: str
     key: str
     trained: Trained
+    folder: Path | None = None
+    """Where it was loaded from, unless it comes with Regard."""
+    version: str | None = None
+    """The digest of the manifest that it was loaded by."""
 
     @property
     def verb(self) -> str:
@@ -54,6 +61,12 @@ class Catalogue:
         if doubled := next((key for key in keys if keys.count(key) > 1), None):
             raise ValueError(f"two models are called {doubled}: serve copies of them under other names of folders")
 
+    def replace(self, key: str, trained: Trained, version: str | None) -> None:
+        """Serve a new version of a model."""
+        self.models = [
+            replace(model, trained=trained, version=version) if model.key == key else model for model in self.models
+        ]
+
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self.models)
 
@@ -75,9 +88,12 @@ class Catalogue:
     def pick(self, verbs: Sequence[str], name: Any = None) -> ServedModel:
         """Return the model of this name if it does one of the verbs, or the first that does; refuse if none does."""
         able = [model for model in self.models if model.verb in verbs]
-        wish = " or ".join(verbs)
+        return self.choose(sorted(able, key=lambda model: verbs.index(model.verb)), " or ".join(verbs), name)
+
+    def choose(self, able: Sequence[ServedModel], wish: str, name: Any = None) -> ServedModel:
+        """Return the model of this name among those that are able to do what is wished, or the first; else refuse."""
         if name is None and able:
-            return min(able, key=lambda model: verbs.index(model.verb))
+            return able[0]
         if not able:
             raise Refusal(404, f"no model here can {wish}; there is {self._describe()}", "model_not_found")
         if not isinstance(name, str):
@@ -105,11 +121,11 @@ def load_models(folders: Sequence[str | Path], *, device: str) -> Catalogue:
 
 
 def _load(folder: str | Path, device: str) -> ServedModel:
-    name = public_name(Path(folder))
+    name, version = public_name(Path(folder)), read_version(Path(folder))
     trained = recipe.load(folder, device=device)
     if not is_served(trained):
         raise ValueError(f"{folder} is {trained.kind}, which reads files: use it with regard {trained.verb}")
-    return ServedModel(name, name, trained)
+    return ServedModel(name, name, trained, Path(folder), version)
 
 
 def _load_shipped(name: str, entry: shipped.ShippedModel, device: str) -> Iterator[ServedModel]:
@@ -120,6 +136,16 @@ def _load_shipped(name: str, entry: shipped.ShippedModel, device: str) -> Iterat
         tasks = tuple(task for task, (verb, _) in USES.items() if verb == command and verb != trained.verb)
         if tasks:
             yield ServedModel(name, f"{name} {command}", recipe.load(entry.path, device=device, task=tasks))
+
+
+def read_version(folder: Path) -> str | None:
+    """Return the digest of the manifest of a checkpoint, or of the best one of a run; None if there is none."""
+    for path in (folder / MANIFEST, folder / "best" / MANIFEST):
+        try:
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError:
+            continue
+    return None
 
 
 def public_name(folder: Path) -> str:

@@ -29,8 +29,22 @@ NEUTRAL: dict[str, Any] = {
 }
 """Members that are accepted as long as they ask for nothing."""
 SHARED_MEMBERS = frozenset(
-    {"model", "max_tokens", "temperature", "top_p", "n", "stream", "stream_options", "stop", "seed", *IGNORED, *NEUTRAL}
+    {
+        "model",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "n",
+        "stream",
+        "stream_options",
+        "stop",
+        "seed",
+        "beams",
+        *IGNORED,
+        *NEUTRAL,
+    }
 )
+"""`beams` is our own: the width of a translator's search, 1 for one that is streamed token by token."""
 COMPLETION_MEMBERS = SHARED_MEMBERS | {"prompt", "echo"}
 CHAT_MEMBERS = SHARED_MEMBERS | {"messages", "max_completion_tokens"}
 DEFAULT_TOKENS = 16  # of a completion, as OpenAI has it
@@ -188,7 +202,7 @@ def _build(
         raise Refusal(422, f"{len(prompts) * count} answers, at most {limits.inputs} in a request", "over_limit")
     seed = _whole(payload, "seed", secrets.randbelow(SEEDS), least=1 - 2**63)
     options = _writing_options(payload, model, tokens, target)
-    checked = read_options(model.trained, options, limits)
+    checked = read_options(model.trained.Options, options, limits)
     seeded = isinstance(model.trained, Writes) or checked.get("sample")
     if count > 1 and not seeded:
         raise Refusal(422, f"n is {count}: set a temperature, or all answers would be the same", "invalid_input")
@@ -219,13 +233,16 @@ def _writing_options(payload: dict[str, Any], model: ServedModel, tokens: int, t
     stops = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(stops, list) or len(stops) > 1 or not all(isinstance(text, str) for text in stops):
         raise Refusal(422, "stop must be one text: several stop sequences are not supported", "unsupported")
+    beams = {} if payload.get("beams") is None else {"beams": _whole(payload, "beams", 1)}
+    if beams and (isinstance(model.trained, Writes) or options.get("temperature")):
+        raise Refusal(422, "beams is for translators that search, without a temperature: leave it out", "unsupported")
     if isinstance(model.trained, Writes):
         return {**options, "length": tokens, **({"stop": stops[0]} if stops else {})}
     if stops:
         raise Refusal(422, f"stop is not supported by {model.name}, which translates all of a text", "unsupported")
     if not options.get("temperature"):
         options = {}
-    return {**options, **({"sample": True} if options else {}), **({"to": target} if target else {})}
+    return {**options, **beams, **({"sample": True} if options else {}), **({"to": target} if target else {})}
 
 
 def _content_of(message: dict[str, Any]) -> str:

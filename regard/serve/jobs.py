@@ -25,7 +25,7 @@ from regard.serve.catalogue import Catalogue
 from regard.serve.limits import Limits
 from regard.serve.payload import read_inputs, read_options, reads_pictures
 from regard.serve.refusal import Refusal, explain_error
-from regard.serve.worker import Worker
+from regard.serve.worker_group import WorkerGroup
 
 REQUEST, ANSWERS, CANCELLED, LOCK = "request.json", "answers.jsonl", "cancelled", ".lock"
 IDENTIFIER = re.compile(r"[\w-]{22}")
@@ -64,7 +64,7 @@ class Job:
 class Jobs:
     """All jobs in a folder, which only one server at a time may use."""
 
-    def __init__(self, folder: Path, worker: Worker, catalogue: Catalogue, limits: Limits) -> None:
+    def __init__(self, folder: Path, worker: WorkerGroup, catalogue: Catalogue, limits: Limits) -> None:
         self.folder, self.worker, self.catalogue, self.limits = folder, worker, catalogue, limits
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(folder / LOCK, thread_local=False)  # released by the thread of the server
@@ -92,7 +92,7 @@ class Jobs:
         model = self.catalogue.pick([verb] if isinstance(verb, str) else self.catalogue.verbs, payload.get("model"))
         if reads_pictures(model.trained) or model.trained.inputs.together:
             raise Refusal(422, f"{model.name} takes no jobs: send its inputs to /v1/{model.verb}", "unsupported")
-        options = read_options(model.trained, payload.get("options"), self.limits)
+        options = read_options(model.trained.Options, payload.get("options"), self.limits)
         for number, item in enumerate(inputs, start=1):
             try:
                 read_inputs(model.trained, [item], self.limits)

@@ -20,7 +20,7 @@ from regard.tasks.translation.documents.glossary import Terms
 
 AUTO = "auto"
 MIN_BEAMS = 4  # of a search for alternatives
-TRANSLATE_MEMBERS = frozenset({"q", "source", "target", "format", "alternatives", "glossary"})
+TRANSLATE_MEMBERS = frozenset({"q", "source", "target", "format", "alternatives", "glossary", "alignment"})
 DETECT_MEMBERS = frozenset({"q"})
 BODY = {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}
 
@@ -29,7 +29,7 @@ router = APIRouter()
 
 @router.post("/translate", response_class=Response, responses=RESPONSES, openapi_extra=BODY)
 async def translate(request: Request) -> Response:
-    """Translate a text or a list of texts: q, source (or auto), target, format, alternatives, glossary."""
+    """Translate a text or a list of texts: q, source (or auto), target, format, alternatives, glossary, alignment."""
     state = state_of(request)
     parameters = _check_members(await read_parameters(request, state.limits), TRANSLATE_MEMBERS)
     texts, is_list = _read_texts(parameters, state.limits)
@@ -46,6 +46,8 @@ async def translate(request: Request) -> Response:
         options["html"] = True
     if parameters.get("glossary"):
         options["terms"] = _read_glossary(parameters["glossary"], state.limits)
+    if _read_truth(parameters, "alignment"):
+        options["alignment"] = True
     answers = await while_connected(request, state.worker.answer(model.key, texts, options))
     translations = [answer.text for answer in answers]
     reply: dict[str, Any] = {"translatedText": translations if is_list else translations[0]}
@@ -54,6 +56,9 @@ async def translate(request: Request) -> Response:
     if alternatives:
         others = [[other.text for other in answer.alternatives] for answer in answers]
         reply["alternatives"] = others if is_list else others[0]
+    alignments = [answer.alignment.plain() for answer in answers if answer.alignment is not None]
+    if alignments:
+        reply["alignment"] = alignments if is_list else alignments[0]
     return json_response(reply)
 
 
@@ -175,6 +180,13 @@ def _read_count(value: Any, most: int) -> int:
     if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) < 6) or int(text) > most:
         raise Refusal(400, f"alternatives must be a whole number from 0 to {most}")
     return int(text)
+
+
+def _read_truth(parameters: dict[str, Any], name: str) -> bool:
+    value = parameters.get(name, False)
+    if value not in (True, False, "true", "false"):
+        raise Refusal(400, f"{name} must be true or false")
+    return value in (True, "true")
 
 
 def _read_glossary(value: Any, limits: Limits) -> Terms:

@@ -45,6 +45,16 @@ class Limits:
     """Open connections; further ones get status 503."""
     per_minute: Annotated[int, Range(0, 10**9)] = 0
     """Requests of a key, or of an address where there are no keys, in a minute; 0: any number."""
+    search_texts: Number = 1_000
+    """Texts of a request that are searched."""
+    explain_characters: Number = 2_000
+    """Characters of an input that is explained."""
+    explain_tokens: Number = 200
+    """Tokens that a language model writes while it is explained, at most and by default."""
+    explain_bytes: Number = 256 << 20
+    """Bytes of attention weights kept for `/v1/explain/ID`; the oldest make room."""
+    watch_seconds: Seconds = 2.0
+    """Seconds between two looks at the folders of models, with `--watch`."""
     drain_seconds: Annotated[float, Range(0, 3600)] = 1.0
     """Seconds in which `/readyz` says no before the server stops accepting connections."""
     job_inputs: Number = 10_000

@@ -97,7 +97,7 @@ class Session:
         try:
             if unknown := sorted(arguments.keys() - TOOL_MEMBERS):
                 raise Refusal(422, f"unknown argument {unknown[0][:40]!r}: there is inputs, options")
-            options = read_options(model.trained, arguments.get("options"), self.limits)
+            options = read_options(model.trained.Options, arguments.get("options"), self.limits)
             inputs = await asyncio.to_thread(read_inputs, model.trained, arguments.get("inputs"), self.limits)
             answers = [answer.plain() for answer in await self.worker.answer(model.key, inputs, options)]
             text = json.dumps({"answers": answers}, ensure_ascii=False, allow_nan=False)

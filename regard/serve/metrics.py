@@ -11,6 +11,8 @@ HELP = {
     "regard_requests_total": ("counter", "Requests by route and status."),
     "regard_request_seconds": ("histogram", "Seconds until the last byte of an answer, by route."),
     "regard_open_calls": ("gauge", "Calls that wait or are being answered."),
+    "regard_open_explanations": ("gauge", "Explanations that wait or are being made."),
+    "regard_explain_bytes": ("gauge", "Bytes of attention weights that are kept for clients."),
     "regard_rows": ("gauge", "Requests that the engine of a model holds."),
     "regard_draining": ("gauge", "1 while the server is about to stop."),
 }

@@ -82,15 +82,15 @@ def count_characters(value: Any) -> int:
     return sum(map(count_characters, value)) if isinstance(value, list | tuple) else 0
 
 
-def read_options(trained: Trained, value: Any, limits: Limits) -> dict[str, Any]:
-    """Return the options of a request; unknown, invalid and too large ones are refused."""
+def read_options(options_class: type, value: Any, limits: Limits) -> dict[str, Any]:
+    """Return the options of a request, such as `trained.Options`; unknown, invalid and too large ones are refused."""
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise Refusal(422, "options must be an object", "invalid_option")
     check_characters(value, limits)
     try:
-        checked = plain(config.build(trained.Options, value, where="options"))
+        checked = plain(config.build(options_class, value, where="options"))
     except ValueError as error:
         raise Refusal(422, str(error), "invalid_option") from None
     for name, limit_name in OPTION_LIMITS.items():
@@ -107,15 +107,20 @@ def read_options(trained: Trained, value: Any, limits: Limits) -> dict[str, Any]
 
 def request_schema(trained: Trained) -> dict[str, Any]:
     """Return the JSON schema of a request to a model."""
-    described = describe_inputs(trained)
-    one = dict(PICTURE_SCHEMA) if reads_pictures(trained) else described["schema"]
+    one, example = input_schema(trained)
     several = {"type": "array", "items": one, "minItems": 1}
     properties = {
         "model": {"type": "string", "description": "One of the models that /v1/models lists."},
-        "inputs": {"anyOf": [one, several], "examples": [described["example"]]},
+        "inputs": {"anyOf": [one, several], "examples": [example]},
         "options": json_schema(trained.Options),
     }
     return {"type": "object", "properties": properties, "required": ["inputs"], "additionalProperties": False}
+
+
+def input_schema(trained: Trained) -> tuple[dict[str, Any], Any]:
+    """Return the JSON schema of one input of a model, and an example."""
+    described = describe_inputs(trained)
+    return dict(PICTURE_SCHEMA) if reads_pictures(trained) else described["schema"], described["example"]
 
 
 def _is_single(kind: InputKind, value: list[Any]) -> bool:

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 import torch
 
 from regard.config import plain
-from regard.decoding.exchange import ExchangeLoop
+from regard.decoding.exchange import ExchangeLoop, TextStream
 from regard.serve.calls import Call, ModelFailed, OutOfMemory
 from regard.tasks.trained import Trained
-from regard.tasks.writing import TextStream, Writes
 from regard.training.oom import is_out_of_memory
 
 MAX_ATTEMPTS = 2  # of a call that fails together with others
@@ -40,6 +39,11 @@ class ModelQueue(Protocol):
 def make_queue(trained: Trained, capacity: int) -> ModelQueue:
     """Return a WritingQueue for a model with an engine, else a DirectQueue."""
     return WritingQueue(trained, capacity) if trained.make_engine() is not None else DirectQueue(trained)
+
+
+def is_busy(model_queue: ModelQueue) -> bool:
+    """True if any call of a queue is waiting or running."""
+    return bool(model_queue.running or model_queue.waiting)
 
 
 def split_ended(calls: deque[Call]) -> tuple[deque[Call], list[Call]]:
@@ -74,10 +78,12 @@ class WritingQueue:
             self._restart_calls(error)
             return
         for number, outcome in self._loop.collect().items():
-            self._streams.pop(number, None)
+            call, stream = self.running.pop(number), self._streams.pop(number, None)
             if outcome.error is not None:
                 outcome.error = explain_failure(outcome.error)
-            self.running.pop(number).finish(outcome.answer, outcome.error)
+            elif stream is not None:
+                call.tell_text(stream.text_of(outcome.answer[0]))
+            call.finish(outcome.answer, outcome.error)
         self._tell_streams()
         if not self.running:
             self._most = self.capacity
@@ -97,7 +103,7 @@ class WritingQueue:
     def _begin(self, call: Call) -> None:
         stream = None
         try:
-            if call.on_text is not None and isinstance(self.trained, Writes):
+            if call.on_text is not None:
                 stream = self.trained.open_stream(call.inputs[0], **call.options)
             exchange = self.trained.exchange(call.inputs, **call.options) if stream is None else stream.exchange()
             number = self._loop.open(exchange)
@@ -110,10 +116,7 @@ class WritingQueue:
 
     def _tell_streams(self) -> None:
         for number, stream in self._streams.items():
-            text = stream.read(self._loop.peek(number))
-            on_text = self.running[number].on_text
-            if on_text is not None and text:
-                on_text(text)
+            self.running[number].tell_text(stream.read(self._loop.peek(number)))
 
     def _restart_calls(self, error: Exception) -> None:
         """Restart all calls in a new engine, half as many at a time; those that failed before end with the error."""

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,9 @@ from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.protocol import DeadlineProtocol
 from regard.serve.state import ServerState
+from regard.serve.watching import RunWatcher
 from regard.serve.worker import Worker
+from regard.serve.worker_group import WorkerGroup
 
 GRACE = 5.0  # seconds beyond the deadline of requests until what still runs is given up
 KEEP_ALIVE = 30  # seconds that an idle connection is kept
@@ -51,8 +53,10 @@ class Address:
 class Server(uvicorn.Server):
     """Uvicorn with a worker: not ready before it is warm, readiness gone before it stops, a second signal ends it."""
 
-    def __init__(self, state: ServerState, address: Address, log: Callable[[str], None]) -> None:
-        self.state, self.log = state, log
+    def __init__(
+        self, state: ServerState, address: Address, log: Callable[[str], None], watcher: RunWatcher | None = None
+    ) -> None:
+        self.state, self.log, self._watcher = state, log, watcher
         protocol = type("Protocol", (DeadlineProtocol,), {"limits": state.limits})
         config = uvicorn.Config(
             make_app(state, hosts=address.accepted_names, log=log),
@@ -86,6 +90,8 @@ class Server(uvicorn.Server):
         self._beside = [asyncio.create_task(self._warm_up())]
         if self.state.jobs is not None:
             self._beside.append(asyncio.create_task(self.state.jobs.run(self.log)))
+        if self._watcher is not None:
+            self._beside.append(asyncio.create_task(self._watcher.run()))
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Finish open requests, then stop the worker."""
@@ -94,6 +100,7 @@ class Server(uvicorn.Server):
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
         await asyncio.to_thread(self.state.worker.stop)
+        await asyncio.to_thread(self.state.explainer.stop)
         if self.state.jobs is not None:
             self.state.jobs.close()
 
@@ -145,12 +152,19 @@ def make_server(
     *,
     keys: Keys | None = None,
     jobs_folder: Path | None = None,
+    copies: Sequence[Catalogue] = (),
+    watched_devices: Sequence[str] = (),
     log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
 ) -> Server:
-    """Return a server whose worker runs already."""
+    """Return a server whose workers run already.
+
+    `copies` have the same models on further devices, with a worker for each. With `watched_devices`, those of the
+    catalogue and its copies, new versions of the models are taken over.
+    """
     keys = keys or Keys()
     address.check(keys)
-    worker = Worker(catalogue.trained_models, limits)
+    worker = WorkerGroup([Worker(models.trained_models, limits) for models in (catalogue, *copies)])
     jobs = None if jobs_folder is None else Jobs(jobs_folder, worker, catalogue, limits)
     worker.start()
-    return Server(ServerState(worker, catalogue, limits, keys, jobs=jobs), address, log)
+    state = ServerState(worker, catalogue, limits, keys, jobs=jobs)
+    return Server(state, address, log, RunWatcher(state, watched_devices, log) if watched_devices else None)

@@ -6,25 +6,31 @@ from dataclasses import dataclass, field
 
 from regard.serve.access import Keys
 from regard.serve.catalogue import Catalogue
+from regard.serve.explaining import Explainer
 from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
-from regard.serve.worker import Worker
+from regard.serve.worker_group import WorkerGroup
 
 
 @dataclass
 class ServerState:
     """The parts of a running server."""
 
-    worker: Worker
+    worker: WorkerGroup
     catalogue: Catalogue
     limits: Limits
     keys: Keys = field(default_factory=Keys)
     metrics: Metrics = field(default_factory=Metrics)
     jobs: Jobs | None = None
     """Long work, where a folder for it was named."""
+    explainer: Explainer = field(init=False)
+    """Explains answers, beside the worker."""
     is_warm: bool = False
     is_draining: bool = False
+
+    def __post_init__(self) -> None:
+        self.explainer = Explainer(self.catalogue, self.limits)
 
     @property
     def is_ready(self) -> bool:

@@ -50,7 +50,7 @@ def make_endpoint(verb: str, limits: Limits) -> Any:
             payload = await read_object(request, limits, most)
         check_members(payload, MEMBERS)
         model = state.catalogue.pick([verb], payload.get("model"))
-        options = read_options(model.trained, payload.get("options"), limits)
+        options = read_options(model.trained.Options, payload.get("options"), limits)
         inputs = await prepare_inputs(model, payload, limits)
         answers = await while_connected(request, state.worker.answer(model.key, inputs, options))
         return json_response({"model": model.name, "answers": [item.plain() for item in answers]})

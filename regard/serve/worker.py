@@ -15,7 +15,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ import torch
 from regard.decoding.exchange import run_exchange
 from regard.serve.calls import Call, ModelFailed, Overloaded
 from regard.serve.limits import Limits
-from regard.serve.scheduling import ModelQueue, make_queue
+from regard.serve.scheduling import ModelQueue, is_busy, make_queue
 from regard.tasks.trained import Trained
 from regard.tasks.writing import Writes
 
@@ -38,11 +38,20 @@ EXAMPLE_PICTURE = (64, 64, 3)  # height, width and colours of the picture that w
 class Worker:
     """Answers requests to several models; requests to the same model share its steps."""
 
-    def __init__(self, models: Mapping[str, Trained], limits: Limits) -> None:
-        self.models, self.limits = dict(models), limits
+    def __init__(
+        self,
+        models: Mapping[str, Trained],
+        limits: Limits,
+        *,
+        open_queue: Callable[[Trained, int], ModelQueue] = make_queue,
+    ) -> None:
+        """Prepare for these models; `open_queue` makes the queue of a model with room for so many running calls."""
+        self.models, self.limits, self._open_queue = dict(models), limits, open_queue
         self.finished = 0
         self._arrivals: queue.SimpleQueue[Call | Callable[[], None]] = queue.SimpleQueue()
         self._queues: dict[str, ModelQueue] = {}
+        self._retiring: list[tuple[str, ModelQueue]] = []
+        """Queues of models that were replaced, until their calls are answered."""
         self._open = 0  # calls that were handed over and have not ended
         self._lock = threading.Lock()
         self._seconds = 0.1  # a running mean of the time of an answer
@@ -71,29 +80,34 @@ class Worker:
 
     def count_rows(self) -> dict[str, int]:
         """Return the number of requests in the engine of every model, as last reported."""
-        return {name: model_queue.rows for name, model_queue in list(self._queues.items())}
+        rows: dict[str, int] = {}
+        for name, model_queue in (*list(self._queues.items()), *self._retiring):
+            rows[name] = rows.get(name, 0) + model_queue.rows
+        return rows
 
     async def warm_up(self) -> None:
         """Answer an example with every model, so that the first request is not slower than later ones."""
-        loop = asyncio.get_running_loop()
-        done = loop.create_future()
 
-        def finish(error: Exception | None) -> None:
-            if not done.done():
-                done.set_result(None) if error is None else done.set_exception(error)
+        def warm_all() -> None:
+            for trained in self.models.values():
+                _warm_up(trained)
 
-        def warm() -> None:
-            error: Exception | None = None
-            try:
-                for trained in self.models.values():
-                    trained.warm_up()
-                    _answer_example(trained)
-            except Exception as reason:
-                error = reason
-            loop.call_soon_threadsafe(finish, error)
+        await self._run_in_thread(warm_all)
 
-        self._arrivals.put(warm)
-        await done
+    async def replace(self, name: str, trained: Trained) -> None:
+        """Take over a new model between two steps, once it has answered an example; open calls stay with the old one.
+
+        If the new model fails at the example, the old one stays and the error is raised.
+        """
+
+        def take_over() -> None:
+            _warm_up(trained)
+            self.models[name] = trained
+            former = self._queues.pop(name, None)
+            if former is not None:
+                self._retiring.append((name, former))
+
+        await self._run_in_thread(take_over)
 
     async def answer(
         self, model: str, inputs: Sequence[Any], options: Mapping[str, Any], *, deadline: float | None = None
@@ -117,8 +131,8 @@ class Worker:
 
     async def stream(
         self, model: str, text: str, options: Mapping[str, Any], *, deadline: float | None = None
-    ) -> AsyncIterator[tuple[str, Any]]:
-        """Yield the growing text with None, and at the end the whole text with its answer."""
+    ) -> AsyncGenerator[tuple[str, Any], None]:
+        """Yield the growing text with None, and at the end the whole text with its answer; nothing is taken back."""
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[tuple[str, Any, Exception | None]] = asyncio.Queue()
 
@@ -126,8 +140,7 @@ class Worker:
             _call_in(loop, pieces.put_nowait, (text, None, None))
 
         def tell(answers: Any, error: Exception | None) -> None:
-            answer = None if error is not None else answers[0]
-            _call_in(loop, pieces.put_nowait, ("" if answer is None else str(answer), answer, error))
+            _call_in(loop, pieces.put_nowait, ("", None if error is not None else answers[0], error))
 
         call = self._submit(Call(model, [text], options, self._resolve_deadline(deadline), tell, tell_text))
         longest = ""
@@ -137,13 +150,35 @@ class Worker:
                 if error is not None:
                     raise error
                 if answer is not None:
-                    yield text, answer
+                    yield longest or str(answer), answer
                     return
+                if not text.startswith(longest[: len(text)]):
+                    raise ModelFailed("the model failed: its answer does not begin with what was sent of it")
                 if len(text) > len(longest):
                     longest = text
                     yield text, None
         finally:
             call.cancel()
+
+    async def _run_in_thread(self, function: Callable[[], None]) -> None:
+        """Run a function in the thread of the worker, between two steps."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def finish(error: Exception | None) -> None:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+
+        def run() -> None:
+            error: Exception | None = None
+            try:
+                function()
+            except Exception as reason:
+                error = reason
+            _call_in(loop, finish, error)
+
+        self._arrivals.put(run)
+        await done
 
     def _submit(self, call: Call) -> Call:
         """Put a call into the queue of the thread, or refuse it if the queue is full."""
@@ -173,22 +208,24 @@ class Worker:
     def _run(self) -> None:
         """Receive calls and advance all queues until the worker is stopped and no calls are left."""
         while True:
-            busy = [model_queue for model_queue in self._queues.values() if model_queue.running or model_queue.waiting]
+            self._retiring = [(name, former) for name, former in self._retiring if is_busy(former)]
+            busy = bool(self._retiring) or any(map(is_busy, self._queues.values()))
             if self._is_stopping and not busy and self._arrivals.empty():
                 return
             self._take_arrivals(wait=not busy)
-            for name, model_queue in self._queues.items():
+            for model_queue in [*self._queues.values(), *(former for _, former in self._retiring)]:
                 model_queue.drop_ended()
-                self._advance(name, model_queue)
+                self._advance(model_queue)
 
-    def _advance(self, name: str, model_queue: ModelQueue) -> None:
+    def _advance(self, model_queue: ModelQueue) -> None:
         try:
             model_queue.advance()
         except Exception as error:  # nothing that goes wrong for one model may end the thread
             failure = ModelFailed(f"the model failed: {type(error).__name__}")
             for call in [*model_queue.running.values(), *model_queue.waiting]:
                 call.finish(error=failure)
-            self._queues[name] = make_queue(self.models[name], self.limits.running)
+            self._queues = {name: other for name, other in self._queues.items() if other is not model_queue}
+            self._retiring = [(name, other) for name, other in self._retiring if other is not model_queue]
 
     def _take_arrivals(self, *, wait: bool) -> None:
         """Distribute new calls to the queues; an idle worker waits for one, and then briefly for more."""
@@ -207,11 +244,17 @@ class Worker:
             return
         if arrival.model not in self._queues:
             try:
-                self._queues[arrival.model] = make_queue(self.models[arrival.model], self.limits.running)
+                self._queues[arrival.model] = self._open_queue(self.models[arrival.model], self.limits.running)
             except Exception as error:
                 arrival.finish(error=ModelFailed(f"the model failed: {type(error).__name__}"))
                 return
         self._queues[arrival.model].waiting.append(arrival)
+
+
+def _warm_up(trained: Trained) -> None:
+    """Do the one-time work of a model, and answer an example."""
+    trained.warm_up()
+    _answer_example(trained)
 
 
 def _answer_example(trained: Trained) -> None:

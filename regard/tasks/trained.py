@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 from regard import config, models
 from regard.checkpoint import Checkpoint
 from regard.decoding.engine import ROWS, Engine
-from regard.decoding.exchange import Exchange
+from regard.decoding.exchange import Exchange, TextStream
 from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
@@ -94,6 +95,9 @@ class Trained(Protocol):
 
     def exchange(self, inputs: Sequence[Any], **options: Any) -> Exchange[Sequence[Any]]:
         """Answer with an external engine: yield requests, receive hypotheses, and return the answers."""
+
+    def open_stream(self, item: Any, **options: Any) -> TextStream | None:
+        """Return an answer that can be read while an engine generates it; None if it comes in one piece."""
 
     def make_engine(self, *, rows: int = ROWS) -> Engine | None:
         """Return an engine for the requests of `exchange`; None if there are none."""
@@ -183,6 +187,10 @@ class Face:
         """Return the names of the weights that `look` returns: all attentions of the model."""
         return attention_names(self.model)
 
+    def open_stream(self, item: Any, **options: Any) -> TextStream | None:
+        """Return an answer that can be read while it is generated; by default None: answers come in one piece."""
+        return None
+
     def warm_up(self) -> None:
         """Do the one-time work that would make the first answers slow; by default nothing."""
 
@@ -214,6 +222,12 @@ class Workload:
 def load_model(checkpoint: Checkpoint, device: Any) -> Any:
     """Load the model of a checkpoint with its weights, ready to use."""
     return models.revive(checkpoint.config["model"], checkpoint.finite_tensors(), device)
+
+
+def copy_sharing_weights(trained: Any) -> Any:
+    """Return a copy of a trained model with modules of its own, which can be watched, and the same weights."""
+    weights = (*trained.model.parameters(), *trained.model.buffers())
+    return copy.deepcopy(trained, {id(tensor): tensor for tensor in weights})
 
 
 def resolve_options(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any] | None = None) -> Any:

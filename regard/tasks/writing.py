@@ -17,11 +17,10 @@ from regard.data.tokenizers import Tokenizer
 from regard.decoding.beam import Beam
 from regard.decoding.constraints import Constraint
 from regard.decoding.engine import ROWS, Engine
-from regard.decoding.exchange import Exchange
+from regard.decoding.exchange import Exchange, Progress, TextStream
 from regard.decoding.generate import generate, stream_one
 from regard.decoding.request import Request, Sampling
 from regard.decoding.sampling import Sampler
-from regard.decoding.stepper import Hypothesis
 from regard.interpret.watch import SearchWatcher
 from regard.models.inference.fast_path import ENOUGH, FastPath
 from regard.tasks.trained import Extra, Face, NoOptions, Workload, describe_model
@@ -175,10 +174,10 @@ class Writes(Face):
         pending = [_PendingText.of(self, self.how(prompt, {**options, "samples": 1})) for prompt in inputs]
         return (yield from self._exchange_texts(pending))
 
-    def open_stream(self, prompt: str, **options: Any) -> TextStream:
-        """Return a text that can be read while an engine generates it; options as in `exchange`."""
+    def open_stream(self, item: str, **options: Any) -> TextStream:
+        """Return the continuation of a prompt, to be read while an engine generates it; options as in `exchange`."""
         self._check_options(options)
-        return TextStream(self, _PendingText.of(self, self.how(prompt, {**options, "samples": 1})))
+        return _ContinuationStream(self, _PendingText.of(self, self.how(item, {**options, "samples": 1})))
 
     def _exchange_texts(self, pending: Sequence[_PendingText]) -> Exchange[list[Text]]:
         while going := [text for text in pending if text.left and not text.draft.finished]:
@@ -352,8 +351,8 @@ class _PendingText:
         return cls(writer.begin(how.prompt), how, how.length, torch.Generator().manual_seed(how.seed))
 
 
-class TextStream:
-    """A text that an engine generates: its exchange, and the part of it that is final so far."""
+class _ContinuationStream:
+    """The text stream of a prompt and its continuation."""
 
     def __init__(self, writer: Writes, pending: _PendingText) -> None:
         self._writer, self._pending = writer, pending
@@ -362,12 +361,16 @@ class TextStream:
         """Return the exchange whose answer is this text."""
         return self._writer._exchange_texts([self._pending])
 
-    def read(self, hypotheses: Sequence[Sequence[Hypothesis]]) -> str:
-        """Return the final part of the text, including the prompt; `hypotheses` are those of the current request."""
+    def read(self, progress: Sequence[Progress]) -> str:
+        """Return the beginning of the text that cannot change any more, including the prompt."""
         before, stop = self._pending.draft, self._pending.how.stop
-        best = hypotheses[0][0] if hypotheses and hypotheses[0] else None
-        draft = before if best is None else Draft((*before.tokens, *best.tokens), before.score)
+        tokens = progress[0].settled_tokens if progress else []
+        draft = Draft((*before.tokens, *tokens), before.score)
         return self._writer._sure_text(self._pending.tokens, draft, stop)[1]
+
+    def text_of(self, answer: Text) -> str:
+        """Return the whole text, including the prompt."""
+        return answer.text
 
 
 class _EvalMode:

@@ -105,15 +105,34 @@ class Running:
             time.sleep(0.005)
 
 
+def catalogue_of(models: dict[str, Any]) -> Catalogue:
+    """The models by their keys, each under the first word of its key."""
+    return Catalogue([ServedModel(key.split()[0], key, trained) for key, trained in models.items()])
+
+
 @contextmanager
 def serving(
-    models: dict[str, Any], *, keys: Sequence[str] = (), jobs: Path | None = None, **limits: Any
+    models: dict[str, Any] | Catalogue,
+    *,
+    keys: Sequence[str] = (),
+    jobs: Path | None = None,
+    copies: Sequence[Catalogue] = (),
+    watched_devices: Sequence[str] = (),
+    **limits: Any,
 ) -> Iterator[Running]:
     """A server on a free port; it is ready, and stopped at the end."""
     lines: list[str] = []
-    catalogue = Catalogue([ServedModel(key.split()[0], key, trained) for key, trained in models.items()])
-    address = Address(port=0)
-    server = make_server(catalogue, Limits(**limits), address, keys=Keys(keys), jobs_folder=jobs, log=lines.append)
+    catalogue = models if isinstance(models, Catalogue) else catalogue_of(models)
+    server = make_server(
+        catalogue,
+        Limits(**limits),
+        Address(port=0),
+        keys=Keys(keys),
+        jobs_folder=jobs,
+        copies=copies,
+        watched_devices=watched_devices,
+        log=lines.append,
+    )
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
     end = time.monotonic() + 600

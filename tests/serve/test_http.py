@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from regard.data.tokenizers import WORD
 from regard.tasks.translation.documents import document
 from regard.tasks.translation.documents.glossary import Terms
 
@@ -62,6 +63,25 @@ def test_libretranslate_knows_alternatives_html_and_glossaries(client, box):
     assert "halte" in answer.lower()
     form = client.post("/translate", data={**told, "glossary": json.dumps(told["glossary"])}).json()
     assert form["translatedText"] == answer
+
+
+def test_libretranslate_links_words_where_that_is_asked_for(client, box):
+    texts = ["The cat sleeps. I have two dogs.", "Good morning."]
+    asked = {"q": texts, "source": "en", "target": "fr", "alignment": True}
+    answer = client.post("/translate", json=asked).json()
+    plainly = client.post("/translate", json={**asked, "alignment": False}).json()
+    assert plainly == {"translatedText": answer["translatedText"]}
+    for text, translation, alignment in zip(texts, answer["translatedText"], answer["alignment"], strict=True):
+        assert alignment["source"] == WORD.findall(text)
+        assert alignment["target"] == WORD.findall(translation)
+    first = answer["alignment"][0]
+    linked = {(first["source"][source], first["target"][target]) for source, target in first["links"]}
+    assert {("cat", "chat"), ("dogs", "chiens")} <= linked
+    one = client.post("/translate", data={**asked, "q": texts[1], "alignment": "true"}).json()
+    assert one["alignment"] == answer["alignment"][1]
+    for change in ({"format": "html"}, {"glossary": {"cat": "minou"}}, {"alignment": 3}):
+        refused = client.post("/translate", json={**asked, **change})
+        assert (400 <= refused.status_code < 500, "alignment" in refused.json()["error"]) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +145,31 @@ def test_a_conversation_is_a_completion_and_a_translation_is_one_too(client, box
     assert deltas[-1]["choices"][0]["finish_reason"] == "stop"
 
 
+def test_translations_are_streamed_and_end_as_they_do_in_one_piece(client):
+    text = "The old man who lives near the river told us that his dog had eaten all the bread."
+    for beams, least in ((1, 10), (4, 2)):
+        asked = {"model": "en-fr:fr", "prompt": text, "beams": beams}
+        whole = client.post("/v1/completions", json=asked).json()["choices"][0]["text"]
+        pieces = [
+            piece["choices"][0] for piece in events(client.post("/v1/completions", json={**asked, "stream": True}))
+        ]
+        assert "".join(piece["text"] for piece in pieces) == whole
+        assert len([piece for piece in pieces if piece["text"]]) >= least
+        messages = [{"role": "user", "content": text}]
+        told = {"model": "en-fr:fr", "messages": messages, "beams": beams, "stream": True}
+        deltas = [delta["choices"][0]["delta"] for delta in events(client.post("/v1/chat/completions", json=told))]
+        assert "".join(delta.get("content", "") for delta in deltas) == whole
+        assert len(deltas) > least
+    for refused in (
+        {"model": "stories"},
+        {"model": "en-fr:fr", "temperature": 0.5},
+        {"model": "en-fr:fr", "beams": 99},
+    ):
+        answer = client.post("/v1/completions", json={"prompt": "a", "beams": 2, **refused})
+        assert answer.status_code == 422
+        assert "beams" in answer.json()["error"]["message"]
+
+
 def test_embeddings_come_as_numbers_and_as_base64(client, box):
     texts = ["A dog.", "Two cats sleep."]
     plain = client.post("/v1/embeddings", json={"input": texts}).json()
@@ -135,6 +180,34 @@ def test_embeddings_come_as_numbers_and_as_base64(client, box):
         assert np.allclose(row, expected[index], atol=1e-5)
         assert np.allclose(plain["data"][index]["embedding"], row)
     assert plain["usage"]["prompt_tokens"] > 4
+
+
+def test_texts_are_searched_by_meaning(client, box):
+    texts = ["The dog sleeps.", "It rains a lot in the mountains.", "My car needs petrol.", "Il pleut beaucoup."]
+    asked = {"inputs": ["Bad weather", "a pet"], "texts": texts, "top": 2}
+    answer = client.post("/v1/search", json=asked).json()
+    assert answer["model"] == "encoder"
+    vectors = box["encoder"].units([*asked["inputs"], *texts])
+    cosines = vectors[:2] @ vectors[2:].T
+    for row, found in zip(cosines, answer["answers"], strict=True):
+        expected = np.argsort(-row)[:2]
+        assert [hit["line"] for hit in found["hits"]] == [place + 1 for place in expected]
+        assert [hit["text"] for hit in found["hits"]] == [texts[place] for place in expected]
+        assert [hit["score"] for hit in found["hits"]] == pytest.approx(row[expected].tolist(), abs=1e-4)
+    one = client.post("/v1/search", json={"inputs": "Bad weather", "texts": texts}).json()["answers"]
+    assert [entry["query"] for entry in one] == ["Bad weather"]
+    assert len(one[0]["hits"]) == 4
+    for change, status, words in (
+        ({"model": "stories"}, 404, "stories cannot embed; these can: encoder"),
+        ({"texts": []}, 422, "texts must be"),
+        ({"texts": ["a"] * 1001}, 422, "1,001 texts in texts, at most 1,000"),
+        ({"texts": ["a" * 20_001]}, 422, "characters"),
+        ({"top": 0}, 422, "top must be"),
+        ({"options": {"pull": "mean"}}, 422, "there are pool"),
+        ({"file": "/etc/passwd"}, 422, "unknown member"),
+    ):
+        refused = client.post("/v1/search", json={**asked, **change})
+        assert (refused.status_code, words in refused.json()["error"]["message"]) == (status, True), refused.text
 
 
 def test_every_verb_has_a_route_with_the_options_of_its_models(client, box, shop):

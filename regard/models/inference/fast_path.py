@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from threading import RLock
 from typing import Any
@@ -35,6 +36,10 @@ class FastPath:
         self._lean: FusedDecoder | LeanDecoder | None = None
         self._stamp: Any = None
         self._refused = not isinstance(model, Model) or model.stack is None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FastPath:
+        """Return a fast path of a copied model, which makes decoders of its own."""
+        return FastPath(copy.deepcopy(self.model, memo))
 
     def __call__(self, examples: int) -> Any:
         """Return the decoder to generate this many more examples with."""

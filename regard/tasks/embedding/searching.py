@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,18 +68,33 @@ class Index:
 
     def search(self, query: Float[np.ndarray, "width"], count: int) -> list[Hit]:
         """Return the `count` lines with the largest cosine with a query; ties are in the order of the file."""
-        unit = query / max(float(np.linalg.norm(query)), np.finfo(np.float32).tiny)
-        best: list[tuple[float, int]] = []
-        for start in range(0, len(self.vectors), COMPARED_LINES):
-            scores = self.vectors[start : start + COMPARED_LINES] @ unit
-            top = np.argsort(-scores, kind="stable")[:count]
-            best = heapq.nsmallest(count, [*best, *((-float(scores[n]), start + int(n)) for n in top)])
         with self.file.open("rb") as file:
-            return [self._hit(file, row, -negative_score) for negative_score, row in best]
+            return [self._hit(file, row, score) for row, score in _rank_vectors(self.vectors, query, count)]
 
     def _hit(self, file: BinaryIO, row: int, score: float) -> Hit:
         line, begin = (int(number) for number in self.places[row])
         return Hit(line, score, _read_line(file, begin))
+
+
+def search_texts(
+    texts: Sequence[str], vectors: Float[np.ndarray, "text width"], query: Float[np.ndarray, "width"], count: int
+) -> list[Hit]:
+    """Return the `count` texts whose vectors have the largest cosine with a query, numbered from 1 as lines are."""
+    ranked = _rank_vectors(_normalise(vectors), query, count)
+    return [Hit(row + 1, score, texts[row]) for row, score in ranked]
+
+
+def _rank_vectors(
+    vectors: Float[np.ndarray, "line width"], query: Float[np.ndarray, "width"], count: int
+) -> list[tuple[int, float]]:
+    """Return the rows of unit vectors with the largest cosine with a query, and the cosines; ties are in order."""
+    unit = query / max(float(np.linalg.norm(query)), np.finfo(np.float32).tiny)
+    best: list[tuple[float, int]] = []
+    for start in range(0, len(vectors), COMPARED_LINES):
+        scores = vectors[start : start + COMPARED_LINES] @ unit
+        top = np.argsort(-scores, kind="stable")[:count]
+        best = heapq.nsmallest(count, [*best, *((-float(scores[n]), start + int(n)) for n in top)])
+    return [(row, -negative_score) for negative_score, row in best]
 
 
 @dataclass(frozen=True)

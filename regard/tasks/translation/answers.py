@@ -13,6 +13,19 @@ from regard.tasks.translation.phrases import remove_phrases
 
 
 @dataclass(frozen=True)
+class WordAlignment:
+    """The words of a text and of its translation in order, and the links between them by their numbers."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+    links: Sequence[tuple[int, int]]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields as JSON."""
+        return {"source": list(self.source), "target": list(self.target), "links": [list(pair) for pair in self.links]}
+
+
+@dataclass(frozen=True)
 class Answer:
     """A translation with its log-probability and its alternatives."""
 
@@ -25,6 +38,8 @@ class Answer:
     """The language or script of the text, where the model does not know it."""
     unfinished: int = 0
     """Sentences whose answer ran to its length limit before it ended."""
+    alignment: WordAlignment | None = None
+    """Which words stand for which, where that was asked for."""
 
     def __str__(self) -> str:
         return self.text.replace("\n", " ")
@@ -36,6 +51,7 @@ class Answer:
         record |= {"alternatives": others} if others else {}
         record |= {"kept": self.kept} if self.kept else {}
         record |= {"unfinished": self.unfinished} if self.unfinished else {}
+        record |= {"alignment": self.alignment.plain()} if self.alignment is not None else {}
         return record | ({"foreign": self.foreign} if self.foreign else {})
 
 

@@ -143,6 +143,17 @@ class Restoration:
         """Return the inputs of the model."""
         return [sentence.text for sentence in self.sentences]
 
+    def writes_plainly(self, number: int) -> bool:
+        """True if an answer to this sentence stays as the model writes it, whatever that is."""
+        sentence, text = self.sentences[number], self.originals[number]
+        if sentence.wordless or sentence.placeholders or sentence.characters or any(sentence.edges):
+            return False
+        [risk] = self.translator.lexicon.screen([text])
+        if risk is NO_RISK:
+            return True
+        may_lose_words = self.decoding.copy == "all"
+        return not (may_lose_words or TIME.search(text) or find_lost(text, "", numbers=False))
+
     def examine(self, answers: Mapping[int, Answer]) -> None:
         """Add answers by number, and restore what each has lost as far as its spelling shows where.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from regard.data import languages, truecase
 from regard.tasks.translation.answers import Answer, decode_answers, join_pieces, remove_forbidden, uppercase
 from regard.tasks.translation.copying import Restoration, copies, keep_entities
+from regard.tasks.translation.documents.entities import has_entity
 from regard.tasks.translation.model_calls import Hypothesis, SearchCall, Steps
 from regard.tasks.translation.phrases import holds_phrase
 from regard.tasks.translation.text_side import TextSide
@@ -51,11 +52,33 @@ class Pipeline:
         self._restoration = Restoration(translator, self.truecased, to, decoding) if copies(decoding) else None
         self._unknown = UnknownWords(translator, self.model_inputs) if decoding.replace_unknown else None
         self._answers: dict[int, Answer] = {}
+        self.is_searched = False
+        """Whether the model has answered all sentences."""
+        self.translations: Sequence[str] = ()
+        """The translations of the sentences, once they are finished."""
 
     @property
     def model_inputs(self) -> list[str]:
         """Return the inputs of the model."""
         return self.truecased if self._restoration is None else self._restoration.texts
+
+    def translate(self) -> Steps[list[Answer]]:
+        """Search for the answers of the model, and return the translations."""
+        if self.model_inputs:
+            yield SearchCall(
+                sources=self.translator.encode_many(self.model_inputs, self.to),
+                decoding=self.decoding,
+                seeds=self.seeds,
+                on_finished=self.add_hypotheses,
+            )
+        self.is_searched = True
+        return (yield from self.finish())
+
+    def writes_plainly(self, place: int) -> bool:
+        """True if the translation of a pending sentence is what the model writes, in capitals if need be."""
+        if self.decoding.forbid or self._unknown is not None or has_entity(self.originals[place]):
+            return False
+        return self._restoration is None or self._restoration.writes_plainly(place)
 
     def add_hypotheses(self, numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
         """Add hypotheses for the model inputs with these numbers."""
@@ -81,8 +104,10 @@ class Pipeline:
         sentences = [
             answered[n] if n in answered else Answer(text, 0.0, kept=1) for n, text in enumerate(self.sentences)
         ]
-        restored = iter((yield from keep_entities(self.translator, self.sentences, sentences, self.to, self.decoding)))
-        joined_answers = [join_pieces(plan, [next(restored) for piece in plan if piece.text]) for plan in self.plans]
+        restored = yield from keep_entities(self.translator, self.sentences, sentences, self.to, self.decoding)
+        self.translations = [answer.text for answer in restored]
+        parts = iter(restored)
+        joined_answers = [join_pieces(plan, [next(parts) for piece in plan if piece.text]) for plan in self.plans]
         if not self.translator.reads:
             return joined_answers
         foreign = languages.identify_foreign_many(self.texts, self.translator.reads)
@@ -120,13 +145,4 @@ class TextTranslator(TextSide):
         self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
     ) -> Steps[list[Answer]]:
         """Translate texts; `first` is the number of the first one, on which its random seed depends."""
-        pipeline = Pipeline(self, texts, to, decoding, first=first)
-        if pipeline.model_inputs:
-            sources = self.encode_many(pipeline.model_inputs, to)
-            yield SearchCall(
-                sources=sources,
-                decoding=decoding,
-                seeds=pipeline.seeds,
-                on_finished=pipeline.add_hypotheses,
-            )
-        return (yield from pipeline.finish())
+        return (yield from Pipeline(self, texts, to, decoding, first=first).translate())

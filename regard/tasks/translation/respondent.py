@@ -97,6 +97,9 @@ class Respondent(Translator):
         answers = yield from super().exchange([self.add_prefix(text, ask) for text in inputs], **options)
         return [Reply(text, answer.text, answer.score) for text, answer in zip(inputs, answers, strict=True)]
 
+    def open_stream(self, item: str, **options: Any) -> None:
+        """Return None: an answer comes in one piece."""
+
     def add_prefix(self, text: str, ask: str | None = None) -> str:
         """Add the prefix of the task to a text, unless it has one."""
         prefixes = [prefix for prefix in self.prefixes if prefix]

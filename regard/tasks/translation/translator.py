@@ -14,17 +14,20 @@ from regard.checkpoint import Checkpoint
 from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, read_text_settings
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.exchange import Exchange
+from regard.decoding.exchange import Exchange, TextStream
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Extra, Face, Workload, describe_model, load_model
+from regard.tasks.translation.aligned import translate_aligned
 from regard.tasks.translation.answers import Answer, describe_unfinished
 from regard.tasks.translation.documents import document
 from regard.tasks.translation.ensemble import combine_translators
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, TargetOptions, TranslationOptions
+from regard.tasks.translation.pipeline import Pipeline
 from regard.tasks.translation.sentence_translator import SentenceTranslator
+from regard.tasks.translation.streaming import TranslationStream
 
 if TYPE_CHECKING:
     from regard.interpret.measure.forced_decoding import ForcedReader
@@ -140,19 +143,36 @@ class Translator(SentenceTranslator, Face):
         first: int = 0,
         html: bool = False,
         terms: Terms | None = None,
+        alignment: bool = False,
         **settings: Any,
     ) -> Exchange[list[Answer]]:
         """Translate as `answers` does, by requests to an engine: yield requests, receive hypotheses, return answers.
 
-        So several callers can share one engine. HTML and texts with a glossary are translated as documents.
+        So several callers can share one engine. HTML and texts with a glossary are translated as documents. With
+        `alignment`, the words of plain texts are linked to those of their translations.
         """
         texts = list_inputs(inputs, TEXT, verb=self.verb)
         if html or terms is not None:
+            if alignment:
+                raise ValueError("alignment is for plain text: leave it out with HTML and with a glossary")
             steps = document.translate_stepwise(self, texts, html=html, to=to, terms=terms, **settings)
         else:
             decoding = self.settings(**settings) if settings else self.decoding
-            steps = self.translate_stepwise(texts, self.language(texts, to), decoding, first=first)
+            pipeline = Pipeline(self, texts, self.language(texts, to), decoding, first=first)
+            steps = translate_aligned(pipeline) if alignment else pipeline.translate()
         return (yield from self.exchange_steps(steps))
+
+    def open_stream(
+        self, item: str, *, to: str | None = None, html: bool = False, terms: Terms | None = None, **settings: Any
+    ) -> TextStream | None:
+        """Return a translation that can be read while an engine searches for it; options as in `exchange`.
+
+        A document, whose tags and terms are put in place once all of it is translated, comes in one piece.
+        """
+        if html or terms is not None:
+            return None
+        decoding = self.settings(**settings) if settings else self.decoding
+        return TranslationStream(self, Pipeline(self, [item], self.language([item], to), decoding))
 
     def warm_up(self) -> None:
         """Compile kernels and capture graphs now instead of during the first requests."""

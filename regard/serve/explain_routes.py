@@ -1,0 +1,92 @@
+"""`/v1/explain`: the trace of an answer as JSON, and its attention weights one by one as safetensors."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields, replace
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from regard.config.schema import json_schema
+from regard.serve.catalogue import ServedModel
+from regard.serve.explaining import Explainer
+from regard.serve.http import json_response, read_object, state_of, while_connected
+from regard.serve.limits import Limits
+from regard.serve.payload import count_characters, input_schema, read_options, reads_pictures
+from regard.serve.refusal import Refusal
+from regard.serve.verb_routes import RESPONSES, check_members, describe_request, prepare_inputs
+
+EXPLAIN_MEMBERS = frozenset({"model", "verb", "inputs", "options"})
+SAFETENSORS = "application/octet-stream"
+TENSOR_RESPONSES: dict[int | str, dict[str, Any]] = RESPONSES | {
+    200: {"description": "One tensor, in a file of safetensors.", "content": {SAFETENSORS: {}}}
+}
+
+
+def explain_router(explainer: Explainer) -> APIRouter:
+    """Return the routes that explain the answers of these models."""
+    router = APIRouter(prefix="/v1/explain")
+    schemas = [describe_model(model) for model in explainer.models]
+    router.add_api_route(
+        "",
+        explain,
+        methods=["POST"],
+        response_class=Response,
+        responses=RESPONSES,
+        openapi_extra=describe_request(schemas or [{"type": "object"}]),
+    )
+    router.add_api_route("/{identifier}", show_tensor, response_class=Response, responses=TENSOR_RESPONSES)
+    return router
+
+
+def describe_model(model: ServedModel) -> dict[str, Any]:
+    """Return the JSON schema of a request to explain an answer of a model."""
+    schema, example = input_schema(model.trained)
+    properties = {
+        "model": {"type": "string", "description": "One of the models that /v1/models lists."},
+        "verb": {"type": "string", "description": "Which of its uses, of a model with several."},
+        "inputs": {**schema, "examples": [example]},
+        "options": json_schema(model.trained.LookOptions),
+    }
+    return {"type": "object", "properties": properties, "required": ["inputs"], "additionalProperties": False}
+
+
+async def explain(request: Request) -> Response:
+    """Answer one input, and return what the model read and wrote, and ids of the weights of its attentions."""
+    state = state_of(request)
+    explainer, limits = state.explainer, state.limits
+    most = limits.picture_bytes if any(reads_pictures(model.trained) for model in explainer.models) else None
+    payload = await read_object(request, limits, most)
+    check_members(payload, EXPLAIN_MEMBERS)
+    model = explainer.pick(payload.get("model"), payload.get("verb"))
+    options = read_look_options(model, payload.get("options"), limits)
+    if not reads_pictures(model.trained) and count_characters(payload.get("inputs")) > limits.explain_characters:
+        raise Refusal(422, f"at most {limits.explain_characters:,} characters can be explained: send less", "too_long")
+    inputs = await prepare_inputs(model, payload, limits)
+    if len(inputs) > 1:
+        raise Refusal(422, f"{len(inputs)} inputs, one at a time is explained", "too_many_inputs")
+    trace = await while_connected(request, explainer.explain(model, inputs[0], options))
+    tensors = await asyncio.to_thread(trace.tensors)
+    ids = explainer.tensors.add(tensors)
+    return json_response({"model": model.name, "trace": trace.plain(), "tensors": ids})
+
+
+async def show_tensor(request: Request, identifier: str) -> Response:
+    """Return one tensor of a trace."""
+    from safetensors.torch import save
+
+    entry = state_of(request).explainer.tensors.find(identifier)
+    if entry is None:
+        raise Refusal(404, "no such weights, or no longer: explain the input again", "not_found")
+    name, tensor = entry
+    body = await asyncio.to_thread(save, {name: tensor})
+    return Response(body, media_type=SAFETENSORS)
+
+
+def read_look_options(model: ServedModel, value: Any, limits: Limits) -> dict[str, Any]:
+    """Return the options of an explanation; a language model writes no more than what may be explained."""
+    options_class = model.trained.LookOptions
+    options = read_options(options_class, value, replace(limits, new_tokens=limits.explain_tokens))
+    writes = any(field.name == "length" for field in fields(options_class))
+    return {"length": limits.explain_tokens, **options} if writes else options

@@ -1,0 +1,153 @@
+"""Explaining answers: a thread and copies of the models of its own, and a bounded cache of attention weights."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.attention.tap import Tap
+from regard.interpret.trace import Trace
+from regard.serve.calls import Call
+from regard.serve.catalogue import Catalogue, ServedModel
+from regard.serve.limits import Limits
+from regard.serve.scheduling import explain_failure, split_ended
+from regard.serve.worker import Worker
+from regard.tasks.trained import Trained, copy_sharing_weights
+
+ID_BYTES = 16  # of the random names of tensors
+
+
+class Explainer:
+    """Traces the answers of models; other requests go on meanwhile, in the thread of the worker.
+
+    A watched model is a copy that shares the weights of the one that answers. The thread starts with the first request.
+    """
+
+    def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
+        self.tensors = TensorCache(limits.explain_bytes)
+        self._catalogue = catalogue
+        explained = [model for model in catalogue if model.trained.attention_names()]
+        copies = {model.key: copy_sharing_weights(model.trained) for model in explained}
+        self._worker = Worker(copies, limits, open_queue=lambda trained, _: ExplainQueue(trained))
+        self._lock, self._is_started = threading.Lock(), False
+
+    @property
+    def models(self) -> list[ServedModel]:
+        """The models whose answers can be explained."""
+        return [model for model in self._catalogue if model.key in self._worker.models]
+
+    @property
+    def open_calls(self) -> int:
+        """The number of explanations that wait or are being made."""
+        return self._worker.open_calls
+
+    def stop(self) -> None:
+        """Finish what is under way, and stop the thread if it was started."""
+        if self._is_started:
+            self._worker.stop()
+
+    def pick(self, name: Any = None, verb: Any = None) -> ServedModel:
+        """Return the model of this name, or the first, that has attention to show; `verb` chooses between its uses."""
+        able = [model for model in self.models if verb is None or model.verb == verb]
+        return self._catalogue.choose(able, "be explained", name)
+
+    async def replace(self, key: str, trained: Trained) -> None:
+        """Explain the answers of a new version of a model from the next request on."""
+        if key not in self._worker.models:
+            return
+        self._start()
+        await self._worker.replace(key, copy_sharing_weights(trained))
+
+    def _start(self) -> None:
+        with self._lock:
+            if not self._is_started:
+                self._worker.start()
+                self._is_started = True
+
+    async def explain(self, model: ServedModel, item: Any, options: Mapping[str, Any]) -> Trace:
+        """Return the trace of the answer to one input."""
+        self._start()
+        [trace] = await self._worker.answer(model.key, [item], options)
+        return trace  # type: ignore[no-any-return]
+
+
+class ExplainQueue:
+    """The queue of a model that is watched: calls one at a time, each of which can be interrupted."""
+
+    def __init__(self, trained: Trained) -> None:
+        self.trained = trained
+        self.waiting: deque[Call] = deque()
+        self.running: dict[int, Call] = {}
+
+    @property
+    def rows(self) -> int:
+        """The number of waiting calls."""
+        return len(self.waiting)
+
+    def advance(self) -> None:
+        """Explain the answer to the first waiting call."""
+        if not self.waiting:
+            return
+        call = self.waiting.popleft()
+        try:
+            with interrupting(self.trained.model, call):
+                call.finish([self.trained.look(call.inputs[0], **call.options)])
+        except Interrupted:
+            call.give_up()
+        except Exception as error:
+            call.finish(error=explain_failure(error))
+
+    def drop_ended(self) -> None:
+        """Drop calls that were cancelled or are late."""
+        self.waiting, ended = split_ended(self.waiting)
+        for call in ended:
+            call.give_up()
+
+
+class Interrupted(Exception):
+    """The call was cancelled or is late."""
+
+
+@contextmanager
+def interrupting(model: nn.Module, call: Call) -> Iterator[None]:
+    """Raise Interrupted at the next attention of the model once the call was cancelled or is late."""
+
+    def check(*_: Any) -> None:
+        if call.is_over():
+            raise Interrupted
+
+    handles = [part.register_forward_pre_hook(check) for part in model.modules() if isinstance(part, Tap)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class TensorCache:
+    """Tensors under names that nobody can guess; the oldest make room for new ones."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes, self.bytes = most_bytes, 0
+        self._tensors: OrderedDict[str, tuple[str, Tensor]] = OrderedDict()
+
+    def add(self, tensors: Mapping[str, Tensor]) -> dict[str, str | None]:
+        """Store named tensors and return their ids; None for those that do not fit beside the others."""
+        ids = {name: secrets.token_urlsafe(ID_BYTES) for name in tensors}
+        for name, tensor in tensors.items():
+            self._tensors[ids[name]] = name, tensor
+            self.bytes += tensor.nbytes
+        while self.bytes > self.most_bytes:
+            _, (_, dropped) = self._tensors.popitem(last=False)
+            self.bytes -= dropped.nbytes
+        return {name: identifier if identifier in self._tensors else None for name, identifier in ids.items()}
+
+    def find(self, identifier: str) -> tuple[str, Tensor] | None:
+        """Return the name and the values of a tensor; None if there is no such id, or no longer."""
+        return self._tensors.get(identifier)
