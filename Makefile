@@ -11,18 +11,18 @@ UNITS := tests/attention tests/checkpoint tests/data tests/decoding tests/metric
 UNITS += --ignore tests/attention/kernels --ignore tests/data/test_memory.py
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test quick check faults slow gpu real-text sweep docs chromium format clean
+.PHONY: demo test quick check faults serve-faults soak slow gpu real-text sweep docs chromium curl format clean
 
 demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
 	$(BIN)/regard demo
 
-test: $(VENV)/.installed-test chromium ## the whole suite on two cores
+test: $(VENV)/.installed-test chromium curl ## the whole suite on two cores
 	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 quick: $(VENV)/.installed-test ## unit tests only, two minutes on two idle cores
 	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal $(UNITS)
 
-check: $(VENV)/.installed-dev chromium ## formatting, lint, types, the import contract, tests
+check: $(VENV)/.installed-dev chromium curl ## formatting, lint, types, the import contract, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -31,6 +31,12 @@ check: $(VENV)/.installed-dev chromium ## formatting, lint, types, the import co
 
 faults: $(VENV)/.installed-test ## the long fault-injection runs: kills, full disks, huge files
 	$(ONE) $(BIN)/python -m pytest -q -m faults
+
+serve-faults: $(VENV)/.installed-test ## the long runs against the server: many kills, slow clients, 500 sentences
+	$(ONE) $(BIN)/python -m pytest -q -m faults tests/serve
+
+soak: $(VENV)/.installed-test ## 20,000 requests of all kinds to one server, some of whose clients go away
+	$(ONE) $(BIN)/python -m tests.serve.soak $(or $(REQUESTS),20000)
 
 slow: $(VENV)/.installed-test ## trainings and parities beyond those of the suite
 	$(ONE) $(BIN)/python -m pytest -q -m slow -n 2 --dist worksteal
@@ -58,6 +64,11 @@ chromium: ## a browser for the page's tests, installed where possible; without o
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
 		&& { $(INSTALL) chromium-headless-shell fonts-liberation || $(INSTALL) chromium fonts-liberation; }; } \
 		|| echo "no Chromium: the browser tests are skipped (apt install chromium)"
+
+curl: ## for the examples of docs/serve.md, installed where possible; without it they are skipped
+	@command -v curl >/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && $(INSTALL) curl; } \
+		|| echo "no curl: its examples are skipped (apt install curl)"
 
 format: $(VENV)/.installed-dev ## rewrite the code in the project's style
 	$(BIN)/ruff format .

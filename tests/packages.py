@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULES = {"pytest-xdist": "xdist", "import-linter": "importlinter", "torch-geometric": "torch_geometric"}
+MODULES |= {"deep-translator": "deep_translator", "kubernetes-validate": "kubernetes_validate"}
 
 
 @cache
@@ -49,6 +50,14 @@ def import_optional(module: str) -> Any:
         if not may_be_missing(error.name or ""):
             raise
         return None
+
+
+def require(module: str) -> Any:
+    """Import a module that only tests need, late, or skip the test where it is missing and may be."""
+    imported = import_optional(module)
+    if imported is None:
+        pytest.skip(f"{module} is not installed (pip install -e '.[test]')")
+    return imported
 
 
 class Module(pytest.Module):

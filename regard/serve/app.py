@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from regard import __version__
 from regard.serve import explain_routes, job_routes, libretranslate, openai_routes
 from regard.serve.access import LOCAL_NAMES, RateLimit
+from regard.serve.api_schema import STATUS, describe_answer, describe_api
 from regard.serve.gate import Gate
 from regard.serve.http import json_response, state_of
 from regard.serve.page import page_router
@@ -23,13 +24,15 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter()
 
 
-@router.get("/livez", response_class=Response)
+@router.get("/livez", response_class=Response, responses=describe_answer(STATUS))
 async def live(request: Request) -> Response:
     """Say that the process lives."""
     return json_response({"status": "ok"})
 
 
-@router.get("/readyz", response_class=Response)
+@router.get(
+    "/readyz", response_class=Response, responses={**describe_answer(STATUS), **describe_answer(STATUS, status=503)}
+)
 async def ready(request: Request) -> Response:
     """Say whether requests are welcome: not before the models are warm, and not while the server stops."""
     is_ready = state_of(request).is_ready
@@ -75,7 +78,7 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
     app.add_exception_handler(HTTPException, answer_error)
     app.add_exception_handler(Refusal, answer_error)
     app.add_exception_handler(Exception, answer_error)
-    routes = {path for path in app.openapi()["paths"] if "{" not in path}
+    routes = {path for path in describe_api(app)["paths"] if "{" not in path}
     gate = Gate(app, state.keys, state.metrics, routes, RateLimit(state.limits.per_minute), hosts)
     if log is not None:
         gate.log = log

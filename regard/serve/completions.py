@@ -168,7 +168,8 @@ def check_openai_members(payload: dict[str, Any], allowed: frozenset[str]) -> No
     if unknown := sorted(payload.keys() - allowed):
         raise Refusal(422, f"unknown member {unknown[0][:40]!r}", "unknown_member")
     for name, neutral in NEUTRAL.items():
-        if payload.get(name, neutral) not in (neutral, None):
+        value = payload.get(name)
+        if value is not None and (value != neutral or isinstance(value, bool)):
             raise Refusal(422, f"{name} is not supported: leave it out", "unsupported")
 
 
@@ -211,7 +212,9 @@ def _build(
         for prompt in prompts
         for index in range(count)
     ]
-    stream_options = payload.get("stream_options") or {}
+    stream_options = {} if payload.get("stream_options") is None else payload["stream_options"]
+    if not isinstance(stream_options, dict):
+        raise Refusal(422, "stream_options must be an object", "invalid_input")
     return Completion(
         model,
         payload.get("model") or model.name,
@@ -219,7 +222,7 @@ def _build(
         is_chat=is_chat,
         stream=_truth(payload, "stream"),
         echo=_truth(payload, "echo"),
-        include_usage=isinstance(stream_options, dict) and stream_options.get("include_usage") is True,
+        include_usage=stream_options.get("include_usage") is True,
     )
 
 

@@ -69,9 +69,11 @@ async def read_parameters(request: Request, limits: Limits) -> dict[str, Any]:
         else:
             raise Refusal(415, "send JSON or a form (application/x-www-form-urlencoded)", "unsupported_media_type")
     key = parameters.pop("api_key", None)
+    if key is not None and not isinstance(key, str):
+        raise missing_key()
     if not request.scope["has_key"]:
         keys = state_of(request).keys
-        if not isinstance(key, str) or not keys.accepts(key):
+        if key is None or not keys.accepts(key):
             raise missing_key()
     return parameters
 

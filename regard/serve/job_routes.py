@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from regard.serve.api_schema import JOB, JSON_LINES, TEXT, closed_object, describe_answer, describe_request
 from regard.serve.http import json_response, read_object, state_of
 from regard.serve.jobs import ANSWERS, Jobs
 from regard.serve.refusal import Refusal
-from regard.serve.verb_routes import RESPONSES, check_members, describe_request
+from regard.serve.verb_routes import check_members
 
 JOB_MEMBERS = frozenset({"model", "verb", "inputs", "options"})
-SCHEMA = {
-    "type": "object",
-    "required": ["inputs"],
-    "additionalProperties": False,
-    "properties": {
-        "model": {"type": "string"},
-        "verb": {"type": "string"},
-        "inputs": {"type": "array", "minItems": 1},
-        "options": {"type": "object"},
-    },
-}
+SCHEMA = closed_object(
+    "inputs", model=TEXT, verb=TEXT, inputs={"type": "array", "minItems": 1}, options={"type": ["object", "null"]}
+)
 router = APIRouter(prefix="/v1/jobs")
 
 
-@router.post("", response_class=Response, responses=RESPONSES, openapi_extra=describe_request([SCHEMA]))
+@router.post(
+    "",
+    response_class=Response,
+    status_code=202,
+    responses=describe_answer(JOB, status=202),
+    openapi_extra=describe_request([SCHEMA]),
+)
 async def submit_job(request: Request) -> Response:
     """Hand in more inputs than one request may have."""
     jobs, limits = _jobs_of(request), state_of(request).limits
@@ -33,20 +32,20 @@ async def submit_job(request: Request) -> Response:
     return json_response(jobs.submit(payload).plain(), 202)
 
 
-@router.get("/{identifier}", response_class=Response, responses=RESPONSES)
+@router.get("/{identifier}", response_class=Response, responses=describe_answer(JOB))
 async def show_job(request: Request, identifier: str) -> Response:
     """Show how far a job is."""
     return json_response(_jobs_of(request).find(identifier).plain())
 
 
-@router.get("/{identifier}/result", response_class=Response, responses=RESPONSES)
+@router.get("/{identifier}/result", response_class=Response, responses=describe_answer({}, media=JSON_LINES))
 async def show_result(request: Request, identifier: str) -> Response:
     """Return the answers so far, one in each line, in the order of the inputs."""
     job = _jobs_of(request).find(identifier)
-    return Response((job.folder / ANSWERS).read_bytes(), media_type="application/jsonl")
+    return Response((job.folder / ANSWERS).read_bytes(), media_type=JSON_LINES)
 
 
-@router.delete("/{identifier}", response_class=Response, responses=RESPONSES)
+@router.delete("/{identifier}", response_class=Response, responses=describe_answer(JOB))
 async def cancel_job(request: Request, identifier: str) -> Response:
     """Call a job off; what is answered can still be fetched."""
     return json_response(_jobs_of(request).cancel(identifier).plain())

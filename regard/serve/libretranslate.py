@@ -9,25 +9,55 @@ from fastapi import APIRouter, Request, Response
 
 from regard.data.language_names import LANGUAGES
 from regard.data.languages import identify
+from regard.serve.api_schema import (
+    STATUS,
+    TEXT,
+    TEXTS,
+    closed_object,
+    describe_answer,
+    describe_request,
+    list_of,
+    object_of,
+    optional,
+)
 from regard.serve.catalogue import ServedModel
 from regard.serve.http import json_response, read_parameters, state_of, while_connected
 from regard.serve.limits import Limits
 from regard.serve.payload import check_characters
 from regard.serve.refusal import Refusal
 from regard.serve.state import ServerState
-from regard.serve.verb_routes import RESPONSES
 from regard.tasks.translation.documents.glossary import Terms
 
 AUTO = "auto"
 MIN_BEAMS = 4  # of a search for alternatives
 TRANSLATE_MEMBERS = frozenset({"q", "source", "target", "format", "alternatives", "glossary", "alignment"})
 DETECT_MEMBERS = frozenset({"q"})
-BODY = {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}
+TRANSLATE_SCHEMA = closed_object(
+    *("q", "source", "target"),
+    q=TEXTS,
+    source=TEXT,
+    target=TEXT,
+    format={"enum": ["text", "html"]},
+    alternatives={"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}]},
+    glossary=optional({"anyOf": [{"type": "object", "additionalProperties": TEXT}, TEXT]}),
+    api_key=optional(TEXT),
+)
+DETECTED = object_of(
+    "confidence", "language", confidence={"type": "number", "minimum": 0, "maximum": 100}, language=TEXT
+)
+TRANSLATED = object_of("translatedText", translatedText=TEXTS)
+LANGUAGE = object_of("code", "name", "targets", code=TEXT, name=TEXT, targets=list_of(TEXT))
+DETECT_SCHEMA = closed_object("q", q=TEXTS, api_key=optional(TEXT))
 
 router = APIRouter()
 
 
-@router.post("/translate", response_class=Response, responses=RESPONSES, openapi_extra=BODY)
+@router.post(
+    "/translate",
+    response_class=Response,
+    responses=describe_answer(TRANSLATED),
+    openapi_extra=describe_request([TRANSLATE_SCHEMA]),
+)
 async def translate(request: Request) -> Response:
     """Translate a text or a list of texts: q, source (or auto), target, format, alternatives, glossary, alignment."""
     state = state_of(request)
@@ -44,7 +74,7 @@ async def translate(request: Request) -> Response:
         raise Refusal(400, "format must be text or html")
     if parameters.get("format") == "html":
         options["html"] = True
-    if parameters.get("glossary"):
+    if parameters.get("glossary") not in (None, "", {}):
         options["terms"] = _read_glossary(parameters["glossary"], state.limits)
     if _read_truth(parameters, "alignment"):
         options["alignment"] = True
@@ -62,7 +92,12 @@ async def translate(request: Request) -> Response:
     return json_response(reply)
 
 
-@router.post("/detect", response_class=Response, responses=RESPONSES, openapi_extra=BODY)
+@router.post(
+    "/detect",
+    response_class=Response,
+    responses=describe_answer({"type": "array", "items": {"anyOf": [DETECTED, list_of(DETECTED)]}}),
+    openapi_extra=describe_request([DETECT_SCHEMA]),
+)
 async def detect(request: Request) -> Response:
     """Guess the language of a text, with a confidence from 0 to 100."""
     limits = state_of(request).limits
@@ -71,7 +106,7 @@ async def detect(request: Request) -> Response:
     return json_response(guesses if is_list else guesses[0])
 
 
-@router.get("/languages", response_class=Response, responses=RESPONSES)
+@router.get("/languages", response_class=Response, responses=describe_answer(list_of(LANGUAGE)))
 async def list_languages(request: Request) -> Response:
     """List the languages, each with those that it can be translated to."""
     state = state_of(request)
@@ -90,7 +125,7 @@ async def list_languages(request: Request) -> Response:
     )
 
 
-@router.get("/frontend/settings", response_class=Response, responses=RESPONSES)
+@router.get("/frontend/settings", response_class=Response, responses=describe_answer({"type": "object"}))
 async def show_settings(request: Request) -> Response:
     """Return what pages and clients ask for before they translate."""
     state = state_of(request)
@@ -114,7 +149,9 @@ async def show_settings(request: Request) -> Response:
     )
 
 
-@router.get("/health", response_class=Response, responses=RESPONSES)
+@router.get(
+    "/health", response_class=Response, responses={**describe_answer(STATUS), **describe_answer(STATUS, status=503)}
+)
 async def show_health(request: Request) -> Response:
     """Say that the server is well."""
     state = state_of(request)

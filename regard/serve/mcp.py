@@ -12,10 +12,10 @@ from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
 from regard.serve.payload import read_inputs, read_options, request_schema
 from regard.serve.refusal import Refusal, explain_error
-from regard.serve.strict_json import parse_object
+from regard.serve.strict_json import check_texts, parse_object
 from regard.serve.worker import Worker
 
-VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions of the protocol that are spoken, the newest first."""
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMETERS = -32700, -32600, -32601, -32602
 MAX_NAME = 64  # letters of the name of a tool
@@ -46,7 +46,8 @@ class Session:
                 raise Refusal(413, f"a message is larger than {self.limits.picture_bytes:,} bytes")
             message = parse_object(line)
         except Refusal as refusal:
-            self._reply_error(None, PARSE_ERROR, refusal.message)
+            identifier = find_identifier(line)
+            self._reply_error(identifier, PARSE_ERROR if identifier is None else INVALID_REQUEST, refusal.message)
             return
         method, identifier = message.get("method"), message.get("id")
         parameters = message.get("params", {})
@@ -115,6 +116,17 @@ class Session:
     def _reply_error(self, identifier: Any, code: int, message: str) -> None:
         error = {"code": code, "message": message}
         self.write(json.dumps({"jsonrpc": "2.0", "id": identifier, "error": error}, ensure_ascii=False))
+
+
+def find_identifier(line: bytes) -> str | int | None:
+    """Return the id of a message that is refused, without which its sender would wait for ever; None if it has none."""
+    try:
+        message = json.loads(line)
+        identifier = message.get("id") if isinstance(message, dict) else None
+        check_texts(identifier)
+    except (ValueError, RecursionError, Refusal):
+        return None
+    return identifier if isinstance(identifier, str | int) and not isinstance(identifier, bool) else None
 
 
 def tool_name(model: ServedModel) -> str:

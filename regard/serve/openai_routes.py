@@ -13,9 +13,25 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from regard.serve.api_schema import (
+    COMPLETION,
+    EMBEDDINGS,
+    EVENTS,
+    MODEL,
+    NUMBER,
+    TEXT,
+    TEXTS,
+    Schema,
+    closed_object,
+    describe_answer,
+    describe_request,
+    list_of,
+    object_of,
+    optional,
+)
 from regard.serve.completions import (
-    CHAT_MEMBERS,
-    COMPLETION_MEMBERS,
+    IGNORED,
+    NEUTRAL,
     Completion,
     check_openai_members,
     read_chat,
@@ -27,30 +43,52 @@ from regard.serve.http import event, json_response, read_object, state_of, while
 from regard.serve.payload import check_characters
 from regard.serve.refusal import Refusal, explain_error
 from regard.serve.state import ServerState
-from regard.serve.verb_routes import RESPONSES, describe_request
 
 EMBEDDING_MEMBERS = frozenset({"model", "input", "encoding_format", "dimensions", "user"})
 DONE = b"data: [DONE]\n\n"
-TEXT = {"type": "string"}
-TEXTS = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
+POSITIVE: Schema = optional({"type": "integer", "minimum": 1})
+TRUTH: Schema = optional({"type": "boolean"})
+WRITING: dict[str, Schema] = {
+    **{name: {} for name in IGNORED},
+    **{name: {"enum": [None] if value is None else [value, None]} for name, value in NEUTRAL.items()},
+    "model": optional(TEXT),
+    "max_tokens": POSITIVE,
+    "n": POSITIVE,
+    "temperature": optional({**NUMBER, "minimum": 0}),
+    "top_p": optional({**NUMBER, "exclusiveMinimum": 0, "maximum": 1}),
+    "stream": TRUTH,
+    "stream_options": optional({"type": "object"}),
+    "stop": optional({"anyOf": [TEXT, {"type": "array", "items": TEXT, "maxItems": 1}]}),
+    "seed": optional({"type": "integer"}),
+}
+"""Members that completions and chats share."""
+MESSAGE = object_of("role", "content", role=TEXT, content={"anyOf": [TEXT, list_of({"type": "object"})]})
+COMPLETE_SCHEMA = closed_object("prompt", prompt=TEXTS, echo=TRUTH, **WRITING)
+CHAT_SCHEMA = closed_object(
+    "messages", messages={**list_of(MESSAGE), "minItems": 1}, max_completion_tokens=POSITIVE, **WRITING
+)
+EMBED_SCHEMA = closed_object(
+    "input",
+    input=TEXTS,
+    model=optional(TEXT),
+    encoding_format={"enum": ["float", "base64"]},
+    dimensions=optional({"type": "integer"}),
+    user={},
+)
+COMPLETED = describe_answer(COMPLETION)
+COMPLETED[200]["content"][EVENTS] = {"schema": TEXT}
 
 router = APIRouter(prefix="/v1")
 
 
-def _object(required: list[str], allowed: frozenset[str], **properties: Any) -> dict[str, Any]:
-    described = {**{name: {} for name in sorted(allowed)}, **properties}
-    schema = {"type": "object", "required": required, "properties": described, "additionalProperties": False}
-    return describe_request([schema])
-
-
-@router.get("/models", response_class=Response, responses=RESPONSES)
+@router.get("/models", response_class=Response, responses=describe_answer(object_of("data", data=list_of(MODEL))))
 async def list_models(request: Request) -> Response:
     """List the models; those with several target languages once more for each."""
     state = state_of(request)
     return json_response({"object": "list", "data": _describe_models(state)})
 
 
-@router.get("/models/{name:path}", response_class=Response, responses=RESPONSES)
+@router.get("/models/{name:path}", response_class=Response, responses=describe_answer(MODEL))
 async def show_model(request: Request, name: str) -> Response:
     """Show one model."""
     for model in _describe_models(state_of(request)):
@@ -62,8 +100,8 @@ async def show_model(request: Request, name: str) -> Response:
 @router.post(
     "/completions",
     response_class=Response,
-    responses=RESPONSES,
-    openapi_extra=_object(["prompt"], COMPLETION_MEMBERS, prompt=TEXTS, model=TEXT),
+    responses=COMPLETED,
+    openapi_extra=describe_request([COMPLETE_SCHEMA]),
 )
 async def complete(request: Request) -> Response:
     """Continue prompts with a language model, or translate them."""
@@ -75,13 +113,8 @@ async def complete(request: Request) -> Response:
 @router.post(
     "/chat/completions",
     response_class=Response,
-    responses=RESPONSES,
-    openapi_extra=_object(
-        ["messages"],
-        CHAT_MEMBERS,
-        model=TEXT,
-        messages={"type": "array", "minItems": 1, "items": {"type": "object"}},
-    ),
+    responses=COMPLETED,
+    openapi_extra=describe_request([CHAT_SCHEMA]),
 )
 async def chat(request: Request) -> Response:
     """Complete what a conversation says; none of the models is a chat model."""
@@ -93,10 +126,8 @@ async def chat(request: Request) -> Response:
 @router.post(
     "/embeddings",
     response_class=Response,
-    responses=RESPONSES,
-    openapi_extra=_object(
-        ["input"], EMBEDDING_MEMBERS, input=TEXTS, model=TEXT, encoding_format={"enum": ["float", "base64"]}
-    ),
+    responses=describe_answer(EMBEDDINGS),
+    openapi_extra=describe_request([EMBED_SCHEMA]),
 )
 async def embed_texts(request: Request) -> Response:
     """Turn texts into vectors."""
@@ -132,7 +163,7 @@ async def _respond(request: Request, state: ServerState, completion: Completion)
     head = {"id": identifier, "created": created, "model": completion.model_name}
     if completion.stream:
         body = _stream(state, completion, head)
-        return StreamingResponse(body, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        return StreamingResponse(body, media_type=EVENTS, headers={"x-accel-buffering": "no"})
     answers = await while_connected(request, _answer_all(state, completion))
     return json_response({**head, "object": completion.object, **completion.describe(answers)})
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from regard.serve.api_schema import ANSWERS, describe_answer, describe_request
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.http import json_response, read_body, read_object, state_of, while_connected
 from regard.serve.limits import Limits
@@ -31,7 +32,7 @@ def verb_router(catalogue: Catalogue, limits: Limits) -> APIRouter:
             summary=f"{verb.capitalize()}: {', '.join(dict.fromkeys(model.trained.kind for model in models))}",
             response_class=Response,
             openapi_extra=describe_request([request_schema(model.trained) for model in models]),
-            responses=RESPONSES,
+            responses=describe_answer(ANSWERS),
         )
     return router
 
@@ -76,19 +77,3 @@ def check_members(payload: dict[str, Any], allowed: frozenset[str]) -> None:
     if unknown := sorted(payload.keys() - allowed):
         message = f"unknown member {unknown[0][:40]!r}: there is {', '.join(sorted(allowed))}"
         raise Refusal(422, message, "unknown_member")
-
-
-def describe_request(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the part of an OpenAPI document that describes a body of JSON."""
-    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-_OBJECT = {"application/json": {"schema": {"type": "object"}}}
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The answers.", "content": {"application/json": {"schema": {}}}},
-    "4XX": {"description": "The request was refused.", "content": _OBJECT},
-    503: {"description": "It does not fit the memory.", "content": _OBJECT},
-    504: {"description": "There was no answer in time.", "content": _OBJECT},
-}
-"""What every route may answer, for the schema."""

@@ -11,6 +11,7 @@ import regard
 
 if TYPE_CHECKING:
     from tests.serve.harness import Counter, Running
+    from tests.serve.process import ServerProcess
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +19,31 @@ def box() -> dict[str, Any]:
     """The models that come with Regard."""
     models = {name: regard.load(name, device="cpu") for name in ("en-fr", "stories", "encoder")}
     return models | {"encoder fill": regard.load("encoder", device="cpu", task="masked-lm")}
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """`regard serve` with the models that come with Regard, and jobs, as a process of its own."""
+    from tests.serve.process import run_server
+
+    folder = tmp_path_factory.mktemp("served")
+    words = ["--jobs", str(folder / "jobs"), "-s", "running=2", "-s", "deadline=600"]
+    with pytest.MonkeyPatch.context() as patch, run_server(folder / "log", *words) as server:
+        patch.setenv("NO_PROXY", "127.0.0.1")  # which clients of others heed
+        yield server
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A process with a small translator that wants one of two keys, and takes few requests in a minute."""
+    from tests.serve.process import KEYS, SMALL, run_server
+
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "keys.txt").write_text("\n".join(KEYS))
+    words = [str(SMALL), "--key-file", str(folder / "keys.txt"), "-s", "per_minute=30"]
+    with pytest.MonkeyPatch.context() as patch, run_server(folder / "log", *words) as server:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        yield server
 
 
 @pytest.fixture

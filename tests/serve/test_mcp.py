@@ -71,6 +71,8 @@ def test_hostile_messages_are_refused_as_over_http(counter):
     for answer in converse({"counter": counter}, *lines, b"x" * 5000, picture_bytes=4500):
         assert answer["error"]["code"] in (-32700, -32600)
         assert "secret" not in json.dumps(answer)
+    [named] = converse({"counter": counter}, b'{"id": 7, "method": "tools/call", "params": {"x": "a\\u0000b"}}')
+    assert (named["id"], named["error"]["code"]) == (7, -32600), "its sender would wait for ever"
     wrong = [
         {"inputs": "x" * 101},
         {"inputs": ["x"] * 5},
