@@ -5,8 +5,8 @@
     python -m benchmarks.serve --quick                 a short look, whose figures say little
 
 The servers run in turn on one core with one thread, `locust` on another. Half of the sentences are everyday ones, half
-come from FILE, such as the debates of a parliament, one in each line or in the first column of a .tsv (.gz too); without
-it all are everyday ones. A timed run counts after a fifth of its time; figures are medians over the rounds.
+come from FILE, such as debates of a parliament, one in each line or in the first column of a .tsv (.gz too); without it
+all are everyday ones. A timed run counts after a fifth of its time; figures are medians over the rounds.
 """
 
 from __future__ import annotations
