@@ -144,8 +144,10 @@ def measure_round(plan: Plan) -> dict[str, Any]:
     with run_server(REGARD, core) as server:
         report("regard serve", {"ready": server.seconds_to_ready})
         ours: dict[str, Any] = {"seconds_to_ready": server.seconds_to_ready}
+        direct = {}
         for beams in BEAMS:
             name = str(beams)
+            direct[name] = time_directly(plan.texts[: plan.alone], beams, core, folder)
             ours.setdefault("alone", {})[name] = plan.send_alone(server, beams)
             ours.setdefault("many", {})[name] = plan.send_many(server, beams, is_peer=False, probe="/livez")
             ours.setdefault("mixed", {})[name] = plan.send_mixed(server, beams, is_peer=False)
@@ -154,7 +156,6 @@ def measure_round(plan: Plan) -> dict[str, Any]:
             name: [time_stream(server, request) for _ in range(STREAMS)]
             for name, request in (("story", STORY), ("translation", TRANSLATION))
         }
-    direct = {str(beams): time_directly(plan.texts[: plan.alone], beams, core, folder) for beams in BEAMS}
     peers = {}
     for name, command in PEERS.items():
         with run_server(command, core) as server:

@@ -220,7 +220,7 @@ def summarise(records: Sequence[Sequence[Any]], meter: CpuMeter, *, is_timed: bo
     counted = [(name, ms) for name, start, ms in sentences_answered if start + ms / 1000 >= counted_from]
     times = {kind: sorted(ms for name, ms in counted if name == kind) for kind in {name for name, _ in counted}}
     every = sorted(ms for _, ms in counted)
-    probes = sorted(ms for name, _, ms in answered if name == "probe")
+    probes = sorted(ms for name, start, ms in answered if name == "probe" and counted_from <= start <= end)
     result: dict[str, Any] = {
         "sentences": len(sentences_answered),
         "failed": len(failed),
