@@ -45,7 +45,7 @@ from regard.cli import (
     words,
 )
 from regard.cli.argument_checks import check_words
-from regard.cli.grammar import HELP, Family, show_help
+from regard.cli.grammar import HELP, Family, fill_ray_address, show_help
 from regard.cli.renamed_commands import RENAMED, USE_DRAW, follow_moved
 from regard.cli.text_io import ESCAPE_UNENCODABLE, print_note
 from regard.config.words import suggest
@@ -142,7 +142,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_print_warning, warnings.showwarning, set())
-            words = evaluate.split_columns(words)
+            words = fill_ray_address(evaluate.split_columns(words))
             check_words(words, _build_commands())
             return _build_commands()(words, prog_name="regard", standalone_mode=False) or 0
     except (ValueError, FloatingPointError) as error:

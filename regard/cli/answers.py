@@ -49,6 +49,9 @@ class AnswerRequest:
     """The column of a table to read, where somebody named it."""
     companions: tuple[Path, ...] = ()
     """Further models, which decode together with the first."""
+    ray: str | None = None
+    """The address of a cluster that answers, in a folder of parts; None for this process."""
+    device: str = "auto"
 
     def check(self, *, inputs: Sequence[Path] = (), text: bool = False, file_endings: tuple[str, ...] = ()) -> None:
         """Refuse, before a model is loaded, what cannot be read or written; where `text` is read, names of files too.
@@ -63,6 +66,11 @@ class AnswerRequest:
             expand_arguments(
                 [text for text in self.texts or [] if not text.lower().endswith(file_endings)], option="-i"
             )
+        if self.ray is not None:
+            from regard.cli.cluster_answers import check_folder
+
+            check_folder(self)
+            return
         check_writable(self.output, inputs=(self.file, *inputs))
         if self.as_json and self.output is not None and self.output.suffix.lower() == ".csv":
             raise ValueError(f"--json and {self.output} ask for two forms: leave one of them out")
@@ -74,9 +82,19 @@ class AnswerRequest:
         return "jsonl" if self.as_json or kind in JSON_FORMATS else kind
 
     @property
+    def checking_device(self) -> str:
+        """Return the device of the model in this process, which only checks the request where a cluster answers it."""
+        return self.device if self.ray is None else "cpu"
+
+    @property
     def options(self) -> dict[str, Any]:
         """Return the settings of `-s` as keyword arguments."""
         return parse_settings(self.settings)
+
+
+def join_lines(text: str, answer: Any) -> str:
+    """Return an answer as one line."""
+    return str(answer).replace("\n", " ")
 
 
 def write_answers(
@@ -84,12 +102,14 @@ def write_answers(
     request: AnswerRequest,
     *,
     key: str | None = "input",
-    format_answer: Callable[[str, Any], str] = lambda text, answer: str(answer).replace("\n", " "),
+    format_answer: Callable[[str, Any], str] = join_lines,
     blank_answer: Mapping[str, Any] | None = None,
+    load: Callable[[], Any] | None = None,
     **more: Any,
 ) -> None:
     """Answer every input and write each answer as a line; JSON has the input under `key`, an empty one `blank_answer`.
 
+    The workers of a cluster `load` the model by themselves; commands that can be given to one say how.
     Of several files, those that cannot be read are reported, their lines stay blank, and the command fails at its end.
     """
     if request.format in PICTURE_FORMATS:
@@ -97,21 +117,36 @@ def write_answers(
         raise ValueError(f"{request.output}: answers are written as text: {remedy}")
     answer_options = request.options | more
     unread_count = 0
-    with open_answer_writer(request, key, format_answer, blank_answer, answer_options) as (write, draft):
+    form = AnswerForm(key, format_answer, blank_answer)
+    if request.ray is not None:
+        from regard.cli.cluster_answers import answer_in_parts
+
+        assert load is not None
+        return answer_in_parts(trained, request, form, answer_options, load)
+    with open_answer_writer(request, form, answer_options) as (write, draft):
         for typed_texts, parsed in iterate_input_blocks(trained, request, draft.answered_count):
-            answers = _answer_readable(trained, [item for item in parsed if item is not None], answer_options)
-            block_answers, unread_count = iter(answers), unread_count + answers.count(None)
-            for text, item in zip(typed_texts, parsed, strict=True):
-                write(text, None if item is None else next(block_answers))
+            answers, unreadable = answer_block(trained, parsed, answer_options)
+            for message in unreadable:
+                print_note(message)
+            unread_count += len(unreadable)
+            for text, answer in zip(typed_texts, answers, strict=True):
+                write(text, answer)
             draft.commit(len(typed_texts))
     if unread_count:
         raise typer.Exit(1)
 
 
+def answer_block(trained: Any, parsed: Sequence[Any], options: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
+    """Return an answer for each input, None for a blank one and one that cannot be read, and what to say of those."""
+    unreadable: list[str] = []
+    answers = iter(_answer_readable(trained, [item for item in parsed if item is not None], options, unreadable))
+    return [None if item is None else next(answers) for item in parsed], unreadable
+
+
 def _answer_readable(
-    trained: Any, inputs: list[Any], options: Mapping[str, Any], *, first_attempt: bool = True
+    trained: Any, inputs: list[Any], options: Mapping[str, Any], unreadable: list[str], *, first_attempt: bool = True
 ) -> list[Any]:
-    """Return an answer for each input; of several, None for one that cannot be read, which is reported."""
+    """Return an answer for each input; of several, None for one that cannot be read, which is added to those."""
     from regard.tasks.trained import Unreadable
 
     try:
@@ -120,13 +155,13 @@ def _answer_readable(
         if len(inputs) == 1:
             if first_attempt:
                 raise
-            print_note(str(error))
+            unreadable.append(str(error))
             return [None]
     half = len(inputs) // 2
     return [
         item
         for some in (inputs[:half], inputs[half:])
-        for item in _answer_readable(trained, some, options, first_attempt=False)
+        for item in _answer_readable(trained, some, options, unreadable, first_attempt=False)
     ]
 
 
@@ -148,7 +183,7 @@ def iterate_input_blocks(
     Notes about how a table is read are printed once its first lines are read: a refusal is a line of its own.
     """
     spec: Inputs = trained.inputs
-    if (rows := _read_joined_inputs(trained, request)) is not None:
+    if (rows := read_joined_inputs(trained, request)) is not None:
         unanswered = rows[answered_count:]
         yield [name for name, _ in unanswered], [row for _, row in unanswered]
         return
@@ -171,7 +206,7 @@ def iterate_input_blocks(
         messages.clear()
 
 
-def _read_joined_inputs(trained: Any, request: AnswerRequest) -> list[tuple[str, Any]] | None:
+def read_joined_inputs(trained: Any, request: AnswerRequest) -> list[tuple[str, Any]] | None:
     """Return the inputs of a model that reads whole tables or samples of several files, by name; None for any other."""
     spec: Inputs = trained.inputs
     if request.file is not None and spec.read is not None:  # a table is more than its lines
@@ -206,37 +241,51 @@ def read_typed_texts(inputs: Inputs, texts: list[str], *, option: str | None = "
     return (name for text in texts for name in inputs.expand(text))
 
 
+@dataclass(frozen=True)
+class AnswerForm:
+    """How answers are written: as lines of text, or as JSON objects that have the input under `key`."""
+
+    key: str | None = "input"
+    format_answer: Callable[[str, Any], str] = join_lines
+    blank_answer: Mapping[str, Any] | None = None
+    """The JSON of an input without an answer."""
+
+    def record(self, text: str, answer: Any) -> dict[str, Any]:
+        """Return an answer as an object."""
+        record = dict(self.blank_answer or {}) if answer is None else answer.plain()
+        return record if self.key is None else {self.key: text, **record}
+
+    def line(self, text: str, answer: Any, *, as_json: bool) -> str:
+        """Return an answer as a line."""
+        if as_json:
+            return _to_json_line(self.record(text, answer))
+        return "" if answer is None else self.format_answer(text, answer)
+
+    def identify(self, request: AnswerRequest, options: Mapping[str, Any] | None) -> list[Any]:
+        """Return what the answers to a file depend on, but for the file itself."""
+        return [
+            [part for model in (request.model, *request.companions) for part in identify_model(model)],
+            dict(options or {}),
+            request.format,
+            getattr(self.format_answer, "__name__", ""),
+            request.column,
+        ]
+
+
 @contextmanager
 def open_answer_writer(
-    request: AnswerRequest,
-    key: str | None,
-    format_answer: Callable[[str, Any], str],
-    blank_answer: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
+    request: AnswerRequest, form: AnswerForm, options: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[Callable[[str, Any], None], Draft]]:
     """Open the writer of answers: as lines of text, JSON objects or rows of a table, saved block by block."""
-
-    def build_record(text: str, answer: Any) -> dict[str, Any]:
-        record = dict(blank_answer or {}) if answer is None else answer.plain()
-        return record if key is None else {key: text, **record}
-
-    request_key = [
-        [part for model in (request.model, *request.companions) for part in identify_model(model)],
-        dict(options or {}),
-        request.format,
-        getattr(format_answer, "__name__", ""),
-        request.column,
-    ]
-    with open_draft(request.output, source=request.file, request=request_key) as draft:
-        if request.format == "jsonl":
-            yield lambda text, answer: draft.write(_to_json_line(build_record(text, answer))), draft
-        elif request.format == "csv":
+    with open_draft(request.output, source=request.file, request=form.identify(request, options)) as draft:
+        if request.format == "csv":
             assert request.output is not None
             table = AnswerTable(draft.write, split_line(draft.first_line))
-            yield lambda text, answer: table.add(build_record(text, answer), has_answer=answer is not None), draft
+            yield lambda text, answer: table.add(form.record(text, answer), has_answer=answer is not None), draft
             warn_about_formulas(table.formula_count, request.output)
         else:
-            yield lambda text, answer: draft.write("" if answer is None else format_answer(text, answer)), draft
+            as_json = request.format == "jsonl"
+            yield lambda text, answer: draft.write(form.line(text, answer, as_json=as_json)), draft
 
 
 @dataclass

@@ -5,13 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from regard.cli.answers import AnswerRequest, iterate_input_blocks, name_and_answer, open_answer_writer, write_answers
-from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Settings
+from regard.cli.answers import (
+    AnswerForm,
+    AnswerRequest,
+    iterate_input_blocks,
+    name_and_answer,
+    open_answer_writer,
+    write_answers,
+)
+from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Ray, Settings
 from regard.cli.text_io import print_note
 
 
@@ -28,14 +36,18 @@ def caption(
     ] = False,
     settings: Settings = None,
     device: Device = "auto",
+    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Write captions about pictures."""
     from regard import recipe
 
-    request = AnswerRequest(pictures, input, output, settings, as_json, model, column)
+    request = AnswerRequest(pictures, input, output, settings, as_json, model, column, ray=ray, device=device)
     request.check(inputs=[Path(picture) for picture in pictures or []])
-    trained = recipe.load(model, device=device, task=recipe.tasks_with_verb("caption"))
+    if only_changes and ray is not None:
+        raise ValueError("--changes looks at one frame after the other: leave --ray out")
+    load = partial(recipe.load, model, task=recipe.tasks_with_verb("caption"))
+    trained = load(device=request.checking_device)
     if not only_changes:
         return write_answers(
             trained,
@@ -43,6 +55,7 @@ def caption(
             key="picture",
             format_answer=name_and_answer,
             blank_answer={"caption": None, "score": None},
+            load=partial(load, device=device),
         )
     _write_changes(trained, request)
 
@@ -55,8 +68,8 @@ def _write_changes(trained: Any, request: AnswerRequest) -> None:
     is_live = request.file is None and request.texts in (None, [], ["-"])
     options = {"batch": 1, **request.options} if is_live else request.options
     frames = ReadableFrames(trained, request, block_size=1 if is_live else None)
-    file_request = replace(request, file=None)
-    with open_answer_writer(file_request, None, name_and_answer, options=request.options) as (write, _):
+    file_request, form = replace(request, file=None), AnswerForm(None, name_and_answer)
+    with open_answer_writer(file_request, form, request.options) as (write, _):
         for frame, answer in trained.caption_changes(iter(frames), **options):
             write(str(frame), answer)
     if frames.unread_count:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from regard.cli.answers import AnswerRequest, name_and_answer, write_answers
-from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Node, Texts
+from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Node, Ray, Texts
 from regard.cli.text_io import escape_name
 
 TextsOrPictures = Annotated[
@@ -32,15 +33,18 @@ def classify(
     node: Node = None,
     show_all: Annotated[bool, typer.Option("--all", help="Every label with its probability.")] = False,
     device: Device = "auto",
+    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Classify texts, pictures or nodes of a graph, with probabilities."""
     from regard import recipe
     from regard.data.images.decoding import OTHERS, SUFFIXES
 
-    request = AnswerRequest([*(node or []), *(texts or [])], input, output, None, as_json, model, column)
+    texts_and_nodes = [*(node or []), *(texts or [])]
+    request = AnswerRequest(texts_and_nodes, input, output, None, as_json, model, column, ray=ray, device=device)
     request.check(text=not node, file_endings=(*SUFFIXES, *OTHERS))
-    trained = recipe.load(model, device=device, task=recipe.tasks_with_verb("classify"))
+    load = partial(recipe.load, model, task=recipe.tasks_with_verb("classify"))
+    trained = load(device=request.checking_device)
     if node:
         check_reads_nodes(trained)
     reads_pictures = trained.inputs.kind.is_path
@@ -50,7 +54,14 @@ def classify(
     format_answer: Callable[[str, Any], str] = _all_labels if show_all else _best_label
     if reads_pictures or _reads_nodes(trained):  # names stand before the answers, however they were given
         format_answer = _name_and_all_labels if show_all else name_and_answer
-    write_answers(trained, request, key=key, format_answer=format_answer, blank_answer=blank_answer)
+    write_answers(
+        trained,
+        request,
+        key=key,
+        format_answer=format_answer,
+        blank_answer=blank_answer,
+        load=partial(load, device=device),
+    )
 
 
 def check_reads_nodes(trained: Any) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.answers import AnswerRequest, read_file_texts
-from regard.cli.grammar import Column, Device, Input, Json, Settings, Words, parse_settings, resolve_model
+from regard.cli.answers import AnswerForm, AnswerRequest, read_file_texts
+from regard.cli.grammar import Column, Device, Input, Json, Ray, Settings, Words, parse_settings, resolve_model
 from regard.cli.text_io import check_writable, expand_arguments, open_writer, print_note, split_blocks
 from regard.config.words import quantity
 from regard.data.readers import JSON_SUFFIXES, suffix
 
 if TYPE_CHECKING:
+    from regard.cluster.parts import Part
     from regard.tasks.embedding.embedder import Embedder
 
 FORMATS = ("npy", "jsonl", "json")
@@ -34,16 +36,20 @@ def embed(
     output: Vectors = None,
     settings: Settings = None,
     device: Device = "auto",
+    ray: Ray = None,
 ) -> None:
     """Turn texts into vectors with a BERT or a GPT: JSON lines, or a numpy matrix."""
     model, texts = resolve_model(words or [], "embed")
     if texts and input is not None:
         raise ValueError("give either texts, or - for standard input, or -i FILE")
-    request = AnswerRequest(texts, input, output, settings, False, model, column)
-    check_writable(output, FORMATS, inputs=(input,))
+    request = AnswerRequest(texts, input, output, settings, ray is not None, model, column, ray=ray, device=device)
+    if ray is None:
+        check_writable(output, FORMATS, inputs=(input,))
     request.check()
     lines = expand_arguments(texts or ["-"], option="-i")
-    embedder, _ = load_embedder(model, device)
+    embedder, _ = load_embedder(model, request.checking_device)
+    if ray is not None:
+        return _embed_in_parts(embedder, request)
     lines = read_file_texts(embedder, request) if input is not None else lines
     options = parse_settings(settings)
     if (first := next(lines, None)) is None:
@@ -53,8 +59,40 @@ def embed(
         return _write_matrix(embedder, text_blocks, output, options)
     with open_writer(output) as write:
         for block in text_blocks:
-            for answer in embedder.answer(block, **options):
-                write(json.dumps(answer.plain(), ensure_ascii=False))
+            for line in embed_block(options, embedder, block):
+                write(line)
+
+
+def embed_block(options: dict[str, Any], embedder: Embedder, texts: list[str]) -> list[str]:
+    """Return a line of JSON for every text."""
+    return [json.dumps(answer.plain(), ensure_ascii=False) for answer in embedder.answer(texts, **options)]
+
+
+def _embed_in_parts(embedder: Embedder, request: AnswerRequest) -> None:
+    """Have a file embedded by a cluster, as lines of JSON in a folder."""
+    from regard.cli.cluster_answers import read_texts, run_parts
+    from regard.cluster.parts import PartWork
+
+    assert request.model is not None
+    options = request.options
+    embedder.embed(["."], **options)  # refuses options before the workers are started
+    work = PartWork(
+        load=partial(_load_worker_embedder, request.model, request.device),
+        read=partial(read_texts, request),
+        answer=partial(_embed_part, options),
+        size=BLOCK_SIZE,
+    )
+    run_parts(embedder, request, work, AnswerForm().identify(request, options))
+
+
+def _load_worker_embedder(model: Path, device: str) -> Embedder:
+    return load_embedder(model, device)[0]
+
+
+def _embed_part(options: dict[str, Any], embedder: Embedder, first: int, texts: list[str]) -> Part:
+    from regard.cluster.parts import Part
+
+    return Part(embed_block(options, embedder, texts))
 
 
 def search(

@@ -44,6 +44,12 @@ Settings = Annotated[
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set an option of the model; again for more."),
 ]
 Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or mps.")]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray", metavar="[ADDRESS]", help="Answer a file on a Ray cluster, into a folder: -i FILE -o FOLDER."
+    ),
+]
 Node = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="A node of the graph that the model was trained on; again for more."),
@@ -106,6 +112,17 @@ def parse_settings(settings: list[str] | None, **flags: Any) -> dict[str, Any]:
     from regard import config
 
     return config.override({}, settings or []) | {name: value for name, value in flags.items() if value is not None}
+
+
+def fill_ray_address(words: list[str]) -> list[str]:
+    """Complete `--ray` without an address, which means Ray on this machine; nothing but an address can follow it."""
+    from regard.cluster.connection import LOCAL, is_address
+
+    end = words.index("--") if "--" in words else len(words)
+    return [
+        f"--ray={LOCAL}" if word == "--ray" and place < end and not is_address(following) else word
+        for place, (word, following) in enumerate(zip(words, [*words, ""][1:], strict=True))
+    ]
 
 
 def split_model(words: list[str]) -> tuple[Path | None, list[str]]:

@@ -8,6 +8,7 @@ answer and what was asked. A block of answers counts once both are on disk; what
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import json
 import os
@@ -47,13 +48,11 @@ def open_draft(path: Path | None, *, source: Path | None, request: Any) -> Itera
             yield Draft(write)
         return
     partial_path, progress_path = (path.with_name(f"{path.name}.part{ending}") for ending in ("", ".json"))
-    request_digest = hashlib.sha256(
-        json.dumps([request, _file_digest(source)], sort_keys=True, default=str).encode()
-    ).hexdigest()
+    request_digest = digest_request(request, source)
     answered_count, byte_count = _read_progress(progress_path, partial_path, request_digest)
     with (
         partial_path.open("r+b" if answered_count else "wb") as file,
-        _show_progress(source, answered_count) as advance,
+        show_progress(source, answered_count) as advance,
     ):
         file.truncate(byte_count)
         first_line = file.readline().decode().removesuffix("\n") if answered_count else ""
@@ -66,7 +65,7 @@ def open_draft(path: Path | None, *, source: Path | None, request: Any) -> Itera
             draft.answered_count += count
             file.flush()
             os.fsync(file.fileno())
-            _replace_file(
+            replace_file(
                 progress_path, json.dumps({"asked": request_digest, "done": draft.answered_count, "bytes": file.tell()})
             )
             advance(draft.answered_count)
@@ -87,6 +86,11 @@ def open_draft(path: Path | None, *, source: Path | None, request: Any) -> Itera
     progress_path.unlink(missing_ok=True)
 
 
+def digest_request(request: Any, source: Path) -> str:
+    """Return the digest of what was asked and of the file that it was asked of."""
+    return hashlib.sha256(json.dumps([request, _file_digest(source)], sort_keys=True, default=str).encode()).hexdigest()
+
+
 def identify_model(model: Path | None) -> list[str]:
     """Return what identifies a model: its path, and the digests of its manifests."""
     if model is None:
@@ -105,7 +109,8 @@ def _read_progress(progress_path: Path, partial_path: Path, request_digest: str)
         return 0, 0
 
 
-def _replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Write a small file that is there whole or as it was before."""
     temporary = path.with_name(f"{path.name}.new")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
@@ -117,9 +122,9 @@ def _file_digest(path: Path) -> str:
 
 
 def _count_lines(path: Path) -> int:
-    """Count the lines of a file, the last one too if no line feed ends it."""
+    """Count the lines of a file, gzipped or not, the last one too if no line feed ends it."""
     count, last = 0, b"\n"
-    with path.open("rb") as file:
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             count += chunk.count(b"\n")
             last = chunk[-1:]
@@ -127,7 +132,7 @@ def _count_lines(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _show_progress(source: Path, answered_count: int) -> Iterator[Callable[[int], None]]:
+def show_progress(source: Path, answered_count: int) -> Iterator[Callable[[int], None]]:
     """Report progress: as a bar on a terminal, elsewhere as a line a minute."""
     line_count, start_time, last_report = _count_lines(source), time.monotonic(), [time.monotonic()]
     if sys.stderr is not None and sys.stderr.isatty():

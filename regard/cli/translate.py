@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count, islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.answers import AnswerRequest, open_answer_writer, read_file_texts
+from regard.cli.answers import AnswerForm, AnswerRequest, open_answer_writer, read_file_texts
 from regard.cli.grammar import (
     Answers,
     Column,
     Input,
     Json,
+    Ray,
     Settings,
     Words,
     parse_settings,
@@ -64,6 +66,7 @@ def translate(
     device: Annotated[
         str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps; auto leaves little text to the CPU.")
     ] = "auto",
+    ray: Ray = None,
     as_json: Json = False,
 ) -> None:
     """Translate text; line counts always match. Several models are an ensemble, which decodes together."""
@@ -75,19 +78,25 @@ def translate(
     companions, texts = split_ensemble(texts)
     if bool(texts) == (input is not None):
         raise ValueError("give either texts, or - for standard input, or -i FILE")
-    request = AnswerRequest(texts, input, output, settings, as_json, model, column, tuple(companions))
+    request = AnswerRequest(texts, input, output, settings, as_json, model, column, tuple(companions), ray, device)
     request.check(inputs=[terms] if terms is not None else [], text=True)
     document_format = "HTML" if html else document_form(input)
     _check_format(request, document_format, terms, one_answer=nbest is None, alternatives=alternatives)
     lines = read_lines(input) if input is not None else expand_arguments(texts, option="-i")
     decoding_options = _decoding_options(settings, beams, nbest)
+    load = partial(recipe.load, [model, *companions], task="translation")
+    if ray is not None:
+        from regard.cli.translated_parts import translate_in_parts
+
+        plain = document_format is None and terms is None and not alternatives
+        return translate_in_parts(load, request, to, decoding_options, is_plain=plain)
     device, lines = choose_device(device, model, lines)
-    translator = recipe.load([model, *companions], device=device, task="translation")
+    translator = load(device=device)
     if companions:
         print_note(f"translating with {len(companions) + 1} models together: {translator.name}")
     to = None if to is None else translator.language([], to)
     if input is not None and document_format is None:
-        lines = _read_lines_or_column(translator, request, lines, to)
+        lines = read_lines_or_column(translator, request, lines, to)
     if document_format is None and terms is None and not alternatives:
         return _translate_lines(translator, lines, to, decoding_options, request)
     glossary = glossaries.load(str(terms)) if terms is not None and not alternatives else None
@@ -130,8 +139,13 @@ def _check_format(
         raise ValueError(f"--column {request.column} is for tables, not for {document_format}: leave it out")
 
 
-def _read_lines_or_column(
-    translator: Translator, request: AnswerRequest, lines: Iterator[str], to: str | None
+def read_lines_or_column(
+    translator: Translator,
+    request: AnswerRequest,
+    lines: Iterator[str],
+    to: str | None,
+    *,
+    report: Callable[[str], None] = print_note,
 ) -> Iterator[str]:
     """Return the lines of a file, or the column of a table in the other language."""
     from regard.data.language_names import LANGUAGES
@@ -146,12 +160,13 @@ def _read_lines_or_column(
         translator,
         request,
         usual_names=("source", *other_languages, *(LANGUAGES.get(code, code) for code in other_languages)),
+        report=report,
     )
     if is_table(request.file.name):
         return texts
     first_block = list(islice(texts, BLOCK_SIZE))
     for note in filter(None, (describe_unknown(request.file), describe_wrapped(first_block, request.file))):
-        print_note(note)
+        report(note)
     return chain(first_block, texts)
 
 
@@ -163,36 +178,61 @@ def _translate_lines(
     request: AnswerRequest,
 ) -> None:
     """Write a line for every line; several answers each on a line with its number and score."""
+    counts = AnswerCounts()
+    options = {"to": to, **decoding_options}
+    form = answer_form(translator, request, decoding_options)
+    with open_answer_writer(request, form, options) as (write, draft):
+        first, position = list(islice(lines, BLOCK_SIZE)), draft.answered_count
+        if first and not to:  # from the same lines when a file is continued
+            to = guess_language(translator, first)
+        for block in split_blocks(islice(chain(first, lines), position, None), BLOCK_SIZE):
+            to = to or guess_language(translator, block)
+            answers, block_counts = translate_block(translator, block, position, to, decoding_options)
+            for source, answer in zip(block, answers, strict=True):
+                write(source, answer)
+            position += len(block)
+            draft.commit(len(block))
+            counts.add(block_counts)
+    for note in counts.notes(translator, to):
+        print_note(note)
+
+
+def translate_block(
+    translator: Translator, block: list[str], first: int, to: str | None, decoding_options: dict[str, Any]
+) -> tuple[list[NumberedAnswer], AnswerCounts]:
+    """Translate lines, of which the first has this number: each has a seed of its own."""
     from regard.tasks.translation.answers import Answer
     from regard.tasks.translation.documents.text_formats import has_letter
     from regard.tasks.translation.phrases import remove_phrases
 
     decoding = translator.settings(**decoding_options)
     copies = decoding.copy != "none"
-    counts, numbers = AnswerCounts(), count(1)
+    texts = ["" if copies and not has_letter(text) else text for text in block]
+    answers = translator.answers(texts, to=to, first=first, **decoding_options)
+    counts = AnswerCounts.of(answers)
+    counts.copied = sum(not text and bool(source.strip()) for source, text in zip(block, texts, strict=True))
+    return [
+        NumberedAnswer(number, answer if text else Answer(remove_phrases(source, decoding.forbid), 0.0))
+        for number, (source, text, answer) in enumerate(zip(block, texts, answers, strict=True), first + 1)
+    ], counts
 
-    def format_numbered(text: str, answer: Answer) -> str:
-        ranked = decoding.nbest > 1 and bool(text.strip())
-        return _format_answer(next(numbers), answer, whole=request.file is None, ranked=ranked)
 
-    options = {"to": to, **decoding_options}
-    with open_answer_writer(request, "source", format_numbered, options=options) as (write, draft):
-        numbers = count(1 + draft.answered_count)
-        first = list(islice(lines, BLOCK_SIZE))
-        if first and not to:  # from the same lines when a file is continued
-            to = guess_language(translator, first)
-        for block in split_blocks(islice(chain(first, lines), draft.answered_count, None), BLOCK_SIZE):
-            to = to or guess_language(translator, block)
-            texts = ["" if copies and not has_letter(text) else text for text in block]
-            # each line has a seed of its own
-            answers = translator.answers(texts, to=to, first=draft.answered_count, **decoding_options)
-            for source, text, answer in zip(block, texts, answers, strict=True):
-                write(source, answer if text else Answer(remove_phrases(source, decoding.forbid), 0.0))
-                counts.copied += not text and bool(source.strip())
-            draft.commit(len(block))
-            counts.add(answers)
-    for note in counts.notes(translator, to):
-        print_note(note)
+@dataclass(frozen=True)
+class NumberedAnswer:
+    """The answer to a line, with the number of the line."""
+
+    number: int
+    answer: Answer
+
+    def plain(self) -> dict[str, Any]:
+        """Return the answer as JSON."""
+        return self.answer.plain()
+
+
+def answer_form(translator: Translator, request: AnswerRequest, decoding_options: dict[str, Any]) -> AnswerForm:
+    """Return how translations are written."""
+    ranked = translator.settings(**decoding_options).nbest > 1
+    return AnswerForm("source", partial(_format_answer, whole=request.file is None, ranked=ranked))
 
 
 @dataclass
@@ -207,11 +247,21 @@ class AnswerCounts:
     unknown_languages: Counter[str] = field(default_factory=Counter)
     """Lines by their language, if the model does not know it."""
 
-    def add(self, answers: Sequence[Answer]) -> None:
+    @classmethod
+    def of(cls, answers: Sequence[Answer]) -> AnswerCounts:
         """Count the answers to a block of lines."""
-        self.kept += sum(answer.kept for answer in answers)
-        self.unfinished += sum(answer.unfinished for answer in answers)
-        self.unknown_languages.update(answer.foreign for answer in answers if answer.foreign)
+        return cls(
+            kept=sum(answer.kept for answer in answers),
+            unfinished=sum(answer.unfinished for answer in answers),
+            unknown_languages=Counter(answer.foreign for answer in answers if answer.foreign),
+        )
+
+    def add(self, other: AnswerCounts) -> None:
+        """Add the counts of another block."""
+        self.copied += other.copied
+        self.kept += other.kept
+        self.unfinished += other.unfinished
+        self.unknown_languages += other.unknown_languages
 
     def notes(self, translator: Translator, to: str | None) -> Iterator[str]:
         """Yield a note for each reason."""
@@ -251,8 +301,9 @@ def choose_device(device: str, model: Path, lines: Iterator[str]) -> tuple[str, 
     return "cpu", iter(counted_lines)
 
 
-def _format_answer(number: int, answer: Answer, *, whole: bool, ranked: bool) -> str:
+def _format_answer(text: str, line: NumberedAnswer, *, whole: bool, ranked: bool) -> str:
     """Return the answer on one line, or `whole` with line feeds; if `ranked`, lines of number, score and text."""
-    if not ranked:
+    answer = line.answer
+    if not ranked or not text.strip():
         return answer.text if whole else str(answer)
-    return "\n".join(f"{number}\t{candidate.score:.4f}\t{candidate}" for candidate in (answer, *answer.alternatives))
+    return "\n".join(f"{line.number}\t{other.score:.4f}\t{other}" for other in (answer, *answer.alternatives))
