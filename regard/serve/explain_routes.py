@@ -9,19 +9,21 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from regard.config.schema import json_schema
+from regard.serve.api_schema import TEXT, describe_answer, describe_request, object_of
 from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import Explainer
 from regard.serve.http import json_response, read_object, state_of, while_connected
 from regard.serve.limits import Limits
 from regard.serve.payload import count_characters, input_schema, read_options, reads_pictures
 from regard.serve.refusal import Refusal
-from regard.serve.verb_routes import RESPONSES, check_members, describe_request, prepare_inputs
+from regard.serve.verb_routes import check_members, prepare_inputs
 
 EXPLAIN_MEMBERS = frozenset({"model", "verb", "inputs", "options"})
 SAFETENSORS = "application/octet-stream"
-TENSOR_RESPONSES: dict[int | str, dict[str, Any]] = RESPONSES | {
-    200: {"description": "One tensor, in a file of safetensors.", "content": {SAFETENSORS: {}}}
-}
+BYTES = {"type": "string", "format": "binary"}
+EXPLANATION = object_of(
+    *("model", "trace", "tensors"), model=TEXT, trace={"type": "object"}, tensors={"type": "object"}
+)
 
 
 def explain_router(explainer: Explainer) -> APIRouter:
@@ -33,10 +35,11 @@ def explain_router(explainer: Explainer) -> APIRouter:
         explain,
         methods=["POST"],
         response_class=Response,
-        responses=RESPONSES,
+        responses=describe_answer(EXPLANATION),
         openapi_extra=describe_request(schemas or [{"type": "object"}]),
     )
-    router.add_api_route("/{identifier}", show_tensor, response_class=Response, responses=TENSOR_RESPONSES)
+    tensor_responses = describe_answer(BYTES, media=SAFETENSORS)
+    router.add_api_route("/{identifier}", show_tensor, response_class=Response, responses=tensor_responses)
     return router
 
 

@@ -8,11 +8,12 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 from regard.config.schema import json_schema
+from regard.serve.api_schema import ANSWERS, describe_answer, describe_request
 from regard.serve.catalogue import Catalogue
 from regard.serve.http import json_response, read_object, state_of, while_connected
 from regard.serve.payload import check_characters, read_options
 from regard.serve.refusal import Refusal
-from regard.serve.verb_routes import RESPONSES, check_members, describe_request
+from regard.serve.verb_routes import check_members
 from regard.tasks.embedding.searching import search_texts
 
 SEARCH_MEMBERS = frozenset({"model", "inputs", "texts", "top", "options"})
@@ -30,7 +31,7 @@ def search_router(catalogue: Catalogue) -> APIRouter:
         search,
         methods=["POST"],
         response_class=Response,
-        responses=RESPONSES,
+        responses=describe_answer(ANSWERS),
         openapi_extra=describe_request(schemas or [{"type": "object"}]),
     )
     return router
