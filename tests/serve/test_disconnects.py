@@ -50,7 +50,7 @@ def test_while_its_request_waits_and_while_it_is_decoded(served):
         wait_until(lambda: count(served, OPEN) == 2)
         with asking(served.port, LONG):
             wait_until(lambda: count(served, OPEN) == 3)
-            assert count(served, 'regard_rows{model="stories"}') == 2
+            wait_until(lambda: count(served, 'regard_rows{model="stories"}') == 2)
         wait_until(lambda: count(served, GONE) == before + 1)
         wait_until(lambda: count(served, OPEN) == 2)
     wait_until(lambda: count(served, GONE) == before + 3)
@@ -79,7 +79,7 @@ def test_while_its_source_is_read(box, monkeypatch):
         began.clear()
         with asking(shop.port, LONG):
             assert began.wait(PATIENCE)
-        worker = shop.server.state.worker
+        [worker] = shop.server.state.worker.workers
         shop.until(lambda: any(call.is_cancelled for call in worker._queues["stories"].running.values()))
         step = Engine.step
         monkeypatch.setattr(Engine, "step", lambda engine: (steps.append(engine), step(engine)))
