@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from regard.config.schema import json_schema
-from regard.serve.api_schema import TEXT, describe_answer, describe_request, object_of
+from regard.serve.api_schema import TEXT, describe_answer, describe_request, object_of, optional
 from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import Explainer
 from regard.serve.http import json_response, read_object, state_of, while_connected
@@ -47,10 +47,10 @@ def describe_model(model: ServedModel) -> dict[str, Any]:
     """Return the JSON schema of a request to explain an answer of a model."""
     schema, example = input_schema(model.trained)
     properties = {
-        "model": {"type": "string", "description": "One of the models that /v1/models lists."},
-        "verb": {"type": "string", "description": "Which of its uses, of a model with several."},
+        "model": {**optional(TEXT), "description": "One of the models that /v1/models lists."},
+        "verb": {**optional(TEXT), "description": "Which of its uses, of a model with several."},
         "inputs": {**schema, "examples": [example]},
-        "options": json_schema(model.trained.LookOptions),
+        "options": optional(json_schema(model.trained.LookOptions)),
     }
     return {"type": "object", "properties": properties, "required": ["inputs"], "additionalProperties": False}
 

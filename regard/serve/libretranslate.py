@@ -39,6 +39,7 @@ TRANSLATE_SCHEMA = closed_object(
     target=TEXT,
     format={"enum": ["text", "html"]},
     alternatives={"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}]},
+    alignment={"enum": [True, False, "true", "false"]},
     glossary=optional({"anyOf": [{"type": "object", "additionalProperties": TEXT}, TEXT]}),
     api_key=optional(TEXT),
 )

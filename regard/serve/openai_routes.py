@@ -54,6 +54,7 @@ WRITING: dict[str, Schema] = {
     "model": optional(TEXT),
     "max_tokens": POSITIVE,
     "n": POSITIVE,
+    "beams": POSITIVE,
     "temperature": optional({**NUMBER, "minimum": 0}),
     "top_p": optional({**NUMBER, "exclusiveMinimum": 0, "maximum": 1}),
     "stream": TRUTH,

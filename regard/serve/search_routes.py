@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 from regard.config.schema import json_schema
-from regard.serve.api_schema import ANSWERS, describe_answer, describe_request
+from regard.serve.api_schema import ANSWERS, TEXT, TEXTS, describe_answer, describe_request, optional
 from regard.serve.catalogue import Catalogue
 from regard.serve.http import json_response, read_object, state_of, while_connected
 from regard.serve.payload import check_characters, read_options
@@ -19,7 +19,6 @@ from regard.tasks.embedding.searching import search_texts
 SEARCH_MEMBERS = frozenset({"model", "inputs", "texts", "top", "options"})
 EMBED = "embed"  # the verb of the models that can search
 TOP = 5  # texts found for a query, as `regard search` has it
-STRINGS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 
 
 def search_router(catalogue: Catalogue) -> APIRouter:
@@ -72,11 +71,11 @@ def _read_texts(payload: dict[str, Any], name: str, most: int) -> list[str]:
 
 def _describe_body(options_class: type) -> dict[str, Any]:
     properties = {
-        "model": {"type": "string", "description": "One of the models that embed."},
-        "inputs": {"anyOf": [{"type": "string"}, STRINGS], "description": "What to look for."},
-        "texts": {"anyOf": [{"type": "string"}, STRINGS], "description": "Where to look."},
+        "model": {**optional(TEXT), "description": "One of the models that embed."},
+        "inputs": {**TEXTS, "description": "What to look for."},
+        "texts": {**TEXTS, "description": "Where to look."},
         "top": {"type": "integer", "minimum": 1, "default": TOP, "description": "Texts found for each query."},
-        "options": json_schema(options_class),
+        "options": optional(json_schema(options_class)),
     }
     return {
         "type": "object",

@@ -14,6 +14,8 @@ def test_what_would_be_served_is_said_and_what_cannot_be_is_refused(tmp_path, ca
     """S11: a checkpoint that holds more than it says, or is damaged, is refused with its reason."""
     assert run(["serve", "--check", str(SMALL), "--device", "cpu"]) == 0
     assert re.match(r"format-1: translate, a translator of [\d,]+ parameters\n", capsys.readouterr().out)
+    assert run(["serve", "--check", "--watch", str(SMALL), "--device", "cpu, cpu"]) == 0
+    assert capsys.readouterr().out.count("\n") == 1, "copies on several devices are one model"
     best = SMALL
     broken = tmp_path / "broken"
     broken.mkdir()

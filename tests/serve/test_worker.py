@@ -49,6 +49,32 @@ def test_answers_among_others_are_those_alone(box):
     assert asyncio.run(write_alone()) == story, "what is drawn depends on the seed of the request alone"
 
 
+@pytest.mark.parametrize(
+    ("model", "text", "options"),
+    [
+        ("stories", "The dog", {"length": 12, "temperature": 0.9, "top_p": 0.9}),
+        ("en-fr", "Where is the old station?", {"to": "fr", "sample": True}),
+    ],
+)
+def test_what_is_drawn_depends_on_the_seed_alone(box, model, text, options):
+    """Alone and among eight others of other lengths and seeds, which share its steps."""
+    others = [(f"Once upon a time {'there was ' * number}", number) for number in range(8)]
+
+    async def draw(companions: list[tuple[str, int]]) -> list[str]:
+        with working({model: box[model]}) as worker:
+            asked = [(text, 5), *companions]
+            calls = (worker.answer(model, [prompt], {**options, "seed": seed}) for prompt, seed in asked)
+            answers = [answer.text for [answer] in await asyncio.gather(*calls)]
+            streamed = [piece async for piece, _ in worker.stream(model, text, {**options, "seed": 5})]
+            assert streamed[-1] == answers[0]
+            return answers
+
+    alone, among = asyncio.run(draw([])), asyncio.run(draw(others))
+    assert among[0] == alone[0]
+    assert len(set(among)) > 2
+    assert asyncio.run(draw([(text, 6)]))[1] != alone[0]
+
+
 def test_a_stream_only_grows_and_ends_with_the_answer(box):
     options = {"length": 24, "temperature": 0.0, "stop": "."}
 
