@@ -40,6 +40,7 @@ TRANSLATE_SCHEMA = closed_object(
     format={"enum": ["text", "html"]},
     alternatives={"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}]},
     glossary=optional({"anyOf": [{"type": "object", "additionalProperties": TEXT}, TEXT]}),
+    alignment={"enum": [True, False, "true", "false"]},
     api_key=optional(TEXT),
 )
 DETECTED = object_of(
