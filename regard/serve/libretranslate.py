@@ -222,9 +222,11 @@ def _read_count(value: Any, most: int) -> int:
 
 def _read_truth(parameters: dict[str, Any], name: str) -> bool:
     value = parameters.get(name, False)
-    if value not in (True, False, "true", "false"):
+    if isinstance(value, bool):
+        return value
+    if value not in ("true", "false"):
         raise Refusal(400, f"{name} must be true or false")
-    return value in (True, "true")
+    return bool(value == "true")
 
 
 def _read_glossary(value: Any, limits: Limits) -> Terms:
