@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from regard.config.schema import json_schema
-from regard.serve.api_schema import TEXT, closed_object, describe_answer, describe_request, object_of
+from regard.serve.api_schema import TEXT, closed_object, describe_answer, describe_request, object_of, optional
 from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import Explainer
 from regard.serve.http import json_response, read_object, state_of, while_connected
@@ -24,7 +24,7 @@ EXPLAINED = object_of(
     *("model", "trace", "tensors"),
     model=TEXT,
     trace={"type": "object"},
-    tensors={"type": "object", "additionalProperties": TEXT},
+    tensors={"type": "object", "additionalProperties": optional(TEXT)},
 )
 
 
@@ -50,10 +50,10 @@ def describe_model(model: ServedModel) -> dict[str, Any]:
     schema, example = input_schema(model.trained)
     return closed_object(
         "inputs",
-        model={**TEXT, "description": "One of the models that /v1/models lists."},
-        verb={**TEXT, "description": "Which of its uses, of a model with several."},
+        model={**optional(TEXT), "description": "One of the models that /v1/models lists."},
+        verb={**optional(TEXT), "description": "Which of its uses, of a model with several."},
         inputs={**schema, "examples": [example]},
-        options=json_schema(model.trained.LookOptions),
+        options=optional(json_schema(model.trained.LookOptions)),
     )
 
 

@@ -18,6 +18,7 @@ from regard.serve.api_schema import (
     describe_request,
     list_of,
     object_of,
+    optional,
 )
 from regard.serve.catalogue import Catalogue
 from regard.serve.http import json_response, read_object, state_of, while_connected
@@ -86,9 +87,9 @@ def _read_texts(payload: dict[str, Any], name: str, most: int) -> list[str]:
 def _describe_body(options_class: type) -> dict[str, Any]:
     return closed_object(
         *("inputs", "texts"),
-        model={**TEXT, "description": "One of the models that embed."},
+        model={**optional(TEXT), "description": "One of the models that embed."},
         inputs={**TEXTS, "description": "What to look for."},
         texts={**TEXTS, "description": "Where to look."},
         top={"type": "integer", "minimum": 1, "default": TOP, "description": "Texts found for each query."},
-        options=json_schema(options_class),
+        options=optional(json_schema(options_class)),
     )
