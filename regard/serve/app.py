@@ -55,7 +55,7 @@ async def show_metrics(request: Request) -> Response:
 @router.get("/openapi.json", response_class=Response)
 async def show_schema(request: Request) -> Response:
     """Show the schema of all routes."""
-    return Response(json.dumps(request.app.openapi()), media_type="application/json")
+    return Response(request.app.state.schema, media_type="application/json")
 
 
 def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: Any = None) -> Gate:
@@ -78,7 +78,9 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
     app.add_exception_handler(HTTPException, answer_error)
     app.add_exception_handler(Refusal, answer_error)
     app.add_exception_handler(Exception, answer_error)
-    routes = {path for path in describe_api(app)["paths"] if "{" not in path}
+    schema = describe_api(app)
+    app.state.schema = json.dumps(schema).encode()  # once: it is large, and nobody else is answered meanwhile
+    routes = {path for path in schema["paths"] if "{" not in path}
     gate = Gate(app, state.keys, state.metrics, routes, RateLimit(state.limits.per_minute), hosts)
     if log is not None:
         gate.log = log

@@ -233,7 +233,7 @@ def _writing_options(payload: dict[str, Any], model: ServedModel, tokens: int, t
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise Refusal(422, f"{name} must be a number", "invalid_input")
     stop = payload.get("stop")
-    stops = [stop] if isinstance(stop, str) else stop or []
+    stops = [stop] if isinstance(stop, str) else [] if stop is None else stop
     if not isinstance(stops, list) or len(stops) > 1 or not all(isinstance(text, str) for text in stops):
         raise Refusal(422, "stop must be one text: several stop sequences are not supported", "unsupported")
     beams = {} if payload.get("beams") is None else {"beams": _whole(payload, "beams", 1)}

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from regard.config.schema import json_schema
-from regard.serve.api_schema import TEXT, describe_answer, describe_request, object_of, optional
+from regard.serve.api_schema import TEXT, closed_object, describe_answer, describe_request, object_of, optional
 from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import Explainer
 from regard.serve.http import json_response, read_object, state_of, while_connected
@@ -20,9 +20,11 @@ from regard.serve.verb_routes import check_members, prepare_inputs
 
 EXPLAIN_MEMBERS = frozenset({"model", "verb", "inputs", "options"})
 SAFETENSORS = "application/octet-stream"
-BYTES = {"type": "string", "format": "binary"}
-EXPLANATION = object_of(
-    *("model", "trace", "tensors"), model=TEXT, trace={"type": "object"}, tensors={"type": "object"}
+EXPLAINED = object_of(
+    *("model", "trace", "tensors"),
+    model=TEXT,
+    trace={"type": "object"},
+    tensors={"type": "object", "additionalProperties": optional(TEXT)},
 )
 
 
@@ -35,24 +37,24 @@ def explain_router(explainer: Explainer) -> APIRouter:
         explain,
         methods=["POST"],
         response_class=Response,
-        responses=describe_answer(EXPLANATION),
+        responses=describe_answer(EXPLAINED),
         openapi_extra=describe_request(schemas or [{"type": "object"}]),
     )
-    tensor_responses = describe_answer(BYTES, media=SAFETENSORS)
-    router.add_api_route("/{identifier}", show_tensor, response_class=Response, responses=tensor_responses)
+    answers = describe_answer({}, media=SAFETENSORS)
+    router.add_api_route("/{identifier}", show_tensor, response_class=Response, responses=answers)
     return router
 
 
 def describe_model(model: ServedModel) -> dict[str, Any]:
     """Return the JSON schema of a request to explain an answer of a model."""
     schema, example = input_schema(model.trained)
-    properties = {
-        "model": {**optional(TEXT), "description": "One of the models that /v1/models lists."},
-        "verb": {**optional(TEXT), "description": "Which of its uses, of a model with several."},
-        "inputs": {**schema, "examples": [example]},
-        "options": optional(json_schema(model.trained.LookOptions)),
-    }
-    return {"type": "object", "properties": properties, "required": ["inputs"], "additionalProperties": False}
+    return closed_object(
+        "inputs",
+        model={**optional(TEXT), "description": "One of the models that /v1/models lists."},
+        verb={**optional(TEXT), "description": "Which of its uses, of a model with several."},
+        inputs={**schema, "examples": [example]},
+        options=optional(json_schema(model.trained.LookOptions)),
+    )
 
 
 async def explain(request: Request) -> Response:

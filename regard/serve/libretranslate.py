@@ -39,8 +39,8 @@ TRANSLATE_SCHEMA = closed_object(
     target=TEXT,
     format={"enum": ["text", "html"]},
     alternatives={"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^[0-9]+$"}]},
-    alignment={"enum": [True, False, "true", "false"]},
     glossary=optional({"anyOf": [{"type": "object", "additionalProperties": TEXT}, TEXT]}),
+    alignment={"enum": [True, False, "true", "false"]},
     api_key=optional(TEXT),
 )
 DETECTED = object_of(
@@ -222,9 +222,11 @@ def _read_count(value: Any, most: int) -> int:
 
 def _read_truth(parameters: dict[str, Any], name: str) -> bool:
     value = parameters.get(name, False)
-    if value not in (True, False, "true", "false"):
+    if isinstance(value, bool):
+        return value
+    if value not in ("true", "false"):
         raise Refusal(400, f"{name} must be true or false")
-    return value in (True, "true")
+    return bool(value == "true")
 
 
 def _read_glossary(value: Any, limits: Limits) -> Terms:

@@ -110,9 +110,9 @@ def request_schema(trained: Trained) -> dict[str, Any]:
     one, example = input_schema(trained)
     several = {"type": "array", "items": one, "minItems": 1}
     properties = {
-        "model": {"type": "string", "description": "One of the models that /v1/models lists."},
+        "model": {"type": ["string", "null"], "description": "One of the models that /v1/models lists."},
         "inputs": {"anyOf": [one, several], "examples": [example]},
-        "options": json_schema(trained.Options),
+        "options": {**json_schema(trained.Options), "type": ["object", "null"]},
     }
     return {"type": "object", "properties": properties, "required": ["inputs"], "additionalProperties": False}
 

@@ -8,7 +8,18 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 from regard.config.schema import json_schema
-from regard.serve.api_schema import ANSWERS, TEXT, TEXTS, describe_answer, describe_request, optional
+from regard.serve.api_schema import (
+    COUNT,
+    NUMBER,
+    TEXT,
+    TEXTS,
+    closed_object,
+    describe_answer,
+    describe_request,
+    list_of,
+    object_of,
+    optional,
+)
 from regard.serve.catalogue import Catalogue
 from regard.serve.http import json_response, read_object, state_of, while_connected
 from regard.serve.payload import check_characters, read_options
@@ -19,6 +30,10 @@ from regard.tasks.embedding.searching import search_texts
 SEARCH_MEMBERS = frozenset({"model", "inputs", "texts", "top", "options"})
 EMBED = "embed"  # the verb of the models that can search
 TOP = 5  # texts found for a query, as `regard search` has it
+HIT = object_of("line", "score", "text", line=COUNT, score=NUMBER, text=TEXT)
+FOUND = object_of(
+    "model", "answers", model=TEXT, answers=list_of(object_of("query", "hits", query=TEXT, hits=list_of(HIT)))
+)
 
 
 def search_router(catalogue: Catalogue) -> APIRouter:
@@ -30,7 +45,7 @@ def search_router(catalogue: Catalogue) -> APIRouter:
         search,
         methods=["POST"],
         response_class=Response,
-        responses=describe_answer(ANSWERS),
+        responses=describe_answer(FOUND),
         openapi_extra=describe_request(schemas or [{"type": "object"}]),
     )
     return router
@@ -70,16 +85,11 @@ def _read_texts(payload: dict[str, Any], name: str, most: int) -> list[str]:
 
 
 def _describe_body(options_class: type) -> dict[str, Any]:
-    properties = {
-        "model": {**optional(TEXT), "description": "One of the models that embed."},
-        "inputs": {**TEXTS, "description": "What to look for."},
-        "texts": {**TEXTS, "description": "Where to look."},
-        "top": {"type": "integer", "minimum": 1, "default": TOP, "description": "Texts found for each query."},
-        "options": optional(json_schema(options_class)),
-    }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": ["inputs", "texts"],
-        "additionalProperties": False,
-    }
+    return closed_object(
+        *("inputs", "texts"),
+        model={**optional(TEXT), "description": "One of the models that embed."},
+        inputs={**TEXTS, "description": "What to look for."},
+        texts={**TEXTS, "description": "Where to look."},
+        top={"type": "integer", "minimum": 1, "default": TOP, "description": "Texts found for each query."},
+        options=optional(json_schema(options_class)),
+    )

@@ -29,6 +29,7 @@ MAX_GROWTH = 2048  # bytes of memory a request, beyond which there is a leak
 MAX_SLACK = 24 << 20  # bytes by which memory may differ however few requests there were
 WORDS = ("dog", "station", "morning", "river", "house", "old", "tired", "walks", "the", "a", "is", "where")
 SAMPLES_OF_ROUTE = 26  # in /metrics: a histogram, and the statuses that a route may have
+EXPLAIN_BYTES = 16 << 20  # of kept attention weights, which are soon full
 OPEN_FILES = 4  # descriptors more than before: connections that are being closed
 
 
@@ -117,6 +118,14 @@ def verb(chance: random.Random) -> tuple[str, str, Any]:
     return "POST", "/v1/translate", {"inputs": sentence(chance), "options": options}
 
 
+def nearest(chance: random.Random) -> tuple[str, str, Any]:
+    return "POST", "/v1/search", {"inputs": sentence(chance), "texts": [sentence(chance) for _ in range(3)]}
+
+
+def explanation(chance: random.Random) -> tuple[str, str, Any]:
+    return "POST", "/v1/explain", {"model": "en-fr", "inputs": sentence(chance), "options": {"to": "fr"}}
+
+
 def nonsense(chance: random.Random) -> tuple[str, str, Any]:
     """Return a request that must be refused: its name is new, or it breaks a limit."""
     name = f"{chance.random()}"
@@ -142,8 +151,10 @@ KINDS: list[tuple[Callable[[random.Random], tuple[str, str, Any]], float]] = [
     (completion, 0.15),
     (vectors, 0.2),
     (verb, 0.15),
-    (nonsense, 0.2),
-    (small, 0.15),
+    (nearest, 0.05),
+    (explanation, 0.05),
+    (nonsense, 0.15),
+    (small, 0.1),
 ]
 LEAVING = 0.05  # share of the clients that go away without their answer
 
@@ -217,7 +228,7 @@ def main() -> int:
     parser.add_argument("requests", type=int, help="how many requests are sent")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
-    words = ["-s", "deadline=300", "-s", "queue=1000"]
+    words = ["-s", "deadline=300", "-s", "queue=1000", "-s", f"explain_bytes={EXPLAIN_BYTES}"]
     with tempfile.TemporaryDirectory() as folder, run_server(Path(folder) / "log", *words) as server:
         report = soak(server, chosen.requests, chosen.seed)
     print("\n".join(report.lines()))

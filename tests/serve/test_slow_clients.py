@@ -26,12 +26,16 @@ def slow_clients(server: ServerProcess) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
 
         def connect() -> socket.socket:
-            return stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=1))
+            connection = stack.enter_context(socket.socket())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(1)
+            connection.connect(("127.0.0.1", server.port))
+            return connection
 
         drippers, deaf = [connect() for _ in range(SLOW)], [connect() for _ in range(SLOW)]
         for connection in deaf:
             with contextlib.suppress(OSError):  # it is full
-                connection.sendall(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 200)
+                connection.sendall(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 100)
 
         def drip() -> None:
             for place in range(len(head)):
