@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.grammar import Device, Settings
+from regard.cli.text_io import print_note
 
 WIDTH = 80
 EXTRA = "fastapi and uvicorn are missing: pip install 'regard[serve]'"
@@ -31,6 +32,12 @@ def serve(
     jobs: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Take jobs of many inputs, and keep them in this folder.")
     ] = None,
+    ray: Annotated[
+        str | None, typer.Option("--ray", metavar="[ADDRESS]", help="Serve on a Ray cluster, as several replicas.")
+    ] = None,
+    replicas: Annotated[
+        str | None, typer.Option(metavar="LEAST:MOST", help="Replicas on a cluster, more when requests pile up.")
+    ] = None,
     settings: Settings = None,
     device: Device = "auto",
     check: Annotated[bool, typer.Option("--check", help="Say what would be served, and stop.")] = False,
@@ -43,6 +50,7 @@ def serve(
         _print_limits()
         return
     bounds = read_limits(settings or [])
+    _check_cluster(ray, replicas, jobs)
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
@@ -52,7 +60,8 @@ def serve(
     from regard.serve.catalogue import load_models
     from regard.serve.server import Address, make_server
 
-    keys = Keys(read_keys(key_file) if key_file is not None else ())
+    key_texts = read_keys(key_file) if key_file is not None else ()
+    keys = Keys(key_texts)
     address = Address(host=host, port=port, names=tuple(name.lower() for name in allow_host or ()))
     address.check(keys)
     catalogue = load_models(folders or [], device=device)
@@ -60,11 +69,31 @@ def serve(
         print(f"{model.name}: {model.verb}, {model.trained.kind} of {model.trained.runner.weights.number:,} parameters")
     if check:
         return
+    if ray is not None:
+        from regard.cluster.replicas import make_settings, read_counts, serve_replicas
+
+        parts = make_settings(folders or [], device, bounds, key_texts, address)
+        return serve_replicas(ray, read_counts(replicas or "1"), parts, address, print_note)
     server = make_server(catalogue, bounds, address, keys=keys, jobs_folder=jobs)
     try:
         server.run()
     except SystemExit:  # uvicorn's word for a port that is taken
         raise ValueError(f"cannot listen at {host}, port {port}: is another program there? try --port 0") from None
+
+
+def _check_cluster(ray: str | None, replicas: str | None, jobs: Path | None) -> None:
+    """Refuse, before a model is loaded, what a cluster cannot do, and replicas without one."""
+    if ray is None:
+        if replicas is not None:
+            raise ValueError(f"--replicas {replicas} is for a cluster: add --ray")
+        return
+    from regard.cluster.connection import check_address
+    from regard.cluster.replicas import read_counts
+
+    check_address(ray)
+    read_counts(replicas or "1")
+    if jobs is not None:
+        raise ValueError("--jobs keeps its folder for one server: leave it out with --ray")
 
 
 def _print_limits() -> None:
