@@ -35,7 +35,6 @@ def connect(address: str) -> Iterator[None]:
     """Connect to a cluster, without telling anybody how Ray is used; afterwards disconnect."""
     check_address(address)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what Ray Data does would be an error to Ray's core
     import ray
 
     for attempt in range(1, ATTEMPTS + 1):

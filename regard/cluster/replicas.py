@@ -6,6 +6,7 @@ replicas, when one dies it starts another; a client that disconnects has its req
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -80,21 +81,17 @@ def serve_replicas(
     address: str, replicas: tuple[int, int], settings: ReplicaSettings, listen: Address, log: Callable[[str], None]
 ) -> None:
     """Serve on a cluster until SIGTERM or SIGINT."""
-    os.environ["RAY_SERVE_LOG_TO_STDERR"] = "0"  # its lines would stand between ours
     over = threading.Event()
-    former = {number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        with connect(address):
-            _deploy(replicas, settings, listen)
-            least, most = replicas
-            several = f"{least} to {most} replicas" if most > least else f"{most} replica{'s' * (most > 1)}"
-            log(f"ready: http://{listen.host}:{listen.port}, {several}")
-            over.wait()
-            log("stopping")
-            _shut_down()
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
+    with connect(address):
+        for number in (signal.SIGTERM, signal.SIGINT):  # now, since Ray has handlers of its own, which abort
+            signal.signal(number, lambda *_: over.set())
+        _deploy(replicas, settings, listen)
+        least, most = replicas
+        several = f"{least} to {most} replicas" if most > least else f"{most} replica{'s' * (most > 1)}"
+        log(f"ready: http://{listen.host}:{listen.port}, {several}")
+        over.wait()
+        log("stopping")
+        _shut_down()
 
 
 def _deploy(replicas: tuple[int, int], settings: ReplicaSettings, listen: Address) -> None:
@@ -104,9 +101,10 @@ def _deploy(replicas: tuple[int, int], settings: ReplicaSettings, listen: Addres
     from ray.serve.schema import LoggingConfig
 
     limits, gpus = settings.limits, int(settings.device == "cuda")
-    logging = LoggingConfig(log_level="ERROR", enable_access_log=False)  # an access log would have addresses in it
+    logging.getLogger("ray.serve").setLevel(logging.ERROR)  # its notes would stand between ours
+    log_settings = LoggingConfig(log_level="ERROR", enable_access_log=False)  # an access log would have addresses in it
     options = HTTPOptions(host=listen.host, port=listen.port, request_timeout_s=limits.deadline + GRACE)
-    serve.start(http_options=options, logging_config=logging)
+    serve.start(http_options=options, logging_config=log_settings)
     deployment: Any = serve.deployment(
         serve.ingress()(Replica),
         name=NAME,
@@ -121,7 +119,7 @@ def _deploy(replicas: tuple[int, int], settings: ReplicaSettings, listen: Addres
         ),
         ray_actor_options={"num_cpus": 1 - gpus, "num_gpus": gpus},
         health_check_period_s=HEALTH_SECONDS,
-        logging_config=logging,
+        logging_config=log_settings,
     )
     serve.run(deployment.bind(settings), name=NAME, route_prefix="/")
 
