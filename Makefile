@@ -11,7 +11,7 @@ UNITS := tests/attention tests/checkpoint tests/data tests/decoding tests/metric
 UNITS += --ignore tests/attention/kernels --ignore tests/data/test_memory.py
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test quick check faults serve-faults soak slow gpu real-text sweep docs chromium curl format clean
+.PHONY: demo test quick check faults serve-faults soak cluster slow gpu real-text sweep docs chromium curl format clean
 
 demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
 	$(BIN)/regard demo
@@ -40,6 +40,9 @@ soak: $(VENV)/.installed-test ## 20,000 requests of all kinds to one server, som
 
 slow: $(VENV)/.installed-test ## trainings and parities beyond those of the suite
 	$(ONE) $(BIN)/python -m pytest -q -m slow -n 2 --dist worksteal
+
+cluster: $(VENV)/.installed-cluster ## long files and replicas on a Ray of this machine, whose processes are killed
+	$(ONE) $(BIN)/python -m pytest -q -m cluster tests/cluster
 
 # Nothing is installed: torch, the dependencies of Regard and pytest must be there; skips say what else is missing.
 gpu: ## the tests that need a CUDA device, by $(PYTHON) itself
@@ -85,6 +88,10 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -e '.[test]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-cluster: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -e '.[test,ray]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -e '.[docs]'

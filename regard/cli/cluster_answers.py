@@ -23,7 +23,7 @@ from regard.cli.answers import (
 )
 from regard.cli.resumable_output import digest_request, replace_file, show_progress
 from regard.cli.text_io import print_note
-from regard.cluster.connection import connect
+from regard.cluster.connection import check_address, connect
 from regard.cluster.parts import Part, PartFolder, PartWork, write_parts
 from regard.config.words import quantity
 
@@ -37,6 +37,8 @@ ENDINGS = {"jsonl": ".jsonl", "": ".txt", "txt": ".txt"}
 
 def check_folder(request: AnswerRequest) -> None:
     """Refuse, before a model is loaded, what a cluster cannot read or write."""
+    assert request.ray is not None
+    check_address(request.ray)
     if request.file is None or request.output is None:
         raise ValueError("--ray answers a file in parts: give -i FILE and -o FOLDER")
     if request.format not in ENDINGS:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.grammar import Settings
+from regard.cli.text_io import print_note
 
 WIDTH = 80
 EXTRA = "fastapi and uvicorn are missing: pip install 'regard[serve]'"
@@ -31,6 +32,12 @@ def serve(
     jobs: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Take jobs of many inputs, and keep them in this folder.")
     ] = None,
+    ray: Annotated[
+        str | None, typer.Option("--ray", metavar="[ADDRESS]", help="Serve on a Ray cluster, as several replicas.")
+    ] = None,
+    replicas: Annotated[
+        str | None, typer.Option(metavar="LEAST:MOST", help="Replicas on a cluster, more when requests pile up.")
+    ] = None,
     settings: Settings = None,
     device: Annotated[
         str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps; several share requests: cuda:0,cuda:1.")
@@ -48,20 +55,28 @@ def serve(
         _print_limits()
         return
     bounds = read_limits(settings or [])
+    devices = [name.strip() for name in device.split(",")]
+    of_one_server = {"--jobs": jobs is not None, "--watch": watch, f"--device {device}": len(devices) > 1}
+    _check_cluster(ray, replicas, of_one_server)
     _check_packages()
     from regard.serve.access import Keys, read_keys
     from regard.serve.catalogue import load_models
     from regard.serve.server import Address, make_server
 
-    keys = Keys(read_keys(key_file) if key_file is not None else ())
+    key_texts = read_keys(key_file) if key_file is not None else ()
+    keys = Keys(key_texts)
     address = Address(host=host, port=port, names=tuple(name.lower() for name in allow_host or ()))
     address.check(keys)
-    devices = [name.strip() for name in device.split(",")]
     catalogue, *copies = (load_models(folders or [], device=name) for name in devices)
     for model in catalogue:
         print(f"{model.name}: {model.verb}, {model.trained.kind} of {model.trained.runner.weights.number:,} parameters")
     if check:
         return
+    if ray is not None:
+        from regard.cluster.replicas import make_settings, read_counts, serve_replicas
+
+        parts = make_settings(folders or [], device, bounds, key_texts, address)
+        return serve_replicas(ray, read_counts(replicas or "1"), parts, address, print_note)
     watched = devices if watch else ()
     server = make_server(
         catalogue, bounds, address, keys=keys, jobs_folder=jobs, copies=copies, watched_devices=watched
@@ -79,6 +94,22 @@ def _check_packages() -> None:
         import uvicorn  # noqa: F401
     except ImportError:
         raise ValueError(EXTRA) from None
+
+
+def _check_cluster(ray: str | None, replicas: str | None, of_one_server: dict[str, bool]) -> None:
+    """Refuse, before a model is loaded, what a cluster cannot do, and replicas without one."""
+    if ray is None:
+        if replicas is not None:
+            raise ValueError(f"--replicas {replicas} is for a cluster: add --ray")
+        return
+    from regard.cluster.connection import check_address
+    from regard.cluster.replicas import read_counts
+
+    check_address(ray)
+    read_counts(replicas or "1")
+    for option, is_given in of_one_server.items():
+        if is_given:
+            raise ValueError(f"{option} is for one server: leave it out with --ray")
 
 
 def _print_limits() -> None:
