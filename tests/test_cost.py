@@ -75,7 +75,7 @@ def test_the_parts_of_every_model_are_all_of_it(name):
     shape = config_of({"name": name, **SHAPES[name]})
     model = build_model(shape)
     held = [*model.parameters(), *(model.get_buffer(each) for each in ("vectors", "output") if name == "word2vec")]
-    found = {part: sizes.count(tensors) for part, tensors in sizes.parts(sizes.blank(shape)).items()}
+    found = {part: sizes.count(tensors) for part, tensors in sizes.parts(sizes.build_without_weights(shape)).items()}
     assert sum(found.values()) == cost.parameters(shape) == sum(each.numel() for each in held)
 
 
@@ -85,7 +85,7 @@ def test_what_is_measured_on_the_data_is_no_parameter():
 
 
 def test_the_parts_of_a_gpt2_are_those_of_its_equations():
-    model = sizes.blank(cost.preset("gpt2"))
+    model = sizes.build_without_weights(cost.preset("gpt2"))
     assert {part: sizes.count(tensors) for part, tensors in sizes.parts(model).items()} == {
         "embedding": 50257 * 768,
         "positions": 1024 * 768,
@@ -220,7 +220,7 @@ def test_half_precision_keeps_what_a_compiled_step_of_a_gpt_keeps():
 
 def test_as_many_logits_are_held_as_training_holds():
     assert memory.MAX_LOGITS == learning.LOGITS
-    model = sizes.blank(SMALL)
+    model = sizes.build_without_weights(SMALL)
     few, many = (memory.training(model, cost.Trace(0, 0, 0, 0), memory.Load(1, count)).loss for count in (10, 20))
     assert many - few == 10 * (2 * 2 * 60 + (4 + 2) * 32)
     most = memory.MAX_LOGITS // 60
@@ -231,7 +231,7 @@ def test_as_many_logits_are_held_as_training_holds():
 
 
 def test_optimizers_hold_what_they_average():
-    model, traced = sizes.blank(SMALL), cost.trace(SMALL, Lengths(64, 64))
+    model, traced = sizes.build_without_weights(SMALL), cost.trace(SMALL, Lengths(64, 64))
     load = memory.Load(sequences=4, predicted=256, precision="fp32", rank=3)
     every, matrices = cost.parameters(SMALL), 2 * (4 * 32 * 32 + 2 * 32 * 128)
     adam, muon, sgd = (memory.training(model, traced, load, how) for how in ("adamw", "muon", "sgd"))

@@ -4,12 +4,14 @@ import subprocess
 import sys
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 from regard.config.former_python_names import FORMER_MODULES
 from regard.models.parts.cells import Layers
 from regard.tasks.answering.answerer import Reply
 from regard.tasks.scenes import digit_scenes
+from regard.tasks.word2vec.vectors import WordVectors
 
 
 @pytest.mark.parametrize("former", FORMER_MODULES)
@@ -60,3 +62,11 @@ def test_former_names_in_a_module_are_the_current_ones():
         assert scene.seen is scene.visible_counts
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = digit_scenes.nothing
+
+
+def test_word_vectors_have_their_former_names():
+    vectors = WordVectors(["cat", "dog"], np.eye(2, dtype=np.float32))
+    with pytest.warns(DeprecationWarning, match=r"WordVectors\.place is called WordVectors\.index_of now"):
+        assert vectors.place("dog") == 1
+    with pytest.warns(DeprecationWarning, match=r"WordVectors\.units is called WordVectors\.unit_vectors now"):
+        assert vectors.units is vectors.unit_vectors

@@ -80,7 +80,7 @@ def map(
     check_writable(output, PICTURE_FORMATS)
     vectors = _load_vectors(model)
     groups = _group_neighbours(vectors, words, neighbour_count)
-    chosen = vectors.units[list(groups)]
+    chosen = vectors.unit_vectors[list(groups)]
     points = word_map.project(chosen, method=method, seed=seed)
     plots.save(word_map.plot_words(points, [vectors.words[index] for index in groups], list(groups.values())), output)
     shown = f", which show {word_map.explained_variance(chosen):.0%} of their differences" if method == "pca" else ""
@@ -148,10 +148,10 @@ def _group_neighbours(vectors: WordVectors, words: Sequence[str], neighbour_coun
     """Return the rows of words and of their neighbours, by group: a group for each word, or one if it has none."""
     groups: dict[int, int] = {}
     for number, word in enumerate(words):
-        groups.setdefault(vectors.place(word), number if neighbour_count else 0)
+        groups.setdefault(vectors.index_of(word), number if neighbour_count else 0)
     for number, word in enumerate(words):
         for neighbour, _ in vectors.similar(word, count=neighbour_count) if neighbour_count else []:
-            groups.setdefault(vectors.place(neighbour), number)
+            groups.setdefault(vectors.index_of(neighbour), number)
     return groups
 
 

@@ -93,7 +93,7 @@ class Estimate:
 def estimate(config: Any, plan: Plan) -> Estimate:
     """Return parameters, operations, memory, time and price of a model and of its training as planned."""
     processor = gpu(plan.gpu)
-    model = sizes.blank(config)
+    model = sizes.build_without_weights(config)
     lengths = lengths_of(model, plan)
     tokens = tokens_of(model, lengths)
     batch = plan.batch or max(1, STEP // tokens)
@@ -140,7 +140,7 @@ def forward(config: Any, length: int) -> float:
     For a model that always reads its whole context, the length is that context.
     """
     length = config.context if config.reads_whole else length
-    return flops(config, length) / tokens_of(sizes.blank(config), Lengths(length, length))
+    return flops(config, length) / tokens_of(sizes.build_without_weights(config), Lengths(length, length))
 
 
 def lengths_of(model: Any, plan: Plan) -> Lengths:
@@ -161,7 +161,7 @@ def tokens_of(model: Any, lengths: Lengths) -> int:
 
 def units_of(config: Any, length: int | None, target: int | None) -> int:
     """Return the tokens of one sequence of a model, source and target together; 1 if the input is no sequence."""
-    model = sizes.blank(config)
+    model = sizes.build_without_weights(config)
     return tokens_of(model, lengths_of(model, Plan(length=length, target=target)))
 
 

@@ -33,7 +33,7 @@ ALIASES = {"bloom": "bloom-176b", "smallbert": "bert-small"}  # names that prese
 REST = "heads"  # what is in none of them: output matrices, poolers, classifiers
 
 
-def blank(config: Any) -> nn.Module:
+def build_without_weights(config: Any) -> nn.Module:
     """Build the model of a config on the meta device, without memory for weights."""
     with torch.device("meta"), Unfilled():
         return models.build(config)
@@ -41,7 +41,7 @@ def blank(config: Any) -> nn.Module:
 
 def parameters(config: Any) -> int:
     """Return the number of parameters of the model of this config."""
-    return sum(tensor.numel() for tensor in learned_tensors(blank(config)))
+    return sum(tensor.numel() for tensor in learned_tensors(build_without_weights(config)))
 
 
 def parts(model: nn.Module) -> dict[str, list[Tensor]]:

@@ -76,7 +76,7 @@ def table(length: int, width: int, *, kernel: int = 3, window: int = 65, keys: i
             "O(k n d²)",
             2 * kernel * length * width**2,
             1,
-            powers(length, kernel),
+            ceil_logarithm(length, kernel),
             0,
             kernel * width**2,
         ),
@@ -100,7 +100,7 @@ def measure_growth(length: int, width: int, *, window: int = 65) -> Measurement:
     return Measurement(quantity, "self-attention", factors["self-attention"], "recurrent", factors["recurrent"])
 
 
-def powers(length: int, factor: int) -> int:
+def ceil_logarithm(length: int, factor: int) -> int:
     """Return the logarithm of the length to the base `factor`, rounded up, at least 1."""
     count, reached = 1, factor
     while reached < length:

@@ -22,7 +22,7 @@ HELD = 0.1  # of the lines; which ones is decided by their letters
 
 
 @dataclass(frozen=True)
-class Cut:
+class TokenizerResult:
     """One tokenization of a text, measured on held-out text."""
 
     kind: Kind
@@ -33,9 +33,9 @@ class Cut:
     per_token: float
     """Characters of a token, on average."""
     unknown: float
-    """Share of the tokens that stand for something never seen."""
+    """Share of the tokens that are unknown."""
     words: Mapping[str, tuple[str, ...]]
-    """Words that somebody asked for, in pieces."""
+    """Some words, in pieces."""
 
     def plain(self) -> dict[str, Any]:
         """Return everything as JSON."""
@@ -67,26 +67,29 @@ def hold_out(lines: Sequence[str], share: float = HELD) -> tuple[list[str], list
 
 def compare(
     train: Sequence[str], held_out: Sequence[str], *, sizes: Iterable[int] = SIZES, words: Sequence[str] = WORDS
-) -> list[Cut]:
+) -> list[TokenizerResult]:
     """Measure characters, words and subwords at several vocabulary sizes, characters and words also in full."""
     characters = sum(map(len, train))
-    cuts: list[Cut] = []
+    results: list[TokenizerResult] = []
     for kind in KINDS:
         vocab_sizes: list[int | None] = [] if kind == "characters" else [*sizes]
         for size in [*vocab_sizes, *([None] if kind in CLOSED else [])]:
             tokenizer = units.train(train, UnitsConfig(kind=kind, vocab=size), characters=characters)
-            cut = measure(tokenizer, held_out, words)
-            if not cuts or (cuts[-1].kind, cuts[-1].vocab) != (kind, cut.vocab):  # the text has no more to give
-                cuts.append(cut)
-    return cuts
+            result = measure(tokenizer, held_out, words)
+            before = results[-1] if results else None
+            if before is None or (before.kind, before.vocab) != (kind, result.vocab):  # the text has no more to give
+                results.append(result)
+    return results
 
 
-def compare_with_shuffled(cuts: Sequence[Cut], train: Sequence[str], held_out: Sequence[str]) -> Measurement:
+def compare_with_shuffled(
+    results: Sequence[TokenizerResult], train: Sequence[str], held_out: Sequence[str]
+) -> Measurement:
     """Compare the smallest vocabulary of byte pairs with one of the same text with its letters in random order.
 
     Where no letters come together more often than by chance, pairs of them save little.
     """
-    smallest = next(cut for cut in cuts if cut.kind == "bpe")
+    smallest = next(result for result in results if result.kind == "bpe")
     random = Random(0)
     sides = [["".join(random.sample(line, len(line))) for line in side] for side in (train, held_out)]
     config = UnitsConfig(kind="bpe", vocab=max(MIN_VOCABULARY, smallest.vocab))
@@ -96,7 +99,7 @@ def compare_with_shuffled(cuts: Sequence[Cut], train: Sequence[str], held_out: S
     return Measurement(quantity, "this text", smallest.per_token, "its letters shuffled", shuffled.per_token)
 
 
-def measure(tokenizer: Tokenizer, held_out: Sequence[str], words: Sequence[str]) -> Cut:
+def measure(tokenizer: Tokenizer, held_out: Sequence[str], words: Sequence[str]) -> TokenizerResult:
     """Measure a tokenizer on held-out lines and on single words."""
     assert isinstance(tokenizer.how, UnitsConfig)
     lines = tokenizer.encode_many(held_out)
@@ -107,7 +110,7 @@ def measure(tokenizer: Tokenizer, held_out: Sequence[str], words: Sequence[str])
     pieces = {word: tuple(tokenizer.pieces(ids)) for word, ids in zip(words, tokenizer.encode_many(words), strict=True)}
     if not tokenizer.closed:  # the blank in front of a word is part of its first piece
         pieces = {word: _bare(cut) for word, cut in pieces.items()}
-    return Cut(
+    return TokenizerResult(
         tokenizer.how.kind,
         tokenizer.vocab,
         tokens / len(held_out),

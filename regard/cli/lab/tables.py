@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.lab.complexity import Layer, Timing
     from regard.lab.demonstration import Chart, Demonstration, LabelledMatrix, Measurement
     from regard.lab.positions import Properties
-    from regard.lab.tokenizers import Cut
+    from regard.lab.tokenizers import TokenizerResult
 
 LOSSES_SHOWN = 9  # losses shown of a training by hand
 
@@ -144,7 +144,7 @@ def error_table(title: str, points_by_model: Mapping[str, Sequence[Point]]) -> F
     return FittedTable(("words between", *points_by_model), rows, f"Errors in 100, {title}")
 
 
-def unit_tables(comparison: Sequence[Cut], title: str) -> list[FittedTable]:
+def unit_tables(comparison: Sequence[TokenizerResult], title: str) -> list[FittedTable]:
     """Return a table of tokenizations by kind and vocabulary size, and one of how they split some words."""
     rows = [
         (units.kind, units.vocab, f"{units.per_line:.1f}", f"{units.per_token:.2f}", f"{100 * units.unknown:.2f} %")

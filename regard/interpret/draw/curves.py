@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from regard.lab.tokenizers import Cut
+    from regard.lab.tokenizers import TokenizerResult
 
 # Distinguishable with any colour vision (Okabe and Ito 2008), and in print by marker and line style.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -160,18 +160,18 @@ def by_clauses(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, floa
     return figure
 
 
-def by_vocabulary(cuts: Sequence[Cut]) -> Figure:
+def by_vocabulary(results: Sequence[TokenizerResult]) -> Figure:
     """Plot tokens per line (left) and the share of unknown tokens (right) against vocabulary size."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
     figure = Figure(figsize=(9.2, 4.2), layout="constrained")
     tokens_axes, unknown_axes = figure.subplots(1, 2)
-    for kind, style in looks([cut.kind for cut in cuts]).items():
-        kind_cuts = [cut for cut in cuts if cut.kind == kind]
-        sizes = [cut.vocab for cut in kind_cuts]
-        tokens_axes.plot(sizes, [cut.per_line for cut in kind_cuts], **style)
-        unknown_axes.plot(sizes, [100 * cut.unknown for cut in kind_cuts], **style, clip_on=False)
+    for kind, style in looks([result.kind for result in results]).items():
+        kind_results = [result for result in results if result.kind == kind]
+        sizes = [result.vocab for result in kind_results]
+        tokens_axes.plot(sizes, [result.per_line for result in kind_results], **style)
+        unknown_axes.plot(sizes, [100 * result.unknown for result in kind_results], **style, clip_on=False)
     for axes, label in ((tokens_axes, "tokens of a line"), (unknown_axes, "unknown, of the tokens")):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(ScalarFormatter())

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from regard import checkpoint
 from regard.checkpoint import Checkpoint, CheckpointError
+from regard.config.former_python_names import FormerName
 from regard.data import vectors as files
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
@@ -154,15 +155,15 @@ class WordVectors(DirectAnswers):
 
     def similar(self, word: str, *, count: int = 10) -> list[Scored]:
         """Return the nearest words by cosine similarity."""
-        place = self.place(check_input(word, WORD, verb=self.verb))
-        neighbours = nearest_words(self.units, self.units[place], count=count, without=[place])
+        place = self.index_of(check_input(word, WORD, verb=self.verb))
+        neighbours = nearest_words(self.unit_vectors, self.unit_vectors[place], count=count, without=[place])
         return [(self.words[near], cosine) for near, cosine in neighbours]
 
     def analogy(self, first: str, second: str, third: str, *, count: int = 5) -> list[Scored]:
         """Return the answers to first : second = third : ?, the nearest words to second - first + third."""
-        first_row, second_row, third_row = (self.place(word) for word in (first, second, third))
-        query = self.units[second_row] - self.units[first_row] + self.units[third_row]
-        neighbours = nearest_words(self.units, query, count=count, without=[first_row, second_row, third_row])
+        first_row, second_row, third_row = (self.index_of(word) for word in (first, second, third))
+        query = self.unit_vectors[second_row] - self.unit_vectors[first_row] + self.unit_vectors[third_row]
+        neighbours = nearest_words(self.unit_vectors, query, count=count, without=[first_row, second_row, third_row])
         return [(self.words[near], cosine) for near, cosine in neighbours]
 
     def agreement(self, pairs: Sequence[Judged]) -> Agreement:
@@ -171,7 +172,9 @@ class WordVectors(DirectAnswers):
         known_pairs = [
             (first, second, score) for first, second, score in places if first is not None and second is not None
         ]
-        cosines = np.array([float(self.units[first] @ self.units[second]) for first, second, _ in known_pairs])
+        cosines = np.array(
+            [float(self.unit_vectors[first] @ self.unit_vectors[second]) for first, second, _ in known_pairs]
+        )
         rho = (
             spearman(cosines, np.array([score for *_, score in known_pairs])) if len(known_pairs) > 1 else float("nan")
         )
@@ -183,7 +186,7 @@ class WordVectors(DirectAnswers):
         for name, questions in sections.items():
             places = [[self.find(word) for word in question] for question in questions]
             known_questions = np.array([place for place in places if None not in place], np.int64).reshape(-1, 4)
-            right = int((solve_analogies(self.units, known_questions[:, :3]) == known_questions[:, 3]).sum())
+            right = int((solve_analogies(self.unit_vectors, known_questions[:, :3]) == known_questions[:, 3]).sum())
             section_scores.append(SectionScore(name, right, len(known_questions), len(questions)))
         return section_scores
 
@@ -192,7 +195,7 @@ class WordVectors(DirectAnswers):
         place = self._places.get(word)
         return self._places.get(word.lower()) if place is None else place
 
-    def place(self, word: str) -> int:
+    def index_of(self, word: str) -> int:
         """Return the index of a word; an unknown word is an error."""
         place = self.find(word)
         if place is None:
@@ -207,9 +210,12 @@ class WordVectors(DirectAnswers):
         return place
 
     @cached_property
-    def units(self) -> Float[np.ndarray, "vocab width"]:
+    def unit_vectors(self) -> Float[np.ndarray, "vocab width"]:
         """Return the vectors normalised to length 1."""
         return unit(self.vectors)
+
+    place = FormerName("index_of")
+    units = FormerName("unit_vectors")
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -146,7 +146,7 @@ def test_words_that_are_known_begin_with_their_vectors(text, tmp_path):
         start=parent,
     )
     before, after = regard.load(parent), regard.load(tmp_path / "run")
-    assert abs(before.vectors[before.place("nouna")] - after.vectors[after.place("nouna")]).max() < 1e-6
+    assert abs(before.vectors[before.index_of("nouna")] - after.vectors[after.index_of("nouna")]).max() < 1e-6
     said = (tmp_path / "run" / "train.log").read_text()
     assert f"vectors of {len(after.words) - 1} of {len(after.words)} words taken over" in said
     with pytest.raises(ValueError, match=r"model\.width"):
