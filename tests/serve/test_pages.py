@@ -82,6 +82,18 @@ def path_of_regard(tmp_path_factory) -> Path:
     return folder
 
 
+def test_the_tests_that_hold_what_is_promised_are_there():
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    _, serving = page.split("\n## Serving\n")
+    rows = [
+        line for line in serving.partition("\n## ")[0].splitlines() if line.startswith("| ") and "held by" not in line
+    ]
+    named = [re.findall(r"`(tests/[\w/]+\.py)`", row) for row in rows[1:]]
+    assert len(named) >= 22
+    assert all(named)
+    assert not [path for paths in named for path in paths if not (ROOT / path).is_file()]
+
+
 @pytest.mark.parametrize("page", [PAGE, ROOT / "docs" / "commands" / "mcp.md"], ids=lambda page: page.stem)
 def test_the_settings_of_an_assistant_start_a_command_that_exists(page):
     [block] = blocks(page, "json")
