@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.grammar import Settings
 from regard.cli.text_io import print_note
+
+if TYPE_CHECKING:
+    from regard.serve.catalogue import Catalogue
+    from regard.serve.limits import Limits
+    from regard.serve.server import Address
 
 WIDTH = 80
 EXTRA = "fastapi and uvicorn are missing: pip install 'regard[serve]'"
@@ -59,32 +65,72 @@ def serve(
     of_one_server = {"--jobs": jobs is not None, "--watch": watch, f"--device {device}": len(devices) > 1}
     _check_cluster(ray, replicas, of_one_server)
     _check_packages()
-    from regard.serve.access import Keys, read_keys
-    from regard.serve.catalogue import load_models
-    from regard.serve.server import Address, make_server
+    from regard.serve.access import read_keys
+    from regard.serve.server import Address
 
-    key_texts = read_keys(key_file) if key_file is not None else ()
-    keys = Keys(key_texts)
+    keys = read_keys(key_file) if key_file is not None else ()
     address = Address(host=host, port=port, names=tuple(name.lower() for name in allow_host or ()))
-    address.check(keys)
-    catalogue, *copies = (load_models(folders or [], device=name) for name in devices)
-    for model in catalogue:
-        print(f"{model.name}: {model.verb}, {model.trained.kind} of {model.trained.runner.weights.number:,} parameters")
+    command = ServeCommand(tuple(folders or ()), address, keys, bounds, devices)
+    command.load()
     if check:
         return
     if ray is not None:
+        command.run_on_cluster(ray, replicas or "1")
+    else:
+        command.run(jobs, watch=watch)
+
+
+@dataclass
+class ServeCommand:
+    """What a server is started with."""
+
+    folders: tuple[str, ...]
+    address: Address
+    keys: tuple[str, ...]
+    limits: Limits
+    devices: list[str]
+    catalogue: Catalogue = field(init=False)
+    """The models on the first device."""
+    copies: list[Catalogue] = field(init=False)
+    """The same on the others."""
+
+    def load(self) -> None:
+        """Load the models on all devices, and say what they are."""
+        from regard.serve.access import Keys
+        from regard.serve.catalogue import load_models
+
+        self.address.check(Keys(self.keys))
+        self.catalogue, *self.copies = (load_models(list(self.folders), device=name) for name in self.devices)
+        for model in self.catalogue:
+            size = model.trained.runner.weights.number
+            print(f"{model.name}: {model.verb}, {model.trained.kind} of {size:,} parameters")
+
+    def run(self, jobs_folder: Path | None, *, watch: bool) -> None:
+        """Serve in this process until a signal."""
+        from regard.serve.access import Keys
+        from regard.serve.server import make_server
+
+        server = make_server(
+            self.catalogue,
+            self.limits,
+            self.address,
+            keys=Keys(self.keys),
+            jobs_folder=jobs_folder,
+            copies=self.copies,
+            watched_devices=self.devices if watch else (),
+        )
+        try:
+            server.run()
+        except SystemExit:  # uvicorn's word for a port that is taken
+            host, port = self.address.host, self.address.port
+            raise ValueError(f"cannot listen at {host}, port {port}: is another program there? try --port 0") from None
+
+    def run_on_cluster(self, cluster: str, replicas: str) -> None:
+        """Serve by replicas on a cluster until a signal."""
         from regard.cluster.replicas import make_settings, read_counts, serve_replicas
 
-        parts = make_settings(folders or [], device, bounds, key_texts, address)
-        return serve_replicas(ray, read_counts(replicas or "1"), parts, address, print_note)
-    watched = devices if watch else ()
-    server = make_server(
-        catalogue, bounds, address, keys=keys, jobs_folder=jobs, copies=copies, watched_devices=watched
-    )
-    try:
-        server.run()
-    except SystemExit:  # uvicorn's word for a port that is taken
-        raise ValueError(f"cannot listen at {host}, port {port}: is another program there? try --port 0") from None
+        settings = make_settings(self.folders, self.devices[0], self.limits, self.keys, self.address)
+        serve_replicas(cluster, read_counts(replicas), settings, self.address, print_note)
 
 
 def _check_packages() -> None:

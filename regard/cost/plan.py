@@ -167,7 +167,7 @@ def units_of(config: Any, length: int | None, target: int | None) -> int:
 
 def sequences_in(config: Any, tokens: int, plan: Plan) -> int:
     """Return how many sequences of the planned length make a row of so many tokens, source and target side by side."""
-    lengths = lengths_of(sizes.blank(config), plan)
+    lengths = lengths_of(sizes.build_without_weights(config), plan)
     return max(1, tokens // max(lengths.source, lengths.target))
 
 
