@@ -83,9 +83,11 @@ def count_characters(value: Any) -> int:
 
 
 def read_options(options_class: type, value: Any, limits: Limits) -> dict[str, Any]:
-    """Return the options of a request, such as `trained.Options`; unknown, invalid and too large ones are refused."""
-    if value is None:
-        return {}
+    """Return the options of a request, such as `trained.Options`; unknown, invalid and too large ones are refused.
+
+    A default that is larger than a limit is lowered to it.
+    """
+    value = {} if value is None else value
     if not isinstance(value, dict):
         raise Refusal(422, "options must be an object", "invalid_option")
     check_characters(value, limits)
@@ -93,16 +95,20 @@ def read_options(options_class: type, value: Any, limits: Limits) -> dict[str, A
         checked = plain(config.build(options_class, value, where="options"))
     except ValueError as error:
         raise Refusal(422, str(error), "invalid_option") from None
+    lowered: dict[str, Any] = {}
     for name, limit_name in OPTION_LIMITS.items():
         most = getattr(limits, limit_name)
-        if name in value and isinstance(checked.get(name), int) and checked[name] > most:
+        if not isinstance(checked.get(name), int) or checked[name] <= most:
+            continue
+        if name in value:
             raise Refusal(422, f"options.{name} is {checked[name]:,}, at most {most:,} here", "over_limit")
+        lowered[name] = most
     if "longest" in checked and "ratio" in value and value["ratio"] > RATIO:
         raise Refusal(422, f"options.ratio is {value['ratio']}, at most {RATIO} here", "over_limit")
     for name, entries in value.items():
         if isinstance(entries, list) and len(entries) > limits.inputs:
             raise Refusal(422, f"options.{name} has {len(entries)} entries, at most {limits.inputs}", "over_limit")
-    return {name: checked[name] for name in value if name in checked}
+    return {name: checked[name] for name in value if name in checked} | lowered
 
 
 def request_schema(trained: Trained) -> dict[str, Any]:

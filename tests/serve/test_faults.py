@@ -85,6 +85,13 @@ def test_too_much_is_refused_before_it_costs_anything(desk_for_all):
     assert "at most 4" in answers[2].json()["error"]["message"]
 
 
+def test_a_limit_below_a_default_holds_where_nothing_is_asked_for(box):
+    """S7."""
+    with serving({"stories": box["stories"]}, new_tokens=5) as desk, desk.client() as client:
+        answer = client.post("/v1/write", json={"inputs": "Once upon"}).json()
+    assert answer["answers"] == [box["stories"].answer(["Once upon"], length=5)[0].plain()]
+
+
 def test_a_body_over_the_limit_is_refused_while_it_is_read(desk_for_all):
     """S4: by its length, and in chunks without one."""
     with desk_for_all.client() as client:
