@@ -7,6 +7,8 @@
 The servers run in turn on one core with one thread, `locust` on another. Half of the sentences are everyday ones, half
 come from FILE, such as debates of a parliament, one in each line or in the first column of a .tsv (.gz too); without it
 all are everyday ones. A timed run counts after a fifth of its time; figures are medians over the rounds.
+LibreTranslate is not among the servers: it wants other versions of what Regard needs, such as NumPy 1, and fetches its
+models when it starts.
 """
 
 from __future__ import annotations
