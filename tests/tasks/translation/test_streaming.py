@@ -33,7 +33,7 @@ def translator():
 def texts() -> list[str]:
     path = shipped.FOLDER.parent / "samples" / "tatoeba-fra-eng.test.tsv.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        sentences = [line.rstrip("\n").split("\t")[1] for line, _ in zip(lines, range(SENTENCES), strict=False)]
+        sentences = [line.split("\t")[0] for line, _ in zip(lines, range(SENTENCES), strict=False)]
     return [*DELICATE, *(" ".join(sentences[first : first + 2 + first % 2]) for first in range(0, SENTENCES, 3))]
 
 
