@@ -44,6 +44,8 @@ TRANSLATING = (  # what translates, or shows it
     "regard/tasks/__init__.py",
     "regard/cli/translate.py",
     "regard/cli/translated_documents.py",
+    "regard/cli/translated_lines.py",
+    "regard/cli/translated_parts.py",
     "regard/serve/libretranslate.py",
     "regard/demo.py",
 )

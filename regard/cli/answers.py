@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from regard.cli.grammar import parse_settings
+from regard.cli.part_folders import check_folder
 from regard.cli.resumable_output import Draft, identify_model, open_draft
 from regard.cli.text_io import (
     PICTURE_FORMATS,
@@ -67,9 +68,7 @@ class AnswerRequest:
                 [text for text in self.texts or [] if not text.lower().endswith(file_endings)], option="-i"
             )
         if self.ray is not None:
-            from regard.cli.cluster_answers import check_folder
-
-            check_folder(self)
+            check_folder(self.ray, self.file, self.output, self.format)
             return
         check_writable(self.output, inputs=(self.file, *inputs))
         if self.as_json and self.output is not None and self.output.suffix.lower() == ".csv":
@@ -104,12 +103,9 @@ def write_answers(
     key: str | None = "input",
     format_answer: Callable[[str, Any], str] = join_lines,
     blank_answer: Mapping[str, Any] | None = None,
-    load: Callable[[], Any] | None = None,
     **more: Any,
 ) -> None:
     """Answer every input and write each answer as a line; JSON has the input under `key`, an empty one `blank_answer`.
-
-    The workers of a cluster `load` the model by themselves; commands that can be given to one say how.
     Of several files, those that cannot be read are reported, their lines stay blank, and the command fails at its end.
     """
     if request.format in PICTURE_FORMATS:
@@ -118,11 +114,6 @@ def write_answers(
     answer_options = request.options | more
     unread_count = 0
     form = AnswerForm(key, format_answer, blank_answer)
-    if request.ray is not None:
-        from regard.cli.cluster_answers import answer_in_parts
-
-        assert load is not None
-        return answer_in_parts(trained, request, form, answer_options, load)
     with open_answer_writer(request, form, answer_options) as (write, draft):
         for typed_texts, parsed in iterate_input_blocks(trained, request, draft.answered_count):
             answers, unreadable = answer_block(trained, parsed, answer_options)

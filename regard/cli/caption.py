@@ -17,8 +17,8 @@ from regard.cli.answers import (
     iterate_input_blocks,
     name_and_answer,
     open_answer_writer,
-    write_answers,
 )
+from regard.cli.cluster_answers import write_answers_anywhere
 from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Ray, Settings
 from regard.cli.text_io import print_note
 
@@ -49,14 +49,8 @@ def caption(
     load = partial(recipe.load, model, task=recipe.tasks_with_verb("caption"))
     trained = load(device=request.checking_device)
     if not only_changes:
-        return write_answers(
-            trained,
-            request,
-            key="picture",
-            format_answer=name_and_answer,
-            blank_answer={"caption": None, "score": None},
-            load=partial(load, device=device),
-        )
+        form = AnswerForm("picture", name_and_answer, {"caption": None, "score": None})
+        return write_answers_anywhere(trained, request, load, form)
     _write_changes(trained, request)
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.answers import AnswerRequest, name_and_answer, write_answers
+from regard.cli.answers import AnswerForm, AnswerRequest, name_and_answer, write_answers
+from regard.cli.cluster_answers import write_answers_anywhere
 from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Node, Ray, Texts
 from regard.cli.text_io import escape_name
 
@@ -54,14 +55,7 @@ def classify(
     format_answer: Callable[[str, Any], str] = _all_labels if show_all else _best_label
     if reads_pictures or _reads_nodes(trained):  # names stand before the answers, however they were given
         format_answer = _name_and_all_labels if show_all else name_and_answer
-    write_answers(
-        trained,
-        request,
-        key=key,
-        format_answer=format_answer,
-        blank_answer=blank_answer,
-        load=partial(load, device=device),
-    )
+    write_answers_anywhere(trained, request, load, AnswerForm(key, format_answer, blank_answer))
 
 
 def check_reads_nodes(trained: Any) -> None:

@@ -20,40 +20,24 @@ from regard.cli.answers import (
     answer_block,
     read_file_texts,
     read_joined_inputs,
+    write_answers,
 )
+from regard.cli.part_folders import ENDINGS, MANIFEST
 from regard.cli.resumable_output import digest_request, replace_file, show_progress
 from regard.cli.text_io import print_note
-from regard.cluster.connection import check_address, connect
+from regard.cluster.connection import connect
 from regard.cluster.parts import Part, PartFolder, PartWork, write_parts
 from regard.config.words import quantity
 
 if TYPE_CHECKING:
     from regard.tasks.inputs import Inputs
 
-MANIFEST = "parts.json"
-ENDINGS = {"jsonl": ".jsonl", "": ".txt", "txt": ".txt"}
-"""How the parts of a folder end, by the form of the answers."""
 
-
-def check_folder(request: AnswerRequest) -> None:
-    """Refuse, before a model is loaded, what a cluster cannot read or write."""
-    assert request.ray is not None
-    check_address(request.ray)
-    if request.file is None or request.output is None:
-        raise ValueError("--ray answers a file in parts: give -i FILE and -o FOLDER")
-    if request.format not in ENDINGS:
-        raise ValueError(
-            f"{request.output}: parts are lines of text or of JSON: name a folder, and add --json for JSON"
-        )
-    if not request.file.is_file():
-        raise ValueError(f"{request.file}: no such file, and --ray reads no pipes")
-    folder = request.output.absolute()
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{request.output} is a file, and --ray writes a folder of parts: name another")
-    if not folder.parent.is_dir():
-        raise ValueError(f"{request.output}: there is no folder {request.output.parent}, make it first")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
-        raise ValueError(f"{request.output} holds other files: name a new folder")
+def write_answers_anywhere(trained: Any, request: AnswerRequest, load: Callable[..., Any], form: AnswerForm) -> None:
+    """Answer a request in this process, or have a cluster do it, whose workers `load` the model by themselves."""
+    if request.ray is not None:
+        return answer_in_parts(trained, request, form, request.options, partial(load, device=request.device))
+    write_answers(trained, request, key=form.key, format_answer=form.format_answer, blank_answer=form.blank_answer)
 
 
 def answer_in_parts(

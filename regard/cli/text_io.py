@@ -159,3 +159,10 @@ def open_writer(path: Path | None) -> Iterator[Callable[..., None]]:
         partial_path.replace(path)
     finally:
         partial_path.unlink(missing_ok=True)
+
+
+def write_lines(path: Path | None, lines: Iterable[str]) -> None:
+    """Write lines to standard output, or to a file that appears only once it is complete."""
+    with open_writer(path) as write:
+        for line in lines:
+            write(line)

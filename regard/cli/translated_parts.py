@@ -11,8 +11,8 @@ from typing import Any
 from regard.cli.answers import AnswerForm, AnswerRequest
 from regard.cli.cluster_answers import run_parts
 from regard.cli.text_io import guess_language, print_note, read_lines
-from regard.cli.translate import AnswerCounts, answer_form, read_lines_or_column, translate_block
 from regard.cli.translated_documents import BLOCK_SIZE
+from regard.cli.translated_lines import AnswerCounts, answer_form, read_lines_or_column, translate_block
 from regard.cluster.parts import Part, PartWork
 
 UNKNOWN = "unknown "  # before the code of a language that the model does not know

@@ -12,7 +12,7 @@ from regard.cli import run
 from regard.cli.answers import AnswerForm, AnswerRequest
 from regard.cli.cluster_answers import _open_folder, answer_texts, read_texts
 from regard.cli.grammar import fill_ray_address
-from regard.cli.translate import AnswerCounts, answer_form
+from regard.cli.translated_lines import AnswerCounts, answer_form
 from regard.cli.translated_parts import read_counts, translate_texts, write_counts
 from regard.cluster.parts import Part, PartFolder, PartReader, PartWork, PartWorker
 
@@ -130,7 +130,7 @@ def test_what_a_cluster_cannot_do_is_refused_before_it_is_started(lines, tmp_pat
     [
         (["--replicas", "2"], "--replicas 2 is for a cluster: add --ray"),
         (["--ray", "--replicas", "4:1"], "--replicas 4:1: give a number"),
-        (["--ray", "--jobs", "jobs"], "--jobs keeps its folder for one server"),
+        (["--ray", "--jobs", "jobs"], "--jobs is for one server"),
     ],
 )
 def test_what_replicas_cannot_do_is_refused(words, message, capsys):
