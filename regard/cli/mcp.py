@@ -35,16 +35,20 @@ def mcp(
 
 
 async def _converse(catalogue: Catalogue, limits: Limits) -> None:
+    from regard.serve.explaining import Explainer
     from regard.serve.mcp import Session
+    from regard.serve.mcp_tools import make_tools
     from regard.serve.worker import Worker
 
-    worker = Worker(catalogue.trained_models, limits)
+    worker, explainer = Worker(catalogue.trained_models, limits), Explainer(catalogue, limits)
     worker.start()
     try:
-        session = Session(catalogue, worker, limits, lambda line: print(line, flush=True))
+        tools = make_tools(catalogue, worker, explainer, limits)
+        session = Session(tools, limits, lambda line: print(line, flush=True))
         await session.run(_read_lines(limits.picture_bytes + 1))
     finally:
         worker.stop()
+        explainer.stop()
 
 
 async def _read_lines(most: int) -> AsyncIterator[bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import fields, replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -11,10 +10,9 @@ from fastapi import APIRouter, Request, Response
 from regard.config.schema import json_schema
 from regard.serve.api_schema import TEXT, closed_object, describe_answer, describe_request, object_of, optional
 from regard.serve.catalogue import ServedModel
-from regard.serve.explaining import Explainer
+from regard.serve.explaining import Explainer, check_length, read_look_options, take_one
 from regard.serve.http import json_response, read_object, state_of, while_connected
-from regard.serve.limits import Limits
-from regard.serve.payload import count_characters, input_schema, read_options, reads_pictures
+from regard.serve.payload import input_schema, reads_pictures
 from regard.serve.refusal import Refusal
 from regard.serve.verb_routes import check_members, prepare_inputs
 
@@ -66,12 +64,9 @@ async def explain(request: Request) -> Response:
     check_members(payload, EXPLAIN_MEMBERS)
     model = explainer.pick(payload.get("model"), payload.get("verb"))
     options = read_look_options(model, payload.get("options"), limits)
-    if not reads_pictures(model.trained) and count_characters(payload.get("inputs")) > limits.explain_characters:
-        raise Refusal(422, f"at most {limits.explain_characters:,} characters can be explained: send less", "too_long")
-    inputs = await prepare_inputs(model, payload, limits)
-    if len(inputs) > 1:
-        raise Refusal(422, f"{len(inputs)} inputs, one at a time is explained", "too_many_inputs")
-    trace = await while_connected(request, explainer.explain(model, inputs[0], options))
+    check_length(model, payload.get("inputs"), limits)
+    item = take_one(await prepare_inputs(model, payload, limits))
+    trace = await while_connected(request, explainer.explain(model, item, options))
     tensors = await asyncio.to_thread(trace.tensors)
     ids = explainer.tensors.add(tensors)
     return json_response({"model": model.name, "trace": trace.plain(), "tensors": ids})
@@ -87,11 +82,3 @@ async def show_tensor(request: Request, identifier: str) -> Response:
     name, tensor = entry
     body = await asyncio.to_thread(save, {name: tensor})
     return Response(body, media_type=SAFETENSORS)
-
-
-def read_look_options(model: ServedModel, value: Any, limits: Limits) -> dict[str, Any]:
-    """Return the options of an explanation; a language model writes no more than what may be explained."""
-    options_class = model.trained.LookOptions
-    options = read_options(options_class, value, replace(limits, new_tokens=limits.explain_tokens))
-    writes = any(field.name == "length" for field in fields(options_class))
-    return {"length": limits.explain_tokens, **options} if writes else options

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ from regard.interpret.trace import Trace
 from regard.serve.calls import Call
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
+from regard.serve.payload import count_characters, read_options, reads_pictures
+from regard.serve.refusal import Refusal
 from regard.serve.scheduling import explain_failure, split_ended
 from regard.serve.worker import Worker
 from regard.tasks.trained import Trained, copy_sharing_weights
@@ -151,3 +154,24 @@ class TensorCache:
     def find(self, identifier: str) -> tuple[str, Tensor] | None:
         """Return the name and the values of a tensor; None if there is no such id, or no longer."""
         return self._tensors.get(identifier)
+
+
+def read_look_options(model: ServedModel, value: Any, limits: Limits) -> dict[str, Any]:
+    """Return the options of an explanation; a language model writes no more than what may be explained."""
+    options_class = model.trained.LookOptions
+    options = read_options(options_class, value, replace(limits, new_tokens=limits.explain_tokens))
+    writes = any(field.name == "length" for field in fields(options_class))
+    return {"length": limits.explain_tokens, **options} if writes else options
+
+
+def check_length(model: ServedModel, value: Any, limits: Limits) -> None:
+    """Refuse texts that are too long to be explained."""
+    if not reads_pictures(model.trained) and count_characters(value) > limits.explain_characters:
+        raise Refusal(422, f"at most {limits.explain_characters:,} characters can be explained: send less", "too_long")
+
+
+def take_one(inputs: Sequence[Any]) -> Any:
+    """Return the only input, and refuse several."""
+    if len(inputs) > 1:
+        raise Refusal(422, f"{len(inputs)} inputs, one at a time is explained", "too_many_inputs")
+    return inputs[0]

@@ -1,33 +1,29 @@
-"""The Model Context Protocol over standard input and output: a tool for every model, with the limits of the server."""
+"""The Model Context Protocol over standard input and output: tools of models, with the limits of the server."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from regard import __version__
-from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
-from regard.serve.payload import read_inputs, read_options, request_schema
+from regard.serve.mcp_tools import Tool
 from regard.serve.refusal import Refusal, explain_error
 from regard.serve.strict_json import check_texts, parse_object
-from regard.serve.worker import Worker
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions of the protocol that are spoken, the newest first."""
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMETERS = -32700, -32600, -32601, -32602
-MAX_NAME = 64  # letters of the name of a tool
-TOOL_MEMBERS = frozenset({"inputs", "options"})
 
 
 class Session:
     """One MCP session: requests are JSON lines, and responses are written as soon as they are ready."""
 
-    def __init__(self, catalogue: Catalogue, worker: Worker, limits: Limits, write: Callable[[str], None]) -> None:
-        self.worker, self.limits, self.write = worker, limits, write
-        self.tools = {tool_name(model): model for model in catalogue}
+    def __init__(self, tools: Iterable[Tool], limits: Limits, write: Callable[[str], None]) -> None:
+        self.limits, self.write = limits, write
+        self.tools = {tool.name: tool for tool in tools}
         self._calls: dict[Any, asyncio.Task[None]] = {}
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
@@ -84,7 +80,7 @@ class Session:
         elif method == "ping":
             self._reply(identifier, {})
         elif method == "tools/list":
-            self._reply(identifier, {"tools": [describe_tool(name, model) for name, model in self.tools.items()]})
+            self._reply(identifier, {"tools": [tool.describe() for tool in self.tools.values()]})
         else:
             self._reply_error(identifier, NO_METHOD, "no such method")
 
@@ -94,21 +90,14 @@ class Session:
         if not isinstance(name, str) or name not in self.tools or not isinstance(arguments, dict):
             self._reply_error(identifier, INVALID_PARAMETERS, f"no such tool: there is {', '.join(self.tools)}")
             return
-        model = self.tools[name]
         try:
-            if unknown := sorted(arguments.keys() - TOOL_MEMBERS):
-                raise Refusal(422, f"unknown argument {unknown[0][:40]!r}: there is inputs, options")
-            options = read_options(model.trained.Options, arguments.get("options"), self.limits)
-            inputs = await asyncio.to_thread(read_inputs, model.trained, arguments.get("inputs"), self.limits)
-            answers = [answer.plain() for answer in await self.worker.answer(model.key, inputs, options)]
-            text = json.dumps({"answers": answers}, ensure_ascii=False, allow_nan=False)
+            result = await self.tools[name].call(arguments)
         except Exception as error:
             content = [{"type": "text", "text": explain_error(error).message}]
             self._reply(identifier, {"content": content, "isError": True})
             return
-        self._reply(
-            identifier, {"content": [{"type": "text", "text": text}], "structuredContent": {"answers": answers}}
-        )
+        content = [{"type": "text", "text": result.text}]
+        self._reply(identifier, {"content": content, "structuredContent": result.content})
 
     def _reply(self, identifier: Any, result: dict[str, Any]) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", "id": identifier, "result": result}, ensure_ascii=False))
@@ -127,17 +116,3 @@ def find_identifier(line: bytes) -> str | int | None:
     except (ValueError, RecursionError, Refusal):
         return None
     return identifier if isinstance(identifier, str | int) and not isinstance(identifier, bool) else None
-
-
-def tool_name(model: ServedModel) -> str:
-    """Return the name of the tool of a model, of letters that every client accepts."""
-    letters = (letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "_" for letter in model.name)
-    return f"{model.verb}_{''.join(letters)}"[:MAX_NAME]
-
-
-def describe_tool(name: str, model: ServedModel) -> dict[str, Any]:
-    """Return the MCP description of a tool."""
-    schema = request_schema(model.trained)
-    properties = {key: value for key, value in schema["properties"].items() if key in TOOL_MEMBERS}
-    description = f"{model.verb.capitalize()} with {model.name}, {model.trained.kind} that runs on this machine."
-    return {"name": name, "description": description, "inputSchema": {**schema, "properties": properties}}

@@ -6,12 +6,15 @@ import json
 import pytest
 
 from regard.serve.catalogue import Catalogue, ServedModel
+from regard.serve.explaining import Explainer
 from regard.serve.limits import Limits
-from regard.serve.mcp import Session, tool_name
+from regard.serve.mcp import Session
+from regard.serve.mcp_tools import make_name, make_tools
 from regard.serve.worker import Worker
 from tests.serve.doubtful import DOUBTFUL
 
 pytestmark = pytest.mark.unchecked
+TEXTS = ["The dog sleeps.", "It rains a lot.", "My car needs petrol."]
 
 
 def converse(models: dict, *messages: object, **limits: int) -> list[dict]:
@@ -23,7 +26,8 @@ def converse(models: dict, *messages: object, **limits: int) -> list[dict]:
     async def run() -> None:
         worker = Worker(catalogue.trained_models, bounds)
         worker.start()
-        session = Session(catalogue, worker, bounds, written.append)
+        explainer = Explainer(catalogue, bounds)
+        session = Session(make_tools(catalogue, worker, explainer, bounds), bounds, written.append)
 
         async def lines():
             for message in messages:
@@ -37,6 +41,7 @@ def converse(models: dict, *messages: object, **limits: int) -> list[dict]:
             await session.run(lines())
         finally:
             await asyncio.to_thread(worker.stop)
+            await asyncio.to_thread(explainer.stop)
 
     asyncio.run(run())
     return [json.loads(line) for line in written]
@@ -99,5 +104,27 @@ def test_hostile_messages_are_refused_as_over_http(counter):
 
 
 def test_names_of_tools_have_letters_that_every_client_accepts(counter):
-    assert tool_name(ServedModel("été/best", "x", counter)) == "measure__t__best"
-    assert len(tool_name(ServedModel("x" * 99, "x", counter))) == 64
+    assert make_name("measure", ServedModel("été/best", "x", counter)) == "measure__t__best"
+    assert len(make_name("measure", ServedModel("x" * 99, "x", counter))) == 64
+
+
+def test_an_assistant_searches_and_sees_where_a_model_looked(box):
+    found, explained, refused, unknown = converse(
+        {"en-fr": box["en-fr"], "encoder": box["encoder"]},
+        request("tools/call", 1, name="search_encoder", arguments={"inputs": "bad weather", "texts": TEXTS, "top": 1}),
+        request(
+            "tools/call",
+            2,
+            name="explain_translate_en-fr",
+            arguments={"inputs": "Where is the station?", "options": {"to": "fr"}},
+        ),
+        request("tools/call", 3, name="explain_translate_en-fr", arguments={"inputs": ["One.", "Two."]}),
+        request("tools/call", 4, name="search_encoder", arguments={"inputs": "rain", "texts": TEXTS, "model": "x"}),
+    )
+    [answer] = found["result"]["structuredContent"]["answers"]
+    assert [hit["text"] for hit in answer["hits"]] == ["It rains a lot."]
+    [shown] = explained["result"]["content"]
+    assert shown["text"].startswith("Où est la gare ?\n\ndecoder.1.cross")
+    assert explained["result"]["structuredContent"]["trace"]["facts"]["answer"] == "Où est la gare ?"
+    assert "one at a time" in refused["result"]["content"][0]["text"]
+    assert unknown["result"]["isError"]
