@@ -63,6 +63,7 @@ class Server(uvicorn.Server):
             host=address.host,
             port=address.port,
             http=protocol,
+            loop="asyncio",  # the same loop whatever else is installed
             ws="none",
             lifespan="off",
             log_config=None,
