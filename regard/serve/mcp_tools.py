@@ -19,6 +19,7 @@ from regard.serve.payload import input_schema, read_inputs, read_options, reques
 from regard.serve.refusal import Refusal
 from regard.serve.searching import EMBED, describe_search, find_texts
 from regard.serve.worker import Worker
+from regard.serve.worker_group import WorkerGroup
 
 MAX_NAME = 64  # letters of the name of a tool
 Arguments = dict[str, Any]
@@ -54,7 +55,9 @@ class Tool:
         return await self.answer(arguments)
 
 
-def make_tools(catalogue: Catalogue, worker: Worker, explainer: Explainer, limits: Limits) -> Iterator[Tool]:
+def make_tools(
+    catalogue: Catalogue, worker: Worker | WorkerGroup, explainer: Explainer, limits: Limits
+) -> Iterator[Tool]:
     """Yield the tools of all models."""
     for model in catalogue:
         yield make_answer_tool(model, worker, limits)
@@ -64,7 +67,7 @@ def make_tools(catalogue: Catalogue, worker: Worker, explainer: Explainer, limit
         yield make_explain_tool(model, explainer, limits)
 
 
-def make_answer_tool(model: ServedModel, worker: Worker, limits: Limits) -> Tool:
+def make_answer_tool(model: ServedModel, worker: Worker | WorkerGroup, limits: Limits) -> Tool:
     """Return the tool that answers with a model."""
 
     async def answer(arguments: Arguments) -> Result:
@@ -78,7 +81,7 @@ def make_answer_tool(model: ServedModel, worker: Worker, limits: Limits) -> Tool
     return Tool(make_name(model.verb, model), description, {**schema, "properties": properties}, answer)
 
 
-def make_search_tool(model: ServedModel, worker: Worker, limits: Limits) -> Tool:
+def make_search_tool(model: ServedModel, worker: Worker | WorkerGroup, limits: Limits) -> Tool:
     """Return the tool that finds the texts that mean most nearly the same as a query."""
 
     async def search(arguments: Arguments) -> Result:

@@ -37,6 +37,9 @@ def test_a_doubtful_body_is_refused_in_the_envelope_and_not_quoted(desk_for_all,
         form = client.post("/translate", content=DOUBTFUL[name], headers={"content-type": "application/json"})
         assert 400 <= form.status_code < 500
         assert list(form.json()) == ["error"]
+        message = client.post("/mcp", content=DOUBTFUL[name], headers={"content-type": "application/json"})
+        assert message.status_code == 400
+        assert "secret" not in message.text
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The client of the Model Context Protocol, unmodified, against `regard mcp` (S21)."""
+"""The client of the Model Context Protocol, unmodified, against `regard mcp` and `regard serve` (S21)."""
 
 from __future__ import annotations
 
@@ -104,3 +104,21 @@ def test_an_assistant_lists_the_tools_calls_them_and_is_told_what_is_wrong(mcp, 
         converse(mcp, talk, errors)
     assert "waiting for a client" in (tmp_path / "errors").read_text()
     assert "Traceback" not in (tmp_path / "errors").read_text()
+
+
+def test_the_same_tools_are_there_over_http(mcp, box, served):
+    async def run() -> None:
+        async with mcp.Client(f"{served.url}/mcp", read_timeout_seconds=PATIENCE) as client:
+            tools = [tool.name for tool in (await client.list_tools()).tools]
+            assert {"translate_en-fr", "search_encoder", "explain_write_stories"} <= set(tools)
+            asked = {"inputs": ["Good morning.", "Where is the station?"], "options": {"to": "fr"}}
+            expected = [translation.text for translation in box["en-fr"].answer(asked["inputs"], to="fr")]
+            many = await asyncio.gather(*(client.call_tool("translate_en-fr", asked) for _ in range(3)))
+            assert [translations(each) for each in many] == [expected] * 3
+            for name, arguments in HOSTILE.items():
+                refused = await client.call_tool("translate_en-fr", arguments)
+                assert refused.is_error, name
+            with pytest.raises(mcp.MCPError, match="no such tool: there is translate_en-fr"):
+                await client.call_tool("../../etc/passwd", {})
+
+    asyncio.run(run())
