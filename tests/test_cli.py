@@ -311,7 +311,8 @@ def test_positions_are_judged_and_drawn(tmp_path: Path, capsys: pytest.CaptureFi
     assert (tmp_path / "binary.png").stat().st_size > 1000
     assert run(["lab", "positions", "--json"]) == 0
     told = {one["scheme"]: one for one in json.loads(capsys.readouterr().out)}
-    assert told["sinusoidal"] == {"scheme": "sinusoidal", "unique": True, "bounded": True, "steady": True}
+    properties = {"acts_on": "embeddings", "unique": True, "bounded": True, "steady": True}
+    assert told["sinusoidal"] == {"scheme": "sinusoidal", **properties}
 
 
 def test_back_propagation_by_hand_is_that_of_autograd(capsys: pytest.CaptureFixture[str]):

@@ -18,6 +18,7 @@ import uvicorn
 from regard.serve.access import LOCAL_NAMES, Keys, is_loopback
 from regard.serve.app import make_app
 from regard.serve.catalogue import Catalogue
+from regard.serve.collection import exempt_living_objects
 from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.protocol import DeadlineProtocol
@@ -142,6 +143,7 @@ class Server(uvicorn.Server):
             self.log(f"cannot warm up: {error}")
             self.should_exit = True
             return
+        exempt_living_objects()
         self.state.is_warm = True
         self.log(f"ready: {self.url}")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from regard import config, recipe
 from regard.serve.catalogue import ServedModel, read_version
+from regard.serve.collection import exempt_living_objects
 from regard.serve.state import ServerState
 
 
@@ -41,6 +42,7 @@ class RunWatcher:
             return
         self.state.catalogue.replace(model.key, copies[0], version)
         await self.state.explainer.replace(model.key, copies[0])
+        exempt_living_objects()
         self.log(f"{model.name}: a new version has taken over")
 
     def _load(self, model: ServedModel) -> list[Any]:
