@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.serve.server import Address
 
 WIDTH = 80
-EXTRA = "fastapi and uvicorn are missing: pip install 'regard[serve]'"
+EXTRA = "fastapi, uvicorn or prometheus-client is missing: pip install 'regard[serve]'"
 
 
 def serve(
@@ -137,6 +137,7 @@ def _check_packages() -> None:
     """Raise ValueError, before a model is loaded, if a package is missing that the server needs."""
     try:
         import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
         raise ValueError(EXTRA) from None

@@ -20,7 +20,7 @@ from regard.serve.search_routes import search_router
 from regard.serve.state import ServerState
 from regard.serve.verb_routes import verb_router
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
+PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 router = APIRouter()
 
 
@@ -49,7 +49,7 @@ async def show_metrics(request: Request) -> Response:
         "regard_explain_bytes": state.explainer.tensors.bytes,
         "regard_draining": int(state.is_draining),
     }
-    return Response(state.metrics.write(gauges, state.worker.count_rows()), media_type=TEXT)
+    return Response(state.metrics.write(gauges, state.worker.count_rows()), media_type=PROMETHEUS_TEXT)
 
 
 @router.get("/openapi.json", response_class=Response)

@@ -1,75 +1,50 @@
-"""Counters and gauges in the text format of Prometheus; labels are routes, statuses and models, never what is sent."""
+"""Counters and gauges for Prometheus; labels are routes, statuses and models, never what is sent."""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Mapping
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-HELP = {
-    "regard_requests_total": ("counter", "Requests by route and status."),
-    "regard_request_seconds": ("histogram", "Seconds until the last byte of an answer, by route."),
-    "regard_open_calls": ("gauge", "Calls that wait or are being answered."),
-    "regard_open_explanations": ("gauge", "Explanations that wait or are being made."),
-    "regard_explain_bytes": ("gauge", "Bytes of attention weights that are kept for clients."),
-    "regard_rows": ("gauge", "Requests that the engine of a model holds."),
-    "regard_draining": ("gauge", "1 while the server is about to stop."),
+GAUGES = {
+    "regard_open_calls": "Calls that wait or are being answered.",
+    "regard_open_explanations": "Explanations that wait or are being made.",
+    "regard_explain_bytes": "Bytes of attention weights that are kept for clients.",
+    "regard_draining": "1 while the server is about to stop.",
 }
+disable_created_metrics()  # times at which counters began, which nobody asks for
 
 
 class Metrics:
-    """What is counted over all requests."""
+    """What is counted over all requests of a server."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._seconds: dict[str, list[int]] = {}
-        self._sums: Counter[str] = Counter()
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "regard_requests", "Requests by route and status.", ["route", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "regard_request_seconds",
+            "Seconds until the last byte of an answer, by route.",
+            ["route"],
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self._gauges = {name: Gauge(name, help, registry=self.registry) for name, help in GAUGES.items()}
+        self._rows = Gauge(
+            "regard_rows", "Requests that the engine of a model holds.", ["model"], registry=self.registry
+        )
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """Count a request that has ended."""
-        with self._lock:
-            self._requests[route, status] += 1
-            self._sums[route] += seconds  # type: ignore[assignment]
-            counts = self._seconds.setdefault(route, [0] * (len(BUCKETS) + 1))
-            counts[next((place for place, bound in enumerate(BUCKETS) if seconds <= bound), len(BUCKETS))] += 1
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
 
-    def total(self) -> int:
-        """Return how many requests have ended."""
-        return sum(self._requests.values())
-
-    def write(self, gauges: Mapping[str, float], rows: Mapping[str, int]) -> str:
-        """Return everything as text."""
-        with self._lock:
-            requests = dict(self._requests)
-            seconds = {route: list(counts) for route, counts in self._seconds.items()}
-            sums = dict(self._sums)
-        samples: dict[str, list[str]] = {name: [] for name in HELP}
-        for (route, status), count in sorted(requests.items()):
-            samples["regard_requests_total"].append(f'{{route="{route}",status="{status}"}} {count}')
+    def write(self, gauges: Mapping[str, float], rows: Mapping[str, int]) -> bytes:
+        """Return everything in the text format of Prometheus."""
         for name, value in gauges.items():
-            samples[name].append(f" {value:g}")
+            self._gauges[name].set(value)
         for model, count in rows.items():
-            samples["regard_rows"].append(f'{{model="{_escape(model)}"}} {count}')
-        lines = []
-        for name, (kind, help) in HELP.items():
-            lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
-            lines += [f"{name}{sample}" for sample in samples[name]]
-            if kind == "histogram":
-                lines += [
-                    line for route in seconds for line in _write_histogram(name, route, seconds[route], sums[route])
-                ]
-        return "\n".join(lines) + "\n"
-
-
-def _write_histogram(name: str, route: str, counts: list[int], total: float) -> list[str]:
-    lines, below = [], 0
-    for bound, count in zip((*map(str, BUCKETS), "+Inf"), counts, strict=True):
-        below += count
-        lines.append(f'{name}_bucket{{route="{route}",le="{bound}"}} {below}')
-    return [*lines, f'{name}_sum{{route="{route}"}} {total:.6f}', f'{name}_count{{route="{route}"}} {below}']
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+            self._rows.labels(model).set(count)
+        return generate_latest(self.registry)
