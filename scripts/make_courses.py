@@ -41,7 +41,8 @@ WORDS = {
         "introduction": (
             "Cinq cours universitaires sur l'attention, section par section : l'idée en une phrase, puis le code qui"
             " la calcule, la commande qui l'exécute, le test qui la confronte aux nombres du cours, et son image."
-            " Quand une diapositive contient une erreur, ou que ce qu'elle affirme n'a pas été retrouvé, la section le dit."
+            " Quand une diapositive contient une erreur, ou que ce qu'elle affirme n'a pas été retrouvé, la section le"
+            " dit."
         ),
         "data": (
             "Des noms comme `runs/a`, `photos/` ou `book.txt` désignent vos propres modèles et fichiers ; une recette"
