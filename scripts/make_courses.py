@@ -40,8 +40,9 @@ WORDS = {
         "twin": "[In English](courses.md)",
         "introduction": (
             "Cinq cours universitaires sur l'attention, section par section : l'idée en une phrase, puis le code qui"
-            " la calcule, la commande qui l'exécute, le test qui la compare aux nombres du cours, et son image."
-            " Quand une diapositive se trompe, ou que ce qu'elle affirme n'a pas été retrouvé, la section le dit."
+            " la calcule, la commande qui l'exécute, le test qui la confronte aux nombres du cours, et son image."
+            " Quand une diapositive contient une erreur, ou que ce qu'elle affirme n'a pas été retrouvé, la section le"
+            " dit."
         ),
         "data": (
             "Des noms comme `runs/a`, `photos/` ou `book.txt` désignent vos propres modèles et fichiers ; une recette"

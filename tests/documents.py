@@ -277,3 +277,13 @@ def small(path: str) -> list[str]:
 def targets() -> set[str]:
     """The targets of the Makefile."""
     return set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def build_site(folder: Path) -> Path:
+    """Build the site into a folder as `make docs` does, or skip the test where the generator is missing."""
+    pytest.importorskip("mkdocs", reason="mkdocs-material is not installed (pip install 'regard[docs]')")
+    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3600)
+    assert done.returncode == 0, done.stderr
+    return folder

@@ -48,6 +48,12 @@ def test_every_file_test_picture_and_page_exists() -> None:
     assert not sorted(str(path) for path in named if not path.exists())
 
 
+def test_every_section_with_an_experiment_names_its_test() -> None:
+    for _, section in SECTIONS:
+        if any((regards(command) or [])[:1] == ["lab"] for command in section["commands"]):
+            assert any(path.startswith("tests/lab/") for path in section["tests"]), section["title"]["en"]
+
+
 @pytest.mark.parametrize(("course", "section"), SECTIONS, ids=[section["title"]["en"] for _, section in SECTIONS])
 def test_every_section_has_commands_that_some_test_runs(course: str, section: dict) -> None:
     assert section["commands"], f"{course}: {section['title']['en']} has no command"

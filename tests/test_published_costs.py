@@ -150,6 +150,16 @@ def test_published_parameters_are_near_those_counted_here(model):
         assert model.computed_parameters == pytest.approx(model.parameters, rel=0.08)
 
 
+def test_the_days_of_megatron_are_those_of_its_authors():
+    """Table 2 has the days of an epoch of 68,507 steps, all trainings 300,000 steps, the abstract 9.2 days for 8.3B."""
+    days = {model.name: model.trainings[0].days for model in LARGE_MODELS if model.name.startswith("Megatron")}
+    epochs = 300_000 / 68_507
+    assert days["Megatron-LM 2.5B"] == pytest.approx(2.27 * epochs, abs=0.05)
+    assert days["Megatron-LM 8.3B"] == pytest.approx(2.10 * epochs, abs=0.05)
+    unconfirmed = {model.name for model in LARGE_MODELS if "not confirmed" in model.source}
+    assert unconfirmed == {"BioBERT", "Megatron-LM 4.2B"}
+
+
 def test_the_table_is_printed_and_drawn_and_a_tpu_is_no_place_for_single_precision(tmp_path, capsys):
     picture = tmp_path / "sizes.svg"
     assert run(["cost", "--table", "--json", "-o", str(picture)]) == 0

@@ -1,15 +1,12 @@
 """The documentation builds as a site without a broken link."""
 
-import os
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.documents import ROOT
+from tests.documents import ROOT, build_site
 
 
 class Links(HTMLParser):
@@ -36,13 +33,7 @@ def read_links(page: Path) -> Links:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` builds it."""
-    pytest.importorskip("mkdocs", reason="mkdocs-material is not installed (pip install 'regard[docs]')")
-    folder = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3600)
-    assert done.returncode == 0, done.stderr
-    return folder
+    return build_site(tmp_path_factory.mktemp("site"))
 
 
 def test_every_link_of_the_site_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
@@ -66,3 +57,4 @@ def test_the_site_asks_no_other_host_for_anything(site: Path) -> None:
         text = page.read_text(encoding="utf-8")
         assert "fonts.googleapis.com" not in text, page
         assert 'src="http' not in text, page
+        assert "unpkg.com" not in text, page

@@ -86,7 +86,7 @@ def draw_sizes(path: Path) -> None:
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes = figure.subplots()
     axes.plot([_year(model) for model in LARGE_MODELS], [model.parameters for model in LARGE_MODELS], "o", markersize=5)
-    axes.set(yscale="log", ylabel="parameters, as published", xlim=(2016.2, 2024.8), ylim=(1e7, 6e11))
+    axes.set(yscale="log", ylabel="parameters, as published", xlim=(2015.9, 2024.8), ylim=(1e7, 6e11))
     axes.grid(axis="y", alpha=0.3)
     figure.draw_without_rendering()  # lays the axes out, so that places on the page are known
     largest: dict[tuple[str, str], LargeModel] = {}

@@ -15,12 +15,14 @@ from regard.cost.sizes import parameters, preset
 VASWANI = "Vaswani et al. 2017, section 5 and table 3"
 NVIDIA = "Narayanan et al. 2021, figure 1"
 DEVLIN = "Devlin et al. 2019, section 3 and appendix A.2; data: Liu et al. 2019"
-KHAN = "Khan 2019, BERT, RoBERTa, DistilBERT, XLNet: which one to use?"
+KHAN = "as estimated by Khan 2019, BERT, RoBERTa, DistilBERT, XLNet: which one to use?"
 TURC = "Turc et al. 2019"
-LEE = "Lee et al. 2020 (BioBERT)"
+LEE = "Lee et al. 2020 (BioBERT 1.1, begun as BERT-Base); 23 days not confirmed: NVIDIA 2019 gives over 10"
 RADFORD = "Radford et al. 2019, table 2"
 SHOEYBI = "Shoeybi et al. 2019, table 1"
-JOHNSON = "days: Johnson 2019, lecture on attention"
+SHOEYBI_EPOCHS = f"{SHOEYBI}; days: 300,000 steps at 2.27 days for 68,507, section 4.2 and table 2"
+SHOEYBI_DAYS = f"{SHOEYBI} (32 heads, in the model of table 2 24); days: abstract of the first version"
+JOHNSON = "days: Johnson 2019, lecture on attention, not confirmed: the authors give none"
 BROWN = "Brown et al. 2020, table 2.1"
 RAFFEL = "Raffel et al. 2020"
 SCAO = "Le Scao et al. 2022; Luccioni et al. 2022"
@@ -164,16 +166,16 @@ LARGE_MODELS = (
         trainings=(Training("V100", 64),),
     ),
     LargeModel(
-        "Megatron-LM 2.5B", "2019-09", 2.5e9, (54, 1920, 20), SHOEYBI, "megatron-2.5b", "174 GB",
-        trainings=(Training("V100", 128),),
+        "Megatron-LM 2.5B", "2019-09", 2.5e9, (54, 1920, 20), SHOEYBI_EPOCHS, "megatron-2.5b", "174 GB",
+        trainings=(Training("V100", 128, 9.9),),
     ),
     LargeModel(
         "Megatron-LM 4.2B", "2019-09", 4.2e9, (64, 2304, 24), f"{SHOEYBI}; {JOHNSON}", "megatron-4.2b", "174 GB",
         trainings=(Training("V100", 256, 10),),
     ),
     LargeModel(
-        "Megatron-LM 8.3B", "2019-09", 8.3e9, (72, 3072, 32), f"{SHOEYBI}; {JOHNSON}", "megatron-8.3b", "174 GB",
-        trainings=(Training("V100", 512, 9),),
+        "Megatron-LM 8.3B", "2019-09", 8.3e9, (72, 3072, 32), SHOEYBI_DAYS, "megatron-8.3b", "174 GB",
+        trainings=(Training("V100", 512, 9.2),),
     ),
     LargeModel(
         "DistilBERT", "2019-10", 66e6, (6, 768, 12), "Sanh et al. 2019", "distilbert-base", "16 GB",
