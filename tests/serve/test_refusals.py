@@ -117,3 +117,19 @@ def test_no_name_that_a_client_sends_reaches_the_file_system(shop, tmp_path):
         answer = client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
         assert json.loads(answer.text)["error"]
     assert not [entry for entry in opened if "no-such-model" in entry]
+
+
+def test_bodies_of_all_requests_together_have_a_limit(counter):
+    """The limit `memory_bytes`: what a request held is free once it is answered."""
+    slow = {"inputs": ["slow", *["x" * 400] * 4]}
+    with serving({"counter": counter}, memory_bytes=3000) as desk, desk.client() as client, desk.client() as other:
+        thread = threading.Thread(target=other.post, args=("/v1/measure",), kwargs={"json": slow})
+        thread.start()
+        desk.until(lambda: counter.batches[1:])
+        refused = client.post("/v1/measure", json={"inputs": ["x" * 400] * 4})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert client.get("/livez").status_code == 200
+        counter.release.set()
+        thread.join()
+        assert client.post("/v1/measure", json={"inputs": ["x" * 400] * 4}).status_code == 200
+        assert desk.server.state.memory.bytes == 0
