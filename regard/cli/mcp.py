@@ -52,6 +52,8 @@ async def _converse(catalogue: Catalogue, limits: Limits) -> None:
 
 
 async def _read_lines(most: int) -> AsyncIterator[bytes]:
-    """Yield the lines of standard input; of one that is far too long, its parts."""
+    """Yield the lines of standard input; of one that is far too long, its beginning."""
     while line := await asyncio.to_thread(sys.stdin.buffer.readline, most):
         yield line
+        while line and not line.endswith(b"\n"):  # what follows is no message of its own
+            line = await asyncio.to_thread(sys.stdin.buffer.readline, most)

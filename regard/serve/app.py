@@ -82,7 +82,7 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
     schema = describe_api(app)
     app.state.schema = json.dumps(schema).encode()  # once: it is large, and nobody else is answered meanwhile
     routes = {path for path in schema["paths"] if "{" not in path}
-    gate = Gate(app, state.keys, state.metrics, routes, RateLimit(state.limits.per_minute), hosts)
+    gate = Gate(app, state.keys, state.metrics, routes, RateLimit(state.limits.per_minute), state.memory, hosts)
     if log is not None:
         gate.log = log
     return gate

@@ -47,6 +47,7 @@ class ServedModel:
             "task": trained.task,
             "verb": self.verb,
             "kind": trained.kind,
+            "input": trained.inputs.kind.name,
             "parameters": trained.runner.weights.number,
         }
         return facts | ({"targets": self.targets} if self.targets else {})

@@ -65,7 +65,7 @@ async def explain(request: Request) -> Response:
     model = explainer.pick(payload.get("model"), payload.get("verb"))
     options = read_look_options(model, payload.get("options"), limits)
     check_length(model, payload.get("inputs"), limits)
-    item = take_one(await prepare_inputs(model, payload, limits))
+    item = take_one(await while_connected(request, prepare_inputs(model, payload, limits)))
     trace = await while_connected(request, explainer.explain(model, item, options))
     tensors = await asyncio.to_thread(trace.tensors)
     ids = explainer.tensors.add(tensors)

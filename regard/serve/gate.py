@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from regard.serve.access import LOCAL_NAMES, Keys, RateLimit, bare_host
+from regard.serve.memory import MemoryBudget
 from regard.serve.metrics import Metrics
 from regard.serve.refusal import Refusal, explain_error, write_envelope
 
@@ -22,6 +23,11 @@ OPEN_PATHS = frozenset({"/", "/page.js", "/livez", "/readyz"})
 """Paths that need no key: liveness, readiness and the page."""
 KEY_IN_BODY = frozenset({"/translate", "/detect", "/languages", "/frontend/settings", "/health"})
 """Routes of LibreTranslate, whose clients send their key as `api_key` in a query or a body."""
+PROBES = frozenset({"/livez", "/readyz"})
+"""Paths that are answered on any connection."""
+SURPLUS = "surplus"  # in the state of a connection beyond those that are allowed
+FOREIGN_SITES = ("cross-site", "same-site")  # where browsers say that a request of another page comes from
+CLOSE = {"connection": "close"}  # of what is refused before it was read whole
 UNKNOWN = "unknown"
 NAMED_PREFIXES = ("/v1/jobs/", "/v1/models/", "/v1/explain/")  # of routes that end with a name
 SECURITY_HEADERS = (
@@ -42,6 +48,7 @@ class Gate:
     routes: Collection[str]
     """Paths that are counted by their names; all others are `unknown`."""
     rate: RateLimit
+    memory: MemoryBudget
     hosts: Collection[str] = LOCAL_NAMES
     """Names of the host that are accepted; none: any."""
     log: Callable[[str], None] = field(default=lambda line: print(line, file=sys.stderr, flush=True))
@@ -55,7 +62,8 @@ class Gate:
         scope["request_id"] = passage.request_id
         try:
             self._check(scope)
-            await self.app(scope, receive, passage.send)
+            with self.memory.open_account():
+                await self.app(scope, receive, passage.send)
         except Exception as error:
             refusal = explain_error(error)
             if refusal.status == 500:
@@ -66,19 +74,31 @@ class Gate:
 
     def _check(self, scope: Scope) -> None:
         headers = read_headers(scope)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            raise Refusal(400, "the length of the body is given twice", "malformed_request", CLOSE)
         if self.hosts and bare_host(headers.get("host", "")) not in self.hosts:
             raise Refusal(421, "this server does not answer to that host name", "wrong_host")
         path = scope["path"]
+        if scope.get("state", {}).get(SURPLUS) and path not in PROBES:
+            raise Refusal(503, "too many connections: try again later", "overloaded", {"retry-after": "1", **CLOSE})
+        if headers.get("sec-fetch-site") in FOREIGN_SITES and scope["method"] not in ("GET", "HEAD"):
+            raise Refusal(403, "pages of other sites may not ask this server", "cross_site")
         if path in OPEN_PATHS:
             return
-        key = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("x-api-key", "")
+        key = bearer_key(headers.get("authorization", "")) or headers.get("x-api-key", "")
         if path in KEY_IN_BODY and not key:
             key = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("api_key", "")
         scope["has_key"] = not self.keys.is_required or (bool(key) and self.keys.accepts(key))
         if not scope["has_key"] and (path not in KEY_IN_BODY or key):
             raise missing_key()
-        client = scope.get("client") or ("", 0)
-        if wait := self.rate.admit(key if self.keys.is_required else client[0]):
+        scope["admit"] = self._admit
+        if scope["has_key"]:
+            client = scope.get("client") or ("", 0)
+            self._admit(key if self.keys.is_required else client[0])
+
+    def _admit(self, client: str) -> None:
+        """Count a request of a client, by key or address, and refuse it if there were too many in this minute."""
+        if wait := self.rate.admit(client):
             raise Refusal(
                 429, f"too many requests in a minute: try again in {wait} s", "rate_limit", {"retry-after": str(wait)}
             )
@@ -135,6 +155,12 @@ def name_route(path: str, routes: Collection[str]) -> str:
 def read_headers(scope: Scope) -> Mapping[str, str]:
     """Return the headers of a request by their names in small letters."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def bearer_key(header: str) -> str:
+    """Return the key in an Authorization header."""
+    scheme, _, key = header.partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else header
 
 
 def missing_key() -> Refusal:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
 
-from regard.serve.gate import missing_key
+from regard.serve.gate import CLOSE, missing_key
 from regard.serve.limits import Limits
+from regard.serve.memory import reserve_bytes
 from regard.serve.refusal import Refusal
 from regard.serve.state import ServerState
 from regard.serve.strict_json import parse_form, parse_object
 
 Result = TypeVar("Result")
-CLOSE = {"connection": "close"}  # of what is refused before it was read whole
 FORM = "application/x-www-form-urlencoded"
 CLOSED = 499  # the client went away: nobody reads this
 
@@ -40,6 +40,7 @@ async def read_body(request: Request, limits: Limits, most: int) -> bytes:
                 body += chunk
                 if len(body) > most:
                     raise _too_large(most)
+                reserve_bytes(len(chunk))
     except TimeoutError:
         raise Refusal(408, "the body did not arrive in time", "timeout", CLOSE) from None
     except ClientDisconnect:
@@ -75,11 +76,12 @@ async def read_parameters(request: Request, limits: Limits) -> dict[str, Any]:
         keys = state_of(request).keys
         if key is None or not keys.accepts(key):
             raise missing_key()
+        request.scope["admit"](key)
     return parameters
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of a coroutine, or cancel it when the client disconnects."""
+async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
+    """Return the result of some work, or cancel it when the client disconnects."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_wait_until_gone(request))
     try:

@@ -30,6 +30,7 @@ from regard.serve.worker_group import WorkerGroup
 REQUEST, ANSWERS, CANCELLED, LOCK = "request.json", "answers.jsonl", "cancelled", ".lock"
 IDENTIFIER = re.compile(r"[\w-]{22}")
 PART_INPUTS = 8  # that are answered together; other requests are served between two parts
+PRIVATE = 0o700  # of folders with texts of clients, which no other user of the machine may read
 PATIENCE = 0.2  # seconds until a part is tried again that found no room
 
 
@@ -66,7 +67,7 @@ class Jobs:
 
     def __init__(self, folder: Path, worker: WorkerGroup, catalogue: Catalogue, limits: Limits) -> None:
         self.folder, self.worker, self.catalogue, self.limits = folder, worker, catalogue, limits
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
         self._lock = FileLock(folder / LOCK, thread_local=False)  # released by the thread of the server
         try:
             self._lock.acquire(timeout=0)
@@ -194,7 +195,7 @@ def write_job(folder: Path, request: dict[str, Any]) -> Job:
     """Write a new job to disk atomically."""
     identifier = secrets.token_urlsafe(16)
     draft, place = folder / f".{identifier}", folder / identifier
-    draft.mkdir()
+    draft.mkdir(PRIVATE)
     write_file(draft / REQUEST, json.dumps(request, ensure_ascii=False).encode())
     write_file(draft / ANSWERS, b"")
     draft.rename(place)

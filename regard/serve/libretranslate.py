@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -26,6 +25,7 @@ from regard.serve.limits import Limits
 from regard.serve.payload import check_characters
 from regard.serve.refusal import Refusal
 from regard.serve.state import ServerState
+from regard.serve.strict_json import parse_json
 from regard.tasks.translation.documents.glossary import Terms
 
 AUTO = "auto"
@@ -233,8 +233,8 @@ def _read_glossary(value: Any, limits: Limits) -> Terms:
     """Return a glossary that was sent as an object, or as the JSON text of one in a form."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parse_json(value.encode())
+        except Refusal:
             raise Refusal(400, "glossary must be an object of terms and their translations") from None
     if not isinstance(value, dict) or not all(isinstance(term, str) and term.strip() for term in value.values()):
         raise Refusal(400, "glossary must be an object of terms and their translations")

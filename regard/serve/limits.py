@@ -23,6 +23,10 @@ class Limits:
     """Bytes of a request."""
     picture_bytes: Number = 20 << 20
     """Bytes of a request to a model that reads pictures."""
+    pixels: Number = 100_000_000
+    """Pixels of all pictures of a request together, as their headers say."""
+    memory_bytes: Number = 1 << 30
+    """Bytes of the bodies and decoded pictures of all requests together; any more are refused with status 429."""
     inputs: Number = 32
     """Texts, pictures or other inputs of a request."""
     characters: Number = 20_000

@@ -11,6 +11,7 @@ from typing import Any
 from regard import __version__
 from regard.serve.limits import Limits
 from regard.serve.mcp_tools import Tool
+from regard.serve.memory import MemoryBudget
 from regard.serve.refusal import Refusal, explain_error
 from regard.serve.strict_json import check_texts, parse_object
 
@@ -49,6 +50,8 @@ def parse_message(line: bytes, limits: Limits) -> Message:
     method, identifier, parameters = message.get("method"), message.get("id"), message.get("params", {})
     if not isinstance(method, str) or isinstance(identifier, bool | dict | list | float):
         raise Malformed(None, INVALID_REQUEST, "a message needs a method, and an id that is a text or a number")
+    if message.get("jsonrpc") != "2.0":
+        raise Malformed(identifier, INVALID_REQUEST, 'a message needs "jsonrpc": "2.0"')
     if not isinstance(parameters, dict):
         raise Malformed(identifier, INVALID_PARAMETERS, "params must be an object")
     return Message(method, parameters, identifier)
@@ -103,7 +106,7 @@ class Session:
     """A session over standard input and output: messages are lines, and responses are written once they are ready."""
 
     def __init__(self, tools: Iterable[Tool], limits: Limits, write: Callable[[str], None]) -> None:
-        self.limits, self.write = limits, write
+        self.limits, self.write, self.memory = limits, write, MemoryBudget(limits.memory_bytes)
         self.tools = {tool.name: tool for tool in tools}
         self._open: dict[Any, asyncio.Task[None]] = {}
 
@@ -137,7 +140,8 @@ class Session:
             self._open[wanted_id].cancel()
 
     async def _respond(self, message: Message) -> None:
-        self._write(await respond(message, self.tools))
+        with self.memory.open_account():
+            self._write(await respond(message, self.tools))
 
     def _write(self, reply: dict[str, Any]) -> None:
         self.write(json.dumps(reply, ensure_ascii=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +14,10 @@ from regard.serve.api_schema import closed_object, optional
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.explaining import Explainer, check_length, read_look_options, take_one
 from regard.serve.limits import Limits
-from regard.serve.payload import input_schema, read_inputs, read_options, request_schema
+from regard.serve.payload import input_schema, read_options, request_schema
 from regard.serve.refusal import Refusal
 from regard.serve.searching import EMBED, describe_search, find_texts
+from regard.serve.verb_routes import prepare_inputs
 from regard.serve.worker import Worker
 from regard.serve.worker_group import WorkerGroup
 
@@ -72,7 +72,7 @@ def make_answer_tool(model: ServedModel, worker: Worker | WorkerGroup, limits: L
 
     async def answer(arguments: Arguments) -> Result:
         options = read_options(model.trained.Options, arguments.get("options"), limits)
-        inputs = await asyncio.to_thread(read_inputs, model.trained, arguments.get("inputs"), limits)
+        inputs = await prepare_inputs(model, arguments, limits)
         return to_json({"answers": [each.plain() for each in await worker.answer(model.key, inputs, options)]})
 
     schema = request_schema(model.trained)
@@ -99,7 +99,7 @@ def make_explain_tool(model: ServedModel, explainer: Explainer, limits: Limits) 
     async def explain(arguments: Arguments) -> Result:
         options = read_look_options(model, arguments.get("options"), limits)
         check_length(model, arguments.get("inputs"), limits)
-        item = take_one(await asyncio.to_thread(read_inputs, model.trained, arguments.get("inputs"), limits))
+        item = take_one(await prepare_inputs(model, arguments, limits))
         trace = await explainer.explain(model, item, options)
         return Result(show_trace(trace), {"trace": trace.plain()})
 

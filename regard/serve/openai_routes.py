@@ -6,7 +6,8 @@ import asyncio
 import base64
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,9 @@ async def _respond(request: Request, state: ServerState, completion: Completion)
     identifier, created = f"{completion.prefix}-{secrets.token_hex(12)}", int(time.time())
     head = {"id": identifier, "created": created, "model": completion.model_name}
     if completion.stream:
-        body = _stream(state, completion, head)
+        pieces = _stream(state, completion)
+        first = await while_connected(request, anext(pieces))  # so that a refusal has its status
+        body = _write_events(pieces, first, {**head, "object": completion.chunk_object})
         return StreamingResponse(body, media_type=EVENTS, headers={"x-accel-buffering": "no"})
     answers = await while_connected(request, _answer_all(state, completion))
     return json_response({**head, "object": completion.object, **completion.describe(answers)})
@@ -180,25 +183,35 @@ async def _answer_all(state: ServerState, completion: Completion) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-async def _stream(state: ServerState, completion: Completion, head: dict[str, Any]) -> AsyncIterator[bytes]:
-    """Yield the chunks of one answer as server-sent events; an error ends the stream."""
-    head = {**head, "object": completion.chunk_object}
-    try:
-        for chunk in completion.opening():
-            yield event({**head, **chunk})
-        written = []
-        for index, (inputs, options) in enumerate(completion.calls):
-            sent = ""
-            async for text, answer in state.worker.stream(completion.key, inputs[0], options):
+async def _stream(state: ServerState, completion: Completion) -> AsyncGenerator[list[dict[str, Any]], None]:
+    """Yield the chunks of all choices, a few at a time; the first once the model has begun to answer."""
+    chunks = list(completion.opening())
+    written = []
+    for index, (inputs, options) in enumerate(completion.calls):
+        sent = ""
+        async with aclosing(state.worker.stream(completion.key, inputs[0], options)) as texts:
+            async for text, answer in texts:
                 shown = completion.continuation(inputs[0], text)
-                if len(shown) > len(sent) and answer is None:
-                    yield event({**head, **completion.chunk(index, shown[len(sent) :])})
-                    sent = shown
+                if len(shown) > len(sent) or answer is not None:
+                    yield [*chunks, completion.chunk(index, shown[len(sent) :], answer)]
+                    chunks, sent = [], shown
                 if answer is not None:
-                    yield event({**head, **completion.chunk(index, shown[len(sent) :], answer)})
                     written.append([answer])
-        if completion.include_usage:
-            yield event({**head, "choices": [], "usage": completion.usage(written)})
+    if completion.include_usage:
+        yield [{"choices": [], "usage": completion.usage(written)}]
+
+
+async def _write_events(
+    pieces: AsyncGenerator[list[dict[str, Any]], None], first: list[dict[str, Any]], head: dict[str, Any]
+) -> AsyncIterator[bytes]:
+    """Yield server-sent events; an error ends the stream."""
+    try:
+        async with aclosing(pieces):
+            for chunk in first:
+                yield event({**head, **chunk})
+            async for chunks in pieces:
+                for chunk in chunks:
+                    yield event({**head, **chunk})
     except Exception as error:
         refusal = explain_error(error)
         yield event(

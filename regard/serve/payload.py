@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from regard import config
 from regard.config.schema import json_schema
 from regard.config.text import plain
-from regard.data.images.decoding import Unusable, decode_bytes
+from regard.data.images.decoding import Unusable, count_pixels, decode_bytes
 from regard.serve.limits import Limits
+from regard.serve.memory import reserve_bytes
 from regard.serve.refusal import Refusal
 from regard.tasks.inputs import InputKind, describe_inputs
 from regard.tasks.trained import Trained
 
+Result = TypeVar("Result")
 PICTURE_SIDE = 1024  # pixels of the short side of a picture that a model is handed
+MOST_DECODED = 4 * PICTURE_SIDE**2  # pixels of such a picture, whatever its shape
+BYTES_OF_PIXEL = 3
 PICTURE_KIND = "picture"
 RATIO = 10  # tokens of an answer for each that is read, at most
 DATA_URL = "data:"
@@ -61,7 +66,7 @@ def read_inputs(trained: Trained, value: Any, limits: Limits) -> list[Any]:
         message = f"{len(items)} inputs, at most {limits.inputs} in a request: send several, or a job (/v1/jobs)"
         raise Refusal(422, message, "too_many_inputs")
     if reads_pictures(trained):
-        return [_read_picture(item, number) for number, item in enumerate(items, start=1)]
+        return _read_pictures(items, limits)
     check_characters(items, limits)
     return [_read_item(trained, item, number) for number, item in enumerate(items, start=1)]
 
@@ -147,11 +152,24 @@ def _read_item(trained: Trained, item: Any, number: int) -> Any:
     return tuple(item) if isinstance(item, list) and inputs.kind.is_item is not None else item
 
 
-def _read_picture(item: Any, number: int) -> Any:
-    """Return the shades of a picture that was sent as bytes or in base64; nothing is ever opened or fetched."""
-    data = item if isinstance(item, bytes) else _decode_base64(item, number)
+def _read_pictures(items: list[Any], limits: Limits) -> list[Any]:
+    """Return the shades of pictures that were sent as bytes or in base64; nothing is ever opened or fetched."""
+    pictures = [
+        item if isinstance(item, bytes) else _decode_base64(item, number) for number, item in enumerate(items, start=1)
+    ]
+    pixels = [_decode(count_pixels, data, number) for number, data in enumerate(pictures, start=1)]
+    if sum(pixels) > limits.pixels:
+        message = f"pictures of {sum(pixels):,} pixels, at most {limits.pixels:,} in a request: send smaller or fewer"
+        raise Refusal(422, message, "too_large")
+    reserve_bytes(sum(BYTES_OF_PIXEL * min(count, MOST_DECODED) for count in pixels))
+    decode = functools.partial(decode_bytes, most=PICTURE_SIDE, most_pixels=MOST_DECODED)
+    return [_decode(decode, data, number) for number, data in enumerate(pictures, start=1)]
+
+
+def _decode(function: Callable[[bytes], Result], data: bytes, number: int) -> Result:
+    """Return what a function makes of a picture; one that is unusable is refused by its number."""
     try:
-        return decode_bytes(data, most=PICTURE_SIDE)
+        return function(data)
     except Unusable as error:
         raise Refusal(422, f"input {number}: {error}", "invalid_picture") from None
 

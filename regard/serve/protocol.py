@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from regard.serve.gate import SURPLUS
 from regard.serve.limits import Limits
+from regard.serve.refusal import Refusal, write_envelope
 
 
 class DeadlineProtocol(H11Protocol):
     """Closes connections whose headers arrive too late, or whose client does not read the response."""
 
     limits = Limits()
+    log: Callable[[str], None] = staticmethod(lambda line: None)
     _receiving: asyncio.TimerHandle | None = None
     _sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Start the deadline for the request headers."""
         super().connection_made(transport)
+        if len(self.connections) > self.limits.connections:
+            self.app_state = {**self.app_state, SURPLUS: True}
         self._await_headers()
 
     def data_received(self, data: bytes) -> None:
@@ -36,6 +44,23 @@ class DeadlineProtocol(H11Protocol):
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
             self._await_headers()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, unless an answer has begun, and close the connection."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            request_id = secrets.token_hex(8)
+            body = write_envelope(Refusal(400, "this is no request of HTTP/1.1"), "/")
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(body)).encode()),
+                (b"x-request-id", request_id.encode()),
+                (b"connection", b"close"),
+            ]
+            response = h11.Response(status_code=400, headers=headers, reason=HTTPStatus.BAD_REQUEST.phrase.encode())
+            for part in (response, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(part))
+            self.log(f"{request_id} malformed 400")
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """Start a deadline for a client that does not read."""

@@ -58,7 +58,7 @@ class Server(uvicorn.Server):
         self, state: ServerState, address: Address, log: Callable[[str], None], watcher: RunWatcher | None = None
     ) -> None:
         self.state, self.log, self._watcher = state, log, watcher
-        protocol = type("Protocol", (DeadlineProtocol,), {"limits": state.limits})
+        protocol = type("Protocol", (DeadlineProtocol,), {"limits": state.limits, "log": staticmethod(log)})
         config = uvicorn.Config(
             make_app(state, hosts=address.accepted_names, log=log),
             host=address.host,
@@ -73,7 +73,6 @@ class Server(uvicorn.Server):
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            limit_concurrency=state.limits.connections,
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=int(state.limits.deadline + GRACE),
         )

@@ -9,6 +9,7 @@ from regard.serve.catalogue import Catalogue
 from regard.serve.explaining import Explainer
 from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
+from regard.serve.memory import MemoryBudget
 from regard.serve.metrics import Metrics
 from regard.serve.worker_group import WorkerGroup
 
@@ -26,11 +27,14 @@ class ServerState:
     """Long work, where a folder for it was named."""
     explainer: Explainer = field(init=False)
     """Explains answers, beside the worker."""
+    memory: MemoryBudget = field(init=False)
+    """What bodies and pictures take."""
     is_warm: bool = False
     is_draining: bool = False
 
     def __post_init__(self) -> None:
         self.explainer = Explainer(self.catalogue, self.limits)
+        self.memory = MemoryBudget(self.limits.memory_bytes)
 
     @property
     def is_ready(self) -> bool:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from regard.serve.api_schema import ANSWERS, describe_answer, describe_request
+from regard.serve.calls import DeadlineExceeded
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.http import json_response, read_body, read_object, state_of, while_connected
 from regard.serve.limits import Limits
@@ -16,7 +21,7 @@ from regard.serve.refusal import Refusal
 from regard.serve.strict_json import parse_form
 
 MEMBERS = frozenset({"model", "inputs", "options"})
-DECODERS = asyncio.Semaphore(2)  # pictures that are decoded at the same time, which bounds the memory for them
+DECODERS = ThreadPoolExecutor(2, "regard-decoder")  # that decode pictures, which bounds the memory for them
 
 
 def verb_router(catalogue: Catalogue, limits: Limits) -> APIRouter:
@@ -52,15 +57,15 @@ def make_endpoint(verb: str, limits: Limits) -> Any:
         check_members(payload, MEMBERS)
         model = state.catalogue.pick([verb], payload.get("model"))
         options = read_options(model.trained.Options, payload.get("options"), limits)
-        inputs = await prepare_inputs(model, payload, limits)
+        inputs = await while_connected(request, prepare_inputs(model, payload, limits))
         answers = await while_connected(request, state.worker.answer(model.key, inputs, options))
         return json_response({"model": model.name, "answers": [item.plain() for item in answers]})
 
     return answer
 
 
-async def prepare_inputs(model: ServedModel, payload: dict[str, Any], limits: Limits) -> list[Any]:
-    """Return the inputs of a request; pictures are decoded beside the loop, a few at a time."""
+async def prepare_inputs(model: ServedModel, payload: Mapping[str, Any], limits: Limits) -> list[Any]:
+    """Return the inputs of a request; pictures are decoded beside the loop, two requests at a time."""
     if "inputs" not in payload:
         kind = model.trained.inputs.kind
         raise Refusal(422, f"inputs is missing: give {kind.singular} or a list of {kind.plural}", "invalid_input")
@@ -68,8 +73,13 @@ async def prepare_inputs(model: ServedModel, payload: dict[str, Any], limits: Li
         if isinstance(payload["inputs"], bytes):
             raise Refusal(422, f"{model.name} reads {model.trained.inputs.kind.plural}, no pictures", "invalid_input")
         return read_inputs(model.trained, payload["inputs"], limits)
-    async with DECODERS:
-        return await asyncio.to_thread(read_inputs, model.trained, payload["inputs"], limits)
+    read = functools.partial(read_inputs, model.trained, payload["inputs"], limits)
+    try:
+        async with asyncio.timeout(limits.deadline):
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(DECODERS, contextvars.copy_context().run, read)
+    except TimeoutError:
+        raise DeadlineExceeded("the pictures were not decoded in time: send fewer, or try again later") from None
 
 
 def check_members(payload: dict[str, Any], allowed: frozenset[str]) -> None:

@@ -20,7 +20,7 @@ def follow(desk, client, job: dict) -> list[dict]:
 def test_a_job_is_answered_whole_and_one_that_fails_has_its_line(counter, tmp_path):
     texts = ["x" * (number % 7) for number in range(3 * PART_INPUTS)]
     texts[5], texts[9] = "poison", "bad"
-    with serving({"counter": counter}, jobs=tmp_path, inputs=4) as desk, desk.client() as client:
+    with serving({"counter": counter}, jobs_folder=tmp_path, inputs=4) as desk, desk.client() as client:
         submitted = client.post("/v1/jobs", json={"verb": "measure", "inputs": texts})
         assert submitted.status_code == 202
         answers = follow(desk, client, submitted.json())
@@ -35,7 +35,7 @@ def test_a_job_is_answered_whole_and_one_that_fails_has_its_line(counter, tmp_pa
 def test_after_a_crash_each_part_is_done_exactly_once(counter, tmp_path):
     """S19: what was finished is kept, what was cut is done again, and nothing is done twice."""
     texts = ["x" * number for number in range(2 * PART_INPUTS + 3)]
-    with serving({"counter": counter}, jobs=tmp_path) as desk, desk.client() as client:
+    with serving({"counter": counter}, jobs_folder=tmp_path) as desk, desk.client() as client:
         counter.release.clear()
         job = client.post("/v1/jobs", json={"inputs": [*texts[:PART_INPUTS], "slow", *texts[PART_INPUTS:]]}).json()
         place = tmp_path / job["id"]
@@ -49,7 +49,7 @@ def test_after_a_crash_each_part_is_done_exactly_once(counter, tmp_path):
     (place / ANSWERS).write_bytes(before + b'{"lett')  # as after a SIGKILL in the midst of a line
     again = Counter()
     again.release.set()
-    with serving({"counter": again}, jobs=tmp_path) as desk, desk.client() as client:
+    with serving({"counter": again}, jobs_folder=tmp_path) as desk, desk.client() as client:
         assert len(follow(desk, client, job)) == job["total"]
     assert (place / ANSWERS).read_bytes() == whole
     answered = [text for batch in again.batches[1:] for text in batch]  # the first one warms up
@@ -57,7 +57,7 @@ def test_after_a_crash_each_part_is_done_exactly_once(counter, tmp_path):
 
 
 def test_a_job_is_called_off_and_names_lead_nowhere(counter, tmp_path):
-    with serving({"counter": counter}, jobs=tmp_path, job_inputs=40) as desk, desk.client() as client:
+    with serving({"counter": counter}, jobs_folder=tmp_path, job_inputs=40) as desk, desk.client() as client:
         job = client.post("/v1/jobs", json={"inputs": ["slow", *["x"] * 30]}).json()
         assert client.delete(f"/v1/jobs/{job['id']}").json()["status"] == "cancelled"
         counter.release.set()
@@ -69,10 +69,33 @@ def test_a_job_is_called_off_and_names_lead_nowhere(counter, tmp_path):
         assert client.post("/v1/jobs", json={"inputs": []}).status_code == 422
         with (
             pytest.raises(ValueError, match="another server keeps its jobs here"),
-            serving({"counter": counter}, jobs=tmp_path),
+            serving({"counter": counter}, jobs_folder=tmp_path),
         ):
             pass
     assert [job.is_cancelled for job in read_jobs(tmp_path)] == [True]
+
+
+def test_no_other_user_of_the_machine_reads_the_texts_of_a_job(counter, tmp_path):
+    folder = tmp_path / "jobs"
+    with serving({"counter": counter}, jobs_folder=folder) as desk, desk.client() as client:
+        follow(desk, client, client.post("/v1/jobs", json={"inputs": ["abc"]}).json())
+    assert [path.stat().st_mode & 0o077 for path in (folder, *folder.glob("*/"))] == [0, 0]
+
+
+def test_jobs_have_a_body_of_their_own_and_the_oldest_finished_one_makes_room(counter, tmp_path):
+    """The limits `job_bytes` and `jobs`."""
+    limits = {"body_bytes": 100, "job_bytes": 300, "jobs": 2}
+    with serving({"counter": counter}, jobs_folder=tmp_path, **limits) as desk, desk.client() as client:
+        first, second = (client.post("/v1/jobs", json={"inputs": ["x" * 200]}).json() for _ in range(2))
+        assert client.post("/v1/jobs", json={"inputs": ["x" * 300]}).status_code == 413
+        for job in (first, second):
+            follow(desk, client, job)
+        slow = [client.post("/v1/jobs", json={"inputs": ["slow"]}) for _ in range(3)]
+        assert [answer.status_code for answer in slow] == [202, 202, 429]
+        assert int(slow[-1].headers["retry-after"]) >= 1
+        for job in (first, second):
+            assert client.get(f"/v1/jobs/{job['id']}").status_code == 404
+        counter.release.set()
 
 
 def test_a_server_without_a_folder_takes_no_jobs(desk):

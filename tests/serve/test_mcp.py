@@ -1,10 +1,12 @@
 """MCP over lines of JSON: tools that answer as HTTP does, and refuse as it does."""
 
 import asyncio
+import io
 import json
 
 import pytest
 
+from regard.cli.mcp import _read_lines
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.explaining import Explainer
 from regard.serve.limits import Limits
@@ -101,6 +103,23 @@ def test_hostile_messages_are_refused_as_over_http(counter):
     assert [answer["result"]["isError"] for answer in answers[:-3]] == [True] * len(wrong)
     assert "somebody" not in json.dumps(answers)
     assert [answer["error"]["code"] for answer in answers[-3:]] == [-32602, -32602, -32601]
+
+
+def test_the_rest_of_a_line_that_is_too_long_is_no_message_of_its_own(monkeypatch):
+    """S21."""
+    text = b"x" * 25 + b"\n{}\n" + b"y" * 10 + b"\n[]"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+    async def collect() -> list[bytes]:
+        return [line async for line in _read_lines(10)]
+
+    assert asyncio.run(collect()) == [b"x" * 10, b"{}\n", b"y" * 10, b"[]"]
+
+
+def test_a_message_without_a_version_is_refused(counter):
+    for message in ({"id": 1, "method": "ping"}, {"jsonrpc": "1.0", "id": 1, "method": "ping"}):
+        [answer] = converse({"counter": counter}, message)
+        assert (answer["id"], answer["error"]["code"]) == (1, -32600)
 
 
 def test_names_of_tools_have_letters_that_every_client_accepts(counter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,37 +16,53 @@ from tests.serve.process import SMALL, ServerProcess, run_server, wait_until
 
 pytestmark = [pytest.mark.unchecked, pytest.mark.faults]
 RUNNING, QUEUE, TIMES = 2, 4, 10
+SLACK = 3  # how much slower than one after the other a busy machine may be
 ROUTE = "/v1/translate"
-SLOW = {"inputs": ["Le roi dort. " * 20], "options": {"beams": 8, "split": False}}
+SLOW = {"inputs": ["Le roi dort. " * 40], "options": {"beams": 8, "split": False}}
 SPARE = 48 << 20  # bytes that a server may still take, beyond those it has
 
 
 def test_ten_times_the_load_is_answered_or_refused_at_once(tmp_path):
-    """S1: nothing is lost, what was accepted is answered before its deadline, refusals do not wait for it."""
+    """S1: nothing is lost, what is accepted is answered within a bounded time, refusals do not wait for it."""
     sent = TIMES * (RUNNING + QUEUE)
-    start, order, lock = threading.Barrier(sent), [], threading.Lock()
+    start, order, lock = threading.Barrier(sent + 1), [], threading.Lock()
+    seconds: list[float] = []
     words = [str(SMALL), "-s", f"running={RUNNING}", "-s", f"queue={QUEUE}", "-s", "deadline=600"]
     with run_server(tmp_path / "log", *words) as server:
 
         def ask(_: int) -> httpx.Response:
             with server.client() as client:
                 start.wait()
+                began = time.monotonic()
                 answer = client.post(ROUTE, json=SLOW)
             with lock:
                 order.append(answer.status_code)
+                if answer.status_code == 200:
+                    seconds.append(time.monotonic() - began)
             return answer
 
+        with server.client() as client:
+            client.post(ROUTE, json=SLOW)
+            began = time.monotonic()
+            client.post(ROUTE, json=SLOW)
+            alone = time.monotonic() - began
+        before = server.read_metrics()[f'regard_requests_total{{route="{ROUTE}",status="200"}}']
         with ThreadPoolExecutor(sent) as pool:
-            answers = list(pool.map(ask, range(sent)))
+            calls = [pool.submit(ask, number) for number in range(sent)]
+            start.wait()
+            answers = [call.result() for call in calls]
         counts = Counter(answer.status_code for answer in answers)
         assert set(counts) == {200, 429}
         assert counts[200] + counts[429] == sent
         assert counts[200] >= RUNNING + QUEUE
         assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers if answer.status_code == 429)
-        assert order[0] == 429, "whoever is refused does not wait for others to be answered"
+        assert 429 in order[: RUNNING + QUEUE], "whoever is refused does not wait for others to be answered"
         samples = server.read_metrics()
         for status, count in counts.items():
-            assert samples[f'regard_requests_total{{route="{ROUTE}",status="{status}"}}'] == count
+            earlier = before if status == 200 else 0
+            assert samples[f'regard_requests_total{{route="{ROUTE}",status="{status}"}}'] == earlier + count
+        print(f"{alone:.2f} s alone, at most {max(seconds):.2f} s of {len(seconds)} accepted of {sent}")
+        assert max(seconds) < SLACK * (RUNNING + QUEUE) * alone, "whoever is accepted waits for those before it only"
         assert server.is_idle()
         with server.client() as client:
             assert client.post(ROUTE, json=SLOW).status_code == 200

@@ -21,7 +21,7 @@ def schema(box, tmp_path_factory) -> Any:
     """The schema of a server with a model of every kind of input."""
     schemathesis = require("schemathesis")
     models = {**box, "counter": Counter(), "eye": make_eye()}
-    with serving(models, jobs=tmp_path_factory.mktemp("jobs"), **SMALL) as desk:
+    with serving(models, jobs_folder=tmp_path_factory.mktemp("jobs"), **SMALL) as desk:
         yield schemathesis.openapi.from_url(f"{desk.url}/openapi.json")
 
 

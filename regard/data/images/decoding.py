@@ -8,6 +8,7 @@ by its header. A progressive JPEG cannot be read so, since its decoder first hol
 from __future__ import annotations
 
 import io
+import math
 import stat
 import struct
 import warnings
@@ -28,6 +29,7 @@ OTHERS = (".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".psd", ".svg", ".t
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # none that runs a program or reads other files
 MOST = 1 << 24  # pixels that are unpacked at most: 16 megapixels
 LARGEST_JPEG = 100_000_000  # pixels of a JPEG that is read at reduced size
+BAND = 256  # rows of 16 bits that are turned into 8 at a time
 SHRINKS = (1, 2, 4, 8)  # factors by which a JPEG decoder can divide the sides
 LEAST = 4  # pixels on a side: the smallest patch
 SMALL = f"fewer than {LEAST} pixels on a side, less than a patch: leave it out"
@@ -160,8 +162,14 @@ def decode_array(
     return _channels_first(np.asarray(_fit_square(plain, size, fit, resample or "bicubic", margin)), channels)
 
 
-def decode_bytes(data: bytes, *, most: int) -> UInt8[np.ndarray, "height width *colours"]:
-    """Decode a picture from bytes, and reduce its short side to at most `most` pixels."""
+def count_pixels(data: bytes) -> int:
+    """Return the number of pixels of a picture, as its header says."""
+    with silence_pillow(), _open_picture(data) as picture:
+        return picture.width * picture.height
+
+
+def decode_bytes(data: bytes, *, most: int, most_pixels: int = MOST) -> UInt8[np.ndarray, "height width *colours"]:
+    """Decode a picture from bytes, and reduce its short side to at most `most` pixels, and all to `most_pixels`."""
     from PIL import Image
 
     with silence_pillow(), _open_picture(data) as picture:
@@ -170,8 +178,9 @@ def decode_bytes(data: bytes, *, most: int) -> UInt8[np.ndarray, "height width *
         if picture.width * picture.height > MOST:
             raise Unusable(HUGE)
         plain = _to_upright(picture, grey=grey)
-        if (side := min(plain.size)) > most:
-            width, height = (max(1, round(length * most / side)) for length in plain.size)
+        scale = min(most / min(plain.size), math.sqrt(most_pixels / (plain.width * plain.height)))
+        if scale < 1:
+            width, height = (max(1, round(length * scale)) for length in plain.size)
             plain = plain.resize((width, height), Image.Resampling.BICUBIC)
         return np.array(plain)
 
@@ -222,8 +231,11 @@ def _to_upright(picture: Image.Image, *, grey: bool) -> Image.Image:
     picture.load()
     picture = ImageOps.exif_transpose(picture)
     if picture.mode.startswith("I") or picture.mode == "F":  # Pillow would clip 16 bits at 255
-        shades = np.asarray(picture).astype(np.float64)
-        picture = Image.fromarray(np.clip(np.rint(shades / 257), 0, 255).astype(np.uint8))
+        shades = np.asarray(picture)
+        eight_bits = np.empty(shades.shape, np.uint8)
+        for row in range(0, len(shades), BAND):
+            eight_bits[row : row + BAND] = np.clip(np.rint(shades[row : row + BAND] / 257.0), 0, 255)
+        picture = Image.fromarray(eight_bits)
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         rgba = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", rgba.size, WHITE), rgba)

@@ -30,7 +30,9 @@ async function loadModels() {
   const response = await fetch("/v1/models", { headers: headers() });
   if (!response.ok) return showError(await response.json());
   const listed = (await response.json()).data.filter((model) => !model.id.includes(":"));
-  models = listed.map((model) => ({ name: model.id, verb: model.verb, kind: model.kind, example: "" }));
+  models = listed.flatMap(({ id, verb, kind, input, also = [] }) =>
+    [verb, ...also].map((use) => ({ name: id, verb: use, kind, picture: input === "picture", example: "" })),
+  );
   showModels();
 }
 

@@ -1,0 +1,105 @@
+"""Pictures made to use up the memory of `regard serve`, which is measured from outside (S12)."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from regard import checkpoint, models
+from regard.config import plain
+from regard.models.vit import ViTConfig
+from regard.serve.payload import MOST_DECODED, PICTURE_SIDE
+from tests.serve.process import ServerProcess, run_server
+
+pytestmark = pytest.mark.unchecked
+MEGABYTE = 1 << 20
+BUDGET = 64 * MEGABYTE  # the limit memory_bytes
+LARGEST_DECODER = 420 * MEGABYTE  # what one decoder takes at most for 16 megapixels: those of WebP with transparency
+DECODERS = 2
+
+
+def encode(mode: str, size: tuple[int, int], kind: str, **settings: object) -> str:
+    """Return a picture of one colour in base64."""
+    buffer = io.BytesIO()
+    Image.new(mode, size).save(buffer, kind, **settings)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[ServerProcess]:
+    """A process that classifies pictures with a small model that has learnt nothing."""
+    folder = tmp_path_factory.mktemp("pictures")
+    torch.manual_seed(0)
+    config = ViTConfig(size=16, patch=4, width=16, heads=2, hidden=16, depth=1, classes=2)
+    data = {"mean": [0.5] * 3, "std": [0.5] * 3, "fit": "squeeze"}
+    weights = checkpoint.weights(models.build(config).eval())
+    settings = {"task": "pictures", "model": plain(config), "data": data, "labels": ["red", "blue"]}
+    checkpoint.write(folder / "eye", {"config.yaml": settings, checkpoint.WEIGHTS: weights}, facts={"step": 1})
+    with run_server(
+        folder / "log", str(folder / "eye"), "-s", f"memory_bytes={BUDGET}", "-s", "deadline=600"
+    ) as server:
+        yield server
+
+
+def peak_bytes(server: ServerProcess) -> int:
+    """Return the largest resident memory of the process since it was last reset."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return 1024 * int(line.split()[1])
+
+
+def reset_peak(server: ServerProcess) -> None:
+    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
+
+
+def classify(server: ServerProcess, inputs: str | list[str]) -> tuple[int, str]:
+    """Return the status of an answer, and its error if it has one."""
+    with server.client() as client:
+        answer = client.post("/v1/classify", json={"inputs": inputs})
+    return answer.status_code, answer.json().get("error", {}).get("message", "")
+
+
+def test_large_pictures_are_read_or_refused_by_format_and_size(server):
+    """A plain JPEG is read up to 100 megapixels, what must be unpacked whole up to 16, all of a request up to 100."""
+    assert classify(server, encode("RGB", (10_000, 9_999), "JPEG"))[0] == 200
+    assert classify(server, encode("RGB", (4_096, 4_096), "PNG"))[0] == 200
+    for picture in (
+        encode("RGB", (10_000, 10_001), "JPEG"),
+        encode("RGB", (5_000, 3_400), "JPEG", progressive=True),
+        encode("L", (5_000, 3_400), "PNG"),
+        encode("RGB", (5_000, 3_400), "WEBP"),
+        encode("P", (5_000, 3_400), "GIF"),
+    ):
+        status, message = classify(server, picture)
+        assert status == 422
+        assert "more than 16 megapixels (a plain JPEG: 100)" in message
+    status, message = classify(server, [encode("L", (4_096, 4_096), "PNG")] * 6)
+    assert (status, "at most 100,000,000 in a request" in message) == (422, True)
+    assert classify(server, encode("RGB", (40, 40), "TIFF"))[0] == 422
+
+
+def test_many_large_pictures_at_a_time_are_answered_or_refused_within_bounded_memory(server):
+    """Long ones have a short side that is not reduced; those of many requests would take gigabytes."""
+    long = encode("RGB", (PICTURE_SIDE, (1 << 24) // PICTURE_SIDE), "PNG")
+    clear = encode("RGBA", (4_000, 4_000), "WEBP", lossless=True)
+    deep = encode("I;16", (4_096, 4_096), "PNG")
+    requests = [[long] * 5, [clear] * 5, [deep] * 5] * 4
+    classify(server, encode("RGB", (64, 64), "PNG"))
+    reset_peak(server)
+    before = peak_bytes(server)
+    with ThreadPoolExecutor(len(requests)) as pool:
+        statuses = [status for status, _ in pool.map(lambda inputs: classify(server, inputs), requests)]
+    growth = peak_bytes(server) - before
+    print(f"{before / MEGABYTE:.0f} MiB before, {growth / MEGABYTE:.0f} MiB more at most, {statuses}")
+    assert set(statuses) <= {200, 429}
+    assert statuses.count(200)
+    assert 3 * MOST_DECODED * 5 <= BUDGET, "one request fits"
+    assert growth < BUDGET + DECODERS * LARGEST_DECODER
+    assert classify(server, long)[0] == 200, "what was reserved is free again"
