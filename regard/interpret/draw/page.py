@@ -108,8 +108,7 @@ def render(
         "numbers": {name: value for name, value in (measures or {}).items() if not isinstance(value, Mapping)},
         "gold": _gold_links(gold),
         "steps": {name: _inside(entry, blobs) for name, entry in steps.attentions.items()} if steps else {},
-        "predictions": [_prediction(entry) for entry in steps.predictions] if steps else [],
-        "predicted": steps.of if steps else "",
+        **_predictions(trace, steps),
         "colours": COLOURS,
     }
     return _assemble(data, blobs, title=title or _title(trace))
@@ -275,10 +274,9 @@ def _inside(attention: Inside, blobs: Blobs) -> dict[str, Any]:
     }
 
 
-def _prediction(prediction: Any) -> dict[str, Any]:
-    return {
-        "top": [(text, round(share, 6)) for text, share in prediction.top],
-        "written": prediction.written,
-        "probability": round(prediction.probability, 6),
-        "rank": prediction.rank,
-    }
+def _predictions(trace: TraceLike, steps: Steps | None) -> dict[str, Any]:
+    """Return the likeliest tokens at every place, of the steps or else of the trace, and whose places these are."""
+    if steps and steps.predictions:
+        return {"predictions": [prediction.plain() for prediction in steps.predictions], "predicted": steps.of}
+    predicted = trace.facts.get("predicted", "target") if "predictions" in trace.facts else ""
+    return {"predictions": trace.facts.get("predictions", []), "predicted": predicted}
