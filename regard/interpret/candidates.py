@@ -17,5 +17,5 @@ def list_candidates(
     logits: Float[Tensor, "query vocab"], written: Sequence[int], pieces: Callable[[Sequence[int]], list[str]]
 ) -> list[dict[str, Any]]:
     """Return the likeliest tokens at every place with their ids and probabilities, as JSON for the facts of a trace."""
-    ranked = predictions(logits, written, lambda token: pieces([token])[0], top=CANDIDATES)
+    ranked = predictions(logits.detach(), written, lambda token: pieces([token])[0], top=CANDIDATES)
     return [prediction.plain() for prediction in ranked]
