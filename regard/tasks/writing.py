@@ -26,7 +26,7 @@ from regard.interpret.watch import SearchWatcher
 from regard.models.inference.fast_path import ENOUGH, FastPath
 from regard.tasks.search_options import ContinuationTreeOptions
 from regard.tasks.trained import Extra, Face, NoOptions, Workload, describe_model
-from regard.tasks.writing_search import search_continuation
+from regard.tasks.writing_search import evaluating, search_continuation
 
 TIMED_TOKENS = 100  # tokens generated to measure speed
 MAX_TOKENS = 4096  # most tokens per request for a model without a limit
@@ -283,7 +283,7 @@ class Writes(Face):
         if how.stop and how.samples == 1:
             return [self._write_until_stop(prompt_tokens, how)]
         drafts, left, sampler = [Draft()] * how.samples, how.length, how.sampler()
-        with self._evaluating():
+        with evaluating(self.model):
             while left and (going := [number for number, draft in enumerate(drafts) if not draft.finished]):
                 windows = [self.window([*prompt_tokens, *drafts[number].tokens]) for number in going]
                 limit = min(left, self.free_tokens(windows[0]))
@@ -307,7 +307,7 @@ class Writes(Face):
     def _write_stream(self, prompt_tokens: list[int], how: WritingConfig) -> Iterator[Draft]:
         """Yield one sample repeatedly as it grows."""
         draft, left, sampler = Draft(), how.length, how.sampler()
-        with self._evaluating():
+        with evaluating(self.model):
             while left and not draft.finished:
                 window = self.window([*prompt_tokens, *draft.tokens])
                 limit, before = min(left, self.free_tokens(window)), draft
@@ -350,9 +350,6 @@ class Writes(Face):
     def _continuation(self, prompt_tokens: Sequence[int], draft: Draft) -> str:
         return self.decode([*prompt_tokens, *draft.tokens])[len(self.decode(prompt_tokens)) :]
 
-    def _evaluating(self) -> _EvalMode:
-        return _EvalMode(self.model)
-
 
 @dataclass
 class _PendingText:
@@ -390,19 +387,6 @@ class _ContinuationStream:
     def text_of(self, answer: Text) -> str:
         """Return the whole text, including the prompt."""
         return answer.text
-
-
-class _EvalMode:
-    """Context manager that puts a model into evaluation mode."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.training = model, model.training
-
-    def __enter__(self) -> None:
-        self.model.eval()
-
-    def __exit__(self, *error: object) -> None:
-        self.model.train(self.training)
 
 
 def _length_before_stop(text: str, stop: str) -> int:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from torch import nn
 
 from regard.decoding.beam import Beam, search
 from regard.decoding.constraints import check_room
@@ -21,12 +25,18 @@ def search_continuation(writer: Writes, prompt: str, how: ContinuationTreeOption
     check_room(how.prefix, limit)
     beam, rules = Beam(beams=how.beams, length_penalty=how.length_penalty), writer.rules(how.prefix, 0)
     inputs = [tensor[None].to(writer.device) for tensor in writer.model_inputs(window)]
-    training = writer.model.training
-    writer.model.eval()
-    try:
-        with record_search() as record:
-            [[best, *_]] = search(writer.ready(1), inputs, beam, limit=limit, eos=writer.eos, constraints=rules)
-    finally:
-        writer.model.train(training)
+    with evaluating(writer.model), record_search() as record:
+        [[best, *_]] = search(writer.ready(1), inputs, beam, limit=limit, eos=writer.eos, constraints=rules)
     words = {"model": writer.name, "text": prompt, "answer": writer.decode([*prompt_tokens, *best.tokens])}
     return record.tree(writer.tokenizer.pieces, prefix=list(how.prefix), **words)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode inside the block."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

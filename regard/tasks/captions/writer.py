@@ -271,6 +271,7 @@ class CaptionWriter(Face):
             "answer": answer,
             "score": best.score,
             "curves": [curve_labels | curve for curve in removal_curves],
+            "written": token_ids,
             "predictions": list_caption_candidates(self, regions, token_ids),
         }
         source = pixels[0].permute(1, 2, 0)
