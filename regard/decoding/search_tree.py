@@ -58,6 +58,8 @@ class SearchTree:
     beam: Beam
     limit: int
     """The most tokens of an answer, its end included."""
+    end: int
+    """The token that ends an answer; -1 if none does."""
     prefix: Sequence[int] = ()
     """Tokens that every hypothesis was forced to begin with."""
     model: str = ""
@@ -86,6 +88,7 @@ class SearchTree:
             "text": self.text,
             "answer": self.answer,
             "search": {**asdict(self.beam), "patience": _finite(self.beam.patience), "limit": self.limit},
+            "end": self.end,
             "prefix": list(self.prefix),
             "answers": list(self.answers),
             "nodes": [_round_scores(asdict(node)) for node in self.nodes],
@@ -101,7 +104,7 @@ def read_tree(plain: dict[str, Any]) -> SearchTree:
     beam = Beam(**settings, patience=float("inf") if patience is None else patience)
     nodes = [TreeNode(**node) for node in plain["nodes"]]
     words = {name: plain[name] for name in ("model", "text", "answer")}
-    return SearchTree(nodes, plain["answers"], beam, limit, plain["prefix"], **words)
+    return SearchTree(nodes, plain["answers"], beam, limit, plain["end"], plain["prefix"], **words)
 
 
 @dataclass
@@ -214,7 +217,7 @@ def build_tree(search: RecordedSearch, pieces: Callable[[Sequence[int]], list[st
         )
         for place, (draft, text) in enumerate(zip(drafts, texts, strict=True))
     ]
-    return SearchTree(nodes, answers, search.beam, search.limit, **words)
+    return SearchTree(nodes, answers, search.beam, search.limit, search.eos, **words)
 
 
 @dataclass(frozen=True)

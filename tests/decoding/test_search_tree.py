@@ -149,12 +149,12 @@ def test_forcing_the_winner_changes_nothing(case, beam):
 
 def test_a_tree_comes_back_from_json():
     _, tree = recorded(markov(), Beam(beams=2, patience=math.inf))
-    tree = SearchTree(tree.nodes, tree.answers, tree.beam, tree.limit, [1], model="small", text="a", answer="b")
+    tree = SearchTree(tree.nodes, tree.answers, tree.beam, tree.limit, 0, [1], model="small", text="a", answer="b")
     plain = json.loads(json.dumps(tree.plain(), allow_nan=False))
     assert plain["format"] == 1
     assert plain["search"] == {"beams": 2, "nbest": 1, "length_penalty": 1.0, "patience": None, "limit": LIMIT}
     back = read_tree(plain)
-    assert (back.beam, back.limit, back.model, back.text) == (tree.beam, LIMIT, "small", "a")
+    assert (back.beam, back.limit, back.end, back.model, back.text) == (tree.beam, LIMIT, 0, "small", "a")
     assert [back.tokens(place) for place in back.answers] == [tree.tokens(place) for place in tree.answers]
     assert [node.total for node in back.nodes] == pytest.approx([node.total for node in tree.nodes], abs=1e-6)
     with pytest.raises(ValueError, match="search tree of format 2, this version reads 1"):

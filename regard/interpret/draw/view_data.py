@@ -81,6 +81,7 @@ def make_view(
         "predicted": trace.facts.get("predicted", "target"),
         "prompt": trace.facts.get("prompt", 0),
         "written": trace.facts.get("written", []),
+        "tree": trace.facts.get("tree"),
         "colours": COLOURS,
     }
 
