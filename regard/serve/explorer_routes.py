@@ -15,6 +15,7 @@ from regard.serve.completions import WRITING_VERBS
 from regard.serve.http import json_response, state_of
 from regard.serve.payload import input_schema
 from regard.serve.state import ServerState
+from regard.serve.tree_routes import TREE, list_searching
 
 ANYTHING = {"type": "object"}
 FLAG = {"type": "boolean"}
@@ -74,4 +75,6 @@ def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:
 def list_abilities(model: ServedModel, state: ServerState) -> list[str]:
     """Return what the explorer can do with a model beyond answering."""
     explained = {other.key for other in state.explainer.models}
-    return ["explain"] if model.key in explained else []
+    searching = {other.key for other in list_searching(state.explainer)}
+    abilities = {"explain": explained, TREE: searching}
+    return [ability for ability, keys in abilities.items() if model.key in keys]

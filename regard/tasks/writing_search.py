@@ -26,7 +26,7 @@ def search_continuation(writer: Writes, prompt: str, how: ContinuationTreeOption
     beam, rules = Beam(beams=how.beams, length_penalty=how.length_penalty), writer.rules(how.prefix, 0)
     inputs = [tensor[None].to(writer.device) for tensor in writer.model_inputs(window)]
     with evaluating(writer.model), record_search() as record:
-        [[best, *_]] = search(writer.ready(1), inputs, beam, limit=limit, eos=writer.eos, constraints=rules)
+        [[best, *_]] = search(writer.model, inputs, beam, limit=limit, eos=writer.eos, constraints=rules)
     words = {"model": writer.name, "text": prompt, "answer": writer.decode([*prompt_tokens, *best.tokens])}
     return record.tree(writer.tokenizer.pieces, prefix=list(how.prefix), **words)
 

@@ -44,7 +44,9 @@ def plot_tree(tree: SearchTree) -> Figure:
         _plot_node(axes, tree, place, rows)
         if node.parent >= 0:
             _plot_line(axes, node, rows[place], tree.nodes[node.parent].step, rows[node.parent])
-    note = "Filled: the answer. Light: kept. Thick frame: ended. Dashed: left out. Under a token its total; ended: score."
+    note = (
+        "Filled: the answer. Light: kept. Thick frame: ended. Dashed: left out. Under a token its total; ended: score."
+    )
     words = textwrap.fill(f"{describe_search(tree)} {note}", max(40, int(LINE_LETTERS * width)))
     set_title(figure, f"{tree.text}\n{tree.answer}")
     figure.supxlabel(words, fontsize=9, x=0.01, ha="left")

@@ -176,4 +176,3 @@ def _inside(attention: Inside, store: TensorStore) -> dict[str, Any]:
         "visible": store.add(f"{name} visible", attention.visible, "u1"),
         "heads": [{part: refs[part][head] for part in refs} for head in range(len(attention.queries))],
     }
-
