@@ -1,4 +1,4 @@
-"""What `regard explain --tree` shows: the search for one answer, with all that it left, as text, picture, page or JSON."""
+"""What `regard explain --tree` shows: the search for one answer, with all that it left: text, picture, page, JSON."""
 
 from __future__ import annotations
 

@@ -142,6 +142,7 @@ class SearchRecord:
 
 
 _record: ContextVar[SearchRecord | None] = ContextVar("_record", default=None)
+_check: ContextVar[Callable[[], None] | None] = ContextVar("_check", default=None)
 
 
 @contextmanager
@@ -153,6 +154,16 @@ def record_search() -> Iterator[SearchRecord]:
         yield record
     finally:
         _record.reset(token)
+
+
+@contextmanager
+def check_rounds(check: Callable[[], None]) -> Iterator[None]:
+    """Call a function at every round of the searches that are recorded inside the block; it may raise to end them."""
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
 
 
 def open_book(beam: Beam, limits: Sequence[int], *, eos: int, longest: int | None = None) -> BeamState:
@@ -178,6 +189,8 @@ class RecordingState(BeamState):
 
     def record(self, rows: Numbers, ranked: Round) -> None:
         """Record the ranking of one round for these rows, and copy it for those that are not done."""
+        if (check := _check.get()) is not None:
+            check()
         for place in np.flatnonzero(self.going[rows]).tolist():
             self._searches[int(rows[place])].rounds.append(Round(*(array[place].copy() for array in ranked)))
         super().record(rows, ranked)

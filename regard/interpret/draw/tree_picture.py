@@ -1,4 +1,4 @@
-"""The tree of a beam search as a picture: a column for every step, its hypotheses from the best down, and lines between."""
+"""The tree of a beam search as a picture: a column for every step, with its hypotheses from the best down."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "ended": {"facecolor": "#ffffff", "edgecolor": "#15202b", "linewidth": 2.4},
     "pruned": {"facecolor": "#ffffff", "edgecolor": "#7b8794", "linewidth": 1.0, "linestyle": (0, (3, 2))},
 }
-"""Fates differ by frame and filling, not by hue: full for the answer, light for what was kept, dashed for what was not."""
+"""Fates differ by frame and filling, not by hue: full for the answer, light for what was kept, dashed for the rest."""
 
 
 def plot_tree(tree: SearchTree) -> Figure:
