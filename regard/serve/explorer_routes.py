@@ -20,7 +20,7 @@ from regard.serve.tree_routes import TREE, list_searching
 ANYTHING = {"type": "object"}
 FLAG = {"type": "boolean"}
 MODEL = object_of(
-    *("name", "verb", "kind", "task", "languages", "reads", "inputs", "example", "options", "look", "streams", "can"),
+    *("name", "verb", "kind", "task", "languages", "reads", "inputs", "example", "options", "look", "tree", "streams", "can"),
     name=TEXT,
     verb=TEXT,
     kind=TEXT,
@@ -31,6 +31,7 @@ MODEL = object_of(
     example={},
     options=ANYTHING,
     look=optional(ANYTHING),
+    tree=optional(ANYTHING),
     streams=FLAG,
     can=list_of(TEXT),
 )
@@ -67,6 +68,7 @@ def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:
         "example": example,
         "options": json_schema(trained.Options),
         "look": json_schema(trained.LookOptions) if "explain" in abilities else None,
+        "tree": json_schema(trained.extras[TREE].Options) if TREE in abilities else None,
         "streams": model.verb in WRITING_VERBS,
         "can": abilities,
     }
