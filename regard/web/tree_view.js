@@ -92,7 +92,7 @@ function box(tree, node) {
   const words = [text(across + WIDTH / 2, down + (score ? 16 : 24), token, "token"), ...(score ? [text(across + WIDTH / 2, down + 31, score, "total")] : [])];
   return svg("g", {
     class: `hypothesis ${fate}`, role: "button", tabindex: "-1", "aria-pressed": "false", "data-place": node.place,
-    "aria-label": `${token} ${score}. ${describe(tree, node.place)}`,
+    "aria-label": `${[token, score].filter(Boolean).join(" ")}. ${describe(tree, node.place)}`,
   }, shape, ...inner, ...words);
 }
 
