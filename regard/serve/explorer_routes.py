@@ -20,7 +20,21 @@ from regard.serve.tree_routes import TREE, list_searching
 ANYTHING = {"type": "object"}
 FLAG = {"type": "boolean"}
 MODEL = object_of(
-    *("name", "verb", "kind", "task", "languages", "reads", "inputs", "example", "options", "look", "tree", "streams", "can"),
+    *(
+        "name",
+        "verb",
+        "kind",
+        "task",
+        "languages",
+        "reads",
+        "inputs",
+        "example",
+        "options",
+        "look",
+        "tree",
+        "streams",
+        "can",
+    ),
     name=TEXT,
     verb=TEXT,
     kind=TEXT,

@@ -1,4 +1,4 @@
-"""The screen of the search, of a real `regard serve` and of a file: its numbers are the API's, and a branch can be forced."""
+"""The screen of the search, of a real server and of a file: its numbers are the API's, and a branch can be forced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.unchecked
 TEXT = "Le chat noir dort."
 ADDRESS = f"#input={TEXT.replace(' ', '%20')}&screen=decode"
 NODES = """() => [...document.querySelectorAll(".hypothesis")].map((box) => ({
-  place: Number(box.dataset.place), kind: box.getAttribute("class").split(" ")[1], label: box.getAttribute("aria-label"),
+  place: Number(box.dataset.place), kind: box.getAttribute("class").split(" ")[1],
+  label: box.getAttribute("aria-label"),
   token: box.querySelector(".token").textContent, score: box.querySelector(".total")?.textContent ?? "",
   across: box.getBoundingClientRect().x, down: box.getBoundingClientRect().y,
 }))"""
@@ -93,7 +94,9 @@ def test_what_was_left_out_is_forced_and_undone(visit: Callable, server: ServerP
     check_nodes(shown(one), forced)
     winner = forced["nodes"][forced["answers"][0]]
     assert f"total {winner['total']:.3f}" in one.page.locator("[data-verdict=forced]").inner_text()
-    assert f"total {free['nodes'][free['answers'][0]]['total']:.3f}" in one.page.locator("[data-verdict=won]").inner_text()
+    assert (
+        f"total {free['nodes'][free['answers'][0]]['total']:.3f}" in one.page.locator("[data-verdict=won]").inner_text()
+    )
     assert f"forced={prefix[0]}%2C{prefix[1]}" in one.page.url
     assert one.page.evaluate("document.activeElement.dataset.place") == "2", "the forced branch keeps the focus"
     address = one.page.url.partition("#")[2]

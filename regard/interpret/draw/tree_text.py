@@ -84,7 +84,7 @@ def find_branches(tree: SearchTree) -> Branch:
 def _draw_branch(tree: SearchTree, branch: Branch, indent: str, marks: dict[str, str], style: Style) -> Iterator[str]:
     """Yield the line of a branch, and below it the lines of what was considered instead at each of its steps."""
     last = tree.nodes[branch.places[-1]]
-    yield _draw_line(tree, branch, indent, marks[_fate(last)], style)
+    yield from _draw_lines(tree, branch, indent, marks[_fate(last)], style)
     inner = indent + INDENT
     for place, following in zip(branch.places, [*branch.places[1:], None], strict=True):
         sides = branch.sides.get(place, [])
@@ -101,17 +101,19 @@ def _draw_branch(tree: SearchTree, branch: Branch, indent: str, marks: dict[str,
         yield from _join_entries(entries, inner + INDENT, style)
 
 
-def _draw_line(tree: SearchTree, branch: Branch, indent: str, mark: str, style: Style) -> str:
-    """Return the text of a branch with its scores at the right."""
+def _draw_lines(tree: SearchTree, branch: Branch, indent: str, mark: str, style: Style) -> Iterator[str]:
+    """Yield the text of a branch, in as many lines as it takes, with its scores at the right of the last."""
     last = tree.nodes[branch.places[-1]]
     pieces = [tree.nodes[place] for place in branch.places if place]
     ends = pieces[-1:] if last.fate == "ended" else []
     text = "".join(node.text for node in pieces[: len(pieces) - len(ends)]).strip()
     text = f"{text} (end)" if ends else text
     room = max(LEAST, style.width - SCORES - len(indent) - 3)
-    line = f"{indent}{mark} {style.label(text, room)}"
+    *lines, line = _wrap(style.label(text, len(text) * 2 + 1), room)
+    yield from (f"{indent}{mark if number == 0 else ' '} {part}" for number, part in enumerate(lines))
+    line = f"{indent}{' ' if lines else mark} {style.label(line, room)}"
     score = "" if last.normalized is None else f"{last.normalized:8.3f}"
-    return f"{line}{' ' * max(1, style.width - SCORES - columns(line))}{last.total:8.3f} {score}"
+    yield f"{line}{' ' * max(1, style.width - SCORES - columns(line))}{last.total:8.3f} {score}"
 
 
 def _join_entries(entries: list[str], indent: str, style: Style) -> Iterator[str]:
