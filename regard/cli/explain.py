@@ -14,6 +14,7 @@ from regard.cli.answers import is_table_name, read_typed_texts
 from regard.cli.classify import check_reads_nodes
 from regard.cli.grammar import Device, split_model
 from regard.cli.head_measures import measure_heads, measure_pronouns, page_extras
+from regard.cli.search_tree import check_tree_request, show_tree
 from regard.cli.second_look import show_second_look
 from regard.cli.text_io import PICTURE_FORMATS, check_writable, guess_language
 from regard.cli.trace_views import PAGE_ENDINGS, View, check_attention, format_links, show, show_generated
@@ -30,6 +31,8 @@ def explain(
     level: option.Level = None,
     specials: option.Specials = False,
     numbers: option.Numbers = False,
+    tree: option.Tree = False,
+    beams: option.Beams = None,
     step: option.Step = None,
     about: option.About = None,
     look_again: option.LookAgain = False,
@@ -52,6 +55,7 @@ def explain(
     model, inputs = split_model(words or [])
     request = ExplainRequest([*inputs, *(node or [])], input, output, about or [], bool(node))
     translation = TranslationRequest(to, gold, alignments, measures or interventions, interventions)
+    check_tree_request(view, output, [*translation.flags, *(["--about"] if about else [])], beams, tree=tree)
     if about and anatomy:
         raise ValueError("--about is for one picture: leave it out with --anatomy")
     if anatomy:
@@ -64,6 +68,9 @@ def explain(
     elif seed is not None:
         check_writable(output, FORMATS)
         show_generated(recipe.load(model, device=device), request.inputs, seed, view, output=output)
+    elif tree:
+        _check_requests(request, translation, level)
+        _show_tree(recipe.load(model, device=device), request, to, beams, as_json=as_json)
     else:
         _check_requests(request, translation, level)
         trained = recipe.load(model, device=device)
@@ -180,6 +187,17 @@ def _explain_other(trained: Any, request: ExplainRequest, translation: Translati
     text = shlex.join(request.inputs) if has_several_files else _single_input(lines)
     options = {"about": request.about} if request.about else {}
     show(trained.look(trained.inputs.parse(text), **options), view, output=request.output)
+
+
+def _show_tree(trained: Any, request: ExplainRequest, to: str | None, beams: int | None, *, as_json: bool) -> None:
+    """Show how the answer to one input was searched for."""
+    text = _single_input(request.read(trained))
+    translates = "alignments" in trained.extras
+    if to and not translates:
+        raise ValueError(f"--to is for translators: {trained.name} is {trained.kind}, leave it out")
+    options = {"to": to or guess_language(trained, [text])} if translates and trained.languages else {}
+    options |= {} if beams is None else {"beams": beams}
+    show_tree(trained, trained.inputs.parse(text), request.output, as_json=as_json, **options)
 
 
 def _single_input(lines: Iterator[str]) -> str:

@@ -78,6 +78,14 @@ To = Annotated[
     str | None,
     typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=FOR_TRANSLATORS),
 ]
+Tree = Annotated[
+    bool,
+    typer.Option("--tree", help="How the answer was searched for: what was kept and left.", rich_help_panel=SHOWN),
+]
+Beams = Annotated[
+    int | None,
+    typer.Option(min=1, max=100, help="With --tree: how many hypotheses are kept.", rich_help_panel=SHOWN),
+]
 Alignments = Annotated[
     bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.", rich_help_panel=FOR_TRANSLATORS)
 ]

@@ -86,14 +86,14 @@ def format_matrix(trace: Trace, view: View) -> str:
     if "graph" in trace.facts:
         return _neighbour_table(trace, view)
     if trace.find(view.attention).query in NON_PICTURE_QUERIES and trace.pictures:
-        return terminal.regions(trace, view.attention, head=view.head, style=_terminal_style(numbers=view.numbers))
+        return terminal.regions(trace, view.attention, head=view.head, style=terminal_style(numbers=view.numbers))
     return terminal.alignment(
         trace,
         view.attention,
         head=view.head,
         level=_choose_level(trace, view),
         specials=view.specials,
-        style=_terminal_style(numbers=view.numbers),
+        style=terminal_style(numbers=view.numbers),
     )
 
 
@@ -157,7 +157,7 @@ def format_arithmetic(trace: Trace, position: int, view: View) -> str:
         token=queries[position].text,
         prediction=steps.prediction(attention.query, position),
         answered=steps.of,
-        style=_terminal_style(),
+        style=terminal_style(),
     )
 
 
@@ -288,7 +288,7 @@ def _write_csv(rows: list[list[Any]], path: Path) -> None:
         csv.writer(file).writerows(rows)
 
 
-def _terminal_style(*, numbers: bool = False) -> Style:
+def terminal_style(*, numbers: bool = False) -> Style:
     """Return the terminal's style: shades where it can show them."""
     from regard.interpret.draw.terminal import Style
 

@@ -8,6 +8,7 @@ from regard.decoding.exchange import Exchange, ExchangeLoop, run_exchange
 from regard.decoding.generate import generate
 from regard.decoding.request import Request, Sampling, Score
 from regard.decoding.sampling import Sampler
+from regard.decoding.search_tree import SearchTree, record_search
 from regard.decoding.stepper import Hypothesis, State, Stepper
 
 __all__ = [
@@ -26,11 +27,13 @@ __all__ = [
     "Sampler",
     "Sampling",
     "Score",
+    "SearchTree",
     "State",
     "Stepper",
     "by_length",
     "generate",
     "in_order",
+    "record_search",
     "run_exchange",
     "search",
 ]

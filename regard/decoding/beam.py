@@ -19,6 +19,7 @@ from regard.decoding.constraints import Constraint
 from regard.decoding.lane import Group
 from regard.decoding.ledger import Beam, BeamState
 from regard.decoding.ranking import DEAD, Chosen, Front, advance, rank
+from regard.decoding.search_tree import open_book
 from regard.decoding.stepper import Hypothesis, Stepper, limits
 
 __all__ = ["STANDARD", "Beam", "SearchPolicy", "search"]
@@ -77,7 +78,7 @@ class SearchPolicy:
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> BeamState:
         """Return the host state of the examples: their answers so far and their live hypotheses."""
-        return BeamState(self.beam, limits, eos=self.eos, longest=longest)
+        return open_book(self.beam, limits, eos=self.eos, longest=longest)
 
 
 def search(

@@ -109,6 +109,19 @@ class Prefix:
         return padded(self._prefixes, ABSENT, max([1, *map(len, self._prefixes)]))[0]
 
 
+def force_tokens(tokens: Tokens, *, vocab: int, forbidden: Tokens = ()) -> list[Constraint]:
+    """Return the constraint that answers begin with these tokens, if any; raise ValueError for unwritable ones."""
+    if wrong := [token for token in tokens if not 0 <= token < vocab or token in forbidden]:
+        raise ValueError(f"prefix: token {wrong[0]} is none that the model may write: take the ids of its candidates")
+    return [Prefix(tuple(tokens))] if tokens else []
+
+
+def check_room(tokens: Tokens, limit: int) -> None:
+    """Raise ValueError if answers of at most `limit` tokens have no room for a forced beginning."""
+    if len(tokens) > limit:
+        raise ValueError(f"prefix of {len(tokens)} tokens where an answer has {limit} at most: force fewer")
+
+
 @dataclass(frozen=True)
 class MinimumLength:
     """The answer has at least `length` tokens, not counting its end token."""

@@ -156,6 +156,17 @@ class TargetScorer:
         self._columns.append(chosen - precise.logsumexp(-1))
 
 
+@torch.no_grad()
+def read_written(model: Any, inputs: Sequence[Tensor], written: Sequence[int]) -> Float[Tensor, "written vocab"]:
+    """Return the logits in the place of every token of one answer, read a token at a time by any model."""
+    logits, state = model.start(*inputs, beams=1, limit=len(written))
+    lines = [logits[0, 0]]
+    for token in written[:-1]:
+        logits, state = model.step(torch.tensor([[token]], device=logits.device), state)
+        lines.append(logits[0, 0])
+    return torch.stack(lines)
+
+
 def check_tokens(written: Sequence[Sequence[Sequence[int]]], vocab: int) -> None:
     """Raise ValueError if a token is not in the vocabulary, before a kernel looks it up."""
     unknown = [token for continuations in written for ids in continuations for token in ids if not 0 <= token < vocab]

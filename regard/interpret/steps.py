@@ -153,6 +153,18 @@ class Prediction:
     written: str
     probability: float
     rank: int
+    ids: Sequence[int] = ()
+    """The ids of the likeliest tokens, by which one of them can be forced; empty for labels."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return the prediction as JSON."""
+        return {
+            "top": [[text, round(share, 6)] for text, share in self.top],
+            "ids": list(self.ids),
+            "written": self.written,
+            "probability": round(self.probability, 6),
+            "rank": self.rank,
+        }
 
 
 @dataclass(frozen=True)
@@ -213,7 +225,7 @@ def predictions(
         best = shares.topk(min(top, len(shares)))
         candidates = [(text(id), value) for id, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
         rank = int((shares > shares[token]).sum())
-        likeliest.append(Prediction(candidates, text(token), float(shares[token]), rank))
+        likeliest.append(Prediction(candidates, text(token), float(shares[token]), rank, best.indices.tolist()))
     return likeliest
 
 

@@ -18,6 +18,7 @@ from regard.serve.http import json_response, state_of
 from regard.serve.refusal import Refusal, explain_error, write_envelope
 from regard.serve.search_routes import search_router
 from regard.serve.state import ServerState
+from regard.serve.tree_routes import tree_router
 from regard.serve.verb_routes import verb_router
 
 PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -76,6 +77,7 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
     app.include_router(verb_router(state.catalogue, state.limits))
     app.include_router(search_router(state.catalogue))
     app.include_router(explain_routes.explain_router(state.explainer))
+    app.include_router(tree_router(state.explainer))
     app.include_router(explorer_routes.router)
     app.add_exception_handler(HTTPException, answer_error)
     app.add_exception_handler(Refusal, answer_error)

@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from regard.attention.tap import Tap
+from regard.decoding.search_tree import check_rounds
 from regard.interpret.trace import Trace
 from regard.serve.calls import Call
 from regard.serve.catalogue import Catalogue, ServedModel
@@ -127,7 +128,7 @@ class Interrupted(Exception):
 
 @contextmanager
 def interrupting(model: nn.Module, call: Call) -> Iterator[None]:
-    """Raise Interrupted at the next attention of the model once the call was cancelled or is late."""
+    """Raise Interrupted at the next attention, or round of a search, once the call was cancelled or is late."""
 
     def check(*_: Any) -> None:
         if call.is_over():
@@ -135,7 +136,8 @@ def interrupting(model: nn.Module, call: Call) -> Iterator[None]:
 
     handles = [part.register_forward_pre_hook(check) for part in model.modules() if isinstance(part, Tap)]
     try:
-        yield
+        with check_rounds(check):
+            yield
     finally:
         for handle in handles:
             handle.remove()

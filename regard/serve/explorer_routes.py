@@ -15,11 +15,26 @@ from regard.serve.completions import WRITING_VERBS
 from regard.serve.http import json_response, state_of
 from regard.serve.payload import input_schema
 from regard.serve.state import ServerState
+from regard.serve.tree_routes import TREE, list_searching
 
 ANYTHING = {"type": "object"}
 FLAG = {"type": "boolean"}
 MODEL = object_of(
-    *("name", "verb", "kind", "task", "languages", "reads", "inputs", "example", "options", "look", "streams", "can"),
+    *(
+        "name",
+        "verb",
+        "kind",
+        "task",
+        "languages",
+        "reads",
+        "inputs",
+        "example",
+        "options",
+        "look",
+        "tree",
+        "streams",
+        "can",
+    ),
     name=TEXT,
     verb=TEXT,
     kind=TEXT,
@@ -30,6 +45,7 @@ MODEL = object_of(
     example={},
     options=ANYTHING,
     look=optional(ANYTHING),
+    tree=optional(ANYTHING),
     streams=FLAG,
     can=list_of(TEXT),
 )
@@ -66,6 +82,7 @@ def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:
         "example": example,
         "options": json_schema(trained.Options),
         "look": json_schema(trained.LookOptions) if "explain" in abilities else None,
+        "tree": json_schema(trained.extras[TREE].Options) if TREE in abilities else None,
         "streams": model.verb in WRITING_VERBS,
         "can": abilities,
     }
@@ -74,4 +91,6 @@ def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:
 def list_abilities(model: ServedModel, state: ServerState) -> list[str]:
     """Return what the explorer can do with a model beyond answering."""
     explained = {other.key for other in state.explainer.models}
-    return ["explain"] if model.key in explained else []
+    searching = {other.key for other in list_searching(state.explainer)}
+    abilities = {"explain": explained, TREE: searching}
+    return [ability for ability, keys in abilities.items() if model.key in keys]

@@ -30,6 +30,7 @@ PICTURE_SCHEMA: Mapping[str, Any] = {
     "contentEncoding": "base64",
     "description": "PNG, JPEG or WebP.",
 }
+FORCED = "prefix"  # the option that lists tokens of an answer
 OPTION_LIMITS = {
     "beams": "beams",
     "nbest": "beams",
@@ -111,8 +112,9 @@ def read_options(options_class: type, value: Any, limits: Limits) -> dict[str, A
     if "longest" in checked and "ratio" in value and value["ratio"] > RATIO:
         raise Refusal(422, f"options.ratio is {value['ratio']}, at most {RATIO} here", "over_limit")
     for name, entries in value.items():
-        if isinstance(entries, list) and len(entries) > limits.inputs:
-            raise Refusal(422, f"options.{name} has {len(entries)} entries, at most {limits.inputs}", "over_limit")
+        most = limits.new_tokens if name == FORCED else limits.inputs
+        if isinstance(entries, list) and len(entries) > most:
+            raise Refusal(422, f"options.{name} has {len(entries)} entries, at most {most}", "over_limit")
     return {name: checked[name] for name in value if name in checked} | lowered
 
 

@@ -15,15 +15,18 @@ from regard.attention.hardware import device_of
 from regard.config.ranges import Amount, Count, Length, Part, Range, Seed
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.beam import Beam
-from regard.decoding.constraints import Constraint
+from regard.decoding.constraints import Constraint, check_room, force_tokens
 from regard.decoding.engine import ROWS, Engine
 from regard.decoding.exchange import Exchange, Progress, TextStream
 from regard.decoding.generate import generate, stream_one
 from regard.decoding.request import Request, Sampling
 from regard.decoding.sampling import Sampler
+from regard.decoding.search_tree import SearchTree
 from regard.interpret.watch import SearchWatcher
 from regard.models.inference.fast_path import ENOUGH, FastPath
+from regard.tasks.search_options import ContinuationTreeOptions
 from regard.tasks.trained import Extra, Face, NoOptions, Workload, describe_model
+from regard.tasks.writing_search import evaluating, search_continuation
 
 TIMED_TOKENS = 100  # tokens generated to measure speed
 MAX_TOKENS = 4096  # most tokens per request for a model without a limit
@@ -70,6 +73,8 @@ class ContinuationOptions(SamplingConfig):
     """Tokens written."""
     stop: str = ""
     """Stop sequence: a text ends before the first of these; blank: where the model ends it."""
+    prefix: tuple[int, ...] = ()
+    """Ids of tokens that the continuation must begin with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +137,9 @@ class Writes(Face):
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """Texts that continue one prompt, streaming, and workloads to time."""
+        """Texts that continue one prompt, streaming, the tree of a search, and workloads to time."""
         return {
+            "tree": Extra(self.tree, ContinuationTreeOptions, "A beam search for a continuation, with what it left."),
             "stream": Extra(self.stream, WritingConfig, "One text in pieces, as they are written."),
             "workloads": Extra(self.workloads, NoOptions, "Texts to time, by one and by many."),
         }
@@ -203,11 +209,22 @@ class Writes(Face):
 
     def _request(self, text: _PendingText) -> Request:
         """Return a request for as many tokens as fit after the window."""
-        window = self._window([*text.tokens, *text.draft.tokens])
-        limit = min(text.left, self._free_tokens(window), STOP_CHECK_INTERVAL if text.how.stop else MAX_TOKENS)
+        window = self.window([*text.tokens, *text.draft.tokens])
+        limit = min(text.left, self.free_tokens(window), STOP_CHECK_INTERVAL if text.how.stop else MAX_TOKENS)
         seed = int(torch.randint(2**63 - 1, (1,), generator=text.seeds))
-        rules = (self.unreadable,)
+        rules = tuple(self.rules(text.how.prefix, len(text.draft.tokens)))
         return Request(inputs=self.model_inputs(window), limit=limit, how=text.how.build_how(), rules=rules, seed=seed)
+
+    def rules(self, prefix: Sequence[int], written: int) -> list[Constraint]:
+        """Return the constraints of a continuation of which so many tokens are written: what is forced comes first."""
+        return [self.unreadable, *force_tokens(prefix[written:], vocab=self.tokenizer.vocab)]
+
+    def tree(self, prompt: str, **options: Any) -> SearchTree:
+        """Search for the likeliest continuation of a prompt by beams, and return the search as a tree.
+
+        Options are those of `ContinuationTreeOptions`. Sampling and greedy writing have no tree.
+        """
+        return search_continuation(self, prompt, config.build(ContinuationTreeOptions, options, where="options"))
 
     def workloads(self, inputs: Sequence[str], batches: Sequence[int]) -> Iterator[Workload]:
         """Yield workloads: continuations of the first input, alone and in batches."""
@@ -252,7 +269,9 @@ class Writes(Face):
         """Return the generation settings: the model's defaults, with changes."""
         defaults = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
         prompt_setting = {} if prompt is None else {"prompt": prompt}
-        return config.build(WritingConfig, {**defaults, **changes, **prompt_setting}, where="writing")
+        how = config.build(WritingConfig, {**defaults, **changes, **prompt_setting}, where="writing")
+        check_room(how.prefix, how.length)
+        return how
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """Raise an error for a prompt among the options of an answer, as every input is a prompt."""
@@ -264,10 +283,10 @@ class Writes(Face):
         if how.stop and how.samples == 1:
             return [self._write_until_stop(prompt_tokens, how)]
         drafts, left, sampler = [Draft()] * how.samples, how.length, how.sampler()
-        with self._evaluating():
+        with evaluating(self.model):
             while left and (going := [number for number, draft in enumerate(drafts) if not draft.finished]):
-                windows = [self._window([*prompt_tokens, *drafts[number].tokens]) for number in going]
-                limit = min(left, self._free_tokens(windows[0]))
+                windows = [self.window([*prompt_tokens, *drafts[number].tokens]) for number in going]
+                limit = min(left, self.free_tokens(windows[0]))
                 together = not drafts[going[0]].tokens  # initially all samples share the prompt, which is read once
                 tokens = torch.tensor(windows[:1] if together else windows, device=self.device)
                 answers = generate(
@@ -277,7 +296,7 @@ class Writes(Face):
                     eos=self.eos,
                     pick=sampler,
                     samples=how.samples if together else 1,
-                    constraints=[self.unreadable],
+                    constraints=self.rules(how.prefix, len(drafts[going[0]].tokens)),
                 )
                 for number, draft in zip(going, (draft for some in answers for draft in some), strict=True):
                     before = drafts[number]
@@ -288,12 +307,12 @@ class Writes(Face):
     def _write_stream(self, prompt_tokens: list[int], how: WritingConfig) -> Iterator[Draft]:
         """Yield one sample repeatedly as it grows."""
         draft, left, sampler = Draft(), how.length, how.sampler()
-        with self._evaluating():
+        with evaluating(self.model):
             while left and not draft.finished:
-                window = self._window([*prompt_tokens, *draft.tokens])
-                limit, before = min(left, self._free_tokens(window)), draft
+                window = self.window([*prompt_tokens, *draft.tokens])
+                limit, before = min(left, self.free_tokens(window)), draft
                 tokens = torch.tensor([window], device=self.device)
-                model, rules = self.ready(1), [self.unreadable]
+                model, rules = self.ready(1), self.rules(how.prefix, len(draft.tokens))
                 for answer in stream_one(model, [tokens], limit=limit, eos=self.eos, pick=sampler, constraints=rules):
                     draft = Draft((*before.tokens, *answer.tokens), before.score + answer.score, answer.finished)
                     yield draft
@@ -307,14 +326,14 @@ class Writes(Face):
                 return draft
         return draft
 
-    def _window(self, tokens: Sequence[int]) -> list[int]:
+    def window(self, tokens: Sequence[int]) -> list[int]:
         """Return the tokens that the model reads: the whole text with its opening, or the last half of a context."""
         all_tokens = [*self.opening, *tokens]
         if self.context is None or len(all_tokens) < self.context:
             return all_tokens
         return all_tokens[-max(1, self.context // 2) :]
 
-    def _free_tokens(self, window: Sequence[int]) -> int:
+    def free_tokens(self, window: Sequence[int]) -> int:
         """Return the number of tokens that fit after a window."""
         return 1 << 30 if self.context is None else self.context - len(window)
 
@@ -330,9 +349,6 @@ class Writes(Face):
 
     def _continuation(self, prompt_tokens: Sequence[int], draft: Draft) -> str:
         return self.decode([*prompt_tokens, *draft.tokens])[len(self.decode(prompt_tokens)) :]
-
-    def _evaluating(self) -> _EvalMode:
-        return _EvalMode(self.model)
 
 
 @dataclass
@@ -371,19 +387,6 @@ class _ContinuationStream:
     def text_of(self, answer: Text) -> str:
         """Return the whole text, including the prompt."""
         return answer.text
-
-
-class _EvalMode:
-    """Context manager that puts a model into evaluation mode."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.training = model, model.training
-
-    def __enter__(self) -> None:
-        self.model.eval()
-
-    def __exit__(self, *error: object) -> None:
-        self.model.train(self.training)
 
 
 def _length_before_stop(text: str, stop: str) -> int:

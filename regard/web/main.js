@@ -20,7 +20,7 @@ let asking = null; // of the question in the address
 /** Show a trace on every screen, as the answer to the question that `changes` name. */
 async function show(trace, changes = {}, { step = true } = {}) {
   context.trace = trace;
-  Object.assign(state, { at: "", token: "0" });
+  Object.assign(state, { at: "", token: "0", forced: "", before: "", hypothesis: "" });
   settle(trace, screensOf(context));
   await change(changes, { step });
 }

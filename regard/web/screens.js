@@ -1,6 +1,7 @@
 // Every screen of the explorer: the module that draws it, and of what it can be drawn.
 
 import { drawAlignment } from "./alignment.js";
+import { canShowTree, drawDecode } from "./decode.js";
 import { attentionsToPictures, attentionsWithHeads } from "./data.js";
 import { drawGraph } from "./graph.js";
 import { drawHeads } from "./heads.js";
@@ -19,6 +20,7 @@ export const SCREENS = {
     draw: drawInside,
     fits: ({ trace }) => Boolean(trace) && (trace.stepped.length > 0 || !(trace.graph || attentionsToPictures(trace).length)),
   },
+  decode: { draw: drawDecode, fits: canShowTree },
 };
 
 /** Names of the screens that have something to show: a function of `{ trace, source, models, facts }`. */

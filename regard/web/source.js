@@ -93,7 +93,7 @@ class ServerSource {
   async explain({ model, verb, input, options }, { signal } = {}) {
     const asked = { model, verb, inputs: input, options };
     const answer = await this.call("/v1/explain", { ...asked, view: true }, { signal });
-    return answer.view;
+    return Object.assign(answer.view, { question: asked });
   }
 
   /** Fill in the vectors of one attention, and what the model predicted. */

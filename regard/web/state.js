@@ -5,7 +5,7 @@ import { LANGUAGES, preferred } from "./strings.js";
 const LONGEST = 1500; // letters of an input that an address takes along
 const CHOICES = {
   paint: ["light", "colours", "numbers"], level: ["word", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
-  scale: ["max", "full", "row", "root"], view: ["matrix", "ribbon", "table"], lang: LANGUAGES,
+  scale: ["max", "full", "row", "root"], view: ["matrix", "ribbon", "table"], drawn: ["tree", "table"], lang: LANGUAGES,
 };
 
 /** What names a question to a model; the rest is how its answer is looked at. */
@@ -24,6 +24,7 @@ export function defaultsOf(trace, screens) {
     model: "", verb: "", input: "", options: "", cut: "",
     screen: screens[0] ?? "", attention: trace?.attentions[trace.first]?.name ?? "", head: "mean", level: trace?.level ?? "word",
     specials: "0", share: "0", scale: "max", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "light",
+    forced: "", before: "", hypothesis: "", drawn: "tree", beams: "",
     lang: trace?.lang ?? preferred(),
   };
 }

@@ -1,5 +1,8 @@
 // Every sentence of the page, in English and French.
 
+import { decodeEn } from "./strings/decode.en.js";
+import { decodeFr } from "./strings/decode.fr.js";
+
 const STRINGS = {
   en: {
     graph: "Neighbourhood", edges: "Edges of this attention, the strongest first",
@@ -207,6 +210,9 @@ const STRINGS = {
   },
 };
 
+Object.assign(STRINGS.en, decodeEn);
+Object.assign(STRINGS.fr, decodeFr);
+
 let language = "en";
 
 export const LANGUAGES = Object.keys(STRINGS);
@@ -231,9 +237,13 @@ export function say(name, gaps = {}, form = "") {
   return text.replace(/\{(\w+)\}/g, (whole, gap) => (gap in gaps ? String(gaps[gap]) : whole));
 }
 
+const formats = new Map(); // making one takes longer than drawing a box
+
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
-  return value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const name = `${language} ${digits}`;
+  if (!formats.has(name)) formats.set(name, new Intl.NumberFormat(language, { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+  return formats.get(name).format(value);
 }
 
 /** One decimal; what would round to nothing but is something says so. */

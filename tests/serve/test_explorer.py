@@ -110,7 +110,9 @@ def test_a_view_is_what_a_file_holds_and_its_numbers_are_the_traces(shop, box, e
     assert [attention["name"] for attention in view["attentions"]] == list(explained["tensors"])
     assert view["stepped"] == list(explained["tensors"])
     assert set(view["measures"]) == {"entropy", "diagonality"}
-    assert (view["steps"], view["predictions"], view["rounded"]) == ({}, [], False)
+    assert (view["steps"], view["rounded"]) == ({}, False)
+    assert [entry["written"] for entry in view["predictions"]] == [item.text for item in trace.items["target"]]
+    assert view["written"] == trace.facts["written"]
     attention = view["attentions"][view["first"]]
     weights = trace.find(attention["name"]).values
     assert len(view["measures"]["entropy"][attention["name"]]) == len(weights)

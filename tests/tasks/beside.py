@@ -39,6 +39,7 @@ CALLS: Mapping[str, Call] = {
     "probe": lambda trained, call, line, place: call(*line.files),
     "sequences": lambda trained, call, line, place: call(3, count=2),
     "stream": lambda trained, call, line, place: list(call(line.inputs[0], length=3)),
+    "tree": lambda trained, call, line, place: call(trained.inputs.parse(line.inputs[0])),
     "workloads": lambda trained, call, line, place: list(call([trained.inputs.parse(line.inputs[0])], [1])),
 }
 """How every extra is called with what a line has; an extra without an entry is not done."""

@@ -85,7 +85,10 @@ def render(
     blobs = Blobs()
     view = make_view(trace, blobs, half=_is_large(trace), measures=measures, gold=gold)
     steps = steps or trace.steps()
-    view |= {"title": title or "", "lang": lang, **describe_steps(steps, blobs)}
+    described = describe_steps(steps, blobs)
+    if not described["predictions"]:  # then those that came with the trace stay
+        described = {"steps": described["steps"]}
+    view |= {"title": title or "", "lang": lang, **described}
     view["stepped"] = list(view["steps"])
     return _assemble(view, blobs, title=title or _title(trace))
 

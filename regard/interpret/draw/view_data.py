@@ -76,7 +76,12 @@ def make_view(
         "numbers": {name: value for name, value in (measures or {}).items() if not isinstance(value, Mapping)},
         "gold": _gold_links(gold),
         "stepped": [],
-        **describe_steps(None, store),
+        "steps": {},
+        "predictions": trace.facts.get("predictions", []),
+        "predicted": trace.facts.get("predicted", "target"),
+        "prompt": trace.facts.get("prompt", 0),
+        "written": trace.facts.get("written", []),
+        "tree": trace.facts.get("tree"),
         "colours": COLOURS,
     }
 
@@ -85,7 +90,7 @@ def describe_steps(steps: Steps | None, store: TensorStore) -> dict[str, Any]:
     """Return the vectors of every attention, and the predictions, as members of a view."""
     return {
         "steps": {name: _inside(entry, store) for name, entry in steps.attentions.items()} if steps else {},
-        "predictions": [_prediction(entry) for entry in steps.predictions] if steps else [],
+        "predictions": [prediction.plain() for prediction in steps.predictions] if steps else [],
         "predicted": steps.of if steps else "",
     }
 
@@ -170,13 +175,4 @@ def _inside(attention: Inside, store: TensorStore) -> dict[str, Any]:
         "width": attention.output.shape[-1],
         "visible": store.add(f"{name} visible", attention.visible, "u1"),
         "heads": [{part: refs[part][head] for part in refs} for head in range(len(attention.queries))],
-    }
-
-
-def _prediction(prediction: Any) -> dict[str, Any]:
-    return {
-        "top": [(text, round(share, 6)) for text, share in prediction.top],
-        "written": prediction.written,
-        "probability": round(prediction.probability, 6),
-        "rank": prediction.rank,
     }

@@ -29,6 +29,7 @@ from regard.decoding.beam import Beam, search
 from regard.decoding.engine import ROWS, Engine
 from regard.decoding.exchange import Exchange
 from regard.decoding.request import Request
+from regard.decoding.search_tree import SearchTree
 from regard.decoding.stepper import Hypothesis
 from regard.interpret.items import Item, Weights, tokens
 from regard.interpret.trace import Trace
@@ -40,6 +41,7 @@ from regard.models.inference.fast_path import ENOUGH, FastPath, pays
 from regard.tasks.captions.dataset import read
 from regard.tasks.captions.files import CaptionFile
 from regard.tasks.captions.region_removal import measure_removal
+from regard.tasks.captions.search_tree import list_caption_candidates, search_tree
 from regard.tasks.image_inputs import (
     ImageInput,
     decode_images,
@@ -49,7 +51,7 @@ from regard.tasks.image_inputs import (
     patch_size,
 )
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
-from regard.tasks.trained import Face, describe_model, load_model, no_attention_error
+from regard.tasks.trained import Extra, Face, describe_model, load_model, no_attention_error
 
 IMAGES_PER_BATCH = 64  # images read at a time
 
@@ -66,8 +68,8 @@ class CaptionOptions:
     """Most tokens of a caption."""
     minimum: Annotated[int, Range(0, 2**20)] = 0
     """Fewest tokens of a caption; it has one at least."""
-    prefix: str = ""
-    """Text every caption must begin with."""
+    prefix: str | tuple[int, ...] = ""
+    """Text every caption must begin with, or the ids of its tokens."""
     force: tuple[str, ...] = ()
     """Phrases every caption must contain."""
     forbid: tuple[str, ...] = ()
@@ -134,6 +136,11 @@ class CaptionWriter(Face):
     def inputs(self) -> Inputs:
         """Images of any size, and folders of them."""
         return Inputs(kind=self.input_kind, parse=self.parse, expand=expand_folder)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """The search for one caption as a tree."""
+        return {"tree": Extra(self.tree, CaptionOptions, "The search for one caption, with what it left.")}
 
     def parse(self, text: str) -> Path:
         """Return the path of an image."""
@@ -264,9 +271,22 @@ class CaptionWriter(Face):
             "answer": answer,
             "score": best.score,
             "curves": [curve_labels | curve for curve in removal_curves],
+            "written": token_ids,
+            "predictions": list_caption_candidates(self, regions, token_ids),
         }
         source = pixels[0].permute(1, 2, 0)
         return Trace(self.name, self.task, items, weights, facts, pictures={"source": source})
+
+    def tree(self, image: ImageInput, **options: Any) -> SearchTree:
+        """Caption one image, and return the beam search as a tree; options are those of `CaptionOptions`."""
+        return search_tree(self, image, self.settings(**options))
+
+    def search_caption(self, regions: Float[Tensor, "image region features"], settings: CaptionOptions) -> Hypothesis:
+        """Return the best hypothesis of the only image; a caption has one word at least."""
+        [best] = self.search_captions(regions, settings)
+        if best.tokens or settings.minimum:
+            return best
+        return self.search_captions(regions, replace(settings, minimum=1))[0]
 
     def caption_changes(self, frames: Iterable[ImageInput], **options: Any) -> Iterator[tuple[ImageInput, Caption]]:
         """Yield the frames, in their order, at which the caption changes."""
@@ -282,6 +302,8 @@ class CaptionWriter(Face):
         options = config.build(CaptionOptions, {**config.plain(self.decoding), **changes}, where="options")
         if options.longest > self.model.config.context:
             raise ValueError(f"longest {options.longest}: the model writes {self.model.config.context} tokens at most")
+        if isinstance(options.prefix, tuple):
+            constraints.check_room(options.prefix, options.longest)
         return options
 
     def regions(self, images: Sequence[ImageInput], *, fast: bool = False) -> Float[Tensor, "image region features"]:
@@ -324,9 +346,12 @@ class CaptionWriter(Face):
             return [self.tokenizer.encode(phrase, written=True) for phrase in phrases]
 
         demanded: list[constraints.Constraint] = []
-        if self.tokenizer.begin is None:  # then pad begins a caption, and never stands in it
-            demanded.append(constraints.Forbid([[self.tokenizer.opening]]))
-        if settings.prefix:
+        forbidden = [self.tokenizer.opening] if self.tokenizer.begin is None else []
+        if forbidden:  # then pad begins a caption, and never stands in it
+            demanded.append(constraints.Forbid([forbidden]))
+        if isinstance(settings.prefix, tuple):
+            demanded += constraints.force_tokens(settings.prefix, vocab=self.tokenizer.vocab, forbidden=forbidden)
+        elif settings.prefix:
             demanded.append(constraints.Prefix(encode_phrases([settings.prefix])[0]))
         if settings.force:
             demanded.append(constraints.Force(encode_phrases(settings.force)))

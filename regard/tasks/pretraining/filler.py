@@ -18,6 +18,7 @@ from regard.attention.masks import Row
 from regard.config.ranges import Range
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
+from regard.interpret.candidates import list_candidates
 from regard.interpret.items import Weights, tokens
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Trace
@@ -158,13 +159,16 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
         ids = self._encode(text)
         with watch(self.model) as watched:
             if self.model.config.masked:
-                answer = self._fill_text(text, ids, self._predict_gaps([ids])[0], 5).filled
+                guesses = self._predict_gaps([ids])[0]
+                answer = self._fill_text(text, ids, guesses, 5).filled
             else:
                 self._features([ids])
                 answer = text
         items = {"source": tokens(self.tokenizer, ids, shown=[self.tokenizer.role("mask")])}
         weights = [Weights(name, "source", "source", watched[name][0].cpu()) for name in watched]
-        facts = {"text": text, "answer": answer, "read": ids}
+        facts: dict[str, Any] = {"text": text, "answer": answer, "read": ids}
+        if self.model.config.masked:
+            facts |= {"predictions": self._list_candidates(ids, guesses), "predicted": "source"}
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
@@ -220,6 +224,12 @@ class Filler(PromptedBERT, Reader, DirectAnswers):
         likeliest = iter(best.indices[:, 0].tolist())
         filled_ids = [next(likeliest) if id == tokenizer.mask else id for id in ids]
         return Filled(text, tokenizer.decode(filled_ids), gaps)
+
+    def _list_candidates(self, ids: Sequence[int], guesses: Float[Tensor, "gap vocab"]) -> list[dict[str, Any] | None]:
+        """Return the likeliest tokens for every gap, in the place of the gap among the tokens read; None elsewhere."""
+        filled = guesses.argmax(-1).tolist()
+        candidates = iter(list_candidates(guesses.log(), filled, self.tokenizer.pieces))
+        return [next(candidates) if id == self.tokenizer.mask else None for id in ids]
 
     @property
     def _unreadable(self) -> list[int]:

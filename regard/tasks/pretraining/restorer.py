@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log
@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from regard.attention.masks import Grid
 from regard.config.ranges import Length, Range
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order, padded
 from regard.decoding.beam import Beam, search
-from regard.decoding.constraints import Constraint, Forbid
+from regard.decoding.constraints import Constraint, Forbid, check_room, force_tokens
 from regard.decoding.engine import ROWS, Engine
 from regard.decoding.exchange import Exchange
 from regard.decoding.request import Request
+from regard.decoding.search_tree import SearchTree, record_search
 from regard.decoding.teacher_forcing import Teacher
+from regard.interpret.candidates import list_candidates
 from regard.interpret.items import Weights, attention_axes, tokens
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Trace
@@ -37,7 +41,8 @@ from regard.tasks.pretraining.gaps import PromptedT5
 from regard.tasks.pretraining.learning import Reader, evaluate_batches, sum_cross_entropy
 from regard.tasks.pretraining.spans import SpanBatch, SpanRows
 from regard.tasks.pretraining.tokenising import encode_parts
-from regard.tasks.trained import Face, resolve_options
+from regard.tasks.search_options import ForcedOptions
+from regard.tasks.trained import Extra, Face, resolve_options
 
 LONGEST = 512  # maximum answer length of an engine if the model's context is shorter
 BUDGET = 1 << 12  # tokens per batch
@@ -45,13 +50,16 @@ SENTINEL = re.compile(r"(<extra_id_\d+>)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestoringConfig:
+class RestoringConfig(ForcedOptions):
     """Settings for generating an answer."""
 
     length: Length = 64
     """Most tokens of an answer."""
     beams: Annotated[int, Range(1, 100)] = 1
     """Beam size; 1 is greedy."""
+
+    def __post_init__(self) -> None:
+        check_room(self.prefix, self.length)
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,11 @@ class Restorer(PromptedT5, Reader, Face):
         super().__init__(model, tokenizer, name)
         self.ready = FastPath(model)
 
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """The search for one answer as a tree."""
+        return {"tree": Extra(self.tree, RestoringConfig, "The search for one answer, with what it left.")}
+
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Restored]:
         """Return an answer to each text; options are those of `RestoringConfig`."""
         how: RestoringConfig = resolve_options(self, options)
@@ -99,7 +112,7 @@ class Restorer(PromptedT5, Reader, Face):
         """Answer texts as `answer` does, by requests to an engine."""
         how: RestoringConfig = resolve_options(self, options)
         inputs = list_inputs(inputs, TEXT, verb=self.verb)
-        begin, rules = torch.tensor([self.tokenizer.filler]), tuple(self._rules())
+        begin, rules = torch.tensor([self.tokenizer.filler]), tuple(self._rules(how))
         requests = [
             Request(
                 inputs=(torch.tensor(ids), torch.tensor(len(ids)), begin),
@@ -173,19 +186,31 @@ class Restorer(PromptedT5, Reader, Face):
             Weights(name, *attention_axes(name), values=matrices[0]) for name, matrices in watched.along([best]).items()
         ]
         facts = {"text": text, "answer": self._parse_answer(text, best).answer, "read": read_as, "written": written}
+        with torch.no_grad():
+            facts["predictions"] = list_candidates(self._read_again(read_as, written), written, self.tokenizer.pieces)
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
         """Return the intermediate results of the decoder's (or the named) attentions while the answer is read again."""
-        read_as, written, device = trace.facts["read"], trace.facts["written"], self.device
-        fed = [self.tokenizer.filler, *written[:-1]]
-        inputs = torch.tensor([read_as], device=device), torch.tensor([fed], device=device)
-        layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read_as, fed))
+        read_as, written = trace.facts["read"], trace.facts["written"]
         names = names or [attention.name for attention in trace.weights if attention.name.startswith("decoder")]
-        vectors, logits = inside(
-            self.model, lambda: self.model.logits(self.model(*inputs, layouts=layouts))[0], names=names
-        )
+        vectors, logits = inside(self.model, lambda: self._read_again(read_as, written), names=names)
         return Steps(vectors, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
+
+    def tree(self, text: str, **options: Any) -> SearchTree:
+        """Answer a text, and return the beam search as a tree; options are those of `RestoringConfig`."""
+        how: RestoringConfig = resolve_options(self, options)
+        with record_search() as record:
+            [best] = self._search_batch([self._encode(text)], how, plain=True)
+        words = {"model": self.name, "text": text, "answer": self._parse_answer(text, best).answer}
+        return record.tree(self.tokenizer.pieces, prefix=list(how.prefix), **words)
+
+    def _read_again(self, read_as: Sequence[int], written: Sequence[int]) -> Float[Tensor, "written vocab"]:
+        """Return the logits in the place of every token of an answer, which is read in one pass."""
+        fed, device = [self.tokenizer.filler, *written[:-1]], self.device
+        inputs = torch.tensor([list(read_as)], device=device), torch.tensor([fed], device=device)
+        layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read_as, fed))
+        return self.model.logits(self.model(*inputs, layouts=layouts))[0]
 
     def _encode(self, text: str) -> list[int]:
         """Return the tokens of a text with its sentinels and the end token."""
@@ -216,14 +241,15 @@ class Restorer(PromptedT5, Reader, Face):
             Beam(beams=how.beams),
             limit=how.length,
             eos=self.tokenizer.role("end"),
-            constraints=self._rules(),
+            constraints=self._rules(how),
         )
         return [best for best, *_ in hypotheses]
 
-    def _rules(self) -> list[Constraint]:
-        """Return constraints against tokens that the model has but the tokenizer does not know."""
+    def _rules(self, how: RestoringConfig) -> list[Constraint]:
+        """Return constraints against tokens that the tokenizer does not know, and for a forced beginning."""
         unknown_tokens = range(self.tokenizer.vocab, self.model.config.vocab)
-        return [Forbid([[token] for token in unknown_tokens])] if unknown_tokens else []
+        unwritable = [Forbid([[token] for token in unknown_tokens])] if unknown_tokens else []
+        return [*unwritable, *force_tokens(how.prefix, vocab=self.tokenizer.vocab)]
 
     def _parse_answer(self, text: str, best: Any) -> Restored:
         names = self.tokenizer.pieces(best.tokens)

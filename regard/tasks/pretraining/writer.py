@@ -16,6 +16,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Length
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.constraints import Forbid
+from regard.interpret.candidates import list_candidates
 from regard.interpret.items import Weights, tokens
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Trace
@@ -135,14 +136,19 @@ class Writer(PromptedGPT, Writes):
         [draft] = self._drafts(
             prompt_ids, config.build(WritingConfig, {**config.plain(how), "samples": 1}, where="writing")
         )
-        all_ids = self._window([*prompt_ids, *draft.tokens])
+        all_ids = self.window([*prompt_ids, *draft.tokens])
         all_ids = [*all_ids, self.tokenizer.role("end")] if draft.finished else all_ids
         fed, written = all_ids[:-1], all_ids[1:]
         with watch(self.model) as watched, torch.no_grad():
-            self._features(fed)
+            features = self._features(fed)
         items = {"target": tokens(self.tokenizer, written), "fed": tokens(self.tokenizer, fed)}
         weights = [Weights(name, "target", "fed", watched[name][0]) for name in watched]
-        facts = {"text": text, "answer": self.decode([*prompt_ids, *draft.tokens]), "read": fed, "written": written}
+        facts: dict[str, Any] = {"text": text, "answer": self.decode([*prompt_ids, *draft.tokens])}
+        facts |= {"read": fed, "written": written}
+        prompt = len(written) - len(draft.tokens) - draft.finished
+        if prompt >= 0:  # all that was written is still in sight, so that it can be forced
+            predictions = list_candidates(self.model.logits(features)[0], written, self.tokenizer.pieces)
+            facts |= {"predictions": predictions, "prompt": prompt}
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:

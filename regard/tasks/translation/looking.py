@@ -1,30 +1,36 @@
-"""Traces of a translator: its attention weights while it translates, and the intermediate results of its attentions."""
+"""Traces of a translator: its attention weights while it translates, what its attentions compute, and its search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from regard.attention.hardware import device_of
 from regard.attention.masks import Grid
+from regard.decoding.search_tree import SearchTree, record_search
+from regard.interpret.candidates import list_candidates
 from regard.interpret.items import Weights, attention_axes, tokens
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
+    from regard.tasks.translation.options import DecodingConfig
     from regard.tasks.translation.sentence_translator import SentenceTranslator
 
 
-def trace_answer(translator: SentenceTranslator, text: str, to: str | None) -> Trace:
-    """Translate one sentence, and trace the attention weights of all heads along the best hypothesis."""
+def trace_answer(translator: SentenceTranslator, text: str, to: str | None, prefix: Sequence[int] = ()) -> Trace:
+    """Translate one sentence, and trace the attention weights of all heads along the best hypothesis.
+
+    The sentence is read as it is and the answer is what the model writes, so nothing undoes a forced beginning.
+    """
     read = translator.encode(text, to)
-    decoding = replace(translator.decoding, nbest=1, sample=False)
+    decoding = _search_settings(translator, prefix)
     with watch(translator.model) as watched:
         [[best, *_]] = translator.hypotheses([read], [0], decoding)
     along = watched.along([best])
@@ -36,8 +42,32 @@ def trace_answer(translator: SentenceTranslator, text: str, to: str | None) -> T
     }
     weights = [Weights(name, *attention_axes(name), values=examples[0]) for name, examples in along.items()]
     facts = {"text": text, "answer": translator.target.decode(best.tokens), "score": best.score}
-    facts |= {"read": read, "written": written}
+    facts |= {"read": read, "written": written, "predictions": _list_candidates(translator, read, written)}
     return Trace(translator.name, translator.task, items, weights, facts, again=partial(trace_steps, translator))
+
+
+def search_tree(
+    translator: SentenceTranslator, text: str, to: str | None, *, prefix: Sequence[int] = (), **changes: Any
+) -> SearchTree:
+    """Translate one sentence, and return its search as a tree; `changes` are settings of the search."""
+    decoding = _search_settings(translator, prefix, **changes)
+    with record_search() as record:
+        [[best, *_]] = translator.hypotheses([translator.encode(text, to)], [0], decoding)
+    words = {"model": translator.name, "text": text, "answer": translator.target.decode(best.tokens)}
+    return record.tree(translator.target.pieces, prefix=list(prefix), **words)
+
+
+def _search_settings(translator: SentenceTranslator, prefix: Sequence[int], **changes: Any) -> DecodingConfig:
+    """Return the settings of a beam search for the best answer."""
+    decoding = replace(translator.decoding, nbest=1, sample=False, **changes)
+    return replace(decoding, prefix=tuple(prefix)) if prefix else decoding
+
+
+@torch.no_grad()
+def _list_candidates(translator: SentenceTranslator, read: list[int], written: list[int]) -> list[dict[str, Any]]:
+    """Return the likeliest tokens in the place of every token written, after one pass over the answer."""
+    features = translator.teacher.read_pairs([read], [[translator.begin, *written[:-1]]])
+    return list_candidates(translator.model.logits(features), written, translator.target.pieces)
 
 
 def trace_steps(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from regard.config.ranges import Batch, Count, Length, Part, Positive, Range, Seed, Small, Whole
 from regard.data.encodings import encode_text
+from regard.tasks.search_options import ForcedOptions, TreeOptions
 
 Copy = Literal["all", "addresses", "none"]
 
@@ -33,8 +34,8 @@ class DecodingConfig:
     """When sampling: only tokens at least this share as likely as the likeliest."""
     seed: Seed = 0
     """When sampling: random seed."""
-    prefix: str = ""
-    """Text every answer must begin with."""
+    prefix: str | tuple[int, ...] = ""
+    """Text every answer must begin with, or the ids of its tokens."""
     force: tuple[str, ...] = ()
     """Phrases every answer must contain; the text is then translated as one piece."""
     forbid: tuple[str, ...] = ()
@@ -72,6 +73,16 @@ class TargetOptions:
 
     to: str | None = None
     """Target language, where the model has several; guessed from the text when not given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookOptions(TargetOptions, ForcedOptions):
+    """The language of an answer, and its beginning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationTreeOptions(TargetOptions, TreeOptions):
+    """The language of an answer, and how it is searched for."""
 
 
 @dataclass(frozen=True, kw_only=True)

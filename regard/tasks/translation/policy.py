@@ -39,7 +39,10 @@ def build_rules(decoding: DecodingConfig, target: Tokenizer, vocab: int) -> tupl
         rules.append(constraints.Forbid([[target.opening]]))
     if beyond := range(target.vocab, vocab):  # tokens that only the model has
         rules.append(constraints.Forbid([[token] for token in beyond]))
-    if decoding.prefix:
+    if isinstance(decoding.prefix, tuple):
+        forbidden = [] if target.begin is not None else [target.opening]
+        rules += constraints.force_tokens(decoding.prefix, vocab=min(target.vocab, vocab), forbidden=forbidden)
+    elif decoding.prefix:
         rules.append(constraints.Prefix(target.encode(decoding.prefix, written=True)))
     if decoding.force:
         rules.append(constraints.Force([target.encode(phrase, written=True) for phrase in decoding.force]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,11 +13,13 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data.readers import add_prefix
 from regard.decoding.exchange import Exchange
+from regard.decoding.search_tree import SearchTree
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores, Table
 from regard.metrics.significance import mean_statistics
 from regard.tasks.inputs import TEXT, list_inputs
-from regard.tasks.trained import load_model
+from regard.tasks.search_options import ForcedOptions, TreeOptions
+from regard.tasks.trained import Extra, load_model
 from regard.tasks.translation import evaluation, scoring
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.pairs import open_with_pad
@@ -33,6 +35,16 @@ class PrefixOptions:
 
     ask: str | None = None
     """What to put in front of texts, where the model knows several prefixes and a text begins with none of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyLookOptions(PrefixOptions, ForcedOptions):
+    """The prefix of a text, and the beginning of its answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyTreeOptions(PrefixOptions, TreeOptions):
+    """The prefix of a text, and how its answer is searched for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +75,7 @@ class Respondent(Translator):
     verb: ClassVar[str] = "reply"
     kind: ClassVar[str] = "a text-to-text model"
     Options: ClassVar[type] = WritingOptions
-    LookOptions: ClassVar[type] = PrefixOptions
+    LookOptions: ClassVar[type] = ReplyLookOptions
     prefixes: tuple[str, ...] = ()
     """What it was asked by in training."""
 
@@ -154,3 +166,12 @@ class Respondent(Translator):
     def look(self, text: str, **options: Any) -> Trace:
         """Answer one text, and trace the attention weights of all heads along the best hypothesis."""
         return super().look(self.add_prefix(text, options.pop("ask", None)), **options)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """Return those of a translator; a search may also be told what is asked of a text."""
+        return {**super().extras, "tree": replace(super().extras["tree"], call=self.tree, Options=ReplyTreeOptions)}
+
+    def tree(self, text: str, **options: Any) -> SearchTree:
+        """Answer one text, and return its beam search as a tree; options are those of `ReplyTreeOptions`."""
+        return super().tree(self.add_prefix(text, options.pop("ask", None)), **options)

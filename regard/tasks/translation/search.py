@@ -212,7 +212,10 @@ class Searcher(TextTranslator):
 
     def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
         """Return the maximum number of tokens of each answer."""
-        return [min(self.context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
+        limits = [min(self.context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
+        if isinstance(decoding.prefix, tuple):
+            constraints.check_room(decoding.prefix, min(limits, default=self.context))
+        return limits
 
 
 def find_crossing(model: nn.Module) -> list[str]:

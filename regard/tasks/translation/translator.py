@@ -15,16 +15,25 @@ from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, read_text_settings
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.exchange import Exchange, TextStream
+from regard.decoding.search_tree import SearchTree
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import TEXT, check_input, list_inputs
+from regard.tasks.search_options import name_changes
 from regard.tasks.trained import Extra, Face, Workload, describe_model, load_model
 from regard.tasks.translation.aligned import translate_aligned
 from regard.tasks.translation.answers import Answer, describe_unfinished
 from regard.tasks.translation.documents import document
 from regard.tasks.translation.ensemble import combine_translators
-from regard.tasks.translation.looking import trace_answer, trace_steps
-from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, TargetOptions, TranslationOptions
+from regard.tasks.translation.looking import search_tree, trace_answer, trace_steps
+from regard.tasks.translation.options import (
+    AnswerFileOptions,
+    DecodingConfig,
+    LookOptions,
+    TargetOptions,
+    TranslationOptions,
+    TranslationTreeOptions,
+)
 from regard.tasks.translation.pipeline import Pipeline
 from regard.tasks.translation.sentence_translator import SentenceTranslator
 from regard.tasks.translation.streaming import TranslationStream
@@ -42,7 +51,7 @@ class Translator(SentenceTranslator, Face):
     """Translates text with a trained model."""
 
     Options: ClassVar[type] = TranslationOptions
-    LookOptions: ClassVar[type] = TargetOptions
+    LookOptions: ClassVar[type] = LookOptions
     __repr__ = describe_model
 
     @classmethod
@@ -89,9 +98,10 @@ class Translator(SentenceTranslator, Face):
 
     @property
     def extras(self) -> Mapping[str, Extra]:
-        """Return the extras: workloads to benchmark, and forced decoding."""
+        """Return the extras: workloads to benchmark, forced decoding, and the tree of a search."""
         return {
             "alignments": Extra(self.read_answers, TargetOptions, "Its attention while it is told the answers."),
+            "tree": Extra(self.tree, TranslationTreeOptions, "The search for one answer, with what it left."),
             "workloads": Extra(self.workloads, TargetOptions, "Searches to time, by one and by many."),
         }
 
@@ -180,10 +190,18 @@ class Translator(SentenceTranslator, Face):
         for to in self.languages * WARMING or [None] * WARMING:  # type: ignore[list-item]
             self.answers(["."], to=to, copy="none")
 
-    def look(self, text: str, *, to: str | None = None) -> Trace:
-        """Translate one sentence, and trace the attention weights of all heads along the best hypothesis."""
+    def look(self, text: str, *, to: str | None = None, prefix: Sequence[int] = ()) -> Trace:
+        """Translate one sentence, and trace the attention weights of all heads along the best hypothesis.
+
+        `prefix` holds the ids of tokens that the translation must begin with, such as those of candidates of a trace.
+        """
         check_input(text, TEXT, verb="look")
-        return trace_answer(self, text, self.language([text], to))
+        return trace_answer(self, text, self.language([text], to), prefix)
+
+    def tree(self, text: str, *, to: str | None = None, prefix: Sequence[int] = (), **search: Any) -> SearchTree:
+        """Translate one sentence, and return its beam search as a tree; options are `TranslationTreeOptions`."""
+        check_input(text, TEXT, verb="tree")
+        return search_tree(self, text, self.language([text], to), prefix=prefix, **name_changes(**search))
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> TracedSteps:
         """Return the intermediate results of the decoder's (or the named) attentions while the answer is read again."""
