@@ -17,18 +17,18 @@ export function save(name, content, type) {
 export function toCsv(rows) {
   const cell = (value) => {
     const text = String(value);
-    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text; // a spreadsheet would run it
-    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+    const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `\x27${text}` : text; // a spreadsheet would run it
+    return /[\x22,\n\r]/.test(safe) ? `\x22${safe.replaceAll("\x22", "\x22\x22")}\x22` : safe;
   };
   return `\ufeff${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
 }
 
-const escape = (text) => String(text).replace(/[&<>"]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[letter])
+const escape = (text) => String(text).replace(/[&<>\x22]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", "\x22": "&quot;" })[letter])
   .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
 
 /** One element of a drawing as text. */
 export function tag(name, values, ...inner) {
-  const attributes = Object.entries(values).map(([key, value]) => ` ${key}="${escape(value)}"`).join("");
+  const attributes = Object.entries(values).map(([key, value]) => ` ${key}=\x22${escape(value)}\x22`).join("");
   return inner.length ? `<${name}${attributes}>${inner.join("")}</${name}>` : `<${name}${attributes}/>`;
 }
 
@@ -70,8 +70,8 @@ export function toPage() {
 export function exportBar({ trace, source, tell }, name, parts) {
   const file = `regard-${name}`, { rows, json, svg } = parts;
   const kinds = {
-    png: svg && (async () => save(`${file}.png`, await toPng(svg()))),
-    svg: svg && (() => save(`${file}.svg`, svg(), "image/svg+xml")),
+    png: svg && (async () => save(`${file}.png`, await toPng(await svg()))),
+    svg: svg && (async () => save(`${file}.svg`, await svg(), "image/svg+xml")),
     csv: rows && (() => save(`${file}.csv`, toCsv(rows()), "text/csv")),
     json: json && (() => save(`${file}.json`, `${JSON.stringify(json(), null, 1)}\n`, "application/json")),
     html: pageMaker(trace, source, file),

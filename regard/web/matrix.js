@@ -92,6 +92,7 @@ function layOut(parts, shown, place, room) {
   place.top = place.flat ? 46 : Math.max(46, Math.min(narrow ? 96 : 150, widest(shown.columns) + 14));
   place.width = cell * columns;
   place.height = cell * rows;
+  parts.stage.style.setProperty("--rows", `${place.height}px`);
   Object.assign(parts.stage.style, { width: `${place.left + place.width}px`, height: `${place.top + place.height}px` });
   parts.stage.style.setProperty("--left", `${place.left}px`);
   parts.stage.style.setProperty("--top", `${place.top}px`);

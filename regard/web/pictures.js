@@ -50,3 +50,16 @@ export function ribbonSvg(shown, scale, words) {
   return drawing(...size, words, tag("rect", { width: size[0], height: size[1], fill: "#fff" }), ...curves,
     ...side(shown.columns, left - 6, "end"), ...side(shown.rows, left + middle + 6, "start"));
 }
+
+/** The shares of one step: a bar for each word. */
+export function stepSvg(entries, words) {
+  const left = widest(entries.map(([text]) => ({ text }))), most = 300;
+  const bars = entries.map(([text, share], n) => {
+    const y = n * LINE;
+    return tag("text", { x: left - 6, y: y + LINE / 2, fill: INK, "font-size": 14, "text-anchor": "end", "dominant-baseline": "central" }, plain(text))
+      + tag("rect", { x: left, y: y + 6, width: most * share, height: LINE - 12, fill: "#2171b5", "data-value": share })
+      + tag("text", { x: left + most * share + 6, y: y + LINE / 2, fill: INK, "font-size": 12, "dominant-baseline": "central" }, plain(percent(share)));
+  });
+  const size = [left + most + 70, LINE * entries.length];
+  return drawing(...size, words, tag("rect", { width: size[0], height: size[1], fill: "#fff" }), ...bars);
+}

@@ -50,9 +50,17 @@ export function speak(name) {
 /** The sentence of that name with its gaps filled, in its own form for a case where there is one; a name without a sentence stands for itself. */
 export function say(name, gaps = {}, form = "") {
   const text = STRINGS[language][`${name}_${form}`] ?? STRINGS[language][name] ?? name;
-  return text.replace(/\{(\w+)\}/g, (whole, gap) => (gap in gaps ? String(gaps[gap]) : whole));
+  return text.replace(/\{(\w+)\}/g, (whole, gap) => (gap in gaps ? isolate(String(gaps[gap])) : whole));
 }
 
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** Words that run from right to left keep to themselves, so that the sentence around them stays in order. */
+function isolate(text) {
+  return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
+}
+
+/** A number with so many decimals, as the language writes it. */
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
   return value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits });

@@ -1,9 +1,7 @@
 // What is shown as one: words, their parts or their pieces, sentence by sentence, and the weights between them.
 
-import { weightsOf } from "./data.js";
-
 const LONG = 60; // words from which a text is shown sentence by sentence
-const ENDING = /^[.!?…。！？؟।]+["'»”’)\]]*$|\p{L}{3,}[.!?…]+["'»”’)\]]*$/u;
+const ENDING = /^[.!?…。！？؟।]+[\x22\x27»”’)\]]*$|\p{L}{3,}[.!?…]+[\x22\x27»”’)\]]*$/u;
 
 /** Words in order of first appearance, their parts ("l’", "Angleterre") or their pieces; special ones only if asked for.
  *  Words whose numbers are in `unfolded` are shown a level finer. */
@@ -37,7 +35,7 @@ function partsOf(items, places) {
   for (const place of places) {
     parts.at(-1).push(place);
     const text = parts.at(-1).map((other) => items[other].text).join("").trim();
-    if (text.length > 1 && /['’\-‐]$/.test(text) && place !== places.at(-1)) parts.push([]);
+    if (text.length > 1 && /[\x27’\-‐]$/.test(text) && place !== places.at(-1)) parts.push([]);
   }
   return parts;
 }
@@ -71,6 +69,18 @@ export function countSentences(trace, attention) {
   const items = trace.items[attention.query];
   const count = items.length ? Math.max(...sentencesOf(items)) + 1 : 0;
   return { count, long: count > 1 && unitsOf(items, "word", false).length > LONG };
+}
+
+/** Weights of one head, or the mean of all. */
+export async function weightsOf({ source, signal }, attention, head) {
+  if (head !== "mean") return source.tensor(attention.heads[head], { signal });
+  const [rows, columns] = attention.shape;
+  const total = new Float32Array(rows * columns);
+  for (const ref of attention.heads) {
+    const one = await source.tensor(ref, { signal });
+    for (let i = 0; i < total.length; i++) total[i] += one[i] / attention.heads.length;
+  }
+  return total;
 }
 
 /** Which pieces of either side a sentence leaves in sight. */

@@ -1,8 +1,7 @@
 // Sentences of the screen of a picture, in English.
 
 export const imageEn = {
-  paint: "Shown as", light_image: "light", colours_image: "colours", numbers_image: "numbers", cam: "CAM", gradcam: "Grad-CAM",
-  rollout: "attention rollout", gradient: "attention weighted by gradients", attention_map: "attention of the last block",
+  paint: "Shown as", light_image: "light on the picture", colours_image: "colours over the picture", numbers_image: "numbers",
   region: "“{query}” gave {percent} to the region in {region} ({value}); an equal share is {equal}.", placed: "row {row}, column {column}",
   region_patch: "The region in {query} gave {percent} to the one in {region} ({value}); an equal share is {equal}.",
   region_asked: "{percent} of what speaks for “{query}” lies in {region} ({value}); an equal share is {equal}.",
@@ -17,5 +16,14 @@ export const imageEn = {
   curve: "If regions go or come, the highest first", deletion: "deletion", insertion: "insertion", also: "{one}; {other}",
   listed: "{name}: {values}", curve_control: "in random orders", curve_area: "on average {area}, in random orders (dashed) {control}",
   curve_ends: "{name}: from {from} to {to}", curve_of: "How probable “{label}” is; regions as ranked by {method}.",
-  curve_each: "How probable a word of “{label}” is (geometric mean); regions as ranked by {method}, mean of all words.",
+  curve_each: "How probable a word of “{label}” is (geometric mean); regions as ranked by {method}, mean of all words.", map_image: "map",
+  nothing_beside: "nothing", beside_it: "Beside it", picture_itself: "The picture", map_of: "Where “{word}” looked",
+  map_of_asked: "What speaks for “{word}”", map_of_patch: "Where the region in {word} looked", region_link: "{region}: {percent}",
+  strongest_regions: "Strongest for “{query}”: {links}.", least: "least: {value}", most: "most: {value}",
+  deletion_good: "Taking away what it looked at costs more than taking away anything: on average {area} is left, against {control}. What it marks mattered.",
+  deletion_bad: "Taking away what it looked at costs no more than taking away anything: on average {area} is left, against {control}. Do not trust this map.",
+  deletion_worse: "Taking away what it looked at costs less than taking away anything: on average {area} is left, against {control}. This map marks what mattered least: do not trust it.",
+  insertion_good: "What it looked at brings the answer back sooner than anything else: on average {area}, against {control}.",
+  insertion_bad: "What it looked at brings the answer back no sooner than anything else: on average {area}, against {control}. Do not trust this map.",
+  insertion_worse: "What it looked at brings the answer back later than anything else: on average {area}, against {control}. Do not trust this map.",
 };

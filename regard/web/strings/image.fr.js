@@ -1,8 +1,7 @@
 // Sentences of the screen of a picture, in French.
 
 export const imageFr = {
-  paint: "Montré en", light_image: "lumière", colours_image: "couleurs", numbers_image: "nombres", cam: "CAM", gradcam: "Grad-CAM",
-  rollout: "déroulement de l’attention", gradient: "attention pondérée par les gradients", attention_map: "attention du dernier bloc",
+  paint: "Montré en", light_image: "lumière sur l’image", colours_image: "couleurs sur l’image", numbers_image: "nombres",
   region: "« {query} » a donné {percent} à la région en {region} ({value}) ; à parts égales, ce serait {equal}.",
   placed: "ligne {row}, colonne {column}",
   region_patch: "La région en {query} a donné {percent} à celle en {region} ({value}) ; à parts égales, ce serait {equal}.",
@@ -20,4 +19,13 @@ export const imageFr = {
   curve_area: "en moyenne {area}, dans des ordres tirés au sort (pointillés) {control}", curve_ends: "{name} : de {from} à {to}",
   curve_of: "Probabilité de « {label} » ; régions classées par : {method}.",
   curve_each: "Probabilité d’un mot de « {label} » (moyenne géométrique) ; régions classées par : {method}, moyenne de tous les mots.",
+  map_image: "carte", nothing_beside: "rien", beside_it: "À côté", picture_itself: "L’image", map_of: "Où « {word} » a regardé",
+  map_of_asked: "Ce qui plaide pour « {word} »", map_of_patch: "Où la région en {word} a regardé", region_link: "{region} : {percent}",
+  strongest_regions: "Les plus forts pour « {query} » : {links}.", least: "le moins : {value}", most: "le plus : {value}",
+  deletion_good: "Retirer ce qu’elle a regardé coûte plus que retirer n’importe quoi : il reste en moyenne {area}, contre {control}. Ce qu’elle marque a compté.",
+  deletion_bad: "Retirer ce qu’elle a regardé ne coûte pas plus que retirer n’importe quoi : il reste en moyenne {area}, contre {control}. Ne vous fiez pas à cette carte.",
+  deletion_worse: "Retirer ce qu’elle a regardé coûte moins que retirer n’importe quoi : il reste en moyenne {area}, contre {control}. Cette carte marque ce qui comptait le moins : ne vous y fiez pas.",
+  insertion_good: "Ce qu’elle a regardé ramène la réponse plus tôt que n’importe quoi : {area} en moyenne, contre {control}.",
+  insertion_bad: "Ce qu’elle a regardé ne ramène pas la réponse plus tôt que n’importe quoi : {area} en moyenne, contre {control}. Ne vous fiez pas à cette carte.",
+  insertion_worse: "Ce qu’elle a regardé ramène la réponse plus tard que n’importe quoi : {area} en moyenne, contre {control}. Ne vous fiez pas à cette carte.",
 };

@@ -6,5 +6,7 @@ export const measuresEn = {
   "noun to article": "noun to article", "adjective to noun": "adjective to noun", "noun to adjective": "noun to adjective",
   "AER of this sentence": "AER of this sentence", "AER of the diagonal": "AER of the diagonal", "AER, mean": "Aligned pairs: AER",
   "AER, permuted": "Aligned pairs: permuted", "AER, diagonal": "Aligned pairs: diagonal", "AER, even": "Aligned pairs: even look",
-  numbers: "Measured", measured: "{measure} {value}",
+  numbers: "Measured", measured: "{measure} {value}", silenced: "effect when silenced", beside: "{value} (control {control})",
+  aligns: "These looks find the right words better than their controls do: {value} wrong or missing links against {control} at best; 0 would be perfect.",
+  aligns_not: "These looks find the right words no better than their controls do: {value} wrong or missing links against {control}. Do not read them as an alignment.",
 };
