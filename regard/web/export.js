@@ -1,6 +1,6 @@
 // What is shown as a file: numbers as CSV and JSON, the picture as SVG and PNG, all of it as a page; and a link to it.
 
-import { make } from "./make.js";
+import { SVG, make } from "./make.js";
 import { say } from "./strings.js";
 
 /** A file that the browser saves. */
@@ -37,7 +37,7 @@ export const plain = (text) => escape(text);
 
 /** A whole drawing as text. */
 export function drawing(width, height, title, ...inner) {
-  const size = { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height, "font-family": "system-ui, sans-serif", role: "img" };
+  const size = { xmlns: SVG, viewBox: `0 0 ${width} ${height}`, width, height, "font-family": "system-ui, sans-serif", role: "img" };
   return `${tag("svg", size, tag("title", {}, plain(title)), ...inner)}\n`;
 }
 

@@ -19,10 +19,8 @@ export function matrixSvg(shown, scale, words) {
     const level = Math.round(255 * Math.min(1, Math.max(0, scale(value, row))));
     const at = { x: left + column * CELL, y: top + row * CELL, width: CELL, height: CELL };
     const title = `${shown.rows[row].text} → ${shown.columns[column].text}: ${number(value, 4)}`;
-    return tag("rect", { ...at, fill: masked ? "url(#masked)" : shade(colours, level), "data-value": Number(value.toPrecision(7)) }, tag("title", {}, plain(title)));
+    return tag("rect", { ...at, fill: masked ? "#f5f7fa" : shade(colours, level), "data-value": Number(value.toPrecision(7)) }, tag("title", {}, plain(title))) + (masked ? hatching(at) : "");
   });
-  const hatching = tag("defs", {}, tag("pattern", { id: "masked", width: 6, height: 6, patternUnits: "userSpaceOnUse" },
-    tag("rect", { width: 6, height: 6, fill: "#f5f7fa" }), tag("path", { d: "M0 6L6 0", stroke: "#7b8794" })));
   const label = (text, x, y, rest) => tag("text", { x, y, fill: INK, "font-size": LETTERS, ...rest }, plain(text));
   const rows = shown.rows.map((unit, r) => label(unit.text, left - 6, top + (r + 0.5) * CELL, { "text-anchor": "end", "dominant-baseline": "central" }));
   const columns = shown.columns.map((unit, c) => {
@@ -30,7 +28,16 @@ export function matrixSvg(shown, scale, words) {
     return label(unit.text, x, y, { transform: `rotate(-90 ${x} ${y})`, "dominant-baseline": "central" });
   });
   const size = [left + width * CELL + 8, top + shown.rows.length * CELL + 8];
-  return drawing(...size, words, hatching, tag("rect", { width: size[0], height: size[1], fill: "#fff" }), ...cells, ...rows, ...columns);
+  return drawing(...size, words, tag("rect", { width: size[0], height: size[1], fill: "#fff" }), ...cells, ...rows, ...columns);
+}
+
+/** Slanted lines over a square: what could not be looked at is no small number. */
+function hatching({ x, y }) {
+  const lines = [0.5, 1, 1.5].map((share) => {
+    const [from, to] = [Math.max(0, share - 1) * CELL, Math.min(1, share) * CELL];
+    return `M${x + from} ${y + to}L${x + to} ${y + from}`;
+  });
+  return tag("path", { d: lines.join(""), stroke: "#7b8794", "stroke-width": 0.8 });
 }
 
 /** The ribbons: a curve for each pair that is strong enough to be seen. */
