@@ -20,7 +20,8 @@ const PATTERNS = [
   [/^above\.\d*[13579]\.attention$/, () => "above_column"],
   [/^reader\.\d+\.attention$/, () => "regions"],
   [/^encoder\.blocks\.\d+\.attention$/, () => "picture"],
-  [/^(?:reader\.)?(?:encoder|blocks)\.\d+\.attention$/, ({ query, key, pictured }) => {
+  [/^(?:reader\.)?encoder\.\d+\.attention$/, ({ pictured }) => (pictured ? "picture" : "reading")],
+  [/^(?:reader\.)?blocks\.\d+\.attention$/, ({ query, key, pictured }) => {
     if (key === "left") return "left";
     if (key === "fed") return "before";
     if (pictured) return query === "target" ? "pixels" : query === "label" ? "pool" : "picture";

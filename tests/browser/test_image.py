@@ -203,7 +203,7 @@ def test_a_map_has_labels_and_no_heads_and_its_curve_says_what_it_is_of(visit: C
     assert one.page.locator("#image thead th").all_inner_texts()[1:] == [str(n + 1) for n in range(COLUMNS)]
     assert one.page.locator("#image caption").inner_text().startswith("What speaks for “dog”")
     one.go(path, "#screen=heads")
-    assert {each.get_attribute("data-name") for each in one.page.locator("#heads button").all()} == {"blocks.0"}
+    assert {each.get_attribute("data-name") for each in one.page.locator("#heads .tiles button").all()} == {"blocks.0"}
     assert not one.page.locator("select[name=level]").is_visible()
     maps = asked()
     page.save(replace(maps, weights=maps.weights[1:]), path)

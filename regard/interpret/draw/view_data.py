@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.interpret.draw.neighbourhood import graph_for_page
 from regard.interpret.items import Item, Weights
 from regard.interpret.measure.entropy import diagonality, entropy
+from regard.interpret.measure.summary import CONTROL
 from regard.interpret.steps import Inside, Steps
 from regard.interpret.trace_like import TraceLike
 from regard.interpret.words import group_items, merge
@@ -31,9 +32,6 @@ COLOURS = {
     ],
 }  # fmt: skip
 """Blues and cividis, which differ in lightness and so suit colour-blind readers."""
-
-CONTROL = ", control"
-"""Ending of the name of a table that holds the control of each head's measure."""
 
 Measures = Mapping[str, Mapping[str, Sequence[float]] | float | str]
 Gold = str | tuple[Iterable[tuple[int, int]], Iterable[tuple[int, int]]]
