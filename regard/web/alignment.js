@@ -30,6 +30,7 @@ export async function drawAlignment(section, context) {
   }
   const side = make("aside", {}), holder = make("div", {}), split = make("div", { class: "split" }, holder, side);
   section.append(tools, split);
+  split.classList.toggle("alone", state.view === "table" && !Object.keys(trace.numbers).length);
   const scale = scaleOf(shown, scaleName(attention, state)), gold = goldOf(shown, state), words = captionOf(shown);
   fillSide(side, shown, { row: null, gold, state });
   const view = build(context, shown, { holder, scale, gold, layers, pick: picker(context, shown, { side, gold }), words });
@@ -159,12 +160,23 @@ function cellSentence(shown, row, column) {
 
 /** The three strongest links in one sentence, for those who do not see the picture. */
 function strongest(shown) {
-  const width = shown.columns.length, places = [...shown.values.keys()].filter((place) => shown.values[place] > 0);
-  const order = places.sort((one, other) => shown.values[other] - shown.values[one]).slice(0, 3);
-  const links = order.map((place) => say("link", {
+  const width = shown.columns.length;
+  const links = highestThree(shown.values).map((place) => say("link", {
     query: shown.rows[Math.floor(place / width)].text, key: shown.columns[place % width].text, percent: percent(shown.values[place]),
   }));
   return say("strongest", { links: links.join(", ") });
+}
+
+/** The places of the three highest numbers, without sorting all of them. */
+export function highestThree(values) {
+  const top = [];
+  values.forEach((value, place) => {
+    if (!(value > 0) || (top.length === 3 && value <= values[top[2]])) return;
+    top.push(place);
+    top.sort((one, other) => values[other] - values[one]);
+    top.length = Math.min(3, top.length);
+  });
+  return top;
 }
 
 /** Links made by hand, as boxes around rows and columns; they join words read to words written. */

@@ -21,14 +21,14 @@ export async function drawImage(section, context) {
   section.replaceChildren(make("div", { class: "split" }, holder, side));
   const pick = (number, place) => change({ at: `${number},${place}` });
   const choose = (place) => pick(word, place).then(() => focus("#over"));
-  holder.append(scrubber(shown, word, (number) => pick(number, highest(shown, number)).then(() => focus(`[data-word="${number}"]`))),
-    ...besidePicker(shown, word, change));
+  holder.append(scrubber(shown, word, (number) => pick(number, highest(shown, number)).then(() => focus(`[data-word="${number}"]`))));
   const maps = [word, ...(other === null ? [] : [other])];
   if (state.paint === "numbers") holder.append(...maps.map((number) => table(shown, number)));
   else {
     holder.append(make("div", { class: "panels" }, untouched(shown, region), ...maps.map((number, n) => stage(shown, { word: number, region, choose, first: n === 0 }))),
       make("p", { id: "keys", class: "note" }, say("regions", {}, shown.form)), ...cropNote(shown));
   }
+  holder.append(...besidePicker(shown, word, change));
   holder.append(make("p", { class: "note", id: "strongest" }, strongest(shown, word)), exporter(context, shown, word));
   tell(sentence(shown, word, region));
   fillSide(side, shown, word);

@@ -12,7 +12,7 @@ const LONGEST = 16; // letters of a label; the whole word is in its title
 
 /** Builds the picture; `pick(row, column, kept)` is told where the reader points, `open(row)` when Enter is pressed. */
 export function matrixView(shown, scale, { room, gold, pick, open, keyed, unfold, layers, zoom, zoomed }) {
-  const place = { cell: zoom || firstCell(shown, room), scale: 1, at: null };
+  const place = { cell: zoom || firstCell(shown, room), at: null };
   const parts = build(shown, unfold);
   const painter = cellPainter(shown, scale, layers);
   const view = { element: parts.element, canvas: parts.canvas };
@@ -20,6 +20,7 @@ export function matrixView(shown, scale, { room, gold, pick, open, keyed, unfold
   const lay = () => { layOut(parts, shown, place, room); paint(); };
   view.draw = lay;
   view.select = (row, column) => {
+    if (!place.width) lay();
     place.at = [row, column];
     markLabels(parts, place);
     reveal(parts, place, row, column);
@@ -37,8 +38,8 @@ export function matrixView(shown, scale, { room, gold, pick, open, keyed, unfold
   listenToKeys(parts, shown, place, { select: view.select, open, unfold, resize });
   listenToZoom(parts, resize);
   parts.scroller.addEventListener("scroll", paint, { passive: true });
+  new ResizeObserver(paint).observe(parts.scroller);
   parts.element.append(zoomButtons(resize), make("p", { id: "keys", class: "note" }, say(keyed ? "keys" : "keyless")));
-  lay(); // labels are measured where they stand once the element is in the page: `draw` lays out again
   return view;
 }
 
@@ -85,7 +86,7 @@ function layOut(parts, shown, place, room) {
   const pen = parts.canvas.getContext("2d");
   pen.font = `600 ${letters}px ${getComputedStyle(document.body).fontFamily}`;
   const width = (unit) => pen.measureText(unit.text.slice(0, LONGEST)).width + (unit.foldable ? 12 : 0);
-  const widest = (units) => Math.ceil(Math.max(...units.map(width)));
+  const widest = (units) => Math.ceil(Math.max(...longest(units).map(width)));
   const narrow = room < 480;
   place.left = Math.max(58, Math.min(narrow ? 96 : 168, widest(shown.rows) + 14));
   place.flat = widest(shown.columns) <= cell - 6;
@@ -101,6 +102,11 @@ function layOut(parts, shown, place, room) {
   along(parts.rowLabels, "top");
   along(parts.columnLabels, "left");
   markLabels(parts, place);
+}
+
+/** The words with most letters, one of which is the widest: measuring all takes too long. */
+function longest(units) {
+  return units.length <= 24 ? units : [...units].sort((one, other) => other.text.length - one.text.length).slice(0, 24);
 }
 
 /** The chosen words are bold; where cells are smaller than letters only every so many words have room. */

@@ -60,14 +60,23 @@ function isolate(text) {
   return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
 }
 
+const formatters = new Map();
+
+/** What writes numbers in the language that is spoken; making it takes far longer than using it. */
+function formatter(name, options) {
+  const key = `${language} ${name}`;
+  if (!formatters.has(key)) formatters.set(key, new Intl.NumberFormat(language, options));
+  return formatters.get(key);
+}
+
 /** A number with so many decimals, as the language writes it. */
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
-  return value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return formatter(digits, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
 }
 
 /** One decimal; what would round to nothing but is something says so. */
 export function percent(value) {
   if (value > 0 && value < 0.0005) return `< ${percent(0.001)}`;
-  return value.toLocaleString(language, { style: "percent", maximumFractionDigits: 1 });
+  return formatter("percent", { style: "percent", maximumFractionDigits: 1 }).format(value);
 }

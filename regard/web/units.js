@@ -20,7 +20,7 @@ export function unitsOf(items, level, specials, unfolded = new Set()) {
 
 function split(items, word, level, open) {
   const whole = textOf(items, word.places);
-  const make = (places, rest = {}) => ({ ...word, places, text: textOf(items, places), whole, ...rest });
+  const make = (places, rest = {}) => ({ ...word, places, text: places === word.places ? whole : textOf(items, places), whole, ...rest });
   if (word.places.length === 1 || word.word === undefined) return [make(word.places)];
   const parts = partsOf(items, word.places), pieces = word.places.map((place) => [place]);
   const coarse = level === "word" ? [word.places] : level === "part" ? parts : pieces;
@@ -50,8 +50,15 @@ export function textOf(items, places) {
   return spelled.trim() || (joined ? "␣" : "·");
 }
 
+const numbered = new WeakMap();
+
 /** The number of the sentence that each piece belongs to. */
 export function sentencesOf(items) {
+  if (!numbered.has(items)) numbered.set(items, numberSentences(items));
+  return numbered.get(items);
+}
+
+function numberSentences(items) {
   const sentences = new Int32Array(items.length);
   const words = unitsOf(items, "word", false);
   let number = 0;
