@@ -224,7 +224,7 @@ function keepAround({ scroller }, factor, around) {
 }
 
 function zoomButtons(resize) {
-  const button = (text, name, factor) => make("button", { type: "button", "aria-label": say(name), title: say(name), "data-zoom": name, onclick: () => resize(factor) }, text);
+  const button = (text, name, factor) => make("button", { type: "button", "aria-label": say(name), "data-zoom": name, onclick: () => resize(factor) }, text);
   return make("div", { class: "zoom", role: "group", "aria-label": say("zoom") },
-    button("−", "smaller", 0.8), button("+", "larger", 1.25), button("⤢", "whole", -1), button("1:1", "readable", 0));
+    button("−", "smaller", 0.8), button("+", "larger", 1.25), button(say("whole"), "whole", -1), button(say("readable"), "readable", 0));
 }

@@ -111,7 +111,9 @@ def test_two_words_stand_side_by_side(visit: Callable[..., Any], file: Path) -> 
         "Where “a” looked",
         "Where “dog” looked",
     ]
-    middle = """(over, [rows, columns, side]) => [...over.getContext("2d").getImageData(side / 2, side / 2, 1, 1).data]"""
+    middle = (
+        """(over, [rows, columns, side]) => [...over.getContext("2d").getImageData(side / 2, side / 2, 1, 1).data]"""
+    )
     colour = one.page.locator("canvas.over").nth(1).evaluate(middle, [ROWS, COLUMNS, SIDE])
     assert colour[:3] == pytest.approx(shades(1)[0], abs=1.01)
     assert "beside=1" in one.page.url
@@ -185,7 +187,9 @@ def test_a_map_has_labels_and_no_heads_and_its_curve_says_what_it_is_of(visit: C
     assert not one.page.locator("select[name=head]").is_visible()
     shown = one.page.locator("aside").inner_text()
     assert "How probable “dog” is; regions as ranked by attention of the last layer." in shown
-    verdict = "Taking away what it looked at costs more than taking away anything: on average 46.9% is left, against 53.1%."
+    verdict = (
+        "Taking away what it looked at costs more than taking away anything: on average 46.9% is left, against 53.1%."
+    )
     assert verdict in shown
     assert "deletion: from 75% to 12.5%; on average 46.9%, in random orders (dashed) 53.1%" in shown
     spoken = one.page.locator(".curve canvas").get_attribute("aria-label")

@@ -139,7 +139,9 @@ SENTENCE = re.compile(r'(?:"([^"]+)"|(\w+)): "((?:[^"\\]|\\.)*)"')
 def sentences(language: str) -> dict[str, str]:
     """Every sentence of one language by its name, whichever screen it belongs to."""
     paths = sorted((page.WEB / "strings").glob(f"*.{language}.js"))
-    found = [(quoted or name, text) for path in paths for quoted, name, text in SENTENCE.findall(path.read_text("utf-8"))]
+    found = [
+        (quoted or name, text) for path in paths for quoted, name, text in SENTENCE.findall(path.read_text("utf-8"))
+    ]
     assert len(dict(found)) == len(found), "each name stands once"
     return dict(found)
 
