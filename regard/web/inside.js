@@ -31,7 +31,7 @@ export async function drawInside(section, context) {
   const stages = stagesOf(shown, context);
   tell(say("stepped", { token: shown.token }));
   const list = make("ol", { class: "steps" }, ...stages.map(({ element }) => element));
-  section.replaceChildren(make("p", { class: "note" }, named(attention.name, trace)), walkThrough(stages, context), list,
+  section.replaceChildren(walkThrough(stages, context), list, make("p", { class: "note" }, named(attention.name, trace)),
     everything(shown), exporter(context, shown));
   section.querySelectorAll("canvas.strip").forEach((canvas) => canvas.paint());
 }
@@ -58,7 +58,7 @@ function stagesOf(shown, context) {
   const masked = step.seen.reduce((count, seen) => count + (seen ? 0 : 1), 0);
   const table = ledger(shown, context);
   const stages = [
-    stage("query", say("query", { token }), say("walk_query", gaps), note(say("queried", { n: step.query.length }, attention.query)), strip("q", step.query, tell)),
+    stage("query", say("query", { token }), say("walk_query", gaps), strip("q", step.query, tell), note(say("queried", { n: step.query.length }, attention.query))),
     stage("score", say("scores"), say("walk_score", gaps), scored(inside), product(shown, context), table, verdict(inside, step, { model: shown.model, rounded: trace.rounded })),
     stage("scaled", say("scale_stage"), say("walk_scale", gaps), note(say(inside.scale === 1 ? "unscaled" : "scaled_by", { scale: number(inside.scale, 4) }))),
     stage("mask", say("mask_stage"), say(masked ? "walk_mask" : "walk_unmasked", { n: masked }), note(say(masked ? "walk_mask" : "walk_unmasked", { n: masked }))),

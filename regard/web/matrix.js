@@ -31,7 +31,7 @@ export function matrixView(shown, scale, { room, gold, pick, open, keyed, unfold
     const before = place.cell;
     place.cell = Math.max(LEAST, Math.min(MOST, factor === 0 ? firstCell(shown, room) : factor < 0 ? wholeCell(parts, shown, room) : before * factor));
     lay();
-    keepAround(parts, place.cell / before, around);
+    keepAround(parts, place, place.cell / before, around);
     zoomed(Math.round(place.cell * 10) / 10);
   };
   listenToPointer(parts, shown, place, { pick, select: view.select });
@@ -61,10 +61,9 @@ function build(shown, unfold) {
   });
   const label = (unit, number, side) => {
     const common = { class: "label", title: unit.text, dir: "auto", "data-place": number };
-    const words = make("bdi", {}, unit.text);
-    if (!unit.foldable) return make("span", common, words);
+    if (!unit.foldable) return make("span", common, unit.text);
     const name = say(unit.unfolded ? "fold" : "unfold", { word: unit.whole ?? unit.text });
-    return make("button", { ...common, class: "label foldable", type: "button", tabindex: "-1", title: name, "aria-expanded": String(Boolean(unit.unfolded)), onclick: () => unfold(side, unit) }, words);
+    return make("button", { ...common, class: "label foldable", type: "button", tabindex: "-1", title: name, "aria-expanded": String(Boolean(unit.unfolded)), onclick: () => unfold(side, unit) }, unit.text);
   };
   const rowLabels = shown.rows.map((unit, r) => label(unit, r, "query"));
   const columnLabels = shown.columns.map((unit, c) => label(unit, c, "key"));
@@ -216,9 +215,10 @@ function listenToZoom({ scroller }, resize) {
   for (const name of ["pointerup", "pointercancel", "pointerleave"]) scroller.addEventListener(name, (event) => touches.delete(event.pointerId));
 }
 
-function keepAround({ scroller }, factor, around) {
+/** Scrolls so that what lay under the pointer lies there again; words at the sides do not grow. */
+function keepAround({ scroller }, { left, top }, factor, around) {
   if (!around) return;
-  const box = scroller.getBoundingClientRect(), x = around.clientX - box.left, y = around.clientY - box.top;
+  const box = scroller.getBoundingClientRect(), x = around.clientX - box.left - left, y = around.clientY - box.top - top;
   scroller.scrollLeft = (scroller.scrollLeft + x) * factor - x;
   scroller.scrollTop = (scroller.scrollTop + y) * factor - y;
 }

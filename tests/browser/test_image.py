@@ -1,4 +1,4 @@
-"""The screen of a picture in a real browser: beside it a map whose pixels are its numbers, by pointer and by keyboard."""
+"""The screen of a picture in a real browser: a map beside it whose pixels are its numbers, by pointer and keyboard."""
 
 from __future__ import annotations
 
@@ -149,7 +149,8 @@ def test_a_click_chooses_a_region_and_a_method_has_its_own_numbers(visit: Callab
     assert f"({values[2 * COLUMNS + 2].item():.4f})" in one.told()
     assert "dog" in one.page.locator("aside").inner_text()
     assert one.page.locator(".curve canvas").get_attribute("aria-label").endswith("90%, 50%, 10%")
-    told = "How probable a word of “a dog” is (geometric mean); regions as ranked by gradients of the last map (Grad-CAM), mean of all words."
+    ranked = "regions as ranked by gradients of the last map (Grad-CAM), mean of all words."
+    told = f"How probable a word of “a dog” is (geometric mean); {ranked}"
     assert told in one.page.locator("aside").inner_text()
 
 

@@ -28,18 +28,21 @@ ALSO = [
 """Models with settings that give them attentions of other names."""
 SIDES = [
     ("source", "source"), ("target", "source"), ("target", "fed"), ("label", "source"), ("asked", "source"),
-    ("target", "left"), ("above", "row"), ("above", "above"), ("step", "place"), ("asked", "1 away"), ("omics", "omics"),
+    ("target", "left"), ("above", "row"), ("above", "above"), ("step", "place"), ("asked", "1 away"),
+    ("omics", "omics"),
 ]  # fmt: skip
-TERMS = """attention head layer score softmax mask entropy diagonality AER rollout gradient cam gradcam deletion insertion
-    control silenced permuted beam log-probability perplexity BLEU query key value scaled bias sum projection probability
-    rank token temperature even diagonal random curves faithfulness pruned loss""".split()
-TRACE = """([stacks, sides]) => stacks.map((names) => [false, true].flatMap((pictured) => ["en", "fr"].flatMap((lang) => {
-  $strings.speak(lang);
-  return sides.map(([query, key]) => {
-    const trace = { attentions: names.map((name) => ({ name, query, key })), pictures: pictured ? { source: {} } : {} };
-    return names.map((name) => [lang, name, $names.describe(name, trace), $names.describeKind($names.kindOf(name), trace)]);
-  });
-})))"""
+TERMS = """attention head layer score softmax mask entropy diagonality AER rollout gradient cam gradcam deletion
+insertion control silenced permuted beam log-probability perplexity BLEU query key value scaled bias sum projection
+probability rank token temperature even diagonal random curves faithfulness pruned loss"""
+TRACE = """([stacks, sides]) => stacks.map((names) => [{}, { source: {} }].flatMap((pictures) =>
+  ["en", "fr"].flatMap((lang) => {
+    $strings.speak(lang);
+    return sides.map(([query, key]) => {
+      const trace = { attentions: names.map((name) => ({ name, query, key })), pictures };
+      const { describe, describeKind, kindOf } = $names;
+      return names.map((name) => [lang, name, describe(name, trace), describeKind(kindOf(name), trace)]);
+    });
+  })))"""
 
 
 def attentions_of(name: str, **settings: Any) -> list[str]:
@@ -100,7 +103,7 @@ def test_every_term_and_every_measure_has_a_sentence_and_says_what_is_good(brows
       $strings.speak(lang);
       return [$glossary.termOf(name), $glossary.explainTerm(name)];
     }))"""
-    names = [*TERMS, "length penalty", *measures]
+    names = [*TERMS.split(), "length penalty", *measures]
     for name, entries in zip(names, evaluate(browser, "glossary", script, names), strict=True):
         for term, sentence in entries:
             assert term, name
