@@ -134,7 +134,7 @@ def _check_requests(request: ExplainRequest, translation: TranslationRequest, le
     check_writable(request.output, FORMATS, inputs=(file,))
     if file is not None and (inputs or not translation.alignments):
         raise ValueError("-i reads many lines, which only --alignments shows: add it, or give one input")
-    if measures and (bool(inputs) != request.is_page or (request.is_page and translation.interventions)):
+    if measures and bool(inputs) != request.is_page:
         raise ValueError("--measures takes no text, or a text and -o page.html to put them into")
     has_several = measures or (translation.alignments and (inputs or file)) or any(map(is_table_name, inputs))
     if len(inputs) != 1 and not has_several:
@@ -173,7 +173,10 @@ def _explain_translator(trained: Any, request: ExplainRequest, translation: Tran
     to = to or guess_language(trained, [text])  # a model of one direction is not asked for it; the measures are
     trace = trained.look(text, to=to if trained.languages or not translation.measures else None)
     gold = translation.gold
-    extra = page_extras(trained, trace, view, to, translation.measures, gold) if request.is_page else {}
+    extra = {}
+    if request.is_page:
+        ways = {"measures": translation.measures, "interventions": translation.interventions}
+        extra = page_extras(trained, trace, view, to=to, gold=gold, **ways)
     show(trace, view, output=request.output, gold=gold, extra=extra)
 
 

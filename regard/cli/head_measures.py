@@ -75,15 +75,16 @@ def _print_tables(tables: Sequence[Table], path: Path | None, *, as_json: bool) 
 
 
 def page_extras(
-    trained: Any, trace: Trace, view: View, to: str | None, with_measures: bool, gold: str | None
+    trained: Any, trace: Trace, view: View, *, to: str | None, gold: str | None, measures: bool, interventions: bool
 ) -> dict[str, Any]:
     """Return what a page shows beside the weights: numbers of the heads, and links made by hand with their score."""
     from regard.interpret.measure import alignment_scores, summary
 
     numbers: dict[str, Any] = dict(link_errors(trace, view, gold))
-    if with_measures:
+    if measures:
         reader, golds = _load_reader_and_golds(trained, to)
-        numbers |= summary.measures_for_page(alignment_scores.examples(reader, golds))
+        ablations = summary.silence_heads(reader, golds) if interventions else []
+        numbers |= summary.measures_for_page(alignment_scores.examples(reader, golds), ablations)
     return {"measures": numbers, "gold": gold}
 
 

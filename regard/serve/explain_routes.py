@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -29,6 +30,7 @@ from regard.serve.views import KeptView, view_steps, view_trace
 EXPLAIN_MEMBERS = frozenset({"model", "verb", "inputs", "options", "view"})
 STEPS_MEMBERS = frozenset({"attention"})
 SAFETENSORS = "application/octet-stream"
+PAGE = "text/html"
 MOST_NAMES = 50  # of attentions in a message
 EXPLAINED = object_of(
     *("model", "trace", "tensors"),
@@ -68,6 +70,8 @@ def explain_router(explainer: Explainer) -> APIRouter:
     )
     views = describe_answer({"type": "object"})
     router.add_api_route("/{identifier}/view", show_view, response_class=Response, responses=views)
+    pages = describe_answer({}, media=PAGE)
+    router.add_api_route("/{identifier}/page", show_page, response_class=Response, responses=pages)
     router.add_api_route(
         "/{identifier}/steps",
         show_steps,
@@ -135,6 +139,24 @@ async def show_tensor(request: Request, identifier: str) -> Response:
 async def show_view(request: Request, identifier: str) -> Response:
     """Return what the explorer draws of an answer that was explained with `view`."""
     return Response(find_view(request, identifier).body, media_type="application/json")
+
+
+async def show_page(request: Request, identifier: str) -> Response:
+    """Return an answer that was explained with `view` as a page of its own, which opens from disk."""
+    from regard.interpret.draw.page import render_view
+
+    explainer, kept = state_of(request).explainer, find_view(request, identifier)
+    view = json.loads(kept.body)
+    found = {each["name"]: explainer.tensors.find(each["heads"][0]["id"] or "") for each in view["attentions"]}
+    if None in found.values():
+        raise Refusal(404, "no such weights, or no longer: explain the input again", "not_found")
+    weights = {name: entry[1] for name, entry in found.items() if entry is not None}
+    steps = None
+    if view["stepped"]:
+        steps = await while_connected(request, explainer.run(kept.model, lambda _: kept.trace.steps()))
+    body = await asyncio.to_thread(lambda: render_view(view, weights, steps=steps).encode())
+    headers = {"Content-Disposition": 'attachment; filename="regard.html"'}
+    return Response(body, media_type=PAGE, headers=headers)
 
 
 async def show_steps(request: Request, identifier: str) -> Response:

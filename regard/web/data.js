@@ -1,6 +1,6 @@
 // What a trace holds, as screens need it: its attentions, weights by words or pieces, colours.
 
-import { say } from "./strings.js";
+export { merged, unitsOf, weightsOf } from "./units.js";
 
 /** Whether the model wrote while it looked at what it had read ("", as sentences say it); if not, "alone": all attention stays within what was read. */
 export function formOf(trace) {
@@ -33,77 +33,9 @@ export function hasSteps(trace, attention) {
   return trace.stepped.includes(attention.name);
 }
 
-/** What an attention or a map is called. */
-export function called(name) {
-  return say(name, {}, "map");
-}
-
 /** The attention of that name, or the one to begin with. */
 export function attentionOf(trace, name) {
   return trace.attentions.find((one) => one.name === name) ?? trace.attentions[trace.first];
-}
-
-/** Weights of one head, or the mean of all. */
-export async function weightsOf({ source, signal }, attention, head) {
-  if (head !== "mean") return source.tensor(attention.heads[head], { signal });
-  const [rows, columns] = attention.shape;
-  const total = new Float32Array(rows * columns);
-  for (const ref of attention.heads) {
-    const one = await source.tensor(ref, { signal });
-    for (let i = 0; i < total.length; i++) total[i] += one[i] / attention.heads.length;
-  }
-  return total;
-}
-
-/** What is shown as one: words in order of first appearance, or pieces; special ones only if asked for. */
-export function unitsOf(items, level, specials) {
-  const found = new Map();
-  items.forEach((item, place) => {
-    if (item.special && !specials) return;
-    const alone = level === "subword" || item.special || item.word === undefined;
-    const name = alone ? `place ${place}` : `word ${item.word}`;
-    if (!found.has(name)) found.set(name, { places: [], special: !!item.special, word: item.word });
-    found.get(name).places.push(place);
-  });
-  return [...found.values()].map((unit) => ({ ...unit, text: textOf(items, unit.places) }));
-}
-
-function textOf(items, places) {
-  const joined = places.map((place) => items[place].text).join("");
-  const spelled = joined.replace(/(?:<0x[0-9A-F]{2}>)+/g, (run) => {
-    const bytes = run.match(/[0-9A-F]{2}(?=>)/g).map((code) => parseInt(code, 16));
-    try { return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(bytes)); } catch { return run; }
-  });
-  return spelled.trim() || (joined ? "␣" : "·");
-}
-
-/** Mean over a query's pieces of the sum over a key's; what hidden keys got is kept apart. */
-export async function merged(context, attention, head, { level, specials, share }) {
-  const { trace } = context, queries = trace.items[attention.query], keys = trace.items[attention.key];
-  const rows = unitsOf(queries, level, specials), columns = unitsOf(keys, level, specials);
-  const weights = await weightsOf(context, attention, head), width = keys.length;
-  const values = new Float32Array(rows.length * columns.length), hidden = new Float32Array(rows.length);
-  const column = new Int32Array(width).fill(-1);
-  columns.forEach((unit, c) => unit.places.forEach((place) => { column[place] = c; }));
-  rows.forEach((unit, r) => {
-    for (const place of unit.places) {
-      for (let k = 0; k < width; k++) {
-        const part = weights[place * width + k] / unit.places.length;
-        if (column[k] < 0) hidden[r] += part;
-        else values[r * columns.length + column[k]] += part;
-      }
-    }
-  });
-  if (share) shareOut(values, columns.length);
-  return { rows, columns, values, hidden, attention, trace };
-}
-
-function shareOut(values, width) {
-  for (let start = 0; start < values.length; start += width) {
-    const line = values.subarray(start, start + width);
-    const total = line.reduce((sum, value) => sum + value, 0);
-    if (total > 0) line.forEach((value, i) => { line[i] = value / total; });
-  }
 }
 
 /** A function from (value, row) to 0..1, as the chosen scale has it. */
@@ -126,6 +58,12 @@ function highest(values) {
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
+/** Whether the page is dark: as the reader chose, or else as the system is. */
+function isDark() {
+  const { theme } = document.documentElement.dataset;
+  return !printing() && (theme === "dark" || (theme !== "light" && dark.matches));
+}
+
 /** Paper is white, narrow, and shows what nobody scrolled to. */
 export function printing() {
   return document.documentElement.classList.contains("printing");
@@ -133,13 +71,14 @@ export function printing() {
 
 const tables = {};
 
+/** Call this whenever the system turns light or dark. */
 export function whenRecoloured(call) {
   dark.addEventListener("change", call);
 }
 
-/** 256 colours from nothing to all, as (red, green, blue, red, ...). */
-export function palette(trace) {
-  const name = dark.matches && !printing() ? "dark" : "light";
+/** 256 colours from nothing to all, as (red, green, blue, red, ...); for a file those of a light page. */
+export function palette(trace, { light = false } = {}) {
+  const name = !light && isDark() ? "dark" : "light";
   return (tables[name] ??= Uint8ClampedArray.from({ length: 768 }, (_, i) => {
     const stops = trace.colours[name], at = (Math.floor(i / 3) / 255) * (stops.length - 1);
     const low = Math.min(Math.floor(at), stops.length - 2), part = at - low, channel = i % 3;

@@ -20,6 +20,7 @@ export function fillFrame(context, screens) {
   document.querySelectorAll("[data-name]").forEach((each) => {
     if (each.matches("nav, form, section")) each.setAttribute("aria-label", say(each.dataset.name, {}, form));
   });
+  fillTheme(context);
   const other = find("language");
   other.textContent = say("other");
   other.lang = state.lang === "fr" ? "en" : "fr";
@@ -33,6 +34,17 @@ export function fillFrame(context, screens) {
     },
   }, say(screen, {}, form)));
   find("screens").replaceChildren(...links);
+}
+
+/** The button that goes from automatic colours to light and dark ones. */
+function fillTheme({ state, change }) {
+  const { theme } = state, next = { auto: "light", light: "dark", dark: "auto" }[theme];
+  document.documentElement.dataset.theme = theme;
+  const button = find("theme") ?? find("language").parentElement.insertBefore(make("button", { type: "button", id: "theme" }), find("language"));
+  button.textContent = { auto: "◐", light: "☀", dark: "☾" }[theme];
+  button.setAttribute("aria-label", say(`theme_${theme}`));
+  button.title = say(`theme_${theme}`);
+  button.onclick = () => change({ theme: next });
 }
 
 /** What was read and what was answered. */

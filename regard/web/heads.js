@@ -1,13 +1,16 @@
-// The second screen: every head as a small picture, drawn when it comes into sight, sorted by what was measured.
+// The screen of all heads: each as a small picture, drawn when it comes into sight, sorted by what was measured.
 
 import { make, moved } from "./make.js";
-import { attentionOf, attentionsWithHeads, called, merged, pixels, printing, scaleOf } from "./data.js";
-import { number, say } from "./strings.js";
+import { scaleName } from "./alignment.js";
+import { attentionOf, attentionsWithHeads, pixels, printing, scaleOf } from "./data.js";
+import { drawing, exportBar, plain, tag } from "./export.js";
+import { help } from "./glossary.js";
+import { besideControl } from "./measures.js";
+import { describe, kindOf, named } from "./names.js";
+import { say } from "./strings.js";
+import { merged } from "./units.js";
 
-/** The name of an attention without the numbers of its layers. */
-export function kindOf(name) {
-  return name.replace(/\.\d+/g, "");
-}
+const ACROSS = 12, SIDE = 96, GAP = 26; // of the drawing for a file: heads in a row, pixels of one and below it
 
 /** Fill the section with every head; each is drawn when it comes into sight. */
 export async function drawHeads(section, context) {
@@ -22,16 +25,16 @@ export async function drawHeads(section, context) {
     }
   }, { rootMargin: "200px" });
   signal.addEventListener("abort", () => watcher.disconnect());
-  section.replaceChildren();
+  section.replaceChildren(make("p", { class: "note" }, say("below_each", { measure: say(captioned(context)) }), " ", help(captioned(context))));
   tell(say("gallery", { n: heads.length, measure: say(captioned(context)) }, heads.length === 1 ? "one" : ""), { hint: true });
   const few = groups.length > 1 && groups.every(([, members]) => members.length <= 4);
   const holder = make("div", { class: few ? "groups" : false });
-  section.append(holder);
+  section.append(holder, exporter(context, heads, () => tiles));
   for (const [name, members] of groups) {
     const made = members.map((head) => tile(head, tiles.length + members.indexOf(head), { tiles, context, named: !name }));
     tiles.push(...made);
     const drawn = make("div", { class: members.length > 8 ? "tiles" : "tiles large" }, ...made);
-    holder.append(name ? make("div", {}, make("h2", {}, called(name)), drawn) : drawn);
+    holder.append(name ? make("div", {}, make("h2", {}, named(name, context.trace)), drawn) : drawn);
   }
     const current = Math.max(0, tiles.findIndex((each) => each.getAttribute("aria-current") === "true"));
   if (tiles.length) tiles[current].tabIndex = 0;
@@ -62,21 +65,21 @@ function byAttention(heads) {
 }
 
 function tile({ name, head }, index, { tiles, context, named }) {
-  const { trace, state, change, tell } = context, value = trace.measures[captioned(context)]?.[name]?.[head];
-  const label = (named ? `${name.replaceAll(".", ".\u200b")}\n` : "") + say("nth", { n: head }); // breaks after dots
-  const measured = value === undefined ? "" : number(value, 2);
+  const { trace, state, change, tell } = context, words = describe(name, trace);
+  const label = (named ? `${words}\n` : "") + say("nth", { n: head });
+  const measured = besideControl(trace, captioned(context), name, head);
   const all = Object.entries(trace.measures)
     .filter(([, table]) => table[name]?.[head] !== undefined)
-    .map(([measure, table]) => say("measured", { measure: say(measure), value: number(table[name][head]) }));
-  const sentence = say("picture", { name, n: head, measures: all.join(", ") });
+    .map(([measure]) => say("measured", { measure: say(measure), value: besideControl(trace, measure, name, head, 3) }));
+  const sentence = say("picture", { name: words, n: head, measures: all.join(", ") });
   const open = () => change({ screen: "alignment", attention: name, head: String(head), at: "" }, { step: true });
   const told = () => tell(sentence);
   return make("button", {
     type: "button", tabindex: "-1", title: sentence, "data-name": name, "data-head": head,
     "aria-current": String(state.attention === name && state.head === String(head)),
     onclick: open, onfocus: told, onpointerenter: told, onkeydown: (event) => walk(event, index, tiles),
-  }, make("canvas", { "aria-hidden": "true", width: 1, height: 1 }), 
-    make("span", { class: "aloud" }, named ? "" : name), make("span", {}, label), make("span", { class: "number" }, measured));
+  }, make("canvas", { "aria-hidden": "true", width: 1, height: 1 }),
+    make("span", { class: "aloud" }, named ? "" : words), make("span", {}, label), make("span", { class: "number" }, measured));
 }
 
 function walk(event, index, tiles) {
@@ -97,5 +100,30 @@ async function draw(button, context) {
   const canvas = button.querySelector("canvas");
   canvas.width = shown.columns.length;
   canvas.height = shown.rows.length;
-  canvas.getContext("2d").putImageData(pixels(shown, scaleOf(shown, state.scale)), 0, 0);
+  canvas.getContext("2d").putImageData(pixels(shown, scaleOf(shown, scaleName(shown.attention, state))), 0, 0);
+}
+
+/** The numbers of every head beside their controls, and all pictures as one. */
+function exporter(context, heads, tilesOf) {
+  const { trace } = context, measures = Object.keys(trace.measures);
+  const entry = ({ name, head }) => ({
+    attention: name, head, words: describe(name, trace),
+    measures: Object.fromEntries(measures.map((measure) => [measure, trace.measures[measure][name]?.[head] ?? null])),
+    controls: Object.fromEntries(measures.map((measure) => [measure, trace.controls?.[measure]?.[name]?.[head] ?? null])),
+  });
+  const columns = measures.flatMap((measure) => (trace.controls?.[measure] ? [measure, `${measure}, control`] : [measure]));
+  const line = ({ attention, head, measures: values, controls }) => [attention, head,
+    ...measures.flatMap((measure) => (trace.controls?.[measure] ? [values[measure] ?? "", controls[measure] ?? ""] : [values[measure] ?? ""]))];
+  const svg = async () => {
+    const tiles = tilesOf();
+    await Promise.all(tiles.map((tile) => draw(tile, context)));
+    const cells = tiles.map((tile, n) => {
+      const x = (n % ACROSS) * (SIDE + 8), y = Math.floor(n / ACROSS) * (SIDE + GAP), canvas = tile.querySelector("canvas");
+      const image = tag("image", { x, y, width: SIDE, height: SIDE, preserveAspectRatio: "none", style: "image-rendering: pixelated", href: canvas.toDataURL("image/png") });
+      return image + tag("text", { x, y: y + SIDE + 12, "font-size": 10, fill: "#15202b" }, plain(`${tile.dataset.name} ${tile.dataset.head}`));
+    });
+    const size = [Math.min(ACROSS, tiles.length) * (SIDE + 8), Math.ceil(tiles.length / ACROSS) * (SIDE + GAP)];
+    return drawing(...size, say("heads"), tag("rect", { width: size[0], height: size[1], fill: "#fff" }), ...cells);
+  };
+  return exportBar(context, "heads", { rows: () => [["attention", "head", ...columns], ...heads.map(entry).map(line)], json: () => heads.map(entry), svg });
 }

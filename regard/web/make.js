@@ -1,5 +1,8 @@
 // Elements, made by name.
 
+/** What drawings are called among elements. */
+export const SVG = new DOMParser().parseFromString("<svg>", "text/html").body.firstChild.namespaceURI;
+
 /** `make("p", {class: "note"}, "text", child)`; names beginning with "on" listen. */
 export function make(tag, given = {}, ...children) {
   const element = document.createElement(tag);

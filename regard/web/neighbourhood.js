@@ -1,9 +1,8 @@
 // The drawing of a neighbourhood: nodes in rings, lines as thick as weights, and as many names and numbers as have room.
 
-import { make } from "./make.js";
+import { SVG, make } from "./make.js";
 import { percent, say } from "./strings.js";
 
-const SVG = new DOMParser().parseFromString("<svg>", "text/html").body.firstChild.namespaceURI;
 const LARGEST = [26, 18, 10]; // radii of nodes, ring by ring
 const LETTERS = 12, DIGITS = 11; // pixels of names and of weights, however narrow the page
 const LONGEST = 12; // letters of a name

@@ -1,16 +1,17 @@
-// Two columns of words with ribbons between them, as wide and as dark as the weights; and the same numbers in a table.
+// Two columns of words with ribbons between them, as wide and as dark as the weights.
 
 import { colour, make, moved, sharp } from "./make.js";
-import { number, say } from "./strings.js";
+import { say } from "./strings.js";
 
 const LINE = 28;
 const LEAST = 0.02;
 
+/** Builds the ribbons; `pick(row, column, kept)` is told at which word the reader points. */
 export function ribbonView(shown, scale, { pick }) {
   const canvas = make("canvas", { id: "ribbons", "aria-hidden": "true" });
-  const keys = shown.columns.map((unit) => make("li", { title: unit.text }, unit.text));
+  const keys = shown.columns.map((unit) => make("li", { title: unit.text, dir: "auto" }, unit.text));
   const buttons = shown.rows.map((unit, row) => make("button", {
-    type: "button", tabindex: row ? "-1" : "0", "aria-pressed": "false", title: unit.text,
+    type: "button", tabindex: row ? "-1" : "0", "aria-pressed": "false", title: unit.text, dir: "auto",
     onclick: () => select(row), onfocus: () => select(row), onkeydown: (event) => walk(event, row),
     onpointerenter: () => { draw(row); pick(row, best(shown, row), false); }, onpointerleave: () => draw(chosen),
   }, unit.text));
@@ -50,6 +51,7 @@ export function ribbonView(shown, scale, { pick }) {
   return { element, select, draw: () => draw(chosen) };
 }
 
+/** The place in a row that got most. */
 export function best(shown, row) {
   const width = shown.columns.length, values = shown.values.subarray(row * width, (row + 1) * width);
   return values.reduce((most, value, c) => (value > values[most] ? c : most), 0);
@@ -73,19 +75,4 @@ function paint(canvas, width, shown, scale, only) {
       context.stroke();
     }
   }
-}
-
-export function tableView(shown) {
-  const names = { name: shown.attention.name, queries: say(shown.attention.query, {}, "side"), keys: say(shown.attention.key, {}, "side") };
-  const width = shown.columns.length;
-  const head = make("tr", {}, make("td", {}), ...shown.columns.map((unit) => make("th", { scope: "col" }, unit.text)));
-  const body = shown.rows.map((unit, r) => {
-    const most = best(shown, r);
-    const cells = shown.columns.map((_, c) =>
-      make("td", { class: c === most ? "best" : false }, number(shown.values[r * width + c])));
-    return make("tr", {}, make("th", { scope: "row" }, unit.text), ...cells);
-  });
-  const words = say("caption", names);
-  const table = make("table", { id: "numbers", "aria-label": words }, make("thead", {}, head), make("tbody", {}, ...body));
-  return make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": words }, table);
 }

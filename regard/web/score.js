@@ -32,14 +32,22 @@ function rawScores(inside, given, place, keys) {
   const right = given.right ?? given.k, vector = given.vector;
   return Float64Array.from({ length: keys }, (_, k) => {
     let total = 0;
-    for (let i = 0; i < inside.hidden; i++) {
-      const r = right[k * inside.hidden + i];
-      if (inside.kind === "dot") total += left[i] * r;
-      else if (inside.kind === "additive") total += vector[i] * Math.tanh(left[i] + r);
-      else total += left[i] + r > 0 ? left[i] + r : inside.slope * (left[i] + r);
-    }
+    for (let i = 0; i < inside.hidden; i++) total += product(inside, vector, { left: left[i], right: right[k * inside.hidden + i], i });
     return total;
   });
+}
+
+/** What each feature adds to the score of one key: the products of which the score is the sum; null for a score that is only given. */
+export function productsOf(inside, given, place, key) {
+  if (inside.kind === "given") return null;
+  const left = row(given.left ?? given.q, place, inside.hidden), right = row(given.right ?? given.k, key, inside.hidden);
+  return { left, right, products: Float64Array.from({ length: inside.hidden }, (_, i) => product(inside, given.vector, { left: left[i], right: right[i], i })) };
+}
+
+function product({ kind, slope }, vector, { left, right, i }) {
+  if (kind === "dot") return left * right;
+  if (kind === "additive") return vector[i] * Math.tanh(left + right);
+  return left + right > 0 ? left + right : slope * (left + right);
 }
 
 /** Shares of the keys in sight; a query that may look nowhere gives nothing. */

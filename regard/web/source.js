@@ -104,6 +104,11 @@ class ServerSource {
     if (answer.predictions.length) Object.assign(trace, { predictions: answer.predictions, predicted: answer.predicted });
   }
 
+  /** A trace as a page of its own, which opens from disk. */
+  async page(trace, { signal } = {}) {
+    return (await this.request(`/v1/explain/${encodeURIComponent(trace.id)}/page`, { signal })).text();
+  }
+
   async tensor(ref, { signal } = {}) {
     const name = `${ref.id}/${ref.head ?? ""}`, known = this.memory.get(name);
     if (known) return known;

@@ -4,8 +4,9 @@ import { LANGUAGES, preferred } from "./strings.js";
 
 const LONGEST = 1500; // letters of an input that an address takes along
 const CHOICES = {
-  paint: ["light", "colours", "numbers"], level: ["word", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
-  scale: ["max", "full", "row", "root"], view: ["matrix", "ribbon", "table"], drawn: ["tree", "table"], lang: LANGUAGES,
+  paint: ["map", "light", "colours", "numbers"], level: ["word", "part", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
+  scale: ["auto", "max", "full", "row", "root"], theme: ["auto", "light", "dark"], view: ["matrix", "ribbon", "table"], lang: LANGUAGES,
+  drawn: ["tree", "table"],
 };
 
 /** What names a question to a model; the rest is how its answer is looked at. */
@@ -23,7 +24,8 @@ export function defaultsOf(trace, screens) {
   return {
     model: "", verb: "", input: "", options: "", cut: "",
     screen: screens[0] ?? "", attention: trace?.attentions[trace.first]?.name ?? "", head: "mean", level: trace?.level ?? "word",
-    specials: "0", share: "0", scale: "max", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "light",
+    specials: "0", share: "0", scale: "auto", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "map",
+    zoom: "", over: "", unfolded: "", sentence: "", beside: "", theme: "auto", pair: "",
     forced: "", before: "", hypothesis: "", drawn: "tree", beams: "",
     lang: trace?.lang ?? preferred(),
   };

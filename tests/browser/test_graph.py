@@ -163,9 +163,9 @@ def test_keys_walk_the_edges_and_the_pointer_picks_them(visit: Callable[..., Any
     while not walked or not walked[-1].startswith("pick"):
         keys.press("Tab")
         walked.append(one.page.evaluate(FOCUS))
-        assert len(walked) < 12, walked
+        assert len(walked) < 18, walked
         assert one.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", walked
-    assert walked[-3:] == ["attention", "head", "pick 0"]
+    assert list(filter(None, walked))[-3:] == ["attention", "head", "pick 0"], "with what explains them between"
     for key, wanted in (("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("End", len(rows) - 1), ("Home", 0)):
         keys.press(key)
         looking, seen, weight, equal = rows[wanted][:4]

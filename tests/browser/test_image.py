@@ -1,4 +1,4 @@
-"""The screen of a picture in a real browser: its pixels are its numbers, by pointer and by keyboard."""
+"""The screen of a picture in a real browser: a map beside it whose pixels are its numbers, by pointer and keyboard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard.interpret.draw import page
+from regard.interpret.draw import page, view_data
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace, load
 
@@ -58,35 +58,69 @@ def covers(one: Any) -> list[list[int]]:
 
 
 def expected(word: int, name: str = "cross") -> torch.Tensor:
-    """What the regions got from a word, as shares of the most."""
+    """What the regions got from a word, from 0 for the least to 1 for the most of them."""
     values = trace().find(name).values.mean(0)[word, 1:]
-    return values / values.max()
+    return (values - values.min()) / (values.max() - values.min())
 
 
-def test_pixels_are_numbers_in_light_and_in_colours(visit: Callable[..., Any], file: Path) -> None:
-    one = visit(file, color_scheme="light")
-    shades = torch.tensor(covers(one))
-    torch.testing.assert_close(
-        shades[:, 3].float(), 255 * DARKEST * (1 - expected(0)), atol=1.6, rtol=0
-    )  # dark where nothing was looked at
-    one.go(file, "#paint=colours")
-    stops = torch.tensor(page.COLOURS["light"]).float()
-    for share, colour in zip(expected(0).tolist(), covers(one), strict=True):
+def shades(word: int) -> list[list[float]]:
+    """The colours of the map of a word on a light page."""
+    stops = torch.tensor(view_data.COLOURS["light"]).float()
+    found = []
+    for share in expected(word).tolist():
         at = round(255 * share) / 255 * (len(stops) - 1)
         low = min(int(at), len(stops) - 2)
-        wanted = stops[low] * (1 - at + low) + stops[low + 1] * (at - low)
-        assert colour[:3] == pytest.approx(wanted.tolist(), abs=1.01)
+        found.append((stops[low] * (1 - at + low) + stops[low + 1] * (at - low)).tolist())
+    return found
+
+
+def check_map(one: Any, word: int) -> None:
+    """The map's pixels are the numbers of a word."""
+    for wanted, colour in zip(shades(word), covers(one), strict=True):
+        assert colour[:3] == pytest.approx(wanted, abs=1.01)
         assert colour[3] == 255
-    shown = one.page.evaluate(
-        "() => { const i = document.querySelector('.pictured img'); return [i.naturalWidth, i.naturalHeight]; }"
+
+
+def test_the_picture_is_untouched_and_the_map_beside_it_is_stretched_to_its_range(
+    visit: Callable[..., Any], file: Path
+) -> None:
+    one = visit(file, color_scheme="light", locale="en-GB")
+    check_map(one, 0)
+    values = trace().find("cross").values.mean(0)[0, 1:]
+    told = one.page.locator("#image .ramp").inner_text().split()
+    assert [float(part.rstrip("%")) for part in told if "%" in part] == pytest.approx(
+        [100 * values.min().item(), 100 * values.max().item()], abs=0.06
     )
+    first = one.page.locator(".panels figure").first
+    assert first.locator("canvas").count() == 0, "nothing lies over the picture"
+    shown = first.locator("img").evaluate("image => [image.naturalWidth, image.naturalHeight]")
     assert shown == [COLUMNS * SIDE, ROWS * SIDE]
+    one.go(file, "#paint=light")
+    torch.testing.assert_close(
+        torch.tensor(covers(one))[:, 3].float(), 255 * DARKEST * (1 - expected(0)), atol=1.6, rtol=0
+    )
     assert not one.wrong
     assert not one.outside
 
 
+def test_two_words_stand_side_by_side(visit: Callable[..., Any], file: Path) -> None:
+    one = visit(file, color_scheme="light", locale="en-GB")
+    one.page.select_option("[name=beside]", "1")
+    assert one.page.locator(".panels figcaption").all_inner_texts() == [
+        "The picture",
+        "Where “a” looked",
+        "Where “dog” looked",
+    ]
+    middle = (
+        """(over, [rows, columns, side]) => [...over.getContext("2d").getImageData(side / 2, side / 2, 1, 1).data]"""
+    )
+    colour = one.page.locator("canvas.over").nth(1).evaluate(middle, [ROWS, COLUMNS, SIDE])
+    assert colour[:3] == pytest.approx(shades(1)[0], abs=1.01)
+    assert "beside=1" in one.page.url
+
+
 def test_words_and_regions_are_walked_by_keyboard(visit: Callable[..., Any], file: Path) -> None:
-    one = visit(file)
+    one = visit(file, color_scheme="light")
     best = int(expected(0).argmax())
     place = f"row {best // COLUMNS + 1}, column {best % COLUMNS + 1}"
     assert one.told().startswith("“a” gave ")
@@ -95,9 +129,7 @@ def test_words_and_regions_are_walked_by_keyboard(visit: Callable[..., Any], fil
     one.page.locator("[data-word='0']").focus()
     one.page.keyboard.press("ArrowRight")
     assert one.told().startswith("“dog” gave ")
-    torch.testing.assert_close(
-        torch.tensor(covers(one))[:, 3].float(), 255 * DARKEST * (1 - expected(1)), atol=1.6, rtol=0
-    )
+    check_map(one, 1)
     one.page.locator("#over").focus()
     one.page.keyboard.press("Home")
     assert "row 1, column 1 " in one.told()
@@ -117,7 +149,8 @@ def test_a_click_chooses_a_region_and_a_method_has_its_own_numbers(visit: Callab
     assert f"({values[2 * COLUMNS + 2].item():.4f})" in one.told()
     assert "dog" in one.page.locator("aside").inner_text()
     assert one.page.locator(".curve canvas").get_attribute("aria-label").endswith("90%, 50%, 10%")
-    told = "How probable a word of “a dog” is (geometric mean); regions as ranked by Grad-CAM, mean of all words."
+    ranked = "regions as ranked by gradients of the last map (Grad-CAM), mean of all words."
+    told = f"How probable a word of “a dog” is (geometric mean); {ranked}"
     assert told in one.page.locator("aside").inner_text()
 
 
@@ -154,24 +187,28 @@ def test_a_map_has_labels_and_no_heads_and_its_curve_says_what_it_is_of(visit: C
     assert "from label to label" in one.page.locator("#keys").inner_text()
     assert not one.page.locator("select[name=head]").is_visible()
     shown = one.page.locator("aside").inner_text()
-    assert "How probable “dog” is; regions as ranked by attention of the last block." in shown
+    assert "How probable “dog” is; regions as ranked by attention of the last layer." in shown
+    verdict = (
+        "Taking away what it looked at costs more than taking away anything: on average 46.9% is left, against 53.1%."
+    )
+    assert verdict in shown
     assert "deletion: from 75% to 12.5%; on average 46.9%, in random orders (dashed) 53.1%" in shown
     spoken = one.page.locator(".curve canvas").get_attribute("aria-label")
     assert spoken.endswith("75%, 50%, 12.5%; in random orders: 75%, 62.5%, 12.5%")
     one.go(path, "#attention=gradcam")
     shown = one.page.locator("aside").inner_text()
-    assert "regions as ranked by Grad-CAM." in shown
+    assert "regions as ranked by gradients of the last map (Grad-CAM)." in shown
     assert "on average 34.4%, in random orders" in shown
     assert one.page.locator(".curve").count() == 1, "those of one method alone"
     one.go(path, "#attention=blocks.0&at=5,0")
-    assert "ranked by attention of the last block." in one.page.locator("aside").inner_text()
+    assert "ranked by attention of the last layer." in one.page.locator("aside").inner_text()
     assert one.told().startswith("The region in row 2, column 2 gave ")
     assert one.page.locator("select[name=head]").is_visible()
     one.go(path, "#paint=numbers")
     assert one.page.locator("#image thead th").all_inner_texts()[1:] == [str(n + 1) for n in range(COLUMNS)]
     assert one.page.locator("#image caption").inner_text().startswith("What speaks for “dog”")
     one.go(path, "#screen=heads")
-    assert {each.get_attribute("data-name") for each in one.page.locator("#heads button").all()} == {"blocks.0"}
+    assert {each.get_attribute("data-name") for each in one.page.locator("#heads .tiles button").all()} == {"blocks.0"}
     assert not one.page.locator("select[name=level]").is_visible()
     maps = asked()
     page.save(replace(maps, weights=maps.weights[1:]), path)

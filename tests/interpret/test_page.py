@@ -137,25 +137,54 @@ def test_an_empty_trace_and_an_unknown_language_are_refused():
         page.render(trace(), lang="de")
 
 
-def test_both_languages_say_the_same_things():
-    strings = (page.WEB / "strings.js").read_text(encoding="utf-8").split("let language")[0]
-    english, french = strings.split("\n  fr: {")
-    for pattern in (r"(?:^|[ {])(\w+): \"", r"\"([\w ,]+)\": \"", r"\{(\w+)\}"):
-        assert sorted(re.findall(pattern, english)) == sorted(re.findall(pattern, french))
-    assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in page.WEB.iterdir()) < 400
+SENTENCE = re.compile(r'(?:"([^"]+)"|(\w+)): "((?:[^"\\]|\\.)*)"')
+
+
+def sentences(language: str) -> dict[str, str]:
+    """Every sentence of one language by its name, whichever screen it belongs to."""
+    paths = sorted((page.WEB / "strings").glob(f"*.{language}.js"))
+    found = [
+        (quoted or name, text) for path in paths for quoted, name, text in SENTENCE.findall(path.read_text("utf-8"))
+    ]
+    assert len(dict(found)) == len(found), "each name stands once"
+    return dict(found)
+
+
+def glossary(language: str) -> dict[str, list[str]]:
+    """What explains each term: its name, its sentence, and what counts as good."""
+    text = (page.WEB / "strings" / f"glossary.{language}.js").read_text("utf-8")
+    entries = re.findall(r'^  (?:"([^"]+)"|(\w+)): (\[.*\]),$', text, re.MULTILINE)
+    return {quoted or name: json.loads(entry) for quoted, name, entry in entries}
+
+
+def test_both_languages_say_the_same_things_with_the_same_gaps():
+    english, french = sentences("en"), sentences("fr")
+    assert list(english) == list(french)
+    for name in english:
+        gaps = [sorted(re.findall(r"\{(\w+)\}", text)) for text in (english[name], french[name])]
+        assert gaps[0] == gaps[1], name
+    assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in page.WEB.rglob("*.js")) < 400
+
+
+def test_every_term_has_a_sentence_in_both_languages():
+    english, french = glossary("en"), glossary("fr")
+    assert list(english) == list(french)
+    for entries in (english, french):
+        for name, (term, sentence, good) in entries.items():
+            assert term, name
+            assert sentence.endswith("."), name
+            assert not good or good.endswith("."), name
 
 
 def test_french_has_no_break_where_none_may_be():
-    french = (page.WEB / "strings.js").read_text(encoding="utf-8").split("\n  fr: {")[1].split("let language")[0]
-    sentences = re.findall(r'"((?:[^"\\]|\\.)*)"', french)
-    assert len(sentences) > 100
-    assert [each for each in sentences if re.search(r" [;:!?»]|« ", each)] == []
+    french = [*sentences("fr").values(), *(part for entry in glossary("fr").values() for part in entry)]
+    assert len(french) > 200
+    assert [text for text in french if re.search(r" [;:!?»%]|« ", text)] == []
 
 
 def test_sides_of_a_matrix_have_words_of_their_own_where_a_control_has_the_same_name():
-    strings = (page.WEB / "strings.js").read_text(encoding="utf-8")
     for side in ("step", "place", "row", "above", "left", "omics"):  # of memories, pixels and omics
-        assert strings.count(f"{side}_side:") == 2, "place alone is how heads are ordered, row how colours are scaled"
+        assert f"{side}_side" in sentences("en"), "place alone is how heads are ordered, row how colours are scaled"
     for module in ("matrix", "ribbon", "alignment", "image"):
         assert not re.search(
             r"say\((?:[\w.]+\.)?(?:query|key)\)", (page.WEB / f"{module}.js").read_text(encoding="utf-8")

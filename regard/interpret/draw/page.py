@@ -93,6 +93,20 @@ def render(
     return _assemble(view, blobs, title=title or _title(trace))
 
 
+def render_view(view: Mapping[str, Any], weights: Mapping[str, Tensor], *, steps: Steps | None = None) -> str:
+    """Return the HTML of a view whose weights lie elsewhere, by the names of its attentions, as a file of its own."""
+    blobs = Blobs()
+    half = sum(values.numel() for values in weights.values()) > MOST
+    attentions = [
+        {**attention, "heads": blobs.add_heads(attention["name"], weights[attention["name"]], "f2" if half else "f4")}
+        for attention in view["attentions"]
+    ]
+    whole = {**view, "attentions": attentions, "rounded": half, **describe_steps(steps, blobs)}
+    whole["stepped"] = list(whole["steps"])
+    title = view["title"] or view["facts"].get("answer") or view["facts"].get("text") or view["model"]
+    return _assemble({name: whole[name] for name in whole if name != "id"}, blobs, title=str(title))
+
+
 def save(
     trace: TraceLike,
     path: Path,

@@ -7,11 +7,13 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from regard.interpret.draw.neighbourhood import graph_for_page
 from regard.interpret.items import Item, Weights
 from regard.interpret.measure.entropy import diagonality, entropy
+from regard.interpret.measure.summary import CONTROL
 from regard.interpret.steps import Inside, Steps
 from regard.interpret.trace_like import TraceLike
 from regard.interpret.words import group_items, merge
@@ -73,6 +75,7 @@ def make_view(
         "rounded": half,
         "attentions": [_attention(entry, store, half=half) for entry in trace.weights],
         "measures": {**_weight_measures(trace), **_per_head(measures or {})},
+        "controls": _controls(trace, measures or {}),
         "numbers": {name: value for name, value in (measures or {}).items() if not isinstance(value, Mapping)},
         "gold": _gold_links(gold),
         "stepped": [],
@@ -117,8 +120,18 @@ def _attention(attention: Weights, store: TensorStore, *, half: bool) -> dict[st
         "query": attention.query,
         "key": attention.key,
         "shape": list(attention.values.shape[1:]),
+        **({"mask": "causal"} if _hides_later(attention) else {}),
         "heads": store.add_heads(attention.name, attention.values, "f2" if half else "f4"),
     }
+
+
+def _hides_later(attention: Weights) -> bool:
+    """Return True if no query gave anything to a later key in any head: the future was masked, it is not just small."""
+    values = attention.values.detach()
+    _, queries, keys = values.shape
+    if queries != keys or queries < 2 or attention.key not in (attention.query, "fed", "source"):
+        return False
+    return bool((values.triu(1) == 0).all()) and bool((values.tril(-1) > 0).any())
 
 
 def _weight_measures(trace: TraceLike) -> dict[str, dict[str, list[float]]]:
@@ -137,8 +150,20 @@ def _per_head(measures: Measures) -> dict[str, dict[str, list[float]]]:
     return {
         name: {attention: [float(value) for value in values] for attention, values in table.items()}
         for name, table in measures.items()
-        if isinstance(table, Mapping)
+        if isinstance(table, Mapping) and not name.endswith(CONTROL)
     }
+
+
+def _controls(trace: TraceLike, measures: Measures) -> dict[str, dict[str, list[float]]]:
+    """Return the controls of what is measured per head: of entropy an even look at all that is visible."""
+    entropies = {}
+    for attention in trace.weights:
+        heads, queries, keys = attention.values.shape
+        visible = torch.arange(1.0, queries + 1) if _hides_later(attention) else torch.full((queries,), float(keys))
+        entropies[attention.name] = [round(float(visible.log2().mean()), 4)] * heads
+    diagonalities = {name: [0.0] * len(values) for name, values in _weight_measures(trace)["diagonality"].items()}
+    given = _per_head({name.removesuffix(CONTROL): table for name, table in measures.items() if name.endswith(CONTROL)})
+    return {"entropy": entropies, "diagonality": diagonalities, **given}
 
 
 def _gold_links(gold: Gold | None) -> list[tuple[int, int, bool]]:

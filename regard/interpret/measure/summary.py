@@ -9,10 +9,13 @@ from typing import Any
 from regard.interpret.measure import alignment_scores, interventions, patterns, relations
 from regard.interpret.measure.alignment_scores import SHIFTS, Aligned, Cell, Example, Table, View
 from regard.interpret.measure.forced_decoding import ForcedReader
+from regard.interpret.measure.interventions import Ablation
 from regard.interpret.measure.relations import RelationScore
 from regard.metrics.alignment import Counts, Gold
 
 CROSS = "cross"
+CONTROL = ", control"
+"""Ending of the name of the table that holds the control of a measure."""
 THEIRS = {"itself": "themselves", "rest of its word": "the rest of their word"}
 
 
@@ -200,26 +203,46 @@ def head_tables(examples: Sequence[Example], grammar: Sequence[RelationScore] = 
     ]
 
 
-def measures_for_page(examples: Sequence[Example]) -> dict[str, dict[str, list[float]] | float]:
-    """Return the measures of every head, by which a page sorts them, and of the mean of all heads with controls."""
+def measures_for_page(
+    examples: Sequence[Example], ablations: Sequence[Ablation] = ()
+) -> dict[str, dict[str, list[float]] | float]:
+    """Return the measures of every head and their controls, by which a page sorts them, and of the mean of all heads.
+
+    The table of the control of a measure is named after it: "AER, control" has the least error of the three controls,
+    "itself, control" what an even look gives, and "silenced, control" the effect of making a head look evenly.
+    """
     tables: dict[str, dict[str, list[float]]] = {}
+
+    def add(name: str, where: str, value: float, control: float) -> None:
+        tables.setdefault(name, {}).setdefault(where, []).append(value)
+        tables.setdefault(f"{name}{CONTROL}", {}).setdefault(where, []).append(control)
+
     aligned_views = alignment_scores.measure_alignments(examples)
     for aligned in aligned_views:
         view = aligned.view
         if isinstance(view, View) and view.where is not None and view.head is not None:
-            tables.setdefault("AER", {}).setdefault(view.where, []).append(aligned.counts.aer)
+            least = min(aligned.permuted.aer, aligned.diagonal.aer, aligned.uniform.aer)
+            add("AER", view.where, aligned.counts.aer, least)
     for pattern in patterns.measure_heads([example.trace for example in examples]):
         for name, mean in pattern.relations.items():
-            tables.setdefault(name, {}).setdefault(pattern.where, []).append(mean.value)
+            add(name, pattern.where, mean.value, mean.even)
     by_place = sorted(relations.score_relations(examples), key=lambda head: (head.where, head.head))
     for head in by_place:
-        tables.setdefault(head.relation, {}).setdefault(head.where, []).append(head.value)
+        add(head.relation, head.where, head.value, max(head.even, head.distance))
+    for ablation in ablations:
+        add("silenced", ablation.where, ablation.silent, ablation.even)
     total = aligned_views[-1]  # the mean of all layers, or of the only layer
     numbers = {"AER": total.counts, "permuted": total.permuted, "diagonal": total.diagonal, "even": total.uniform}
     return {
         **tables,
         **{f"AER, {name}" if name != "AER" else "AER, mean": counts.aer for name, counts in numbers.items()},
     }
+
+
+def silence_heads(reader: ForcedReader, golds: Sequence[Gold]) -> list[Ablation]:
+    """Return the effect of silencing each head on the loss of these answers."""
+    loss = interventions.answer_loss(reader, [(gold.source_text, gold.target_text) for gold in golds])
+    return interventions.ablate_heads(reader.model, loss)
 
 
 def ablation_table(reader: ForcedReader, golds: Sequence[Gold]) -> Table:

@@ -107,5 +107,9 @@ def test_tables_and_pages_name_them():
     numbers = measures_for_page(looked)
     assert numbers["article to noun"]["encoder.0.attention"] == pytest.approx([0.9 + 0.1 / SIZE, 0.5])
     assert numbers["AER"]["decoder.0.cross"] == pytest.approx([1 - 2 * 4 / 12])
+    assert numbers["article to noun, control"]["encoder.0.attention"][0] < 0.5, "an even look, or the same distance"
+    assert numbers["AER, control"]["decoder.0.cross"] == [
+        min(numbers["AER, permuted"], numbers["AER, diagonal"], numbers["AER, even"])
+    ]
     assert numbers["AER, mean"] == pytest.approx(1 - 2 * 4 / 12)
     assert numbers["AER, even"] == pytest.approx(1 - 2 * 1 / 12)

@@ -1,0 +1,25 @@
+// Sentences of the screens of one attention and of all heads, in French.
+
+export const alignmentFr = {
+  attention: "Attention", head: "Tête", mean: "moyenne des {n}", only: "la seule", nth: "tête {n}", level: "Niveau", word: "mots",
+  subword: "morceaux", specials: "Jetons spéciaux", share: "Lignes de somme 1", down: "Le plus haut d’abord", scale: "Couleurs",
+  max: "de 0 au plus haut", full: "de 0 à 1", row: "ligne par ligne", root: "racine carrée", view: "Vue", matrix: "matrice",
+  ribbon: "rubans", table: "tableau", sort: "Ordre", place: "par couche", kind: "Lesquelles", all: "toutes",
+  prompt: "Pointez une case, ou utilisez les flèches, pour lire son poids.",
+  cell: "« {query} » a donné {percent} de son attention à « {key} » ({value}).", best: "Son poids le plus fort.",
+  looked: "Où « {query} » a regardé", hidden: "(hors de vue)", links: "Cadres : liens faits à la main ; plein, sûr ; tireté, possible.",
+  keys: "Les flèches déplacent la sélection, Début et Fin vont au bout de la ligne, Entrée ouvre l’étape, o ouvre un mot en ses parties, + et − changent la taille (ou Ctrl et la molette, ou deux doigts). Le tableau contient les mêmes nombres.",
+  keyless: "Les flèches déplacent la sélection, Début et Fin vont au bout de la ligne, o ouvre un mot en ses parties, + et − changent la taille (ou Ctrl et la molette, ou deux doigts). Le tableau contient les mêmes nombres.",
+  canvas: "Matrice de poids d’attention : {rows} lignes ({queries}), {columns} colonnes ({keys})",
+  caption: "Poids d’attention de {name} ; lignes : {queries}, colonnes : {keys}.",
+  gallery: "{n} têtes. Les flèches déplacent la sélection, Entrée en ouvre une.", gallery_one: "{n} tête. Entrée l’ouvre.",
+  picture: "{name} tête {n} : {measures}", nothing: "Rien que des jetons spéciaux : affichez-les pour voir les poids.",
+  part: "parties de mots", auto: "automatique", unfold: "Ouvrir « {word} » en ses parties", fold: "Refermer « {word} »",
+  zoom: "Taille des cases", smaller: "Plus petit", larger: "Plus grand", whole: "Tout voir", readable: "Mots lisibles",
+  masked_cell: "masqué", masked_pair: "« {query} » ne pouvait pas regarder « {key} » : il vient après.",
+  link: "« {query} » vers « {key} » {percent}", strongest: "Regards les plus forts : {links}.",
+  over: "Plusieurs têtes superposées (quatre au plus)", sentences: "Phrases", all_sentences: "Les {n} phrases",
+  one_sentence: "Phrase {n} sur {all}", by_sentence: "Une par une", together: "Toutes ensemble", sentence_before: "Phrase précédente",
+  sentence_after: "Phrase suivante", row_top: "le plus haut de sa ligne", hatched: "ne pouvait pas être regardé",
+  below_each: "Sous chaque image : {measure}.",
+};
