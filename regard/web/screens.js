@@ -1,16 +1,19 @@
 // Every screen of the explorer: the module that draws it, and of what it can be drawn.
 
 import { drawAlignment } from "./alignment.js";
+import { comparable, drawCompare } from "./compare.js";
 import { attentionsToPictures, attentionsWithHeads } from "./data.js";
 import { drawGraph } from "./graph.js";
 import { drawHeads } from "./heads.js";
 import { drawImage } from "./image.js";
 import { drawInside } from "./inside.js";
+import { drawUse } from "./use.js";
 
 const hasWeights = ({ trace }) => Boolean(trace) && (attentionsWithHeads(trace).length > 0 || !attentionsToPictures(trace).length);
 
 /** Screens in their order; the first that fits is shown first. Of graphs and pictures the vectors are often too many to be kept. */
 export const SCREENS = {
+  use: { draw: drawUse, fits: ({ source }) => source.live },
   graph: { draw: drawGraph, fits: ({ trace }) => Boolean(trace?.graph) },
   image: { draw: drawImage, fits: ({ trace }) => Boolean(trace) && attentionsToPictures(trace).length > 0 },
   alignment: { draw: drawAlignment, fits: hasWeights },
@@ -19,6 +22,7 @@ export const SCREENS = {
     draw: drawInside,
     fits: ({ trace }) => Boolean(trace) && (trace.stepped.length > 0 || !(trace.graph || attentionsToPictures(trace).length)),
   },
+  compare: { draw: drawCompare, fits: ({ source, models }) => source.live && comparable(models).length > 0 },
 };
 
 /** Names of the screens that have something to show: a function of `{ trace, source, models, facts }`. */

@@ -1,5 +1,8 @@
 // Every sentence of the page, in English and French.
 
+import { useEn } from "./strings/use.en.js";
+import { useFr } from "./strings/use.fr.js";
+
 const STRINGS = {
   en: {
     graph: "Neighbourhood", edges: "Edges of this attention, the strongest first",
@@ -206,6 +209,9 @@ const STRINGS = {
     error_504: "La réponse a pris trop de temps : réessayez, ou envoyez-en moins.", error_other: "Le serveur a refusé ({status}) : {reason}",
   },
 };
+
+Object.assign(STRINGS.en, useEn);
+Object.assign(STRINGS.fr, useFr);
 
 let language = "en";
 

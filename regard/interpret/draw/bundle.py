@@ -13,6 +13,7 @@ from pathlib import Path
 
 WEB = Path(__file__).parents[2] / "web"
 ENTRY = "main"
+STYLES = ("page.css", "use.css")
 NAME = r"[A-Za-z_$][\w$]*"
 IMPORT = re.compile(rf'import\s+(?:(\{{[^}}]*\}}|\*\s+as\s+{NAME})\s+from\s+)?"\./([\w./-]+)\.js";')
 REEXPORT = re.compile(r'export\s+(\{[^}]*\}|\*)\s+from\s+"\./([\w./-]+)\.js";')
@@ -63,7 +64,7 @@ def explorer_script() -> str:
 
 def explorer_style() -> str:
     """Return the style sheet of the explorer."""
-    return (WEB / "page.css").read_text(encoding="utf-8")
+    return "".join((WEB / name).read_text(encoding="utf-8") for name in STYLES)
 
 
 def order_modules(folder: Path = WEB, entry: str = ENTRY) -> list[Module]:
