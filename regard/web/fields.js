@@ -38,7 +38,7 @@ function labelOf(model, part = "") {
 function textBox(name, label, { value, line, events, change }) {
   const id = unique("field");
   const box = make(line ? "input" : "textarea", {
-    id, name, class: "use-box", rows: line ? null : "2", type: line ? "text" : null, autocomplete: "off", spellcheck: "true", dir: "auto",
+    id, name, class: "use-box", rows: line ? null : "2", type: line ? "text" : null, autocomplete: "off", spellcheck: "true", dir: "auto", placeholder: label,
     oninput: () => { grow(box); change(box.value); events.onInput(); },
     onkeydown: (event) => {
       if (event.key !== "Enter" || event.isComposing || !(line || event.ctrlKey || event.metaKey)) return;

@@ -111,7 +111,7 @@ class Desk {
     this.draft.lines ??= say("use.example_lines");
     const box = make("textarea", { id, class: "use-box", rows: "4", dir: "auto", oninput: () => { this.draft.lines = box.value; events.onInput(); } });
     box.value = this.draft.lines;
-    return [make("div", { class: "use-field" }, make("label", { for: id }, say("use.lines")), box)];
+    return [make("div", { class: "use-field use-lines" }, make("label", { for: id }, say("use.lines")), box)];
   }
 
   tryExample() {
