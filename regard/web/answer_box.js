@@ -2,7 +2,7 @@
 
 import { answerText, answerView } from "./answers.js";
 import { lineChooser } from "./sentences.js";
-import { linkedView, linksOf } from "./linked.js";
+import { linkedView, linksOf, offsetOf } from "./linked.js";
 import { make } from "./make.js";
 import { regionsView } from "./regions.js";
 import { neighboursView } from "./neighbours.js";
@@ -105,7 +105,8 @@ export class AnswerBox {
     const marked = this.desk.model.verb === "write" ? (_, index) => offsetOf(links.rowParts, index) >= begin : null;
     const view = linkedView(links, { context, titles, onPick, picked: links.rows.length === 1 ? 0 : null, marked });
     const hint = make("p", { class: "note use-hint" }, say(able ? "use.hint_choose" : "use.hint"));
-    return make("div", {}, view.element, hint, choices);
+    const differs = links.attention.query === "target" && !this.repeats(result) && result.parts.length === 1 ? [make("p", { class: "note" }, say("use.differs"))] : [];
+    return make("div", {}, ...differs, view.element, hint, choices);
   }
 
   /** What can be done with the answer. */
@@ -120,16 +121,6 @@ export class AnswerBox {
     this.actions.replaceChildren(...actions);
     if (focused !== null) (this.actions.querySelector(`.${focused || "none"}`) ?? this.actions.firstChild)?.focus();
   }
-}
-
-/** Where in its text a word begins. */
-export function offsetOf(parts, index) {
-  let at = 0;
-  for (const part of parts) {
-    if (part.index === index) return at;
-    at += part.text.length;
-  }
-  return at;
 }
 
 /** The screen that shows a trace best. */

@@ -34,6 +34,7 @@ export function answerText(answer) {
   if (answer.hits) return answer.hits.length ? answer.hits[0].text : "";
   if (answer.near) return answer.near.map(({ word }) => word).join(", ");
   if (answer.value !== undefined) return typeof answer.value === "number" ? number(answer.value) : answer.value;
+  if (answer.pixels) return say("use.made", { width: answer.pixels[0].length, height: answer.pixels.length });
   if (answer.texts) return number(answer.score);
   return String(answer.translation ?? answer.filled ?? answer.caption ?? answer.answer ?? answer.label ?? answer.count ?? answer.text ?? "");
 }
@@ -120,7 +121,11 @@ function cosineRow(word, cosine, onclick) {
 
 /** Lines by how near their meaning is; the number is the cosine. */
 function hitsView({ hits }) {
-  return bars(hits.map(({ text, score }) => ({ word: text, share: score, text: number(score, 2) })));
+  return make("ol", { class: "use-hits" }, ...hits.map(({ text, score }) => {
+    const full = make("b");
+    full.style.width = `${100 * Math.min(1, Math.max(0, score))}%`;
+    return make("li", {}, make("span", { dir: "auto" }, text), make("span", { class: "meter", "aria-hidden": "true" }, full), make("span", { class: "number" }, number(score, 2)));
+  }), make("li", { class: "note" }, say("use.cosine")));
 }
 
 /** The picture with a box around what was located. */

@@ -58,8 +58,13 @@ async function answerTo(source, { model, input, options, lines }, { signal, onTe
     return answers[0];
   }
   if (streams(model, options)) return streamed(source, { model, input, options }, { signal, onText });
-  const { answers } = await source.call(`/v1/${model.verb}`, { model: model.name, inputs: input, options }, { signal });
+  const { answers } = await source.call(`/v1/${model.verb}`, { model: model.name, inputs: wrap(input), options }, { signal });
   return answers[0];
+}
+
+/** A list of texts is one input, unless it is said to be. */
+export function wrap(input) {
+  return Array.isArray(input) ? [input] : input;
 }
 
 /** The answer of a model that writes, piece by piece; a text that is continued comes with its beginning. */
@@ -83,10 +88,10 @@ async function streamed(source, { model, input, options }, { signal, onText }) {
   return { [member]: text, ...(ended === "length" && !writes ? { unfinished: 1 } : {}) };
 }
 
-/** The options that an explanation takes, of those that were chosen. */
+/** The options that an explanation takes, of those that were chosen; it begins with tokens, not with a text. */
 function lookOptions(model, options) {
   const known = model.look?.properties ?? {};
-  return Object.fromEntries(Object.entries(options).filter(([name]) => name in known));
+  return Object.fromEntries(Object.entries(options).filter(([name]) => name in known && name !== "prefix"));
 }
 
 /** What to ask for to see where a model looked while it gave this answer; null where it cannot be shown. */
@@ -94,7 +99,7 @@ export function lookQuestion({ model, input, options }, answer, forced = {}) {
   if (!model.can?.includes("explain")) return null;
   const base = { model: model.name, verb: model.verb };
   if (model.verb === "write") return { ...base, input: answer.text, options: { length: 1, temperature: 0 } };
-  return { ...base, input, options: { ...lookOptions(model, options), ...forced } };
+  return { ...base, input: wrap(input), options: { ...lookOptions(model, options), ...forced } };
 }
 
 /** The sentences of a text, as the language it is in separates them. */

@@ -1,7 +1,7 @@
 // Two models, or two texts read by one model: what they answered, where they looked, and what differs.
 
 import { answerText, answerView } from "./answers.js";
-import { lookQuestion } from "./asking.js";
+import { lookQuestion, wrap } from "./asking.js";
 import { attentionOf, called, merged } from "./data.js";
 import { markDifferences, subtract } from "./difference.js";
 import { unique } from "./fields.js";
@@ -80,7 +80,7 @@ async function answersOf({ source, signal }, models) {
   for (const n of [0, 1]) {
     const model = models.find((each) => keyOf(each) === draft.models[n]) ?? models[0];
     const input = draft.texts[n].trim() ? draft.texts[n] : draft.texts[0];
-    const { answers: [answer] } = await source.call(`/v1/${model.verb}`, { model: model.name, inputs: input }, { signal });
+    const { answers: [answer] } = await source.call(`/v1/${model.verb}`, { model: model.name, inputs: wrap(input) }, { signal });
     const question = lookQuestion({ model, input, options: {} }, answer);
     const trace = question ? await source.explain(question, { signal }) : null;
     results.push({ model, input, answer, trace });

@@ -7,6 +7,7 @@ import { percent, say } from "./strings.js";
 const SHOWN = 0.03; // shares below this get neither a bar nor a number
 const NUMBERED = 5; // words with the largest shares get a number
 const THICKEST = 7; // pixels of the bar of a word that got everything
+const UNKNOWN = /^(?:<unk>|\[UNK\])$/, WORD = /[\p{L}\p{N}\p{M}]+|[^\s]/u;
 const SPOKEN = 3; // links in the sentence
 
 /** The words of a trace and how much each looked at each, with the texts they stand in; `text` is what was written, where less is shown than the trace has. */
@@ -35,6 +36,7 @@ export function inText(units, text, { cut = false } = {}) {
   const parts = [];
   let at = 0;
   for (const [index, unit] of units.entries()) {
+    if (UNKNOWN.test(unit.text)) unit.text = text.slice(at).match(WORD)?.[0] ?? unit.text; // the reader knows it
     const place = text.indexOf(unit.text, at);
     if (place < 0 && cut && index === units.length - 1) break;
     if (place < 0) return units.flatMap((each, n) => [...(n ? [{ text: " " }] : []), { text: each.text, index: n }]);
@@ -44,6 +46,16 @@ export function inText(units, text, { cut = false } = {}) {
   }
   if (at < text.length) parts.push({ text: text.slice(at) });
   return parts;
+}
+
+/** Where in its text a word begins. */
+export function offsetOf(parts, index) {
+  let at = 0;
+  for (const part of parts) {
+    if (part.index === index) return at;
+    at += part.text.length;
+  }
+  return at;
 }
 
 /** The words that one word looked at, or that looked at it, the strongest first. */

@@ -1,6 +1,6 @@
 // The picture of an answer with the regions that a word, or a label, looked at; beside it the untouched picture.
 
-import { attentionsToPictures, weightsOf } from "./data.js";
+import { attentionsToPictures, merged } from "./data.js";
 import { make, moved } from "./make.js";
 import { percent, say } from "./strings.js";
 
@@ -10,12 +10,12 @@ const DARKEST = 0.8; // of the cover where a region got nothing
 export async function regionsView(context) {
   const { trace } = context, attentions = attentionsToPictures(trace);
   const attention = attentions.findLast(({ query }) => query === "target" || query === "asked") ?? attentions.at(-1);
-  const weights = await weightsOf(context, attention, "mean"), width = attention.shape[1];
-  const listed = (name) => trace.items[name].map((item, place) => ({ ...item, place }));
-  const regions = listed(attention.key).filter(({ box }) => box);
-  const words = listed(attention.query).filter(({ special, box }) => !special && !box);
+  const shown = await merged(context, attention, "mean", { level: "word", specials: false, share: false }), width = shown.columns.length;
+  const box = ({ places }) => trace.items[attention.key][places[0]].box;
+  const regions = shown.columns.map((unit, n) => ({ box: box(unit), n })).filter((region) => region.box);
+  const words = shown.rows.map((unit, row) => ({ text: unit.text, row, box: trace.items[attention.query][unit.places[0]].box })).filter((word) => !word.box);
   if (!words.length || !regions.length) return null;
-  const shares = (word) => regions.map(({ place }) => weights[word.place * width + place]);
+  const shares = ({ row }) => regions.map(({ n }) => shown.values[row * width + n]);
   const { source, width: wide, height } = trace.pictures[attention.key];
   const canvas = make("canvas", { class: "over", width: wide, height, "aria-hidden": "true" });
   const image = () => make("img", { src: source, width: wide, height, alt: "" });
@@ -27,7 +27,7 @@ export async function regionsView(context) {
     const values = shares(words[n]);
     cover(canvas, regions, values);
     const best = values.indexOf(Math.max(...values));
-    caption.textContent = say("use.region", { word: words[n].text.trim(), percent: percent(values[best]), region: placed(regions[best]), equal: percent(1 / regions.length) }, attention.query === "asked" ? "asked" : "");
+    caption.textContent = say("use.region", { word: words[n].text, percent: percent(values[best]), region: placed(regions[best]), equal: percent(1 / regions.length) }, attention.query === "asked" ? "asked" : "");
     if (aloud) context.tell(caption.textContent);
   };
   const buttons = words.map((word, n) => make("button", {
@@ -39,7 +39,7 @@ export async function regionsView(context) {
       buttons[next].focus();
       choose(next);
     },
-  }, make("span", { class: "letters" }, word.text.trim() || "␣")));
+  }, make("span", { class: "letters" }, word.text)));
   choose(0, { aloud: false });
   return make("div", { class: "use-regions" }, make("div", { class: "use-line", role: "group", "aria-label": say("use.words") }, ...buttons),
     make("div", { class: "use-pair" }, stage, plain), caption);

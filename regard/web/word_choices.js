@@ -2,6 +2,7 @@
 
 import { candidate } from "./answers.js";
 import { make } from "./make.js";
+import { offsetOf } from "./linked.js";
 import { percent, say } from "./strings.js";
 
 const LISTED = 8;
@@ -20,9 +21,9 @@ export async function wordChoices(context, links, row, { desk, text }) {
   const show = (piece) => {
     const place = unit.places[piece], prediction = trace.predictions[place];
     element.setAttribute("aria-label", say("use.alternatives", { word: unit.text }));
-    const listed = prediction.top.slice(0, LISTED).map(([written, share, id]) => {
+    const listed = prediction.top.slice(0, LISTED).map(([written, share], n) => {
       const chosen = written === prediction.written;
-      return candidate(readable(written), share, () => { if (!chosen) pick({ context, links, row, piece, place, candidate: { written, id }, desk, text }); },
+      return candidate(readable(written), share, () => { if (!chosen) pick({ context, links, row, piece, place, candidate: { written, id: prediction.ids[n] }, desk, text }); },
         { pressed: chosen, title: chosen ? say("use.written") : say("use.write_on", { word: readable(written) }) });
     });
     const rank = prediction.rank < LISTED ? [] : [make("p", { class: "note" }, say("use.rank", { word: readable(prediction.written), percent: percent(prediction.probability), rank: prediction.rank + 1 }))];
@@ -45,20 +46,10 @@ export function readable(token) {
 function pick({ context, links, row, piece, place, candidate: { written, id }, desk, text }) {
   const { trace } = context, unit = links.rows[row];
   if (desk.model.verb === "write") {
-    const start = wordStart(links, row);
+    const start = offsetOf(links.rowParts, row);
     const inside = unit.places.slice(0, piece).map((each) => trace.items.target[each].text).join("").trimStart();
     const before = text.slice(0, start);
     return desk.continueFrom(inside ? before + inside + written : before.trimEnd() + (before.trim() ? written : written.trimStart()));
   }
-  const ids = trace.predictions.slice(0, place).map((prediction) => prediction.id);
-  return desk.force([...ids, id], readable(written));
-}
-
-function wordStart(links, row) {
-  let at = 0;
-  for (const part of links.rowParts) {
-    if (part.index === row) return at;
-    at += part.text.length;
-  }
-  return at;
+  return desk.force([...trace.written.slice(0, place), id], readable(written));
 }

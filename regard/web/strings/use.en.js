@@ -35,6 +35,7 @@ export const useEn = {
   "use.see": "See where it looked", "use.undo": "Undo", "use.another": "Write another", "use.again": "Try again",
   "use.key": "Key of this server", "use.key_use": "Use this key", "use.key_note": "It stays in this page and is forgotten when the page is closed.",
   "use.unfinished": "The answer was cut at its length limit.", "use.foreign": "The text seems to be in a language the model does not know ({language}).", "use.kept": "Some sentences were in the target language already and were left as they are.",
+  "use.cosine": "The number is the cosine of the two vectors: 1 for the same meaning, about 0 for meanings that have nothing in common.", "use.differs": "These are the words of the model's usual search for the text as it stands; the options above may have led to another answer.",
   "use.others": "Other answers", "use.sure": "Probability {percent}", "use.no_answer": "The text holds no answer ({percent}).", "use.gap": "Gap {n}", "use.gap_one": "In the gap",
   "use.boxed": "The picture, with a box around the digit {label}", "use.made": "A picture of {width} by {height} dots", "use.answered": "answered", "use.right": "right", "use.wrong_bits": "{errors} of {bits} bits are wrong.",
   "use.region": "“{word}” looked most at {region}: {percent}; an equal share would be {equal}.", "use.region_asked": "What speaks for “{word}” lies most in {region}: {percent}; an equal share would be {equal}.",
@@ -54,5 +55,5 @@ export const useEn = {
   "compare.looked": "Where they looked", "compare.map": "{side}: {attention}, mean of all heads", "compare.difference": "What differs", "compare.map_difference": "Weights of B less those of A, over the words that both have",
   "compare.first_more": "A looked more (−{value})", "compare.second_more": "B looked more (+{value})", "compare.left_out": "{n} words that only one of them has are left out.", "compare.no_match": "They have no words in common, so their weights cannot be subtracted.",
   "compare.no_trace": "Where these looked cannot be shown.", "compare.unchanged": "There is no difference.", "compare.cut": "The first {n} words are shown.",
-  "compare.largest_more": "Largest change: in B, “{query}” looked {percent} more at “{key}”.", "compare.largest_less": "Largest change: in B, “{query}” looked {percent} less at “{key}”.",
+  "compare.largest_more": "Largest change: in B, “{query}” gave “{key}” {percent} more of its attention.", "compare.largest_less": "Largest change: in B, “{query}” gave “{key}” {percent} less of its attention.",
 };

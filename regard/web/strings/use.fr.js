@@ -35,6 +35,7 @@ export const useFr = {
   "use.see": "Voir où il a regardé", "use.undo": "Annuler", "use.another": "En écrire un autre", "use.again": "Réessayer",
   "use.key": "Clé de ce serveur", "use.key_use": "Utiliser cette clé", "use.key_note": "Elle reste dans cette page et disparaît quand on la ferme.",
   "use.unfinished": "La réponse a été coupée à sa longueur maximale.", "use.foreign": "Le texte semble écrit dans une langue que le modèle ne connaît pas ({language}).", "use.kept": "Certaines phrases étaient déjà dans la langue voulue et sont restées telles quelles.",
+  "use.cosine": "Le nombre est le cosinus des deux vecteurs : 1 pour le même sens, environ 0 pour des sens sans rapport.", "use.differs": "Voici les mots de la recherche habituelle du modèle pour le texte tel quel ; les options choisies ont pu mener à une autre réponse.",
   "use.others": "Autres réponses", "use.sure": "Probabilité : {percent}", "use.no_answer": "Le texte ne contient pas de réponse ({percent}).", "use.gap": "Trou {n}", "use.gap_one": "Dans le trou",
   "use.boxed": "L’image, avec un cadre autour du chiffre {label}", "use.made": "Une image de {width} points sur {height}", "use.answered": "répondu", "use.right": "attendu", "use.wrong_bits": "{errors} bits faux sur {bits}.",
   "use.region": "« {word} » a surtout regardé {region} : {percent} ; à parts égales, ce serait {equal}.", "use.region_asked": "Ce qui plaide pour « {word} » se trouve surtout en {region} : {percent} ; à parts égales, ce serait {equal}.",
@@ -68,5 +69,5 @@ export const useFr = {
   "compare.looked": "Où ils ont regardé", "compare.map": "{side} : {attention}, moyenne de toutes les têtes", "compare.difference": "Ce qui diffère", "compare.map_difference": "Poids de B moins ceux de A, pour les mots communs aux deux",
   "compare.first_more": "A a plus regardé (−{value})", "compare.second_more": "B a plus regardé (+{value})", "compare.left_out": "{n} mots présents d’un seul côté sont laissés de côté.", "compare.no_match": "Aucun mot en commun : les poids ne peuvent pas être soustraits.",
   "compare.no_trace": "On ne peut pas montrer où ils ont regardé.", "compare.unchanged": "Il n’y a aucune différence.", "compare.cut": "Seuls les {n} premiers mots sont affichés.",
-  "compare.largest_more": "Plus grand écart : dans B, « {query} » a regardé « {key} » {percent} de plus.", "compare.largest_less": "Plus grand écart : dans B, « {query} » a regardé « {key} » {percent} de moins.",
+  "compare.largest_more": "Plus grand écart : dans B, « {query} » a donné à « {key} » {percent} de son attention en plus.", "compare.largest_less": "Plus grand écart : dans B, « {query} » a donné à « {key} » {percent} de son attention en moins.",
 };
