@@ -50,7 +50,7 @@ def test_the_bundle_and_every_module_in_it_are_well_formed(tmp_path):
 def test_all_that_modules_may_contain_works_in_a_bundle(tmp_path):
     folder = make_folder(
         tmp_path,
-        parts='let count = 0;\nexport async function wait() { return count; }\nexport function* walk() { yield 1; }\n'
+        parts="let count = 0;\nexport async function wait() { return count; }\nexport function* walk() { yield 1; }\n"
         "export class Box {\n  size = 2;\n}\nexport const three = 3;\nfunction step() { count += 1; }\n"
         "export { step, three as also };\n",
         again='export { Box as Crate, wait } from "./parts.js";\nexport * from "./more.js";\n',
@@ -59,7 +59,10 @@ def test_all_that_modules_may_contain_works_in_a_bundle(tmp_path):
         'import "./more.js";\nparts.step();\n'
         "console.log(await wait(), new Case().size, four, parts.also, [...parts.walk()].length);\n",
     )
-    assert run_node(write_bundle(folder).replace("(() => {\nconst { wait", "await (async () => {\nconst { wait")) == "1 2 4 3 1\n"
+    assert (
+        run_node(write_bundle(folder).replace("(() => {\nconst { wait", "await (async () => {\nconst { wait"))
+        == "1 2 4 3 1\n"
+    )
     assert [module.name for module in order_modules(folder)] == ["parts", "more", "again", "main"]
 
 
@@ -81,7 +84,9 @@ def test_what_a_bundle_cannot_hold_is_refused_with_its_line(text, words):
 
 
 def test_circles_missing_files_and_missing_names_are_refused(tmp_path):
-    circle = make_folder(tmp_path, main='import { a } from "./one.js";\n', one='import { b } from "./two.js";\nexport const a = 1;\n')
+    circle = make_folder(
+        tmp_path, main='import { a } from "./one.js";\n', one='import { b } from "./two.js";\nexport const a = 1;\n'
+    )
     with pytest.raises(ValueError, match=r"one.js imports ./two.js, and there is no such file"):
         order_modules(circle)
     make_folder(tmp_path, two='import { a } from "./one.js";\nexport const b = 1;\n')
