@@ -30,6 +30,7 @@ export class AnswerBox {
     this.element.setAttribute("aria-busy", String(busy));
     this.element.classList.toggle("waiting", busy);
     this.note.textContent = busy ? say("use.waiting") : "";
+    this.actions.hidden = busy;
   }
 
   /** The text so far. */
@@ -40,17 +41,20 @@ export class AnswerBox {
   }
 
   /** Draw the result of the desk, at first without its links. */
-  show() {
+  async show() {
     const { result, model, draft } = this.desk;
     this.drawing += 1;
     this.side.replaceChildren();
     this.wait(Boolean(this.desk.pending));
     this.fillActions();
-    if (!result) return this.body.replaceChildren(make("p", { class: "use-empty" }, sayFirst(`use.empty_${model.verb}`, "use.empty_answer")));
+    if (!result) {
+      this.body.replaceChildren(make("p", { class: "use-empty" }, sayFirst(`use.empty_${model.verb}`, "use.empty_answer")));
+      return;
+    }
     const tools = { draft, put: (text) => this.desk.put(text), limits: model.limits };
     this.body.replaceChildren(answerView(result.answer, tools));
     if (result.parts.length > 1) this.body.append(lineChooser(result, (part) => this.desk.choosePart(part)));
-    if (result.trace) this.look(result);
+    if (result.trace) await this.look(result);
   }
 
   lookAhead() {
@@ -107,6 +111,13 @@ export class AnswerBox {
     const hint = make("p", { class: "note use-hint" }, say(able ? "use.hint_choose" : "use.hint"));
     const differs = links.attention.query === "target" && !this.repeats(result) && result.parts.length === 1 ? [make("p", { class: "note" }, say("use.differs"))] : [];
     return make("div", {}, ...differs, view.element, hint, choices);
+  }
+
+  /** Put the keyboard on a written word, if what it was on is gone. */
+  focusWord(row) {
+    if (document.activeElement !== document.body) return;
+    const words = this.element.querySelectorAll(".use-text.row .use-word");
+    words[Math.min(row, words.length - 1)]?.focus();
   }
 
   /** What can be done with the answer. */

@@ -163,7 +163,7 @@ function paint(links, lines, side, index) {
   if (index === null) return;
   strongest(links, side, index).forEach(({ n, share }, rank) => {
     const word = lines[other].words[n], seen = share >= SHOWN;
-    word.lastChild.textContent = seen && rank < NUMBERED ? percent(Math.round(share * 100) / 100) : "";
+    word.lastChild.textContent = seen && rank < NUMBERED ? String(Math.round(100 * share)) : "";
     if (seen) word.style.setProperty("--bar-height", `${Math.max(1, Math.round(THICKEST * share))}px`);
     else word.style.removeProperty("--bar-height");
   });

@@ -5,7 +5,7 @@ import { Asker, UNSTREAMED, lookQuestion, sentencesOf, streams } from "./asking.
 import { answerText } from "./answers.js";
 import { inputField, sayFirst, unique } from "./fields.js";
 import { Languages } from "./languages.js";
-import { make } from "./make.js";
+import { make, shorten } from "./make.js";
 import { modelTitle } from "./model_names.js";
 import { optionFields } from "./options.js";
 import { SourceError } from "./source.js";
@@ -13,6 +13,7 @@ import { say } from "./strings.js";
 import { troubleView } from "./trouble.js";
 
 const PAUSE = 400; // milliseconds without typing after which a question is asked by itself
+const SPOKEN = 200; // letters of an answer that the live line says
 const PATIENT = ["write", "embed", "make"]; // what is asked for only by the button: it is never finished, or is a search
 const desks = new Map(); // by model: what was typed, asked and answered, for as long as the page is open
 let shown = null;
@@ -183,7 +184,7 @@ class Desk {
       this.history = [];
       this.result = { question, answer, trace: null, part: 0, parts: this.partsOf(question) };
       this.show();
-      this.context.tell(say("use.answered_so", { answer: answerText(answer) || say("use.nothing") }));
+      this.context.tell(say("use.answered_so", { answer: shorten(answerText(answer), SPOKEN) || say("use.nothing") }));
       await this.look();
     } catch (error) {
       if (this.pending === question || this.pending === null) this.fail(error, () => this.ask());
@@ -196,10 +197,10 @@ class Desk {
   }
 
   /** Ask where the model looked while it gave the answer that is shown, or one part of it. */
-  async look(forced = {}) {
-    const { result } = this, { question, answer, parts, part } = result;
+  async look() {
+    const { result } = this, { question, answer, parts, part, prefix } = result;
     const input = parts.length > 1 ? parts[part] : question.input;
-    const asked = lookQuestion({ ...question, input }, answer, forced);
+    const asked = lookQuestion({ ...question, input }, answer, prefix ? { prefix } : {});
     if (!asked || tooLong(asked.input, this.context.facts)) return this.box.look(null);
     this.box.lookAhead();
     try {
@@ -215,24 +216,27 @@ class Desk {
   }
 
   /** Write on from what was chosen: `ids` are forced, and what is before them stays. */
-  async force(ids, text) {
+  async force(ids, { word, row }) {
     const before = this.result;
     this.history.push(before);
-    this.result = { ...before, trace: null, forced: [...(before.forced ?? []), text] };
-    await this.look({ prefix: ids });
+    this.result = { ...before, trace: null, forced: row, prefix: ids };
+    await this.look();
     if (!this.result.trace) return;
     const { trace } = this.result;
     if (this.result.parts.length === 1) this.result.answer = { ...this.result.answer, translation: trace.facts.answer, answer: trace.facts.answer };
-    this.show();
-    this.context.tell(say("use.rewritten", { word: text, answer: trace.facts.answer }));
+    await this.show();
+    this.box.focusWord(row);
+    this.context.tell(say("use.rewritten", { word, answer: trace.facts.answer }));
   }
 
   /** Continue a text from a word that was chosen. */
-  continueFrom(text) {
-    this.history.push(this.result);
-    const history = this.history;
+  async continueFrom(text, row) {
+    const history = [...this.history, this.result];
     this.field.put([text]);
-    return this.ask().then(() => { this.history = history; this.show(); });
+    await this.ask();
+    this.history = history;
+    await this.show();
+    this.box.focusWord(row);
   }
 
   /** Back to what was shown before a word was chosen. */
@@ -243,21 +247,22 @@ class Desk {
     this.result = before;
     if (this.model.verb === "write") this.field.put([before.question.input]);
     if (before.trace) await this.context.show(before.trace, {}, { step: false });
-    this.show();
+    await this.show();
+    this.box.focusWord(before.forced ?? 0);
     this.context.tell(say("use.undone", { answer: before.trace?.facts.answer ?? answerText(before.answer) }));
   }
 
   /** Choose another sentence of a text. */
   async choosePart(part) {
     this.history = [];
-    this.result = { ...this.result, part, trace: null, forced: [] };
+    this.result = { ...this.result, part, trace: null, prefix: null };
     this.show();
     await this.look();
   }
 
-  show() {
-    this.box.show();
+  async show() {
     this.fail(this.trouble, this.again);
+    await this.box.show();
   }
 
   /** Say beside the form what went wrong; what was typed and answered stays. */

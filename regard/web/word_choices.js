@@ -49,7 +49,7 @@ function pick({ context, links, row, piece, place, candidate: { written, id }, d
     const start = offsetOf(links.rowParts, row);
     const inside = unit.places.slice(0, piece).map((each) => trace.items.target[each].text).join("").trimStart();
     const before = text.slice(0, start);
-    return desk.continueFrom(inside ? before + inside + written : before.trimEnd() + (before.trim() ? written : written.trimStart()));
+    return desk.continueFrom(inside ? before + inside + written : before.trimEnd() + (before.trim() ? written : written.trimStart()), row);
   }
-  return desk.force([...trace.written.slice(0, place), id], readable(written));
+  return desk.force([...trace.written.slice(0, place), id], { word: readable(written), row });
 }

@@ -95,6 +95,24 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
         context.close()
 
 
+@pytest.fixture
+def live(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a running server in a window of its own; whatever it asks of others is noted and refused."""
+    from tests.browser.live import open_windows
+
+    with open_windows(browser) as open_window:
+        yield open_window
+
+
+@pytest.fixture(scope="session")
+def shipped_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """`regard serve` with the models that come with Regard, as a process of its own."""
+    from tests.serve.process import run_server
+
+    with run_server(tmp_path_factory.mktemp("shipped") / "log") as server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def watched() -> tuple[Trace, Steps]:
     """A real translation and the insides of its attentions."""

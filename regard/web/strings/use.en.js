@@ -25,7 +25,7 @@ export const useEn = {
   "use.empty_answer": "The answer appears here.", "use.empty_translate": "The translation appears here. Point at a word to see where the model looked.", "use.answered_so": "Answer: {answer}",
   "use.side_source": "Read", "use.side_target": "Written", "use.side_label": "Answer", "use.text": "Text", "use.words": "Words",
   "use.hint": "Point at a word, or walk with the arrow keys, to see where it looked.", "use.hint_choose": "Point at a word to see where it looked; choose it to write something else in its place.",
-  "use.how": "{attention}, mean of {n} heads; an even look would be {equal} each.", "use.how_one": "{attention}; an even look would be {equal} each.",
+  "use.how": "{attention}, mean of {n} heads; numbers below words are percent, and an even look would be {equal} each.", "use.how_one": "{attention}; numbers below words are percent, and an even look would be {equal} each.",
   "use.looked_row": "“{word}” looked most at {links}.", "use.looked_column": "“{word}” was looked at most by {links}.", "use.link": "“{word}” ({percent})",
   "use.looked_nowhere_row": "“{word}” looked at nothing that is shown.", "use.looked_nowhere_column": "“{word}” was hardly looked at.",
   "use.sentences": "{n} sentences, looked at one by one", "use.sentence": "Sentence {n}: {text}",

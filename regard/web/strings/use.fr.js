@@ -25,7 +25,7 @@ export const useFr = {
   "use.empty_answer": "La réponse s’affichera ici.", "use.empty_translate": "La traduction s’affichera ici. Pointez un mot pour voir où le modèle a regardé.", "use.answered_so": "Réponse : {answer}",
   "use.side_source": "Lu", "use.side_target": "Écrit", "use.side_label": "Réponse", "use.text": "Texte", "use.words": "Mots",
   "use.hint": "Pointez un mot, ou déplacez-vous avec les flèches, pour voir où il a regardé.", "use.hint_choose": "Pointez un mot pour voir où il a regardé ; choisissez-le pour écrire autre chose à sa place.",
-  "use.how": "{attention}, moyenne de {n} têtes ; à parts égales, ce serait {equal} chacun.", "use.how_one": "{attention} ; à parts égales, ce serait {equal} chacun.",
+  "use.how": "{attention}, moyenne de {n} têtes ; les nombres sous les mots sont des pourcentages ; à parts égales, ce serait {equal} chacun.", "use.how_one": "{attention} ; les nombres sous les mots sont des pourcentages ; à parts égales, ce serait {equal} chacun.",
   "use.looked_row": "« {word} » a surtout regardé {links}.", "use.looked_column": "« {word} » a surtout été regardé par {links}.", "use.link": "« {word} » ({percent})",
   "use.looked_nowhere_row": "« {word} » n’a rien regardé de ce qui est affiché.", "use.looked_nowhere_column": "« {word} » n’a guère été regardé.",
   "use.sentences": "{n} phrases, à regarder une par une", "use.sentence": "Phrase {n} : {text}",
