@@ -1,4 +1,4 @@
-"""The explorer at `/`, with its script and style sheet, and the list of routes at `/docs`; nothing comes from elsewhere."""
+"""The explorer at `/`, with its script and style sheet, and the list of routes at `/docs`, nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def show_page(request: Request) -> Response:
 
 @functools.cache
 def write_shell(language: str, *, is_fixed: bool) -> str:
-    """Return the document that loads the explorer; one that is fixed stays in its language whatever the browser's is."""
+    """Return the document that loads the explorer; if fixed, it keeps its language whatever the browser's is."""
     parts = {
         "lang": f'lang="{language}"' + (f' data-lang="{language}"' if is_fixed else ""),
         "policy": "",

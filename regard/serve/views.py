@@ -1,4 +1,4 @@
-"""Views of explained answers: what the explorer draws, and the traces behind them, by which further steps are computed."""
+"""Views of explained answers: what the explorer draws, and the traces behind them, for further steps."""
 
 from __future__ import annotations
 
