@@ -110,7 +110,7 @@ function scoresOf(results) {
   const row = (title, values) => make("tr", {}, make("th", { scope: "row" }, title), ...values.map((value) => make("td", {}, value)));
   const rows = names.map((name) => row(say(`compare.${name}`), results.map(({ answer }) => (answer[name] === undefined ? "–" : number(answer[name])))));
   const head = make("thead", {}, make("tr", {}, make("td", {}), ...SIDES.map((side) => make("th", { scope: "col" }, say(`compare.${side}`)))));
-  return make("div", { class: "scroll" }, make("table", {}, make("caption", {}, say("compare.scores")), head,
+  return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": say("compare.scores") }, make("table", {}, make("caption", {}, say("compare.scores")), head,
     make("tbody", {}, ...rows, row(say("compare.words"), results.map(({ answer }) => String(words(answer)))))));
 }
 

@@ -106,15 +106,6 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
         context.close()
 
 
-@pytest.fixture
-def live(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a running server in a window of its own; whatever it asks of others is noted and refused."""
-    from tests.browser.live import open_windows
-
-    with open_windows(browser) as open_window:
-        yield open_window
-
-
 @pytest.fixture(scope="session")
 def shipped_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """`regard serve` with the models that come with Regard, as a process of its own."""
