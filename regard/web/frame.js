@@ -5,6 +5,7 @@ import { headline } from "./graph.js";
 import { make } from "./make.js";
 import { say } from "./strings.js";
 
+const ASKING = ["use", "compare"]; // screens whose questions and answers stand in their forms
 const find = (id) => document.getElementById(id);
 
 /** The live line; a hint on how to use the page means nothing on paper. */
@@ -24,7 +25,8 @@ export function fillFrame(context, screens) {
   const other = find("language");
   other.textContent = say("other");
   other.lang = state.lang === "fr" ? "en" : "fr";
-  fillTitle(trace, form);
+  document.body.dataset.screen = state.screen;
+  fillTitle(ASKING.includes(state.screen) ? null : trace, form);
   const links = screens.map((screen) => make("a", {
     href: addressOf({ screen }), "aria-current": state.screen === screen ? "page" : false, "data-screen": screen,
     onclick: (event) => {

@@ -2,16 +2,19 @@
 
 import { drawAlignment } from "./alignment.js";
 import { canShowTree, drawDecode } from "./decode.js";
+import { comparable, drawCompare } from "./compare.js";
 import { attentionsToPictures, attentionsWithHeads } from "./data.js";
 import { drawGraph } from "./graph.js";
 import { drawHeads } from "./heads.js";
 import { drawImage } from "./image.js";
 import { drawInside } from "./inside.js";
+import { drawUse } from "./use.js";
 
 const hasWeights = ({ trace }) => Boolean(trace) && (attentionsWithHeads(trace).length > 0 || !attentionsToPictures(trace).length);
 
 /** Screens in their order; the first that fits is shown first. Of graphs and pictures the vectors are often too many to be kept. */
 export const SCREENS = {
+  use: { draw: drawUse, fits: ({ source }) => source.live },
   graph: { draw: drawGraph, fits: ({ trace }) => Boolean(trace?.graph) },
   image: { draw: drawImage, fits: ({ trace }) => Boolean(trace) && attentionsToPictures(trace).length > 0 },
   alignment: { draw: drawAlignment, fits: hasWeights },
@@ -21,6 +24,7 @@ export const SCREENS = {
     fits: ({ trace }) => Boolean(trace) && (trace.stepped.length > 0 || !(trace.graph || attentionsToPictures(trace).length)),
   },
   decode: { draw: drawDecode, fits: canShowTree },
+  compare: { draw: drawCompare, fits: ({ source, models }) => source.live && comparable(models).length > 0 },
 };
 
 /** Names of the screens that have something to show: a function of `{ trace, source, models, facts }`. */

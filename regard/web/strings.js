@@ -17,14 +17,17 @@ import { graphFr } from "./strings/graph.fr.js";
 import { decodeEn } from "./strings/decode.en.js";
 import { decodeFr } from "./strings/decode.fr.js";
 
+import { useEn } from "./strings/use.en.js";
+import { useFr } from "./strings/use.fr.js";
+
 const STRINGS = {
   en: {
     ...frameEn, ...namesEn, ...alignmentEn, ...measuresEn, ...insideEn, ...imageEn, ...graphEn,
-    ...decodeEn,
+    ...decodeEn, ...useEn,
   },
   fr: {
     ...frameFr, ...namesFr, ...alignmentFr, ...measuresFr, ...insideFr, ...imageFr, ...graphFr,
-    ...decodeFr,
+    ...decodeFr, ...useFr,
   },
 };
 

@@ -107,6 +107,15 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
 
 
 @pytest.fixture(scope="session")
+def shipped_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """`regard serve` with the models that come with Regard, as a process of its own."""
+    from tests.serve.process import run_server
+
+    with run_server(tmp_path_factory.mktemp("shipped") / "log") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def watched() -> tuple[Trace, Steps]:
     """A real translation and the insides of its attentions."""
     import regard

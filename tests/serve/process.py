@@ -61,9 +61,9 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 @contextmanager
-def run_server(log: Path, *words: str) -> Iterator[ServerProcess]:
-    """Run a server that is ready on a free port; its output goes to a file, and nothing of it is left at the end."""
-    arguments = [sys.executable, "-m", "regard", "serve", *words, "--port", "0", "--device", "cpu"]
+def run_server(log: Path, *words: str, port: int = 0) -> Iterator[ServerProcess]:
+    """Run a server that is ready, on a free port by default; its output goes to a file, and nothing of it is left."""
+    arguments = [sys.executable, "-m", "regard", "serve", *words, "--port", str(port), "--device", "cpu"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with log.open("wb") as file:
         process = subprocess.Popen(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 WEB = Path(__file__).parents[2] / "web"
 ENTRY = "main"
-STYLES = ("page.css", "decode.css")
+STYLES = ("page.css", "decode.css", "use.css")
 NAME = r"[A-Za-z_$][\w$]*"
 IMPORT = re.compile(rf'import\s+(?:(\{{[^}}]*\}}|\*\s+as\s+{NAME})\s+from\s+)?"\./([\w./-]+)\.js";')
 REEXPORT = re.compile(r'export\s+(\{[^}]*\}|\*)\s+from\s+"\./([\w./-]+)\.js";')
