@@ -20,6 +20,7 @@ from regard.tasks.inputs import check_path
 from regard.tasks.recognition import choose_task, describe_claim
 from regard.tasks.selection import select_class, serves
 from regard.tasks.trained import Face, usage_line
+from regard.tasks.training_traces import make_recorder
 from regard.training import device as devices
 from regard.training import distributed
 from regard.training import run as runs
@@ -214,6 +215,7 @@ def train(
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
             for line in (*order.notes, *data.summary, *adopted, *learner.notes):
                 log.note(line)
+            learner.tracer = make_recorder(learner, run, log)
             with devices.limit_threads(recipe.training.threads, features=learner.features):
                 result = fit(learner, recipe.training, recipe.optim, run, log=log)
             record.end(result.state, result.reason)
