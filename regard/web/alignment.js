@@ -1,18 +1,18 @@
 // The first screen: one attention as a matrix, ribbons or a table, with the chosen word's list beside it.
 
 import { bars, make } from "./make.js";
-import { attentionOf, merged, page, palette, scaleOf } from "./data.js";
+import { attentionOf, hasSteps, merged, palette, scaleOf } from "./data.js";
 import { matrixView } from "./matrix.js";
 import { best, ribbonView, tableView } from "./ribbon.js";
-import { change, state } from "./state.js";
 import { number, percent, say } from "./strings.js";
 
-/** Fills the section and returns nothing; `tell` writes into the live line. */
-export function drawAlignment(section, tell) {
-  const attention = attentionOf(state.attention);
-  const shown = merged(attention, state.head, {
+/** Fill the section with one attention of the trace. */
+export async function drawAlignment(section, context) {
+  const { trace, state, change, tell, signal } = context, attention = attentionOf(trace, state.attention);
+  const shown = await merged(context, attention, state.head, {
     level: state.level, specials: state.specials === "1", share: state.share === "1",
   });
+  if (signal.aborted) return;
   section.replaceChildren();
   if (!shown.rows.length || !shown.columns.length) {
     section.append(make("p", {}, say("nothing")));
@@ -23,16 +23,16 @@ export function drawAlignment(section, tell) {
   const holder = make("div", {});
   const split = make("div", { class: "split" }, holder, side);
   section.append(split);
-  const gold = goldOf(shown);
+  const gold = goldOf(shown, state);
   const pick = (row, column, kept) => {
     tell(sentence(shown, row, column));
     if (!kept) return;
-    fillSide(side, shown, row, gold);
+    fillSide(side, shown, { row, gold, state });
     change({ at: `${row},${column}` }, { quiet: true });
   };
-  const keyed = stepped(attention);
-  const open = (row) => { if (keyed) change(stepOf(shown, row), { step: true }); };
-  fillSide(side, shown, null, gold);
+  const keyed = hasSteps(trace, attention);
+  const open = (row) => { if (keyed) change(stepOf(shown, row, state), { step: true }); };
+  fillSide(side, shown, { row: null, gold, state });
   const { name, query, key } = attention;
   if (state.view === "table") tell(say("caption", { name, queries: say(query, {}, "side"), keys: say(key, {}, "side") }));
   else tell(say("prompt"), { hint: true });
@@ -41,25 +41,21 @@ export function drawAlignment(section, tell) {
   const view = state.view === "ribbon" ? ribbonView(shown, scale, { pick }) : matrixView(shown, scale, { room, gold, pick, open, keyed });
   holder.append(view.element);
   if (state.view === "matrix") {
-    holder.append(legend(shown));
+    holder.append(legend(shown, state));
     split.classList.add("close"); // the room is measured: now the list may stand beside the picture, however narrow that is
   }
-  restore(shown, view);
+  restore(shown, view, state);
 }
 
 /** The cell the address names, if the matrix has it. */
-function restore(shown, view) {
+function restore(shown, view, state) {
   const [row, column] = state.at.split(",").map(Number);
   const there = state.at && row < shown.rows.length && column < shown.columns.length;
   if (there) view.select(row, column);
   else view.draw?.();
 }
 
-export function stepped(attention) {
-  return attention.name in page.steps;
-}
-
-function stepOf(shown, row) {
+function stepOf(shown, row, state) {
   const head = state.head === "mean" ? "0" : state.head;
   return { screen: "inside", attention: shown.attention.name, head, token: String(shown.rows[row].places[0]) };
 }
@@ -73,15 +69,15 @@ function sentence(shown, row, column) {
 }
 
 /** Links made by hand as (row, column, sure); they join words read to words written. */
-function goldOf(shown) {
+function goldOf(shown, state) {
   if (state.level !== "word" || shown.attention.query !== "target" || shown.attention.key !== "source") return [];
   const place = (units, word) => units.findIndex((unit) => !unit.special && unit.word === word);
-  return page.gold
+  return shown.trace.gold
     .map(([read, written, sure]) => [place(shown.rows, written), place(shown.columns, read), sure])
     .filter(([row, column]) => row >= 0 && column >= 0);
 }
 
-function fillSide(side, shown, row, gold) {
+function fillSide(side, shown, { row, gold, state }) {
   side.replaceChildren();
   if (row !== null) {
     const width = shown.columns.length, query = shown.rows[row].text;
@@ -91,7 +87,7 @@ function fillSide(side, shown, row, gold) {
     if (state.share === "0" && shown.hidden[row] > 0.0005) listed.push({ word: say("hidden"), share: shown.hidden[row] });
     side.append(make("h2", {}, say("looked", { query })), bars(listed.map((one) => ({ ...one, text: percent(one.share) }))));
   }
-  const numbers = Object.entries(page.numbers);
+  const numbers = Object.entries(shown.trace.numbers);
   if (numbers.length) {
     const rows = numbers.map(([name, value]) =>
       make("tr", {}, make("th", { scope: "row" }, say(name)), make("td", {}, typeof value === "number" ? number(value) : String(value))));
@@ -102,8 +98,8 @@ function fillSide(side, shown, row, gold) {
 }
 
 /** What the colours mean. */
-function legend(shown) {
-  const colours = palette(), steps = [];
+function legend(shown, state) {
+  const colours = palette(shown.trace), steps = [];
   for (let i = 0; i < 256; i += 15) steps.push(`rgb(${colours[3 * i]} ${colours[3 * i + 1]} ${colours[3 * i + 2]})`);
   const ramp = make("i", { "aria-hidden": "true" });
   ramp.style.background = `linear-gradient(to right, ${steps.join(",")})`;

@@ -1,68 +1,55 @@
-// What the file holds: items, weights decoded one matrix at a time, words made of pieces.
+// What a trace holds, as screens need it: its attentions, weights by words or pieces, colours.
 
 import { say } from "./strings.js";
 
-export const page = JSON.parse(document.getElementById("data").textContent);
-
-/** Whether the model wrote while it looked at what it had read; if not, all attention stays within what was read. */
-export const form = page.attentions.some((one) => one.query === "target" && one.key === "source") ? "" : "alone";
+/** Whether the model wrote while it looked at what it had read ("", as sentences say it); if not, "alone": all attention stays within what was read. */
+export function formOf(trace) {
+  return trace?.attentions.some((one) => one.query === "target" && one.key === "source") ?? true ? "" : "alone";
+}
 
 /** Attentions to the parts of a picture that is at hand. */
-export const pictured = page.attentions.filter((one) => one.key in page.pictures);
+export function attentionsToPictures(trace) {
+  return trace.attentions.filter((one) => one.key in trace.pictures);
+}
 
 /** Whether it is a map of what speaks for a label in a picture, which has no heads. */
-export const mapped = (one) => one.query === "asked" && one.key in page.pictures;
+export function isMap(trace, one) {
+  return one.query === "asked" && one.key in trace.pictures;
+}
 
 /** Attentions, which have heads. */
-export const headed = page.attentions.filter((one) => !mapped(one));
+export function attentionsWithHeads(trace) {
+  return trace.attentions.filter((one) => !isMap(trace, one));
+}
 
-/** Whether there are words, which may be of several pieces: a page of regions and labels has none. */
-export const worded = !pictured.length || page.attentions.some((one) => !["asked", "label"].includes(one.query) && !(one.query in page.pictures));
+/** Whether there are words, which may be of several pieces: a trace of regions and labels has none. */
+export function hasWords(trace) {
+  return !attentionsToPictures(trace).length
+    || trace.attentions.some((one) => !["asked", "label"].includes(one.query) && !(one.query in trace.pictures));
+}
+
+/** Whether the arithmetic of an attention can be shown. */
+export function hasSteps(trace, attention) {
+  return trace.stepped.includes(attention.name);
+}
 
 /** What an attention or a map is called. */
-export const called = (name) => say(name, {}, "map");
-
-const KEPT = 48;
-const decoded = new Map();
-let halves = null;
-
-/** The numbers of one embedded tensor, as 32 bit floats. */
-export function tensor(ref) {
-  if (decoded.has(ref.blob)) return decoded.get(ref.blob);
-  const text = atob(document.getElementById(`blob-${ref.blob}`).textContent);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  const numbers =
-    ref.type === "f4" ? new Float32Array(bytes.buffer)
-    : ref.type === "f2" ? fromHalves(new Uint16Array(bytes.buffer))
-    : Float32Array.from(bytes);
-  if (decoded.size >= KEPT) decoded.delete(decoded.keys().next().value);
-  decoded.set(ref.blob, numbers);
-  return numbers;
+export function called(name) {
+  return say(name, {}, "map");
 }
 
-function fromHalves(codes) {
-  halves ??= Float32Array.from({ length: 65536 }, (_, code) => {
-    const sign = code & 0x8000 ? -1 : 1, power = (code >> 10) & 31, rest = code & 1023;
-    if (power === 31) return rest ? NaN : sign * Infinity;
-    return power ? sign * 2 ** (power - 15) * (1 + rest / 1024) : sign * 2 ** -14 * (rest / 1024);
-  });
-  const numbers = new Float32Array(codes.length);
-  for (let i = 0; i < codes.length; i++) numbers[i] = halves[codes[i]];
-  return numbers;
-}
-
-export function attentionOf(name) {
-  return page.attentions.find((one) => one.name === name) ?? page.attentions[page.first];
+/** The attention of that name, or the one to begin with. */
+export function attentionOf(trace, name) {
+  return trace.attentions.find((one) => one.name === name) ?? trace.attentions[trace.first];
 }
 
 /** Weights of one head, or the mean of all. */
-export function weightsOf(attention, head) {
-  if (head !== "mean") return tensor(attention.heads[head]);
+export async function weightsOf({ source, signal }, attention, head) {
+  if (head !== "mean") return source.tensor(attention.heads[head], { signal });
   const [rows, columns] = attention.shape;
   const total = new Float32Array(rows * columns);
   for (const ref of attention.heads) {
-    const one = tensor(ref);
+    const one = await source.tensor(ref, { signal });
     for (let i = 0; i < total.length; i++) total[i] += one[i] / attention.heads.length;
   }
   return total;
@@ -91,10 +78,10 @@ function textOf(items, places) {
 }
 
 /** Mean over a query's pieces of the sum over a key's; what hidden keys got is kept apart. */
-export function merged(attention, head, { level, specials, share }) {
-  const queries = page.items[attention.query], keys = page.items[attention.key];
+export async function merged(context, attention, head, { level, specials, share }) {
+  const { trace } = context, queries = trace.items[attention.query], keys = trace.items[attention.key];
   const rows = unitsOf(queries, level, specials), columns = unitsOf(keys, level, specials);
-  const weights = weightsOf(attention, head), width = keys.length;
+  const weights = await weightsOf(context, attention, head), width = keys.length;
   const values = new Float32Array(rows.length * columns.length), hidden = new Float32Array(rows.length);
   const column = new Int32Array(width).fill(-1);
   columns.forEach((unit, c) => unit.places.forEach((place) => { column[place] = c; }));
@@ -108,7 +95,7 @@ export function merged(attention, head, { level, specials, share }) {
     }
   });
   if (share) shareOut(values, columns.length);
-  return { rows, columns, values, hidden, attention };
+  return { rows, columns, values, hidden, attention, trace };
 }
 
 function shareOut(values, width) {
@@ -146,10 +133,10 @@ export function whenRecoloured(call) {
 }
 
 /** 256 colours from nothing to all, as (red, green, blue, red, ...). */
-export function palette() {
+export function palette(trace) {
   const name = dark.matches && !printing() ? "dark" : "light";
   return (tables[name] ??= Uint8ClampedArray.from({ length: 768 }, (_, i) => {
-    const stops = page.colours[name], at = (Math.floor(i / 3) / 255) * (stops.length - 1);
+    const stops = trace.colours[name], at = (Math.floor(i / 3) / 255) * (stops.length - 1);
     const low = Math.min(Math.floor(at), stops.length - 2), part = at - low, channel = i % 3;
     return Math.round(stops[low][channel] * (1 - part) + stops[low + 1][channel] * part);
   }));
@@ -158,7 +145,7 @@ export function palette() {
 /** A picture of one pixel per cell. */
 export function pixels(shown, scale) {
   const height = shown.rows.length, width = shown.columns.length;
-  const image = new ImageData(width, height), colours = palette();
+  const image = new ImageData(width, height), colours = palette(shown.trace);
   for (let i = 0; i < shown.values.length; i++) {
     const level = Math.round(255 * Math.min(1, Math.max(0, scale(shown.values[i], Math.floor(i / width)))));
     image.data.set(colours.subarray(3 * level, 3 * level + 3), 4 * i);

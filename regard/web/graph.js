@@ -1,31 +1,34 @@
 // The screen of a graph: a node in the middle of those it looked at, the thicker the line the more it took along it.
 
 import { bars, make, moved } from "./make.js";
-import { attentionOf, page, printing, weightsOf } from "./data.js";
+import { attentionOf, printing, weightsOf } from "./data.js";
 import { neighbourhood } from "./neighbourhood.js";
-import { change, state } from "./state.js";
 import { number, percent, say } from "./strings.js";
 
 const LISTED = 400; // edges in the table, at most
 const WIDEST = 704, BESIDE = 18.5; // pixels of the drawing; rems of what stands beside it
 
-/** Fills the section; `tell` writes into the live line. */
-export function drawGraph(section, tell) {
-  const shown = edgesOf(attentionOf(state.attention), state.head);
+/** Fill the section with the neighbourhood of a node. */
+export async function drawGraph(section, context) {
+  const { trace, state, change, tell, signal } = context, attention = attentionOf(trace, state.attention);
+  const shown = await edgesOf(context, attention, state.head);
+  const others = (await Promise.all(trace.attentions.filter((one) => one !== attention).map((one) => edgesOf(context, one, "mean")))).flat();
+  if (signal.aborted) return;
+  const sentence = (edge) => describe(trace, edge);
   const place = Math.min(Math.max(0, Math.trunc(Number(state.at)) || 0), shown.length - 1);
   const pick = (n) => change({ at: String(n) });
   tell(sentence(shown[place]));
   const scrolled = section.querySelector(".tall")?.scrollTop ?? 0;
-  const drawn = neighbourhood({ shown, place, others: others(), size: room(section), pick, sentence });
-  const left = make("div", {}, drawn.element, legend(), make("p", { class: "note" }, leftOut(drawn, shown)), table(shown, place, pick));
-  section.replaceChildren(make("div", { class: "split" }, left, side(shown, shown[place].looking)));
+  const drawn = neighbourhood({ trace, shown, place, others, size: room(section), pick, sentence });
+  const left = make("div", {}, drawn.element, legend(trace), make("p", { class: "note" }, leftOut(drawn, shown)), table({ trace, shown, place, pick }));
+  section.replaceChildren(make("div", { class: "split" }, left, side(trace, shown, shown[place].looking)));
   section.querySelector(".tall").scrollTop = scrolled;
 }
 
 /** What the page is about, in the reader's language. */
-export function headline() {
-  const [label, share] = page.facts.answers[0];
-  return { text: say("one_node", { node: page.items.asked[0].text }), answer: `${label} (${percent(share)})` };
+export function headline(trace) {
+  const [label, share] = trace.facts.answers[0];
+  return { text: say("one_node", { node: trace.items.asked[0].text }), answer: `${label} (${percent(share)})` };
 }
 
 /** Pixels across that the drawing has; known before anything is taken away, so that the reader's place on the page is kept. */
@@ -36,9 +39,9 @@ function room(section) {
 }
 
 /** Every edge of one attention with its weight, those of each node that looks together, the strongest first. */
-function edgesOf(attention, head) {
-  const weights = weightsOf(attention, head), [rows, columns] = attention.shape;
-  const [queries, keys] = [page.items[attention.query], page.items[attention.key]];
+async function edgesOf(context, attention, head) {
+  const weights = await weightsOf(context, attention, head), [rows, columns] = attention.shape;
+  const [queries, keys] = [context.trace.items[attention.query], context.trace.items[attention.key]];
   const found = [];
   for (let row = 0; row < rows; row++) {
     const line = [...weights.subarray(row * columns, (row + 1) * columns)]
@@ -49,13 +52,8 @@ function edgesOf(attention, head) {
   return found;
 }
 
-/** Edges of the attentions that are not shown. */
-function others() {
-  return page.attentions.filter((one) => one !== attentionOf(state.attention)).flatMap((one) => edgesOf(one, "mean"));
-}
-
-function sentence(edge) {
-  const known = page.graph.told[edge.looked];
+function describe(trace, edge) {
+  const known = trace.graph.told[edge.looked];
   const words = {
     query: edge.looking, key: edge.looked, percent: percent(edge.weight), value: number(edge.weight, 4),
     answer: known?.answer ?? "", equal: percent(edge.equal),
@@ -68,23 +66,20 @@ function leftOut({ lines, faint, unnamed }, shown) {
   return [drawn, ...(faint ? [say("faint")] : []), ...(unnamed ? [say("unnamed")] : [])].join(" ");
 }
 
-function legend() {
-  return make("ul", { class: "classes", "aria-label": say("answered_graph") }, ...Object.entries(page.graph.classes).map(([name, shade]) => {
+function legend(trace) {
+  return make("ul", { class: "classes", "aria-label": say("answered_graph") }, ...Object.entries(trace.graph.classes).map(([name, shade]) => {
     const dot = make("i", { "aria-hidden": "true" });
     dot.style.background = shade;
     return make("li", {}, dot, name);
   }));
 }
 
-function table(shown, place, pick) {
+function table({ trace, shown, place, pick }) {
   const names = ["looking", "looked", "weight", "equal", "answered", "known"];
   const listed = shown.slice(0, LISTED);
-  const chosen = (n) => {
-    pick(n);
-    document.querySelector(`[data-pick="${n}"]`)?.focus();
-  };
+  const chosen = (n) => pick(n).then(() => document.querySelector(`[data-pick="${n}"]`)?.focus());
   const rows = listed.map((edge, n) => {
-    const known = page.graph.told[edge.looked] ?? {};
+    const known = trace.graph.told[edge.looked] ?? {};
     const button = make("button", {
       type: "button", tabindex: n === Math.min(place, LISTED - 1) ? "0" : "-1", "aria-pressed": String(n === place), "data-pick": n,
       onclick: () => chosen(n),
@@ -105,9 +100,9 @@ function table(shown, place, pick) {
 }
 
 /** The answers, those of the controls, and how evenly the node looked around. */
-function side(shown, node) {
-  const answers = (page.facts.answers ?? []).map(([word, share], n) => ({ word, share, text: percent(share), written: n === 0 }));
-  const controls = Object.entries(page.facts.controls ?? {}).map(([name, [label, share]]) =>
+function side(trace, shown, node) {
+  const answers = (trace.facts.answers ?? []).map(([word, share], n) => ({ word, share, text: percent(share), written: n === 0 }));
+  const controls = Object.entries(trace.facts.controls ?? {}).map(([name, [label, share]]) =>
     make("tr", {}, make("th", { scope: "row" }, say(`${name}_control`)), make("td", {}, `${label} (${percent(share)})`)));
   const own = shown.filter((edge) => edge.looking === node);
   const bits = own.reduce((sum, edge) => sum - edge.weight * Math.log2(edge.weight), 0);

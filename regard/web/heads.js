@@ -1,51 +1,54 @@
 // The second screen: every head as a small picture, drawn when it comes into sight, sorted by what was measured.
 
 import { make, moved } from "./make.js";
-import { attentionOf, called, headed, merged, page, pixels, printing, scaleOf } from "./data.js";
-import { change, state } from "./state.js";
+import { attentionOf, attentionsWithHeads, called, merged, pixels, printing, scaleOf } from "./data.js";
 import { number, say } from "./strings.js";
 
+/** The name of an attention without the numbers of its layers. */
 export function kindOf(name) {
   return name.replace(/\.\d+/g, "");
 }
 
-export function drawHeads(section, tell) {
-  const heads = listed();
+/** Fill the section with every head; each is drawn when it comes into sight. */
+export async function drawHeads(section, context) {
+  const { state, tell, signal } = context, heads = listed(context);
   const groups = state.sort === "place" ? byAttention(heads) : [["", heads]];
   const tiles = [];
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       watcher.unobserve(entry.target);
-      draw(entry.target);
+      draw(entry.target, context).catch((error) => { if (!signal.aborted) tell(error.message); });
     }
   }, { rootMargin: "200px" });
+  signal.addEventListener("abort", () => watcher.disconnect());
   section.replaceChildren();
-  tell(say("gallery", { n: heads.length, measure: say(captioned()) }, heads.length === 1 ? "one" : ""), { hint: true });
+  tell(say("gallery", { n: heads.length, measure: say(captioned(context)) }, heads.length === 1 ? "one" : ""), { hint: true });
   const few = groups.length > 1 && groups.every(([, members]) => members.length <= 4);
   const holder = make("div", { class: few ? "groups" : false });
   section.append(holder);
   for (const [name, members] of groups) {
-    const made = members.map((head) => tile(head, tiles.length + members.indexOf(head), { tiles, tell, named: !name }));
+    const made = members.map((head) => tile(head, tiles.length + members.indexOf(head), { tiles, context, named: !name }));
     tiles.push(...made);
     const drawn = make("div", { class: members.length > 8 ? "tiles" : "tiles large" }, ...made);
     holder.append(name ? make("div", {}, make("h2", {}, called(name)), drawn) : drawn);
   }
-  tiles.forEach((each) => (printing() ? draw(each) : watcher.observe(each)));
-  const current = Math.max(0, tiles.findIndex((each) => each.getAttribute("aria-current") === "true"));
+    const current = Math.max(0, tiles.findIndex((each) => each.getAttribute("aria-current") === "true"));
   if (tiles.length) tiles[current].tabIndex = 0;
+  if (printing()) await Promise.all(tiles.map((each) => draw(each, context)));
+  else tiles.forEach((each) => watcher.observe(each));
 }
 
 /** The measure written below each picture. */
-function captioned() {
-  return state.sort in page.measures ? state.sort : "entropy";
+function captioned({ trace, state }) {
+  return state.sort in trace.measures ? state.sort : "entropy";
 }
 
-function listed() {
-  const heads = headed
+function listed({ trace, state }) {
+  const heads = attentionsWithHeads(trace)
     .filter((one) => state.kind === "all" || kindOf(one.name) === state.kind)
     .flatMap((one) => one.heads.map((_, head) => ({ name: one.name, head })));
-  const measure = page.measures[state.sort];
+  const measure = trace.measures[state.sort];
   if (!measure) return heads;
   const value = ({ name, head }) => measure[name]?.[head] ?? (state.down === "1" ? -1e9 : 1e9); // what was not measured comes last
   const sign = state.down === "1" ? -1 : 1;
@@ -58,11 +61,11 @@ function byAttention(heads) {
   return [...groups];
 }
 
-function tile({ name, head }, index, { tiles, tell, named }) {
-  const value = page.measures[captioned()]?.[name]?.[head];
+function tile({ name, head }, index, { tiles, context, named }) {
+  const { trace, state, change, tell } = context, value = trace.measures[captioned(context)]?.[name]?.[head];
   const label = (named ? `${name.replaceAll(".", ".\u200b")}\n` : "") + say("nth", { n: head }); // breaks after dots
   const measured = value === undefined ? "" : number(value, 2);
-  const all = Object.entries(page.measures)
+  const all = Object.entries(trace.measures)
     .filter(([, table]) => table[name]?.[head] !== undefined)
     .map(([measure, table]) => say("measured", { measure: say(measure), value: number(table[name][head]) }));
   const sentence = say("picture", { name, n: head, measures: all.join(", ") });
@@ -86,10 +89,11 @@ function walk(event, index, tiles) {
   tiles[next].focus();
 }
 
-function draw(button) {
+async function draw(button, context) {
+  const { trace, state, signal } = context;
   const settings = { level: state.level, specials: state.specials === "1", share: state.share === "1" };
-  const shown = merged(attentionOf(button.dataset.name), Number(button.dataset.head), settings);
-  if (!shown.rows.length || !shown.columns.length) return;
+  const shown = await merged(context, attentionOf(trace, button.dataset.name), Number(button.dataset.head), settings);
+  if (signal.aborted || !shown.rows.length || !shown.columns.length) return;
   const canvas = button.querySelector("canvas");
   canvas.width = shown.columns.length;
   canvas.height = shown.rows.length;

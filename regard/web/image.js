@@ -1,26 +1,26 @@
 // The screen of a picture: where each word, or the answer, looked in it; brighter where it looked more, or in colours.
 
 import { bars, colour, make, moved, sharp } from "./make.js";
-import { attentionOf, called, page, palette, weightsOf } from "./data.js";
-import { change, state } from "./state.js";
+import { attentionOf, called, palette, weightsOf } from "./data.js";
 import { number, percent, say } from "./strings.js";
 
 const DARKEST = 0.85; // of the cover where a region got nothing
 const FINE = 600; // pixels on a side of the canvas that boxes are drawn on
 const BOXES = ["#ffb000", "#64b5ff", "#ff6f91", "#7ee081"];
 
-/** Fills the section; `tell` writes into the live line. */
-export function drawImage(section, tell) {
-  const attention = attentionOf(state.attention);
-  const shown = seen(attention);
+/** Fill the section with a picture and where one word, or the answer, looked in it. */
+export async function drawImage(section, context) {
+  const { state, change, tell, signal } = context;
+  const shown = await seen(context);
+  if (signal.aborted) return;
   const [word, region] = chosen(shown);
   const side = make("aside", {});
   const holder = make("div", {});
   section.replaceChildren(make("div", { class: "split" }, holder, side));
   const pick = (number, place) => change({ at: `${number},${place}` });
-  holder.append(scrubber(shown, word, (number) => { pick(number, highest(shown, number)); focus(`[data-word="${number}"]`); }));
+  holder.append(scrubber(shown, word, (number) => pick(number, highest(shown, number)).then(() => focus(`[data-word="${number}"]`))));
   if (state.paint === "numbers") holder.append(table(shown, word));
-  else holder.append(stage(shown, word, region, (place) => { pick(word, place); focus("#over"); }));
+  else holder.append(stage(shown, word, region, (place) => pick(word, place).then(() => focus("#over"))));
   tell(sentence(shown, word, region));
   fillSide(side, shown, word);
 }
@@ -30,21 +30,22 @@ function focus(name) {
 }
 
 /** Words that look and regions that are looked at, special ones left out. */
-function seen(attention) {
+async function seen(context) {
+  const { trace, state } = context, attention = attentionOf(trace, state.attention);
   const named = (item, place) => ({ ...item, place, name: item.text.trim() || "␣" }); // pieces carry the space before them
   const listed = (items) => items.map(named).filter((item) => !item.special || item.box);
-  const words = listed(page.items[attention.query]).filter((item) => !item.special);
-  const regions = listed(page.items[attention.key]).filter((item) => item.box);
-  const weights = weightsOf(attention, state.head), width = page.items[attention.key].length;
-  const rows = words.length ? words : listed(page.items[attention.query]);
+  const words = listed(trace.items[attention.query]).filter((item) => !item.special);
+  const regions = listed(trace.items[attention.key]).filter((item) => item.box);
+  const weights = await weightsOf(context, attention, state.head), width = trace.items[attention.key].length;
+  const rows = words.length ? words : listed(trace.items[attention.query]);
   const values = rows.map((row) => Float32Array.from(regions, (region) => weights[row.place * width + region.place]));
   const form = rows.every((row) => row.box) ? "patch" : attention.query; // regions that look at one another have no words
-  return { attention, form, words: rows, regions, values, picture: page.pictures[attention.key] };
+  return { attention, form, words: rows, regions, values, picture: trace.pictures[attention.key], trace, state };
 }
 
 function chosen(shown) {
-  const [word, region] = state.at.split(",").map(Number);
-  if (state.at && word < shown.words.length && region < shown.regions.length) return [word, region];
+  const { at } = shown.state, [word, region] = at.split(",").map(Number);
+  if (at && word < shown.words.length && region < shown.regions.length) return [word, region];
   return [0, highest(shown, 0)];
 }
 
@@ -96,15 +97,15 @@ function stage(shown, word, region, choose) {
       choose(next);
     },
   });
-  const image = make("img", { src: source, width, height, alt: page.facts.text ?? "" });
+  const image = make("img", { src: source, width, height, alt: shown.trace.facts.text ?? "" });
   const frame = make("span", { class: "framed", "aria-hidden": "true" });
   const [left, top, right, bottom] = shown.regions[region].box;
   Object.assign(frame.style, { left: `${100 * left}%`, top: `${100 * top}%`, width: `${100 * (right - left)}%`, height: `${100 * (bottom - top)}%` });
   cover(over, shown, word);
-  const crops = page.facts.crops ?? [];
+  const crops = shown.trace.facts.crops ?? [];
   const scaled = make("div", { class: "pictured" }, image, over, frame, ...(crops.length ? [boxes(crops)] : []));
   scaled.style.aspectRatio = `${width} / ${height}`;
-  scaled.dataset.paint = state.paint;
+  scaled.dataset.paint = shown.state.paint;
   const notes = crops.length ? [make("p", { class: "note" }, say("crops"))] : [];
   return make("div", {}, scaled, make("p", { id: "keys", class: "note" }, say("regions", {}, shown.form)), ...notes, legend(shown, word));
 }
@@ -139,12 +140,12 @@ function under(event, shown) {
 /** Each region as a rectangle of one colour; the lengths of the canvas are those of the picture. */
 function cover(canvas, shown, word) {
   Object.assign(canvas, { width: shown.picture.width, height: shown.picture.height });
-  const context = canvas.getContext("2d"), colours = palette(), values = shown.values[word];
+  const context = canvas.getContext("2d"), colours = palette(shown.trace), values = shown.values[word];
   const top = values.reduce((most, value) => Math.max(most, value), 1e-9);
   shown.regions.forEach(({ box }, place) => {
     const level = Math.round(255 * Math.min(1, Math.max(0, values[place] / top)));
     const [red, green, blue] = colours.subarray(3 * level, 3 * level + 3);
-    context.fillStyle = state.paint === "colours" ? `rgb(${red} ${green} ${blue})` : `rgb(0 0 0 / ${DARKEST * (1 - level / 255)})`;
+    context.fillStyle = shown.state.paint === "colours" ? `rgb(${red} ${green} ${blue})` : `rgb(0 0 0 / ${DARKEST * (1 - level / 255)})`;
     const [x, y, right, bottom] = [box[0] * canvas.width, box[1] * canvas.height, box[2] * canvas.width, box[3] * canvas.height].map(Math.round);
     context.fillRect(x, y, right - x, bottom - y);
   });
@@ -152,9 +153,9 @@ function cover(canvas, shown, word) {
 
 function legend(shown, word) {
   const top = shown.values[word].reduce((most, value) => Math.max(most, value), 0);
-  const colours = palette(), stops = [];
+  const colours = palette(shown.trace), stops = [];
   for (let i = 0; i < 256; i += 15) {
-    stops.push(state.paint === "colours" ? `rgb(${colours[3 * i]} ${colours[3 * i + 1]} ${colours[3 * i + 2]})` : `rgb(${i} ${i} ${i})`);
+    stops.push(shown.state.paint === "colours" ? `rgb(${colours[3 * i]} ${colours[3 * i + 1]} ${colours[3 * i + 2]})` : `rgb(${i} ${i} ${i})`);
   }
   const ramp = make("i", { "aria-hidden": "true" });
   ramp.style.background = `linear-gradient(to right, ${stops.join(",")})`;
@@ -176,25 +177,25 @@ function table(shown, word) {
 
 /** The answer's probabilities, and every number that was measured. */
 function fillSide(side, shown, word) {
-  const answers = page.facts.answers ?? [];
+  const answers = shown.trace.facts.answers ?? [];
   if (answers.length) {
     const entries = answers.map(([text, share]) => ({ word: text, share, text: percent(share), written: text.trim() === shown.words[word].name }));
     side.append(make("h2", {}, say("answers")), bars(entries));
   }
-  const numbers = Object.entries(page.numbers);
+  const numbers = Object.entries(shown.trace.numbers);
   if (numbers.length) {
     const rows = numbers.map(([name, value]) =>
       make("tr", {}, make("th", { scope: "row" }, say(name)), make("td", {}, typeof value === "number" ? number(value) : String(value))));
     side.append(make("h2", {}, say("numbers")), make("div", { class: "scroll" }, make("table", {}, make("tbody", {}, ...rows))));
   }
-  const curves = drawn(page.facts.curves ?? []);
+  const curves = drawn(shown.trace.facts.curves ?? [], shown.attention.name);
   if (curves.length) side.append(make("h2", {}, say("curve")), ...ranked(curves[0]), ...curves.map(curve));
   side.hidden = !side.children.length;
 }
 
 /** The curves of the method that is shown, else of the last. */
-function drawn(curves) {
-  const own = curves.filter(({ method }) => method === state.attention);
+function drawn(curves, name) {
+  const own = curves.filter(({ method }) => method === name);
   return own.length ? own : curves.filter(({ method }) => method === curves.at(-1).method);
 }
 

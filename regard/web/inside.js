@@ -1,38 +1,41 @@
 // The third screen: one head at one token, number by number, made again here and compared with the model's.
 
 import { bars, colour, make, moved, sharp } from "./make.js";
-import { attentionOf, page, tensor } from "./data.js";
-import { recompute } from "./score.js";
-import { stepped } from "./alignment.js";
-import { state } from "./state.js";
+import { attentionOf, hasSteps } from "./data.js";
+import { recompute, vectorsOf } from "./score.js";
 import { number, percent, say } from "./strings.js";
 
-export function drawInside(section, tell) {
-  const attention = attentionOf(state.attention);
-  if (!stepped(attention)) return section.replaceChildren(make("p", {}, say("stepless")));
-  const inside = page.steps[attention.name];
-  const items = page.items[attention.key], queries = page.items[attention.query];
+/** Fill the section with the arithmetic of one head at one token. */
+export async function drawInside(section, context) {
+  const { trace, source, state, tell, signal } = context, attention = attentionOf(trace, state.attention);
+  if (!hasSteps(trace, attention)) return section.replaceChildren(make("p", {}, say("stepless")));
+  if (source.live) await source.steps(trace, attention.name, { signal });
+  const inside = trace.steps[attention.name];
+  const items = trace.items[attention.key], queries = trace.items[attention.query];
   const head = state.head === "mean" ? 0 : Number(state.head);
   const place = Math.min(queries.length - 1, Math.max(0, Number(state.token) || 0));
   const token = visible(queries[place].text);
-  const step = recompute(inside, head, place, items.length);
-  const model = tensor(attention.heads[head]).subarray(place * items.length, (place + 1) * items.length);
+  const [vectors, weights] = await Promise.all([vectorsOf(context, inside, head), source.tensor(attention.heads[head], { signal })]);
+  if (signal.aborted) return;
+  const step = recompute(inside, vectors, place, items.length);
+  const model = weights.subarray(place * items.length, (place + 1) * items.length);
   const stage = (title, ...rest) => make("li", {}, make("h2", {}, title), ...rest);
   const note = (text) => make("p", { class: "note" }, text);
   const length = Math.sqrt(step.output.reduce((sum, value) => sum + value * value, 0));
   const stages = [
     stage(say("query", { token }), note(say("queried", { n: step.query.length }, attention.query)), strip("q", step.query, tell)),
-    stage(say("scores"), scored(inside), ledger(step, items, model, tell), verdict(inside, step, model)),
+    stage(say("scores"), scored(inside), ledger(step, items, model, tell), verdict(inside, step, { model, rounded: trace.rounded })),
     stage(say("sum"), note(say("summed", { n: step.sum.length })), strip("∑", step.sum, tell)),
     stage(say("output"), note(say("projected", { length: number(length) })), strip("o", step.output, tell)),
   ];
-  const prediction = attention.query === page.predicted ? page.predictions[place] : null;
-  if (prediction) stages.push(stage(say("next", {}, page.predicted), ...candidates(prediction)));
+  const prediction = attention.query === trace.predicted ? trace.predictions[place] : null;
+  if (prediction) stages.push(stage(say("next", {}, trace.predicted), ...candidates(prediction, trace)));
   tell(say("stepped", { token }));
   section.replaceChildren(make("ol", { class: "steps" }, ...stages), everything(step, items, token));
   section.querySelectorAll("canvas.strip").forEach((canvas) => canvas.paint());
 }
 
+/** The text of a token; of one that is nothing but a space, a sign for it. */
 export function visible(text) {
   return text.trim() || "␣";
 }
@@ -119,18 +122,18 @@ function walk(event, k, lines) {
 }
 
 /** How far these weights are from the model's; weights kept in 16 bits cannot be nearer than their rounding. */
-function verdict(inside, step, model) {
+function verdict(inside, step, { model, rounded }) {
   if (inside.kind === "given") return make("p", { id: "check" }, say("given"));
   const difference = step.weights.reduce((most, weight, k) => Math.max(most, Math.abs(weight - model[k])), 0);
-  const fine = difference < (page.rounded ? 1e-3 : 1e-4);
+  const fine = difference < (rounded ? 1e-3 : 1e-4);
   const words = difference === 0 ? "exactly" : fine ? "check" : "differs";
   return make("p", { id: "check", class: fine ? "good" : "bad", "data-difference": difference },
     say(words, { difference: difference.toExponential(0) }));
 }
 
-function candidates(prediction) {
+function candidates(prediction, trace) {
   const gaps = { token: visible(prediction.written), percent: percent(prediction.probability), rank: prediction.rank + 1 };
-  const text = say("predicted", gaps, page.predicted);
+  const text = say("predicted", gaps, trace.predicted);
   const entries = prediction.top.map(([word, share]) => ({
     word: word.trim() ? word.replace(/^ /, "␣") : "␣", share, text: percent(share), written: word === prediction.written,
   }));

@@ -1,7 +1,6 @@
 // The drawing of a neighbourhood: nodes in rings, lines as thick as weights, and as many names and numbers as have room.
 
 import { make } from "./make.js";
-import { page } from "./data.js";
 import { percent, say } from "./strings.js";
 
 const SVG = new DOMParser().parseFromString("<svg>", "text/html").body.firstChild.namespaceURI;
@@ -12,8 +11,8 @@ const ALONG = [0.62, 0.5, 0.74]; // places of a weight on its line, tried in tur
 const APART = 3; // pixels between two lines of one pair of nodes that looked at each other
 
 /** The drawing, how many of the edges it shows, whether there are others, and whether names had to be left out. */
-export function neighbourhood({ shown, place, others, size, pick, sentence }) {
-  const nodes = placed(size), at = new Map(nodes.map((node) => [node.text, node]));
+export function neighbourhood({ trace, shown, place, others, size, pick, sentence }) {
+  const nodes = placed(trace, size), at = new Map(nodes.map((node) => [node.text, node]));
   const faint = others.flatMap((edge) => {
     const [one, other] = [at.get(edge.looking), at.get(edge.looked)];
     const outward = one && other && other.ring === one.ring + 1;
@@ -22,7 +21,7 @@ export function neighbourhood({ shown, place, others, size, pick, sentence }) {
   const lines = shown.flatMap((edge, n) => line(edge, n, { at, shown, place, pick, sentence }));
   const dots = nodes.map((node) => dot(node, shown, pick));
   const texts = labels(nodes, lines, { shown, place, size });
-  const words = { node: page.items.asked[0].text, n: nodes.length - 1 };
+  const words = { node: trace.items.asked[0].text, n: nodes.length - 1 };
   const given = { viewBox: `0 0 ${size} ${size}`, width: size, height: size, role: "img", class: "neighbourhood", "aria-label": say("around", words) };
   const named = texts.filter((text) => text.dataset.node !== undefined).length;
   const element = svg("svg", given, ...faint, ...lines.map((one) => one.element), ...dots, ...texts);
@@ -30,10 +29,10 @@ export function neighbourhood({ shown, place, others, size, pick, sentence }) {
 }
 
 /** Nodes with their pixels: as large as their ring leaves room for, and names outside the last ring. */
-function placed(size) {
-  const outside = Math.max(0, ...page.graph.nodes.filter((node) => node.ring === 2).map((node) => width(name(node), LETTERS)));
+function placed(trace, size) {
+  const outside = Math.max(0, ...trace.graph.nodes.filter((node) => node.ring === 2).map((node) => width(name(node), LETTERS)));
   const unit = (size / 2 - Math.min(size / 5, outside + LARGEST[2] + 8)) / 2;
-  const nodes = page.graph.nodes.map((node) => ({ ...node, across: size / 2 + unit * node.x, down: size / 2 - unit * node.y }));
+  const nodes = trace.graph.nodes.map((node) => ({ ...node, across: size / 2 + unit * node.x, down: size / 2 - unit * node.y }));
   const radii = [Math.min(LARGEST[0], unit / 4), ...[1, 2].map((ring) => Math.min(LARGEST[ring], 0.42 * closest(nodes.filter((node) => node.ring === ring))))];
   return nodes.map((node) => ({ ...node, radius: radii[node.ring] }));
 }
@@ -133,7 +132,7 @@ function name(node) {
 
 let pen = null;
 
-/** Pixels of a text, without laying out the page. */
+/** Pixels of a text, without laying out the trace. */
 function width(words, letters) {
   pen ??= make("canvas").getContext("2d");
   pen.font = `${letters}px ${getComputedStyle(document.body).fontFamily}`;

@@ -1,33 +1,35 @@
 // Attention made again from its vectors, in plain arithmetic.
 
-import { tensor } from "./data.js";
-
 const row = (numbers, place, width) => numbers.subarray(place * width, (place + 1) * width);
 
+/** The vectors of one head by their names, and what is in sight. */
+export async function vectorsOf({ source, signal }, inside, head) {
+  const refs = Object.entries({ ...inside.heads[head], visible: inside.visible });
+  return Object.fromEntries(await Promise.all(refs.map(async ([name, ref]) => [name, await source.tensor(ref, { signal })])));
+}
+
 /** One head at one query: raw and scaled scores, bias, what is in sight, weights, sum and projected sum. */
-export function recompute(inside, head, place, keys) {
-  const given = inside.heads[head];
-  const query = row(tensor(given.q), place, inside.depth);
-  const seen = row(tensor(inside.visible), place, keys);
-  const bias = given.bias ? row(tensor(given.bias), place, keys) : null;
+export function recompute(inside, given, place, keys) {
+  const query = row(given.q, place, inside.depth);
+  const seen = row(given.visible, place, keys);
+  const bias = given.bias ? row(given.bias, place, keys) : null;
   const raw = rawScores(inside, given, place, keys);
   const scaled = raw.map((value) => value * inside.scale);
   const scores = scaled.map((value, k) => (bias ? value + bias[k] : value));
   const weights = softmax(scores, seen);
-  const values = tensor(given.v), sum = new Float64Array(inside.features);
+  const values = given.v, sum = new Float64Array(inside.features);
   weights.forEach((weight, k) => { for (let f = 0; f < sum.length; f++) sum[f] += weight * values[k * sum.length + f]; });
   return {
     query, seen, bias, raw, scaled, scores, weights, sum,
-    key: (k) => row(tensor(given.k), k, inside.other), value: (k) => row(values, k, inside.features),
-    output: row(tensor(given.output), place, inside.width),
+    key: (k) => row(given.k, k, inside.other), value: (k) => row(values, k, inside.features),
+    output: row(given.output, place, inside.width),
   };
 }
 
 function rawScores(inside, given, place, keys) {
-  if (inside.kind === "given") return Float64Array.from(row(tensor(given.raw), place, keys));
-  const left = row(tensor(given.left ?? given.q), place, inside.hidden);
-  const right = tensor(given.right ?? given.k);
-  const vector = given.vector ? tensor(given.vector) : null;
+  if (inside.kind === "given") return Float64Array.from(row(given.raw, place, keys));
+  const left = row(given.left ?? given.q, place, inside.hidden);
+  const right = given.right ?? given.k, vector = given.vector;
   return Float64Array.from({ length: keys }, (_, k) => {
     let total = 0;
     for (let i = 0; i < inside.hidden; i++) {

@@ -1,66 +1,94 @@
-// What is shown lives in the address, so that a link or the back button brings it back.
+// What is shown lives in the address, so that a link or the back button brings it back: what was asked, and the view.
 
-import { headed, page, pictured } from "./data.js";
 import { LANGUAGES, preferred } from "./strings.js";
 
-/** Screens that have something to show: of graphs and pictures the vectors are not kept, since there are too many. */
-export const screens = [
-  ...(page.graph ? ["graph"] : []), ...(pictured.length ? ["image"] : []),
-  ...(headed.length || !pictured.length ? ["alignment", "heads"] : []),
-  ...((page.graph || pictured.length) && !Object.keys(page.steps).length ? [] : ["inside"]),
-];
-
-export const DEFAULTS = {
-  screen: screens[0], attention: page.attentions[page.first]?.name ?? "", head: "mean", level: page.level,
-  specials: "0", share: "0", scale: "max", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "light",
-  lang: page.lang ?? preferred(),
+const LONGEST = 1500; // letters of an input that an address takes along
+const CHOICES = {
+  paint: ["light", "colours", "numbers"], level: ["word", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
+  scale: ["max", "full", "row", "root"], view: ["matrix", "ribbon", "table"], lang: LANGUAGES,
 };
 
-export const state = { ...DEFAULTS };
+/** What names a question to a model; the rest is how its answer is looked at. */
+export const QUESTION = ["model", "verb", "input", "options"];
+
+export const state = {};
 const watchers = [];
 const framed = location.protocol === "about:"; // inside a notebook the address belongs to the notebook
+let defaults = {};
+let waiting = {}; // what the address names and only a trace can tell whether there is
+let pending = 0;
 
+/** What is shown unless the address says otherwise: a function of the trace, and of the screens that fit it. */
+export function defaultsOf(trace, screens) {
+  return {
+    model: "", verb: "", input: "", options: "", cut: "",
+    screen: screens[0] ?? "", attention: trace?.attentions[trace.first]?.name ?? "", head: "mean", level: trace?.level ?? "word",
+    specials: "0", share: "0", scale: "max", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "light",
+    lang: trace?.lang ?? preferred(),
+  };
+}
+
+/** Make the state fit what is shown now; an address written by hand or for another trace may name what is not here. */
+export function settle(trace, screens) {
+  const wanted = { ...state, ...waiting };
+  const before = defaults;
+  defaults = defaultsOf(trace, screens);
+  for (const name of Object.keys(defaults)) {
+    const chosen = name in waiting || (name in state && state[name] !== before[name]);
+    state[name] = chosen ? wanted[name] : defaults[name];
+  }
+  const allowed = { ...CHOICES, screen: screens, attention: trace?.attentions.map((one) => one.name) ?? [""] };
+  for (const [name, values] of Object.entries(allowed)) if (!values.includes(state[name])) state[name] = defaults[name];
+  const heads = trace?.attentions.find((one) => one.name === state.attention)?.heads.length ?? 0;
+  if (!(Number(state.head) >= 0 && Number(state.head) < heads)) state.head = "mean";
+  if (trace) waiting = {};
+}
+
+/** Call this whenever the state has changed; `question` says whether the address names another question than before. */
 export function onChange(call) {
   watchers.push(call);
 }
 
+/** The address of what would be shown after these changes; a long input stays out of it. */
 export function addressOf(changes) {
-  const next = { ...state, ...changes };
-  const parts = Object.keys(DEFAULTS).filter((name) => next[name] !== DEFAULTS[name]);
+  const next = { ...state, ...waiting, ...changes };
+  if (next.input.length > LONGEST) Object.assign(next, { input: "", cut: "1" });
+  const parts = Object.keys(defaults).filter((name) => next[name] !== defaults[name]);
   return "#" + parts.map((name) => `${name}=${encodeURIComponent(next[name])}`).join("&");
 }
 
-let pending = 0;
+/** Whether the address leaves out the input, which is too long for it. */
+export function isCut() {
+  return state.cut === "1" || state.input.length > LONGEST;
+}
 
-/** Change some of it; `step` makes the back button return to what was there, `quiet` redraws nothing. */
-export function change(changes, { step = false, quiet = false } = {}) {
-  const address = addressOf(changes);
+/** Change some of it, and return when it is drawn; `step` makes the back button return to what was there, `quiet` redraws nothing. */
+export async function change(changes, { step = false, quiet = false } = {}) {
+  for (const name of Object.keys(changes)) delete waiting[name];
+  if ("input" in changes) state.cut = "";
   Object.assign(state, changes);
+  const address = addressOf({});
   clearTimeout(pending);
   const write = () => history[step ? "pushState" : "replaceState"](null, "", address);
   if (!framed && quiet) pending = setTimeout(write, 120); // browsers refuse addresses that change too often
   else if (!framed) write();
-  if (!quiet) watchers.forEach((call) => call());
+  if (!quiet) await Promise.all(watchers.map((call) => call({ question: false })));
 }
 
+/** Read what the address names; it counts once `settle` has seen what there is. */
 export function readAddress() {
-  const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  Object.assign(state, DEFAULTS);
-  for (const name of Object.keys(DEFAULTS)) if (name in given && !framed) state[name] = given[name];
-  sensible();
+  const given = framed ? {} : Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const before = QUESTION.map((name) => state[name]).join("\n");
+  const empty = defaultsOf(null, []);
+  for (const name of Object.keys(state)) delete state[name];
+  waiting = Object.fromEntries(Object.entries(given).filter(([name]) => name in empty));
+  for (const name of QUESTION) state[name] = waiting[name] ?? "";
+  return before !== QUESTION.map((name) => state[name]).join("\n");
 }
 
-/** An address written by hand or for another file may name what is not here. */
-function sensible() {
-  const allowed = {
-    screen: screens, paint: ["light", "colours", "numbers"], level: ["word", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
-    scale: ["max", "full", "row", "root"], view: ["matrix", "ribbon", "table"], lang: LANGUAGES,
-    attention: page.attentions.map((one) => one.name),
-  };
-  for (const [name, values] of Object.entries(allowed)) if (!values.includes(state[name])) state[name] = DEFAULTS[name];
-  const heads = page.attentions.find((one) => one.name === state.attention)?.heads.length ?? 0;
-  if (!(Number(state.head) >= 0 && Number(state.head) < heads)) state.head = "mean";
+for (const event of ["popstate", "hashchange"]) {
+  addEventListener(event, () => {
+    const question = readAddress();
+    watchers.forEach((call) => call({ question, read: true }));
+  });
 }
-
-addEventListener("popstate", () => { readAddress(); watchers.forEach((call) => call()); });
-addEventListener("hashchange", () => { readAddress(); watchers.forEach((call) => call()); });

@@ -92,6 +92,16 @@ const STRINGS = {
     unseen: "“{key}” is masked: its weight is 0.",
     vectors: "All numbers", of: "{name} of “{token}”",
     footer: "This page is self-contained and makes no network requests. Weights show where a head looked; whether that mattered is another question, answered by measures with controls.",
+    footer_live: "This page asks only the server that sent it. Weights show where a head looked; whether that mattered is another question, answered by measures with controls.",
+    welcome: "Use a model, and see where it looked", empty: "There is nothing to show yet.", asking: "The model is answering …",
+    cut: "The text was too long for the address, so the link does not hold it: paste it again.",
+    again: "Try again", key_label: "Key", key_use: "Use this key", key_note: "It is kept in this page only, until you close it.",
+    error_0: "The server cannot be reached. Nothing is lost: try again when it is back.",
+    error_401: "This server wants a key, or does not know this one.", error_404: "The server no longer has this: ask again.",
+    error_408: "The request did not arrive in time: try again.", error_413: "This is too large for the server: send less.",
+    error_422: "The server cannot use this: {reason}", error_429: "The server is busy: try again in {wait} s.",
+    error_500: "The model failed at this. {reason}", error_503: "The server has no room at the moment: try again in {wait} s.",
+    error_504: "The answer took too long: try again, or send less.", error_other: "The server refused this ({status}): {reason}",
   },
   fr: {
     graph: "Voisinage", edges: "Arêtes de cette attention, les plus fortes d’abord",
@@ -184,6 +194,16 @@ const STRINGS = {
     unseen: "« {key} » est masqué : son poids est 0.",
     vectors: "Tous les nombres", of: "{name} de « {token} »",
     footer: "Cette page est autonome et n’envoie aucune requête. Les poids montrent où une tête a regardé ; savoir si cela a compté est une autre question, à laquelle répondent des mesures avec témoins.",
+    footer_live: "Cette page ne s’adresse qu’au serveur qui l’a envoyée. Les poids montrent où une tête a regardé ; savoir si cela a compté est une autre question, à laquelle répondent des mesures avec témoins.",
+    welcome: "Utiliser un modèle et voir où il a regardé", empty: "Il n’y a encore rien à montrer.", asking: "Le modèle répond…",
+    cut: "Le texte était trop long pour l’adresse : le lien ne le contient pas, collez-le à nouveau.",
+    again: "Réessayer", key_label: "Clé", key_use: "Utiliser cette clé", key_note: "Elle ne reste que dans cette page, jusqu’à ce que vous la fermiez.",
+    error_0: "Le serveur est injoignable. Rien n’est perdu : réessayez quand il sera revenu.",
+    error_401: "Ce serveur demande une clé, ou ne connaît pas celle-ci.", error_404: "Le serveur ne l’a plus : posez à nouveau la question.",
+    error_408: "La demande n’est pas arrivée à temps : réessayez.", error_413: "C’est trop grand pour le serveur : envoyez-en moins.",
+    error_422: "Le serveur ne peut pas s’en servir : {reason}", error_429: "Le serveur est occupé : réessayez dans {wait} s.",
+    error_500: "Le modèle a échoué. {reason}", error_503: "Le serveur n’a pas de place pour l’instant : réessayez dans {wait} s.",
+    error_504: "La réponse a pris trop de temps : réessayez, ou envoyez-en moins.", error_other: "Le serveur a refusé ({status}) : {reason}",
   },
 };
 
@@ -193,6 +213,8 @@ export const LANGUAGES = Object.keys(STRINGS);
 
 /** The first language of the reader's that the page speaks. */
 export function preferred() {
+  const asked = document.documentElement.dataset.lang; // in the address of a server's page
+  if (LANGUAGES.includes(asked)) return asked;
   const wanted = navigator.languages?.length ? navigator.languages : [navigator.language ?? "en"];
   return wanted.map((name) => name.slice(0, 2).toLowerCase()).find((name) => LANGUAGES.includes(name)) ?? "en";
 }

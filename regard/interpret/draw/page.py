@@ -1,7 +1,7 @@
-"""A trace as one HTML file: all layers and heads, by words or pieces, with every value and no outside request.
+"""A trace as one HTML file: all screens of the explorer, with every value and no outside request.
 
-The file holds its style, script and data; its content security policy forbids everything else. Tensors are base64 in
-separate elements, so that the page decodes one matrix at a time.
+The file holds its style, script and data; its content security policy forbids everything else. Tensors lie in elements
+of their own, packed head by head, so that the page unpacks one matrix at a time.
 """
 
 from __future__ import annotations
@@ -9,48 +9,30 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from regard.interpret.draw.neighbourhood import graph_for_page
-from regard.interpret.items import Item, Weights
-from regard.interpret.measure.entropy import diagonality, entropy
-from regard.interpret.steps import Inside, Steps
+from regard.interpret.draw.bundle import WEB, explorer_script, explorer_style
+from regard.interpret.draw.view_data import COLOURS, Gold, Measures, Ref, describe_steps, make_view
+from regard.interpret.steps import Steps
 from regard.interpret.trace_like import TraceLike
-from regard.interpret.words import group_items, merge
-from regard.metrics.alignment import parse_links
 
-WEB = Path(__file__).parents[2] / "web"
-MODULES = (
-    "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "image",
-    "neighbourhood", "graph", "main",
-)  # fmt: skip
-FACTS = ("text", "answer", "answers", "controls", "curves", "crops")
-"""Facts shown on the page beside the weights."""
+__all__ = ["COLOURS", "MOST", "fill_template", "frame", "render", "save"]
+
 MOST = 400_000
 """Most weights stored in 32 bits; files with more use 16 bits, whose rounding is not visible."""
-COLOURS = {
-    "light": [
-        (247, 251, 255), (222, 235, 247), (198, 219, 239), (157, 202, 225), (106, 174, 214),
-        (65, 145, 198), (32, 112, 180), (8, 80, 155), (8, 48, 107),
-    ],
-    "dark": [
-        (0, 34, 78), (26, 56, 111), (67, 78, 108), (97, 101, 111), (125, 124, 120),
-        (155, 148, 118), (188, 174, 108), (222, 201, 88), (254, 232, 56),
-    ],
-}  # fmt: skip
-"""Blues and cividis, which differ in lightness and so suit colour-blind readers."""
-
-Measures = Mapping[str, Mapping[str, Sequence[float]] | float | str]
-Gold = str | tuple[Iterable[tuple[int, int]], Iterable[tuple[int, int]]]
+PACKED = 8192
+"""Bytes of a tensor from which on it is compressed; smaller ones are there without waiting."""
+TYPES = {"f4": torch.float32, "f2": torch.float16, "u1": torch.uint8}
 
 
 @dataclass
@@ -59,14 +41,27 @@ class Blobs:
 
     elements: list[str] = field(default_factory=list)
 
-    def add(self, tensor: Tensor, kind: str = "f4") -> dict[str, Any]:
+    def add(self, name: str, values: Tensor, kind: str = "f4") -> Ref:
         """Embed a tensor as 32 or 16 bit floats or as bytes, and return its reference for the page."""
-        types = {"f4": torch.float32, "f2": torch.float16, "u1": torch.uint8}
-        numbers = tensor.detach().cpu().to(types[kind]).contiguous().numpy()
-        text = base64.b64encode(numbers.astype(f"<{kind}").tobytes()).decode()
-        number = len(self.elements)
-        self.elements.append(f'<script type="text/plain" id="blob-{number}">{text}</script>')
-        return {"blob": number, "type": kind}
+        numbers = values.detach().cpu().to(TYPES[kind]).contiguous().numpy().astype(f"<{kind}")
+        ref: Ref = {"blob": len(self.elements), "type": kind, "shape": list(numbers.shape)}
+        data = numbers.tobytes()
+        if len(data) >= PACKED:
+            data, ref["packed"] = pack(numbers), True
+        text = base64.b64encode(data).decode()
+        self.elements.append(f'<script type="text/plain" id="blob-{ref["blob"]}">{text}</script>')
+        return ref
+
+    def add_heads(self, name: str, values: Tensor, kind: str = "f4") -> list[Ref]:
+        """Embed every head as a tensor of its own."""
+        return [self.add(name, head, kind) for head in values]
+
+
+def pack(numbers: np.ndarray) -> bytes:
+    """Compress an array: the first bytes of all numbers, then the second, since alike bytes compress better."""
+    planes = numbers.reshape(-1, 1).view(np.uint8).T.tobytes()
+    compressor = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zlib.Z_RLE)
+    return compressor.compress(planes) + compressor.flush()
 
 
 def render(
@@ -85,34 +80,14 @@ def render(
     alignments (`"0-0 1p2"`, or the sets of sure and of possible links). Without `lang` the page uses the reader's
     language, French or English; without `steps` it uses those of the trace, if its model is available.
     """
-    if not trace.weights:
-        raise ValueError("this trace holds no weights: nothing was watched")
     if lang not in (None, "en", "fr"):
         raise ValueError(f"unknown language {lang!r}: choose en or fr")
-    blobs, steps = Blobs(), steps or trace.steps()
-    data = {
-        "title": title or "",
-        "lang": lang,
-        "model": trace.model,
-        "facts": {name: trace.facts[name] for name in FACTS if name in trace.facts},
-        "items": {name: [_item(item) for item in items] for name, items in trace.items.items()},
-        "pictures": {name: _picture(pixels) for name, pixels in trace.pictures.items()},
-        "graph": graph_for_page(trace) if "graph" in trace.facts else None,
-        "level": "word"
-        if any(item.word is not None for items in trace.items.values() for item in items)
-        else "subword",
-        "first": [entry.name for entry in trace.weights].index(trace.find().name),
-        "rounded": _uses_half_precision(trace),
-        "attentions": [_attention(entry, blobs, half=_uses_half_precision(trace)) for entry in trace.weights],
-        "measures": {**_weight_measures(trace), **_per_head(measures or {})},
-        "numbers": {name: value for name, value in (measures or {}).items() if not isinstance(value, Mapping)},
-        "gold": _gold_links(gold),
-        "steps": {name: _inside(entry, blobs) for name, entry in steps.attentions.items()} if steps else {},
-        "predictions": [_prediction(entry) for entry in steps.predictions] if steps else [],
-        "predicted": steps.of if steps else "",
-        "colours": COLOURS,
-    }
-    return _assemble(data, blobs, title=title or _title(trace))
+    blobs = Blobs()
+    view = make_view(trace, blobs, half=_is_large(trace), measures=measures, gold=gold)
+    steps = steps or trace.steps()
+    view |= {"title": title or "", "lang": lang, **describe_steps(steps, blobs)}
+    view["stepped"] = list(view["steps"])
+    return _assemble(view, blobs, title=title or _title(trace))
 
 
 def save(
@@ -139,36 +114,29 @@ def frame(trace: TraceLike, *, height: int = 720) -> str:
     )
 
 
-def script() -> str:
-    """Return the page's modules as one script; each becomes a function, since a single file cannot import."""
-    return "\n".join(_module(name, (WEB / f"{name}.js").read_text(encoding="utf-8")) for name in MODULES)
-
-
-def _module(name: str, text: str) -> str:
-    """Convert a module to a function that returns its exports."""
-    exported = re.findall(r"(?m)^export (?:function|const) (\w+)", text)
-    text = re.sub(r'(?m)^import (\{.*\}) from "\./(\w+)\.js";$', r"const \1 = $\2;", text)
-    text = re.sub(r"(?m)^export ", "", text)
-    return f"const ${name} = (() => {{\n{text}return {{ {', '.join(exported)} }};\n}})();\n"
-
-
-def _assemble(data: dict[str, Any], blobs: Blobs, *, title: str) -> str:
-    """Fill template, style, script and data into one document; the policy allows style and script by their hashes."""
-    code, style = script(), (WEB / "page.css").read_text(encoding="utf-8")
-    policy = (
-        f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    parts = {
-        "policy": policy,
-        "title": html.escape(f"{title} – Regard"),
-        "style": style,
-        "data": json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-        "blobs": "\n".join(blobs.elements),
-        "script": code,
-    }
+def fill_template(parts: Mapping[str, str]) -> str:
+    """Return the document that a file and a server begin with, its gaps filled."""
     template = (WEB / "page.html").read_text(encoding="utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda gap: parts[gap[1]], template)
+
+
+def _assemble(view: dict[str, Any], blobs: Blobs, *, title: str) -> str:
+    """Fill style, script and data into one document; the policy allows style and script by their hashes."""
+    code, style = explorer_script(), explorer_style()
+    policy = (
+        f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    data = json.dumps(view, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    elements = "\n".join([f'<script type="application/json" id="data">{data}</script>', *blobs.elements])
+    parts = {
+        "lang": 'lang="en"',
+        "policy": f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        "title": html.escape(f"{title} – Regard"),
+        "style": f"<style>{style}</style>",
+        "script": f'{elements}\n<script type="module">{code}</script>',
+    }
+    return fill_template(parts)
 
 
 def _hash(text: str) -> str:
@@ -179,106 +147,6 @@ def _title(trace: TraceLike) -> str:
     return str(trace.facts.get("answer") or trace.facts.get("text") or trace.model)
 
 
-def _item(item: Item) -> dict[str, Any]:
-    word = {} if item.word is None else {"word": item.word}
-    box = {} if item.box is None else {"box": [round(side, 6) for side in item.box]}
-    return {"text": item.text, **word, **box, **({"special": True} if item.special else {})}
-
-
-def _picture(pixels: Tensor) -> dict[str, Any]:
-    """Encode an image as a data URL, since the page makes no requests."""
-    from PIL import Image
-
-    buffer, (height, width, _) = io.BytesIO(), pixels.shape
-    Image.fromarray(pixels.cpu().numpy().squeeze()).save(buffer, "PNG", optimize=True)
-    text = base64.b64encode(buffer.getvalue()).decode()
-    return {"source": f"data:image/png;base64,{text}", "width": width, "height": height}
-
-
-def _uses_half_precision(trace: TraceLike) -> bool:
+def _is_large(trace: TraceLike) -> bool:
     """Return True if there are so many weights that they are stored in 16 bits."""
     return sum(attention.values.numel() for attention in trace.weights) > MOST
-
-
-def _attention(attention: Weights, blobs: Blobs, *, half: bool) -> dict[str, Any]:
-    return {
-        "name": attention.name,
-        "query": attention.query,
-        "key": attention.key,
-        "shape": list(attention.values.shape[1:]),
-        "heads": [blobs.add(values, "f2" if half else "f4") for values in attention.values],
-    }
-
-
-def _weight_measures(trace: TraceLike) -> dict[str, dict[str, list[float]]]:
-    """Return the measures that need no reference: entropy and diagonality of each head."""
-    spread, straight = {}, {}
-    for attention in trace.weights:
-        values = attention.values.detach().float().cpu()
-        spread[attention.name] = [round(value, 4) for value in entropy(values).mean(-1).tolist()]
-        words = merge(values, group_items(trace.items[attention.query]), group_items(trace.items[attention.key]))
-        if min(words.shape[1:]) > 1:
-            straight[attention.name] = [round(value, 4) for value in diagonality(words).tolist()]
-    return {"entropy": spread, "diagonality": straight}
-
-
-def _per_head(measures: Measures) -> dict[str, dict[str, list[float]]]:
-    return {
-        name: {attention: [float(value) for value in values] for attention, values in table.items()}
-        for name, table in measures.items()
-        if isinstance(table, Mapping)
-    }
-
-
-def _gold_links(gold: Gold | None) -> list[tuple[int, int, bool]]:
-    """Return (word read, word written, whether it is sure) for every link."""
-    if gold is None:
-        return []
-    sure, possible = parse_links(gold) if isinstance(gold, str) else (set(gold[0]), set(gold[1]))
-    return [(read, written, (read, written) in sure) for read, written in sorted({*sure, *possible})]
-
-
-def _inside(attention: Inside, blobs: Blobs) -> dict[str, Any]:
-    """Embed the vectors of one attention, head by head; left and right only if they differ from query and key."""
-    form = attention.form
-    same_vectors = form.left is attention.queries and form.right is attention.keys
-    contributions = attention.contributions()
-    heads = []
-    for head in range(len(attention.queries)):
-        head_blobs = {
-            "q": blobs.add(attention.queries[head]),
-            "k": blobs.add(attention.keys[head]),
-            "v": blobs.add(attention.values[head]),
-        }
-        head_blobs["output"] = blobs.add(contributions[head], "f2")
-        if not same_vectors:
-            head_blobs |= {"left": blobs.add(form.left[head]), "right": blobs.add(form.right[head])}
-        if form.vector is not None:
-            head_blobs["vector"] = blobs.add(form.vector[head])
-        if attention.bias is not None:
-            head_blobs["bias"] = blobs.add(attention.bias[head])
-        if form.kind == "given":
-            head_blobs["raw"] = blobs.add(attention.raw[head])
-        heads.append(head_blobs)
-    return {
-        "kind": form.kind,
-        "formula": form.formula,
-        "scale": form.scale,
-        "slope": form.slope,
-        "depth": attention.queries.shape[-1],
-        "other": attention.keys.shape[-1],
-        "hidden": form.left.shape[-1],
-        "features": attention.values.shape[-1],
-        "width": attention.output.shape[-1],
-        "visible": blobs.add(attention.visible, "u1"),
-        "heads": heads,
-    }
-
-
-def _prediction(prediction: Any) -> dict[str, Any]:
-    return {
-        "top": [(text, round(share, 6)) for text, share in prediction.top],
-        "written": prediction.written,
-        "probability": round(prediction.probability, 6),
-        "rank": prediction.rank,
-    }
