@@ -188,8 +188,7 @@ def train(
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         if out is None:
-            place = RUNS / order.name
-            out = place if overwrite else team.broadcast(runs.find_vacant_folder(place, resume=resume))
+            out = team.broadcast(choose_folder(order, resume=resume, overwrite=overwrite))
         parent, record_of_parent = starting_model(start, Path(out), resume=resume)
         if parent is not None:  # a body that does not fit is refused before data is read
             settings = task.limit_settings(settings, parent)
@@ -221,6 +220,12 @@ def train(
             record.end(result.state, result.reason)
         metrics = checkpoint.peek(run.best).metrics if run.best.exists() else {}
         return Outcome(run.folder, run.best, metrics, result, task.usage)
+
+
+def choose_folder(order: Order, *, resume: bool = False, overwrite: bool = False) -> Path:
+    """Return the folder of a run that names none: runs/NAME, with a number if that is taken."""
+    place = RUNS / order.name
+    return place if overwrite else runs.find_vacant_folder(place, resume=resume)
 
 
 def resolve(settings: Mapping[str, Any], task: Any = None) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from regard import __version__
-from regard.serve import explain_routes, job_routes, libretranslate, mcp_routes, openai_routes
+from regard.serve import explain_routes, job_routes, libretranslate, mcp_routes, openai_routes, run_routes
 from regard.serve.access import LOCAL_NAMES, RateLimit
 from regard.serve.api_schema import STATUS, describe_answer, describe_api
 from regard.serve.gate import Gate
@@ -70,7 +70,7 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
         redirect_slashes=False,
     )
     app.state.server = state
-    parts = (libretranslate.router, openai_routes.router, job_routes.router, mcp_routes.router)
+    parts = (libretranslate.router, openai_routes.router, job_routes.router, mcp_routes.router, run_routes.router)
     for part in (router, page_router(), *parts):
         app.include_router(part)
     app.include_router(verb_router(state.catalogue, state.limits))

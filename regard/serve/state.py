@@ -10,6 +10,7 @@ from regard.serve.explaining import Explainer
 from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.metrics import Metrics
+from regard.serve.run_view import RunView
 from regard.serve.worker_group import WorkerGroup
 
 
@@ -24,6 +25,8 @@ class ServerState:
     metrics: Metrics = field(default_factory=Metrics)
     jobs: Jobs | None = None
     """Long work, where a folder for it was named."""
+    run: RunView | None = None
+    """A run that is shown, where one was named."""
     explainer: Explainer = field(init=False)
     """Explains answers, beside the worker."""
     is_warm: bool = False
