@@ -9,12 +9,20 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from regard import __version__
-from regard.serve import explain_routes, job_routes, libretranslate, mcp_routes, openai_routes, run_routes
+from regard.serve import (
+    explain_routes,
+    explorer_routes,
+    job_routes,
+    libretranslate,
+    mcp_routes,
+    openai_routes,
+    run_routes,
+)
 from regard.serve.access import LOCAL_NAMES, RateLimit
 from regard.serve.api_schema import STATUS, describe_answer, describe_api
+from regard.serve.explorer_page import page_router
 from regard.serve.gate import Gate
 from regard.serve.http import json_response, state_of
-from regard.serve.page import page_router
 from regard.serve.refusal import Refusal, explain_error, write_envelope
 from regard.serve.search_routes import search_router
 from regard.serve.state import ServerState
@@ -76,6 +84,7 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
     app.include_router(verb_router(state.catalogue, state.limits))
     app.include_router(search_router(state.catalogue))
     app.include_router(explain_routes.explain_router(state.explainer))
+    app.include_router(explorer_routes.router)
     app.add_exception_handler(HTTPException, answer_error)
     app.add_exception_handler(Refusal, answer_error)
     app.add_exception_handler(Exception, answer_error)
@@ -101,5 +110,5 @@ def _explain_missing(request: Request, error: HTTPException) -> Refusal:
         return Refusal(405, "this route wants another method: see /docs", None, dict(error.headers or {}))
     if request.url.path.startswith("/v1/"):
         verbs = ", ".join(state_of(request).catalogue.verbs)
-        return Refusal(404, f"no model here does that: there is {verbs}", "not_found")
+        return Refusal(404, f"no model here does that: there is {verbs or 'no model at all, see /docs'}", "not_found")
     return Refusal(error.status_code, "no such page: see /docs")

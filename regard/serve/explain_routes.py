@@ -8,22 +8,42 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from regard.config.schema import json_schema
-from regard.serve.api_schema import TEXT, closed_object, describe_answer, describe_request, object_of, optional
+from regard.serve.api_schema import (
+    COUNT,
+    TEXT,
+    closed_object,
+    describe_answer,
+    describe_request,
+    list_of,
+    object_of,
+    optional,
+)
 from regard.serve.catalogue import ServedModel
 from regard.serve.explaining import Explainer, check_length, read_look_options, take_one
 from regard.serve.http import json_response, read_object, state_of, while_connected
 from regard.serve.payload import input_schema, reads_pictures
 from regard.serve.refusal import Refusal
 from regard.serve.verb_routes import check_members, prepare_inputs
+from regard.serve.views import KeptView, view_steps, view_trace
 
-EXPLAIN_MEMBERS = frozenset({"model", "verb", "inputs", "options"})
+EXPLAIN_MEMBERS = frozenset({"model", "verb", "inputs", "options", "view"})
+STEPS_MEMBERS = frozenset({"attention"})
 SAFETENSORS = "application/octet-stream"
+MOST_NAMES = 50  # of attentions in a message
 EXPLAINED = object_of(
     *("model", "trace", "tensors"),
     model=TEXT,
     trace={"type": "object"},
     tensors={"type": "object", "additionalProperties": optional(TEXT)},
+    view={"type": "object"},
 )
+STEPS = object_of(
+    *("steps", "predictions", "predicted"),
+    steps={"type": "object"},
+    predictions=list_of({"type": "object"}),
+    predicted=TEXT,
+)
+HEAD = {"name": "head", "in": "query", "required": False, "schema": COUNT, "description": "One head of the weights."}
 
 
 def explain_router(explainer: Explainer) -> APIRouter:
@@ -39,7 +59,23 @@ def explain_router(explainer: Explainer) -> APIRouter:
         openapi_extra=describe_request(schemas or [{"type": "object"}]),
     )
     answers = describe_answer({}, media=SAFETENSORS)
-    router.add_api_route("/{identifier}", show_tensor, response_class=Response, responses=answers)
+    router.add_api_route(
+        "/{identifier}",
+        show_tensor,
+        response_class=Response,
+        responses=answers,
+        openapi_extra={"parameters": [HEAD]},
+    )
+    views = describe_answer({"type": "object"})
+    router.add_api_route("/{identifier}/view", show_view, response_class=Response, responses=views)
+    router.add_api_route(
+        "/{identifier}/steps",
+        show_steps,
+        methods=["POST"],
+        response_class=Response,
+        responses=describe_answer(STEPS),
+        openapi_extra=describe_request([closed_object("attention", attention=TEXT)]),
+    )
     return router
 
 
@@ -52,6 +88,7 @@ def describe_model(model: ServedModel) -> dict[str, Any]:
         verb={**optional(TEXT), "description": "Which of its uses, of a model with several."},
         inputs={**schema, "examples": [example]},
         options=optional(json_schema(model.trained.LookOptions)),
+        view={**optional({"type": "boolean"}), "description": "Whether to answer what the explorer draws, too."},
     )
 
 
@@ -62,6 +99,9 @@ async def explain(request: Request) -> Response:
     most = limits.picture_bytes if any(reads_pictures(model.trained) for model in explainer.models) else None
     payload = await read_object(request, limits, most)
     check_members(payload, EXPLAIN_MEMBERS)
+    is_viewed = payload.get("view")
+    if not isinstance(is_viewed, bool | None):
+        raise Refusal(422, "view must be true or false", "invalid_input")
     model = explainer.pick(payload.get("model"), payload.get("verb"))
     options = read_look_options(model, payload.get("options"), limits)
     check_length(model, payload.get("inputs"), limits)
@@ -69,16 +109,63 @@ async def explain(request: Request) -> Response:
     trace = await while_connected(request, explainer.explain(model, item, options))
     tensors = await asyncio.to_thread(trace.tensors)
     ids = explainer.tensors.add(tensors)
-    return json_response({"model": model.name, "trace": trace.plain(), "tensors": ids})
+    answer = {"model": model.name, "trace": trace.plain(), "tensors": ids}
+    if is_viewed:
+        view, store = await asyncio.to_thread(view_trace, trace)
+        store.settle(ids)
+        answer["view"] = explainer.views.add(model, trace, view)
+    return json_response(answer)
 
 
 async def show_tensor(request: Request, identifier: str) -> Response:
-    """Return one tensor of a trace."""
+    """Return one tensor of a trace, or one head of it."""
     from safetensors.torch import save
 
     entry = state_of(request).explainer.tensors.find(identifier)
     if entry is None:
         raise Refusal(404, "no such weights, or no longer: explain the input again", "not_found")
     name, tensor = entry
+    head = request.query_params.get("head")
+    if head is not None:
+        tensor = tensor[read_head(head, len(tensor))].contiguous()
     body = await asyncio.to_thread(save, {name: tensor})
     return Response(body, media_type=SAFETENSORS)
+
+
+async def show_view(request: Request, identifier: str) -> Response:
+    """Return what the explorer draws of an answer that was explained with `view`."""
+    return Response(find_view(request, identifier).body, media_type="application/json")
+
+
+async def show_steps(request: Request, identifier: str) -> Response:
+    """Return the vectors of one attention and what the model predicted, by reading the explained answer again."""
+    state = state_of(request)
+    explainer = state.explainer
+    payload = await read_object(request, state.limits)
+    check_members(payload, STEPS_MEMBERS)
+    kept = find_view(request, identifier)
+    name = payload.get("attention")
+    names = [attention.name for attention in kept.trace.weights]
+    if name not in names:
+        raise Refusal(422, f"attention must be one of {', '.join(names[:MOST_NAMES])}", "invalid_input")
+    steps = await while_connected(request, explainer.run(kept.model, lambda _: kept.trace.steps([name])))
+    if steps is None:
+        raise Refusal(422, f"{kept.model.name} has no steps to show", "invalid_input")
+    view, store = await asyncio.to_thread(view_steps, steps)
+    store.settle(explainer.tensors.add(store.tensors))
+    return json_response(view)
+
+
+def find_view(request: Request, identifier: str) -> KeptView:
+    """Return a view that is kept, and refuse if there is none."""
+    kept = state_of(request).explainer.views.find(identifier)
+    if kept is None:
+        raise Refusal(404, "no such answer, or no longer: explain the input again", "not_found")
+    return kept
+
+
+def read_head(text: str, heads: int) -> int:
+    """Return the number of a head."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < heads):
+        raise Refusal(422, f"head must be a number from 0 to {heads - 1}", "invalid_input")
+    return int(text)

@@ -1,16 +1,15 @@
-"""Explaining answers: a thread and copies of the models of its own, and a bounded cache of attention weights."""
+"""Explaining answers: a thread and copies of the models of its own, and bounded caches of weights and views."""
 
 from __future__ import annotations
 
-import secrets
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.tap import Tap
 from regard.interpret.trace import Trace
@@ -20,10 +19,10 @@ from regard.serve.limits import Limits
 from regard.serve.payload import count_characters, read_options, reads_pictures
 from regard.serve.refusal import Refusal
 from regard.serve.scheduling import explain_failure, split_ended
+from regard.serve.tensor_cache import TensorCache
+from regard.serve.views import ViewCache
 from regard.serve.worker import Worker
 from regard.tasks.trained import Trained, copy_sharing_weights
-
-ID_BYTES = 16  # of the random names of tensors
 
 
 class Explainer:
@@ -34,6 +33,7 @@ class Explainer:
 
     def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
         self.tensors = TensorCache(limits.explain_bytes)
+        self.views = ViewCache(limits.explain_views)
         self._catalogue = catalogue
         explained = [model for model in catalogue if model.trained.attention_names()]
         copies = {model.key: copy_sharing_weights(model.trained) for model in explained}
@@ -75,13 +75,21 @@ class Explainer:
 
     async def explain(self, model: ServedModel, item: Any, options: Mapping[str, Any]) -> Trace:
         """Return the trace of the answer to one input."""
+        trace: Trace = await self.run(model, lambda trained: trained.look(item, **options))
+        return trace
+
+    async def run(self, model: ServedModel, work: Callable[[Trained], Any]) -> Any:
+        """Return what a function makes of the watched copy of a model, in the thread that owns the copy."""
         self._start()
-        [trace] = await self._worker.answer(model.key, [item], options)
-        return trace  # type: ignore[no-any-return]
+        [result] = await self._worker.answer(model.key, [work], {})
+        return result
 
 
 class ExplainQueue:
-    """The queue of a model that is watched: calls one at a time, each of which can be interrupted."""
+    """The queue of a model that is watched: calls one at a time, each of which can be interrupted.
+
+    The only input of a call is a function of the model.
+    """
 
     def __init__(self, trained: Trained) -> None:
         self.trained = trained
@@ -94,13 +102,13 @@ class ExplainQueue:
         return len(self.waiting)
 
     def advance(self) -> None:
-        """Explain the answer to the first waiting call."""
+        """Do the work of the first waiting call."""
         if not self.waiting:
             return
         call = self.waiting.popleft()
         try:
             with interrupting(self.trained.model, call):
-                call.finish([self.trained.look(call.inputs[0], **call.options)])
+                call.finish([call.inputs[0](self.trained)])
         except Interrupted:
             call.give_up()
         except Exception as error:
@@ -131,29 +139,6 @@ def interrupting(model: nn.Module, call: Call) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-class TensorCache:
-    """Tensors under names that nobody can guess; the oldest make room for new ones."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes, self.bytes = most_bytes, 0
-        self._tensors: OrderedDict[str, tuple[str, Tensor]] = OrderedDict()
-
-    def add(self, tensors: Mapping[str, Tensor]) -> dict[str, str | None]:
-        """Store named tensors and return their ids; None for those that do not fit beside the others."""
-        ids = {name: secrets.token_urlsafe(ID_BYTES) for name in tensors}
-        for name, tensor in tensors.items():
-            self._tensors[ids[name]] = name, tensor
-            self.bytes += tensor.nbytes
-        while self.bytes > self.most_bytes:
-            _, (_, dropped) = self._tensors.popitem(last=False)
-            self.bytes -= dropped.nbytes
-        return {name: identifier if identifier in self._tensors else None for name, identifier in ids.items()}
-
-    def find(self, identifier: str) -> tuple[str, Tensor] | None:
-        """Return the name and the values of a tensor; None if there is no such id, or no longer."""
-        return self._tensors.get(identifier)
 
 
 def read_look_options(model: ServedModel, value: Any, limits: Limits) -> dict[str, Any]:

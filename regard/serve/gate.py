@@ -18,7 +18,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-OPEN_PATHS = frozenset({"/", "/page.js", "/livez", "/readyz"})
+OPEN_PATHS = frozenset({"/", "/explorer.js", "/explorer.css", "/livez", "/readyz"})
 """Paths that need no key: liveness, readiness and the page."""
 KEY_IN_BODY = frozenset({"/translate", "/detect", "/languages", "/frontend/settings", "/health"})
 """Routes of LibreTranslate, whose clients send their key as `api_key` in a query or a body."""
@@ -105,8 +105,10 @@ class _RequestState:
         """Send a part of the response, with request id and security headers."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            added = [(b"x-request-id", self.request_id.encode()), *SECURITY_HEADERS]
-            message = {**message, "headers": [*message.get("headers", ()), *added]}
+            headers = list(message.get("headers", ()))
+            chosen = {name for name, _ in headers}  # such as how long a copy may be kept
+            added = [header for header in SECURITY_HEADERS if header[0] not in chosen]
+            message = {**message, "headers": [*headers, (b"x-request-id", self.request_id.encode()), *added]}
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:

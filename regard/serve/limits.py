@@ -53,6 +53,8 @@ class Limits:
     """Tokens that a language model writes while it is explained, at most and by default."""
     explain_bytes: Number = 256 << 20
     """Bytes of attention weights kept for `/v1/explain/ID`; the oldest make room."""
+    explain_views: Number = 50
+    """Explained answers whose steps can be computed by `/v1/explain/ID/steps`; the oldest make room."""
     watch_seconds: Seconds = 2.0
     """Seconds between two looks at the folders of models, with `--watch`."""
     drain_seconds: Annotated[float, Range(0, 3600)] = 1.0

@@ -32,23 +32,34 @@ class Visit:
     """One opened page, with what it asked for and what went wrong in it."""
 
     page: Any
+    origin: str = ""
+    """Of the server that the page may ask."""
     asked: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     @property
     def outside(self) -> list[str]:
-        """Requests to anywhere but the file itself."""
-        return [address for address in self.asked if not address.startswith(AT_HOME)]
+        """Requests to anywhere but the file itself, or its server."""
+        return [address for address in self.asked if not self.is_home(address)]
+
+    def is_home(self, address: str) -> bool:
+        """True for what lies in the file, or on the server of the page."""
+        return address.startswith(AT_HOME) or bool(self.origin and address.startswith(f"{self.origin}/"))
 
     def told(self) -> str:
-        """What the live line says."""
+        """What the live line says, once all is drawn."""
+        self.settle()
         return self.page.locator("#read").inner_text()
 
-    def go(self, path: Path, address: str = "") -> None:
-        """Open a file afresh, at an address within it."""
+    def go(self, place: Path | str, address: str = "") -> None:
+        """Open a file or a server's page afresh, at an address within it."""
         self.page.goto("about:blank")
-        self.page.goto(path.as_uri() + address)
+        self.page.goto((place.as_uri() if isinstance(place, Path) else place) + address)
         self.page.wait_for_selector("html[data-drawn]")
+
+    def settle(self) -> None:
+        """Wait until nothing is being fetched or drawn."""
+        self.page.wait_for_selector("main:not([aria-busy])", state="attached")
 
 
 @pytest.fixture(scope="session")
@@ -68,17 +79,17 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
-    """Open a file in a window of its own; whatever it asks of a network is noted and refused."""
+    """Open a file, or a page of a server, in a window of its own; what it asks of a network is noted and refused."""
     contexts = []
 
-    def open_file(path: Path, address: str = "", **settings: Any) -> Visit:
+    def open_page(place: Path | str, address: str = "", **settings: Any) -> Visit:
         context = browser.new_context(**{"viewport": {"width": 1100, "height": 800}, **settings})
         contexts.append(context)
         context.set_default_timeout(60_000)
-        one = Visit(context.new_page())
+        one = Visit(context.new_page(), "" if isinstance(place, Path) else place.rstrip("/"))
 
         def decide(route: Any) -> None:
-            if route.request.url.startswith(AT_HOME):
+            if one.is_home(route.request.url):
                 route.continue_()
             else:
                 route.abort()
@@ -87,10 +98,10 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
         context.on("request", lambda request: one.asked.append(request.url))
         one.page.on("pageerror", lambda error: one.wrong.append(str(error)))
         one.page.on("console", lambda message: one.wrong.append(message.text) if message.type == "error" else None)
-        one.go(path, address)
+        one.go(place, address)
         return one
 
-    yield open_file
+    yield open_page
     for context in contexts:
         context.close()
 

@@ -11,7 +11,8 @@ from safetensors.torch import load
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.serve.calls import Call
-from regard.serve.explaining import Interrupted, TensorCache, interrupting
+from regard.serve.explaining import Interrupted, interrupting
+from regard.serve.tensor_cache import TensorCache
 from tests.serve.harness import Counter, serving
 
 pytestmark = pytest.mark.unchecked

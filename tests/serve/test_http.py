@@ -240,15 +240,3 @@ def test_pictures_come_as_base64_or_as_they_are(desk):
             assert answer["probability"] == pytest.approx(expected["probability"], abs=1e-5)
         raw = client.post("/v1/classify", content=buffer.getvalue(), headers={"content-type": "image/png"})
         assert raw.json()["answers"][0]["label"] == expected["label"]
-
-
-def test_the_page_is_in_two_languages_and_needs_nothing_from_elsewhere(client):
-    english, french = client.get("/").text, client.get("/", headers={"accept-language": "fr-CA,en;q=0.5"}).text
-    assert "Models that run on this machine." in english
-    assert "Des modèles qui tournent sur cette machine." in french
-    assert french == client.get("/?lang=fr").text
-    for page in (english, french, client.get("/docs").text, client.get("/page.js").text):
-        assert "{{" not in page
-        assert "http" not in page.replace("http-equiv", "")
-    assert "POST /v1/translate" in client.get("/docs").text
-    assert "default-src 'none'" in client.get("/").headers["content-security-policy"]

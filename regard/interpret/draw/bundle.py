@@ -174,6 +174,8 @@ def _check_names(modules: dict[str, Module]) -> None:
     for name, module in modules.items():
         for need in module.needs:
             pattern = re.compile(rf"const \{{ (.*?) \}} = {re.escape(variable(need))};")
-            wanted = [entry.split(":")[0].strip() for match in pattern.findall(module.body) for entry in match.split(",")]
+            wanted = [
+                entry.split(":")[0].strip() for match in pattern.findall(module.body) for entry in match.split(",")
+            ]
             if missing := next((each for each in wanted if each not in exported[need]), None):
                 raise ValueError(f"{name}.js imports {missing} from ./{need}.js, which does not export it")

@@ -1,4 +1,4 @@
-"""A trace as the data that the explorer draws: a file and a server give the same, each with a store of its own for tensors."""
+"""A trace as the data that the explorer draws, the same from a file and a server; each stores tensors its own way."""
 
 from __future__ import annotations
 
