@@ -6,6 +6,7 @@ import { drawGraph } from "./graph.js";
 import { drawHeads } from "./heads.js";
 import { drawImage } from "./image.js";
 import { drawInside } from "./inside.js";
+import { drawTraining } from "./training.js";
 
 const hasWeights = ({ trace }) => Boolean(trace) && (attentionsWithHeads(trace).length > 0 || !attentionsToPictures(trace).length);
 
@@ -19,6 +20,7 @@ export const SCREENS = {
     draw: drawInside,
     fits: ({ trace }) => Boolean(trace) && (trace.stepped.length > 0 || !(trace.graph || attentionsToPictures(trace).length)),
   },
+  training: { draw: drawTraining, fits: ({ source, facts }) => source.live && Boolean(facts?.run) },
 };
 
 /** Names of the screens that have something to show: a function of `{ trace, source, models, facts }`. */

@@ -1,5 +1,8 @@
 // Every sentence of the page, in English and French.
 
+import { trainingEnglish } from "./strings/training.en.js";
+import { trainingFrench } from "./strings/training.fr.js";
+
 const STRINGS = {
   en: {
     graph: "Neighbourhood", edges: "Edges of this attention, the strongest first",
@@ -207,6 +210,9 @@ const STRINGS = {
   },
 };
 
+Object.assign(STRINGS.en, trainingEnglish);
+Object.assign(STRINGS.fr, trainingFrench);
+
 let language = "en";
 
 export const LANGUAGES = Object.keys(STRINGS);
@@ -234,6 +240,14 @@ export function say(name, gaps = {}, form = "") {
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
   return value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** A number of any size in four figures; large ones grouped, small ones with a power of ten. */
+export function shortNumber(value) {
+  if (!Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size && (size < 1e-3 || size >= 1e9)) return value.toLocaleString(language, { notation: "scientific", maximumSignificantDigits: 3 });
+  return value.toLocaleString(language, size >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 4 });
 }
 
 /** One decimal; what would round to nothing but is something says so. */
