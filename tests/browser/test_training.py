@@ -118,6 +118,7 @@ def test_the_curves_pass_through_the_measured_numbers(visit: Callable, page_of: 
         assert blue > red + 40
     one.page.locator("#run-numbers summary").click()
     rows = one.page.locator("#run-numbers tbody tr")
+    rows.nth(11).wait_for()
     assert rows.count() == 12
     shown = dict(
         zip(rows.locator("th").all_inner_texts(), rows.locator("td:nth-of-type(1)").all_inner_texts(), strict=True)
