@@ -20,6 +20,7 @@ from regard.tasks.inputs import check_path
 from regard.tasks.recognition import choose_task, describe_claim
 from regard.tasks.selection import select_class, serves
 from regard.tasks.trained import Face, usage_line
+from regard.tasks.training_traces import make_recorder
 from regard.training import device as devices
 from regard.training import distributed
 from regard.training import run as runs
@@ -187,8 +188,7 @@ def train(
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         if out is None:
-            place = RUNS / order.name
-            out = place if overwrite else team.broadcast(runs.find_vacant_folder(place, resume=resume))
+            out = team.broadcast(choose_folder(order, resume=resume, overwrite=overwrite))
         parent, record_of_parent = starting_model(start, Path(out), resume=resume)
         if parent is not None:  # a body that does not fit is refused before data is read
             settings = task.limit_settings(settings, parent)
@@ -214,11 +214,18 @@ def train(
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
             for line in (*order.notes, *data.summary, *adopted, *learner.notes):
                 log.note(line)
+            learner.tracer = make_recorder(learner, run, log)
             with devices.limit_threads(recipe.training.threads, features=learner.features):
                 result = fit(learner, recipe.training, recipe.optim, run, log=log)
             record.end(result.state, result.reason)
         metrics = checkpoint.peek(run.best).metrics if run.best.exists() else {}
         return Outcome(run.folder, run.best, metrics, result, task.usage)
+
+
+def choose_folder(order: Order, *, resume: bool = False, overwrite: bool = False) -> Path:
+    """Return the folder of a run that names none: runs/NAME, with a number if that is taken."""
+    place = RUNS / order.name
+    return place if overwrite else runs.find_vacant_folder(place, resume=resume)
 
 
 def resolve(settings: Mapping[str, Any], task: Any = None) -> tuple[Any, Any]:

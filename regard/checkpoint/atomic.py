@@ -18,7 +18,7 @@ BLOCK = 1 << 12  # bytes to whose multiples most disks round file sizes up
 
 def write(directory: Path, contents: Mapping[str, Any], facts: Mapping[str, Any], disk: Disk) -> None:
     """Save files as one checkpoint, whole or not at all."""
-    files = {check_name(name): _encode(name, value) for name, value in contents.items()}
+    files = {check_name(name): encode(name, value) for name, value in contents.items()}
     entries = {name: entry(pieces) for name, pieces in files.items()}
     files[MANIFEST] = [manifest(entries, facts)]
     aside = sibling(directory, "partial")
@@ -73,7 +73,8 @@ def replace(path: Path, data: bytes, disk: Disk) -> None:
         _discard(aside, disk)
 
 
-def _encode(name: str, value: Any) -> Pieces:
+def encode(name: str, value: Any) -> Pieces:
+    """Return the bytes of a file of a checkpoint, in pieces."""
     suffix = Path(name).suffix
     if isinstance(value, bytes | str):
         return [value if isinstance(value, bytes) else value.encode("utf-8")]

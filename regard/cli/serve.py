@@ -15,6 +15,7 @@ from regard.cli.text_io import print_note
 if TYPE_CHECKING:
     from regard.serve.catalogue import Catalogue
     from regard.serve.limits import Limits
+    from regard.serve.run_view import RunView
     from regard.serve.server import Address
 
 WIDTH = 80
@@ -44,6 +45,9 @@ def serve(
     replicas: Annotated[
         str | None, typer.Option(metavar="LEAST:MOST", help="Replicas on a cluster, more when requests pile up.")
     ] = None,
+    run: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Show a run, also while it trains; without models if none.")
+    ] = None,
     settings: Settings = None,
     device: Annotated[
         str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps; several share requests: cuda:0,cuda:1.")
@@ -62,15 +66,20 @@ def serve(
         return
     bounds = read_limits(settings or [])
     devices = [name.strip() for name in device.split(",")]
-    of_one_server = {"--jobs": jobs is not None, "--watch": watch, f"--device {device}": len(devices) > 1}
+    of_one_server = {
+        "--jobs": jobs is not None,
+        "--run": run is not None,
+        "--watch": watch,
+        f"--device {device}": len(devices) > 1,
+    }
     _check_cluster(ray, replicas, of_one_server)
-    _check_packages()
+    check_packages()
     from regard.serve.access import read_keys
     from regard.serve.server import Address
 
     keys = read_keys(key_file) if key_file is not None else ()
     address = Address(host=host, port=port, names=tuple(name.lower() for name in allow_host or ()))
-    command = ServeCommand(tuple(folders or ()), address, keys, bounds, devices)
+    command = ServeCommand(tuple(folders or ()), address, keys, bounds, devices, run)
     command.load()
     if check:
         return
@@ -89,17 +98,24 @@ class ServeCommand:
     keys: tuple[str, ...]
     limits: Limits
     devices: list[str]
+    run_folder: Path | None = None
+    """The run that is shown."""
     catalogue: Catalogue = field(init=False)
     """The models on the first device."""
     copies: list[Catalogue] = field(init=False)
     """The same on the others."""
+    run_view: RunView | None = field(init=False, default=None)
 
     def load(self) -> None:
         """Load the models on all devices, and say what they are."""
         from regard.serve.access import Keys
-        from regard.serve.catalogue import load_models
+        from regard.serve.catalogue import Catalogue, load_models
 
         self.address.check(Keys(self.keys))
+        self.run_view = None if self.run_folder is None else open_run(self.run_folder)
+        if self.run_view is not None and not self.folders:
+            self.catalogue, *self.copies = (Catalogue([]) for _ in self.devices)
+            return
         self.catalogue, *self.copies = (load_models(list(self.folders), device=name) for name in self.devices)
         for model in self.catalogue:
             size = model.trained.runner.weights.number
@@ -118,6 +134,7 @@ class ServeCommand:
             jobs_folder=jobs_folder,
             copies=self.copies,
             watched_devices=self.devices if watch else (),
+            run=self.run_view,
         )
         try:
             server.run()
@@ -133,7 +150,19 @@ class ServeCommand:
         serve_replicas(cluster, read_counts(replicas), settings, self.address, print_note)
 
 
-def _check_packages() -> None:
+def open_run(folder: Path) -> RunView:
+    """Open a run to show, and say how it stands."""
+    from regard.serve.run_view import RunView
+
+    if not (folder / "config.yaml").is_file() and not (folder / "train.log").is_file():
+        raise ValueError(f"{folder}: not a run folder, name one that `regard train` made")
+    view = RunView(folder)
+    state = view.summary()["state"]
+    print(f"{view.name}: a run, {state['state']}, step {state['step']:,}")
+    return view
+
+
+def check_packages() -> None:
     """Raise ValueError, before a model is loaded, if a package is missing that the server needs."""
     try:
         import fastapi  # noqa: F401

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,9 @@ from regard.cli import train_options as option
 from regard.cli.few_shot import choose_few_shot_files, fit_few_shot
 from regard.cli.file_options import NamedFiles, takes_files
 from regard.cli.grammar import Json
+from regard.cli.serve import check_packages
 from regard.cli.text_io import print_line
+from regard.cli.training_page import show_training
 from regard.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -74,6 +77,7 @@ def train(
     overwrite: option.Overwrite = False,
     settings: option.Settings = None,
     device: option.Device = None,
+    open_page: option.Open = False,
     as_json: Json = False,
 ) -> None:
     """Train a model on your own data: files in, a scored checkpoint out."""
@@ -84,7 +88,11 @@ def train(
     training_files = replace(files.collect(), valid=tuple(map(str, valid or [])), to=to)
     sources, typed_settings = split_settings(words or [])
     run_settings = [*typed_settings, *(settings or [])]
-    request = TrainRequest(sources, run_settings, training_files, start, out, resume, overwrite, as_json)
+    request = TrainRequest(sources, run_settings, training_files, start, out, resume, overwrite, as_json, open_page)
+    if open_page:
+        check_packages()
+        if few or unlabelled:
+            raise ValueError("--open shows one run as it trains: leave it out with --few and --unlabelled")
     if few:
         if sources or training_files.files or masked or task is not None or to is not None or resume:
             raise ValueError("--few fits a head to its own files: give --from, --valid, --out and settings beside it")
@@ -113,6 +121,8 @@ class TrainRequest:
     resume: bool
     overwrite: bool
     as_json: bool
+    open_page: bool = False
+    """Show the run in a browser while it trains."""
 
     def order(self) -> Order:
         """Choose the task and complete the settings by what the files hold."""
@@ -170,7 +180,12 @@ def _train_model(request: TrainRequest) -> None:
 
     options: Any = {"start": request.start, "resume": request.resume, "overwrite": request.overwrite}
     with distributed.team() as team:  # from here on, an error that all processes meet is said once
-        outcome = recipes.train(_order_training(request), out=request.out, command=sys.argv, **options)
+        order, out = _order_training(request), request.out
+        if request.open_page:
+            how = {"resume": request.resume, "overwrite": request.overwrite}
+            out = out or team.broadcast(recipes.choose_folder(order, **how))
+        with show_training(out) if out is not None and request.open_page and team.is_main else nullcontext():
+            outcome = recipes.train(order, out=out, command=sys.argv, **options)
         if team.is_main:
             print_line(json.dumps(outcome.plain(), ensure_ascii=False) if request.as_json else outcome.summary)
     if outcome.result.has_failed or outcome.result.reason == "interrupted":

@@ -48,6 +48,9 @@ Out = Annotated[
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in the folder.", rich_help_panel=RUN_PANEL)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a run in the folder.", rich_help_panel=RUN_PANEL)]
+Open = Annotated[
+    bool, typer.Option("--open", help="Show the run in a browser while it trains.", rich_help_panel=RUN_PANEL)
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting, said as other commands say it."),

@@ -17,6 +17,7 @@ Batch = TypeVar("Batch", bound="TensorBatch")
 Train = TypeVar("Train")
 Valid = TypeVar("Valid")
 Thing = TypeVar("Thing")
+READABLE = (4, 16)  # fewest and most words of a text that is read at a glance
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,14 @@ def sample_evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
     if count >= len(things):
         return things
     return [things[(2 * place + 1) * len(things) // (2 * count)] for place in range(count)]
+
+
+def sample_readable(texts: Sequence[str], count: int) -> list[int]:
+    """Return the indices of `count` texts, always the same, spread evenly over those that are read at a glance."""
+    lengths = [len(text.split()) for text in texts]
+    readable = [number for number, length in enumerate(lengths) if READABLE[0] <= length <= READABLE[1]]
+    shortest = sorted(range(len(texts)), key=lambda number: (lengths[number] == 0, lengths[number]))
+    return list(sample_evenly(readable, count) if len(readable) >= count else shortest[:count])
 
 
 def spread_over_classes(labels: Sequence[int], count: int) -> list[int]:

@@ -9,7 +9,15 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from regard import __version__
-from regard.serve import explain_routes, explorer_routes, job_routes, libretranslate, mcp_routes, openai_routes
+from regard.serve import (
+    explain_routes,
+    explorer_routes,
+    job_routes,
+    libretranslate,
+    mcp_routes,
+    openai_routes,
+    run_routes,
+)
 from regard.serve.access import LOCAL_NAMES, RateLimit
 from regard.serve.api_schema import STATUS, describe_answer, describe_api
 from regard.serve.explorer_page import page_router
@@ -71,7 +79,7 @@ def make_app(state: ServerState, *, hosts: tuple[str, ...] = LOCAL_NAMES, log: A
         redirect_slashes=False,
     )
     app.state.server = state
-    parts = (libretranslate.router, openai_routes.router, job_routes.router, mcp_routes.router)
+    parts = (libretranslate.router, openai_routes.router, job_routes.router, mcp_routes.router, run_routes.router)
     for part in (router, page_router(), *parts):
         app.include_router(part)
     app.include_router(verb_router(state.catalogue, state.limits))
@@ -104,5 +112,5 @@ def _explain_missing(request: Request, error: HTTPException) -> Refusal:
         return Refusal(405, "this route wants another method: see /docs", None, dict(error.headers or {}))
     if request.url.path.startswith("/v1/"):
         verbs = ", ".join(state_of(request).catalogue.verbs)
-        return Refusal(404, f"no model here does that: there is {verbs}", "not_found")
+        return Refusal(404, f"no model here does that: there is {verbs or 'no model at all, see /docs'}", "not_found")
     return Refusal(error.status_code, "no such page: see /docs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 from typing import Any
 
@@ -64,7 +65,8 @@ async def show_models(request: Request) -> Response:
     """List the models with their forms and abilities, the limits, and the run that is served, if any."""
     state = state_of(request)
     models = [describe_model(model, list_abilities(model, state)) for model in state.catalogue]
-    return json_response({"models": models, "limits": asdict(state.limits), "run": None, "version": __version__})
+    run = None if state.run is None else await asyncio.to_thread(state.run.summary)
+    return json_response({"models": models, "limits": asdict(state.limits), "run": run, "version": __version__})
 
 
 def describe_model(model: ServedModel, abilities: list[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from regard.serve.jobs import Jobs
 from regard.serve.limits import Limits
 from regard.serve.memory import MemoryBudget
 from regard.serve.metrics import Metrics
+from regard.serve.run_view import RunView
 from regard.serve.worker_group import WorkerGroup
 
 
@@ -25,6 +26,8 @@ class ServerState:
     metrics: Metrics = field(default_factory=Metrics)
     jobs: Jobs | None = None
     """Long work, where a folder for it was named."""
+    run: RunView | None = None
+    """A run that is shown, where one was named."""
     explainer: Explainer = field(init=False)
     """Explains answers, beside the worker."""
     memory: MemoryBudget = field(init=False)

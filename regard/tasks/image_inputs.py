@@ -75,6 +75,16 @@ def decode_images(
     return np.stack(decoded)
 
 
+def channels_last(pixels: UInt8[np.ndarray, "channels size size"]) -> UInt8[np.ndarray, "size size *channels"]:
+    """Return pixels as an array that models read: (row, column) of shades, or with a third axis of colours."""
+    return pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0))
+
+
+def short_place(place: str) -> str:
+    """Return the place of an image without the folders of this machine: the last folder and the file."""
+    return "/".join(Path(place).parts[-2:])
+
+
 def patch_size(config: Any) -> int:
     """Return the side of a model's patches; 0 if it does not divide images into patches."""
     return config.patch if isinstance(config, ViTConfig) else 0

@@ -141,6 +141,8 @@ class Bookkeeping:
             progress.stale = 0 if better else progress.stale + 1
             if self.team.is_main:
                 self.run.show(progress.step, evaluation.samples)
+                if self.task.tracer is not None:
+                    self.task.tracer.record(progress.step)
         if better:
             progress.best = Best(progress.step, metrics)
             self._write(self.run.best, lambda: {"model.safetensors": resume.lasting(self.task.model)}, metrics)

@@ -90,6 +90,8 @@ class TrainingConfig:
     compile: Free[Literal["auto", "on", "record", "off"]] = "auto"
     """Compile the step and record it as CUDA graphs, or record it only, which begins sooner; only on CUDA, where auto
     does both from 1,000 steps on and records fewer."""
+    save_traces: Free[bool] = True
+    """Save at every evaluation where the model looks in three held-out examples, if it has attention."""
     tensorboard: Free[bool] = True
     """Write curves for TensorBoard into the run folder."""
 

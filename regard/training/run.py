@@ -37,11 +37,12 @@ from regard.training.parent import Parent
 from regard.training.resume import NUMBERS, TENSORS
 
 STEP = re.compile(r"step-[0-9]+")
+UNFINISHED = re.compile(r"\.(step-[0-9]+(?:\.json|\.safetensors)?)\.\w+")  # of writers that were killed
 STRICT: Mapping[str, Verdict] = {"": "refused"}
 OURS = (
     *("checkpoints", "best", "damaged-best", "state.json", "config.yaml", "command.txt", "env.json", "data.json"),
     parents.NAME,
-    *("metrics.jsonl", "train.log", "samples", "tensorboard", "report.html"),
+    *("metrics.jsonl", "train.log", "samples", "traces", "tensorboard", "report.html"),
 )
 # files of a run that ended before training began
 EARLY = {NAME, parents.NAME, "state.json", "command.txt", "env.json", "train.log"}
@@ -377,9 +378,9 @@ def _recover(folder: Path) -> None:
     """Clean up after killed writers of this folder, without touching files of others."""
     for name in OURS:
         checkpoint.recover(folder / name)
-    for place, pattern in (("checkpoints", r"(step-[0-9]+)\.\w+"), ("samples", r"(step-[0-9]+\.json)\.tmp")):
+    for place in ("checkpoints", "samples", "traces"):
         for path in list((folder / place).glob(".step-*")):
-            if match := re.fullmatch(rf"\.{pattern}", path.name):
+            if match := UNFINISHED.fullmatch(path.name):
                 checkpoint.recover(folder / place / match[1])
 
 

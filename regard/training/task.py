@@ -41,6 +41,27 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class TraceInput:
+    """A held-out input in which a model is looked into at every evaluation."""
+
+    value: Any
+    """What `look` of the trained model reads."""
+    text: str
+    """The input in words, as it is recorded."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `look`."""
+    reference: str | None = None
+    """The answer that the model reads instead of writing its own, so that the same words are seen at every step."""
+
+
+class Tracer(Protocol):
+    """Records where a model looks while it is trained."""
+
+    def record(self, step: int) -> None:
+        """Record where the model looks at this step; never raises an error."""
+
+
+@dataclass(frozen=True)
 class Given:
     """Files to train on, and what the user said about them."""
 
@@ -113,6 +134,8 @@ class Learner:
     """Number of rows in an epoch."""
     piece_tokens: int | None = None
     """Tokens per backward pass on a CPU; None: a whole row, or the task cannot `split`."""
+    tracer: Tracer | None = None
+    """Records where the model looks at every evaluation, if anything does."""
     updates_itself: ClassVar[bool] = False
     """True if `learn` updates the weights, instead of backward pass and optimizer."""
 
@@ -143,6 +166,10 @@ class Learner:
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Evaluate the model; work passed to `spread` is divided among all processes."""
         return Evaluation({})
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return held-out inputs to look into at every evaluation, always the same; none if there is nothing to see."""
+        return []
 
     def contents(self) -> dict[str, Any]:
         """Return the files of a checkpoint beside weights, metrics and manifest."""

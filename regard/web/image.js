@@ -2,7 +2,7 @@
 
 import { bars, make, moved } from "./make.js";
 import { attentionOf, palette, weightsOf } from "./data.js";
-import { curves } from "./curves.js";
+import { curves } from "./deletion_curves.js";
 import { exportBar, drawing, plain, tag } from "./export.js";
 import { measured } from "./measures.js";
 import { describe } from "./names.js";

@@ -9,6 +9,7 @@ import { drawHeads } from "./heads.js";
 import { drawImage } from "./image.js";
 import { drawInside } from "./inside.js";
 import { drawUse } from "./use.js";
+import { drawTraining } from "./training.js";
 
 const hasWeights = ({ trace }) => Boolean(trace) && (attentionsWithHeads(trace).length > 0 || !attentionsToPictures(trace).length);
 
@@ -25,6 +26,7 @@ export const SCREENS = {
   },
   decode: { draw: drawDecode, fits: canShowTree },
   compare: { draw: drawCompare, fits: ({ source, models }) => source.live && comparable(models).length > 0 },
+  training: { draw: drawTraining, fits: ({ source, facts }) => source.live && Boolean(facts?.run) },
 };
 
 /** Names of the screens that have something to show: a function of `{ trace, source, models, facts }`. */

@@ -110,6 +110,7 @@ class ServerSource {
   }
 
   async tensor(ref, { signal } = {}) {
+    if (ref.data !== undefined) return toFloats(fromBase64(ref.data), ref.type);
     const name = `${ref.id}/${ref.head ?? ""}`, known = this.memory.get(name);
     if (known) return known;
     if (!ref.id) throw new SourceError(404);

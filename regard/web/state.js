@@ -27,6 +27,7 @@ export function defaultsOf(trace, screens) {
     specials: "0", share: "0", scale: "auto", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "map",
     zoom: "", over: "", unfolded: "", sentence: "", beside: "", theme: "auto", pair: "",
     forced: "", before: "", hypothesis: "", drawn: "tree", beams: "",
+    evaluation: "", example: "0", sample: "0", look: "", score: "",
     lang: trace?.lang ?? preferred(),
   };
 }

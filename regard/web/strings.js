@@ -16,18 +16,19 @@ import { graphEn } from "./strings/graph.en.js";
 import { graphFr } from "./strings/graph.fr.js";
 import { decodeEn } from "./strings/decode.en.js";
 import { decodeFr } from "./strings/decode.fr.js";
-
 import { useEn } from "./strings/use.en.js";
 import { useFr } from "./strings/use.fr.js";
+import { trainingEn } from "./strings/training.en.js";
+import { trainingFr } from "./strings/training.fr.js";
 
 const STRINGS = {
   en: {
     ...frameEn, ...namesEn, ...alignmentEn, ...measuresEn, ...insideEn, ...imageEn, ...graphEn,
-    ...decodeEn, ...useEn,
+    ...decodeEn, ...useEn, ...trainingEn,
   },
   fr: {
     ...frameFr, ...namesFr, ...alignmentFr, ...measuresFr, ...insideFr, ...imageFr, ...graphFr,
-    ...decodeFr, ...useFr,
+    ...decodeFr, ...useFr, ...trainingFr,
   },
 };
 
@@ -80,6 +81,14 @@ function formatter(name, options) {
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
   return formatter(digits, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+}
+
+/** A number of any size in four figures; large ones grouped, small ones with a power of ten. */
+export function shortNumber(value) {
+  if (!Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size && (size < 1e-3 || size >= 1e9)) return value.toLocaleString(language, { notation: "scientific", maximumSignificantDigits: 3 });
+  return value.toLocaleString(language, size >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 4 });
 }
 
 /** One decimal; what would round to nothing but is something says so. */

@@ -19,6 +19,7 @@ from regard.models.vit import ViTConfig
 from regard.serve.access import Keys
 from regard.serve.catalogue import Catalogue, ServedModel
 from regard.serve.limits import Limits
+from regard.serve.run_view import RunView
 from regard.serve.server import Address, Server, make_server
 from regard.serve.worker import Worker
 from regard.tasks.images.classifier import ImageClassifier
@@ -118,6 +119,7 @@ def serving(
     jobs_folder: Path | None = None,
     copies: Sequence[Catalogue] = (),
     watched_devices: Sequence[str] = (),
+    run: RunView | None = None,
     **limits: Any,
 ) -> Iterator[Running]:
     """A server on a free port; it is ready, and stopped at the end."""
@@ -131,6 +133,7 @@ def serving(
         jobs_folder=jobs_folder,
         copies=copies,
         watched_devices=watched_devices,
+        run=run,
         log=lines.append,
     )
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)

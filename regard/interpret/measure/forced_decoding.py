@@ -51,7 +51,7 @@ class ForcedReader:
     @property
     def _ends(self) -> tuple[int, int]:
         """Return the begin and end tokens of an answer."""
-        return self.trained.target.role("begin"), self.trained.target.role("end")
+        return self.trained.target.opening, self.trained.target.role("end")
 
     def encode(self, source: str, target: str) -> tuple[list[int], list[int]]:
         """Return the token ids of the source, with tag and end, and of the target, without its end."""

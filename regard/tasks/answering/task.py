@@ -25,7 +25,7 @@ from regard.tasks.text_encoders.encoder_task import EncoderConfig, EncoderTask
 from regard.tasks.text_encoders.warm_start import parent_tokenizer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone
+from regard.training.task import Evaluation, Goal, Spread, Step, TraceInput, alone
 from regard.training.tuning import TuningConfig
 
 STRIDE_DIVISOR = 3  # the default stride is at most this fraction of a short window
@@ -136,6 +136,12 @@ class Answering(EncoderTask):
         ]
         answers, losses = [reply.answer or "" for reply in replies], [span.loss for span in spans]
         return Evaluation(answer_metrics(questions, answers, losses), samples)
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return validation questions about short texts."""
+        questions = sorted(self.prepared.valid, key=lambda question: len(question.context))
+        chosen = sample_evenly(questions[: max(count, len(questions) // 4)], count)
+        return [TraceInput(question, f"{question.question} | {question.context}") for question in chosen]
 
     def contents(self) -> dict[str, Any]:
         """Return the settings, the tokenizer and the card of a checkpoint."""

@@ -34,14 +34,14 @@ from regard.tasks.captions.cached_regions import CachedRegions, Regions
 from regard.tasks.captions.dataset import CaptionsConfig, CaptionSplits
 from regard.tasks.captions.recognition import recognise
 from regard.tasks.captions.writer import CaptionOptions, CaptionWriter, read_tokenizer
-from regard.tasks.image_inputs import patch_size
+from regard.tasks.image_inputs import channels_last, patch_size
 from regard.tasks.image_model_sizes import default_model_sizes
 from regard.tasks.model_card import model_card
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, round_between
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, TraceInput, alone
 
 Part = Literal["train", "valid"]
 EVALUATION_BATCH = 128  # captions, or images, that one process measures at a time
@@ -342,6 +342,12 @@ class Captions(Task):
         file = config.plain(replace(self.recipe.data.train[0], path="", folder=None, only=None))
         preparation = {name: plain[name] for name in (*PREPARATION, "plain") if plain[name] is not None}
         return {**preparation, "file": file, "learnt": sample_digests(self.prepared.train.marks)}
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return validation images."""
+        images = self.prepared.valid
+        numbers = sample_evenly(range(len(images)), count)
+        return [TraceInput(channels_last(images.pixels(np.array([n]))[0]), images.name(n)) for n in numbers]
 
     def contents(self) -> dict[str, Any]:
         """Return the files of a checkpoint beside weights and metrics."""

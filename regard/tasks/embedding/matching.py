@@ -24,7 +24,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Positive, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
-from regard.data.examples import Splits
+from regard.data.examples import Splits, sample_readable
 from regard.data.mlm_masking import TokenMasking
 from regard.data.packing import number, permute
 from regard.data.tables import is_table
@@ -52,6 +52,7 @@ from regard.training.task import (
     Spread,
     Step,
     Task,
+    TraceInput,
     alone,
     data_section,
 )
@@ -348,6 +349,11 @@ class Matching(Task):
         with evaluation_runner(self.model):
             ranking = rank_partners(self.embedder().units, self.prepared.valid, spread)
         return Evaluation(ranking.metrics, ranking.samples(self.recipe.objective.samples))
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return first texts of validation pairs."""
+        texts = [first for first, _ in self.prepared.valid.texts]
+        return [TraceInput(texts[n], texts[n]) for n in sample_readable(texts, count)]
 
     def contents(self) -> dict[str, Any]:
         """Return the checkpoint files other than weights and metrics."""

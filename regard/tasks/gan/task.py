@@ -32,7 +32,7 @@ from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
-from regard.training.task import Claim, Evaluation, Given, Goal, Spread, Step, Task, alone
+from regard.training.task import Claim, Evaluation, Given, Goal, Spread, Step, Task, TraceInput, alone
 
 IMAGES_PER_BATCH = 100  # images per batch
 EPOCHS = 100  # default length of training
@@ -248,6 +248,11 @@ class ImageGeneration(Task):
         noise = torch.randn(len(labels), self.recipe.model.noise, generator=torch.Generator().manual_seed(1 + chunk))
         generated = self.model(noise.to(self.device), torch.from_numpy(labels).to(self.device))
         return mean_shades(generated).tolist()
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return labels to generate, each with a seed of its own."""
+        classes = [self.prepared.classes[seed % len(self.prepared.classes)] for seed in range(count)]
+        return [TraceInput(label, f"{label}, seed {seed}", {"seed": seed}) for seed, label in enumerate(classes)]
 
     def contents(self) -> dict[str, Any]:
         """Return the checkpoint files other than weights and metrics."""

@@ -23,7 +23,7 @@ from regard.tasks.graphs.recognition import recognise
 from regard.tasks.model_card import model_card
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, TraceInput, alone
 
 SHOWN = 4
 
@@ -120,6 +120,13 @@ class NodeClassification(Task):
             for place, answer in zip(places, answers, strict=True)
         ]
         return Evaluation(results.metrics, samples)
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return validation nodes of different classes."""
+        valid = self.graph.parts["valid"]
+        places = spread_over_classes(self.graph.labels[valid].tolist(), count)
+        names = [self.graph.name(number) for number in valid[places].tolist()]
+        return [TraceInput(name, f"node {name}") for name in names]
 
     def contents(self) -> dict[str, Any]:
         """Return the files of a checkpoint beside weights and metrics, the graph itself among them."""

@@ -29,7 +29,7 @@ from regard.models.spatial_transformer import SpatialTransformerConfig
 from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.tasks.image_files import claim_labelled_images
-from regard.tasks.image_inputs import patch_size
+from regard.tasks.image_inputs import channels_last, patch_size, short_place
 from regard.tasks.image_model_sizes import default_model_sizes
 from regard.tasks.images.imported_checkpoint import imported_checkpoint_files
 from regard.tasks.images.scoring import ImageClassifierResults, evaluate_logits
@@ -39,7 +39,7 @@ from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, TraceInput, alone
 from regard.training.tuning import TuningConfig
 
 AnyModelConfig = (  # the first is the default
@@ -247,6 +247,14 @@ class ImageClassification(Task):
                 "answer": classes[answers[number]],
             }
             for number in spread_over_classes(images.labels.tolist(), self.recipe.objective.samples)
+        ]
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return validation images of different classes."""
+        images = self.prepared.valid
+        numbers = spread_over_classes(images.labels.tolist(), count)
+        return [
+            TraceInput(channels_last(images.pixels(np.array([n]))[0]), short_place(images.place(n))) for n in numbers
         ]
 
     def contents(self) -> dict[str, Any]:

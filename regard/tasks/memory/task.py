@@ -27,7 +27,7 @@ from regard.tasks.memory.sequences import (
 from regard.tasks.model_card import model_card
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, TraceInput, alone
 
 LENGTHS = 8  # most different lengths of validation sequences
 SHOWN = 4
@@ -114,6 +114,16 @@ class Memory(Task):
             {"right": format_bits(right[where], self.data.bits), "answer": format_bits(answer[where], self.data.bits)}
             for right, answer, where in zip(batch.targets, answers, batch.scored, strict=False)
         ]
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return sequences of validation lengths, none of which is trained on."""
+        lengths = sample_evenly(range(self.data.min_length, self.data.max_length + 1), count)
+        repeats = min(2, self.data.repeats)
+        texts = []
+        for length in lengths:
+            bits, items = draw_for_part(self.data, VALID, length, count=1, repeats=repeats)
+            texts.append(format_input(SequenceInput(bits[0], int(items[0]), repeats), self.data))
+        return [TraceInput(text, text) for text in texts]
 
     def contents(self) -> dict[str, Any]:
         """Return the checkpoint files other than weights and metrics."""

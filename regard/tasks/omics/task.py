@@ -26,7 +26,7 @@ from regard.tasks.omics.samples import OmicsData
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, TraceInput, alone
 
 SHOWN = 4
 
@@ -120,6 +120,13 @@ class OmicsClassification(Task):
             for answer, truth in zip(answers, valid.targets[rows], strict=True)
         ]
         return Evaluation(metrics, samples)
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return validation samples of different classes."""
+        valid = self.prepared.valid
+        assert valid.targets is not None
+        rows = spread_over_classes(valid.targets.tolist(), count)
+        return [TraceInput(valid.select([row]), f"sample {valid.names[row]}") for row in rows]
 
     def classifier(self) -> OmicsClassifier:
         """Return the model with its current weights as a classifier."""

@@ -18,12 +18,13 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
-from regard.data.examples import TensorBatch
+from regard.data.examples import TensorBatch, sample_evenly
 from regard.data.images.labelled_images import LabelledImages, copy_to_device, training_row
 from regard.data.images.sources import PictureFile
 from regard.metrics.likelihood import linear_cross_entropy
 from regard.models.axial import AxialConfig
 from regard.models.gpt import ImageGPTConfig
+from regard.tasks.image_inputs import channels_last, short_place
 from regard.tasks.model_card import model_card
 from regard.tasks.pixels import dataset
 from regard.tasks.pixels.dataset import PixelsConfig, PixelSplits
@@ -41,6 +42,7 @@ from regard.training.task import (
     Spread,
     Step,
     Task,
+    TraceInput,
     alone,
     data_section,
 )
@@ -226,6 +228,14 @@ class PixelGeneration(Task):
     def _measure_nats(self, images: LabelledImages, chunk: range) -> list[float]:
         pixels = torch.from_numpy(images.pixels(np.array(chunk))).to(self.device)
         return nats_per_image(self.model, self.tokenizer, self.tokenizer.encode(pixels)).tolist()
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return validation images."""
+        images = self.prepared.valid
+        numbers = sample_evenly(range(len(images)), count)
+        return [
+            TraceInput(channels_last(images.pixels(np.array([n]))[0]), short_place(images.place(n))) for n in numbers
+        ]
 
     def contents(self) -> dict[str, Any]:
         """Return the checkpoint files other than weights and metrics."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -88,6 +89,8 @@ class CausalLM(Pretraining):
             metrics["perplexity"] = text_surprisal.perplexity
         prompt_field = {"prompt": prompt} if (prompt := self.recipe.writing.prompt) else {}
         return Evaluation(metrics, [{**prompt_field, "text": sample.text} for sample in self.writer().write()])
+
+    look_options: ClassVar[Mapping[str, Any]] = {"length": 1}
 
     def writer(self) -> Writer:
         """Return a writer with the current model."""

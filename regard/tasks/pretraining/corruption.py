@@ -14,7 +14,14 @@ from regard.config.resuming import Fixed
 from regard.metrics.likelihood import count, perplexity
 from regard.models.t5 import T5Config
 from regard.tasks.pretraining.corpus import Corpus
-from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, evaluate_batches, sum_cross_entropy
+from regard.tasks.pretraining.learning import (
+    Pretraining,
+    Size,
+    TextRecipe,
+    evaluate_batches,
+    leave_gap,
+    sum_cross_entropy,
+)
 from regard.tasks.pretraining.restorer import Restorer
 from regard.tasks.pretraining.spans import SpanBatch, SpanRows, SpansConfig, sentinel_names
 from regard.training.task import Evaluation, Spread, Step, alone
@@ -77,6 +84,10 @@ class SpanCorruption(Pretraining):
         )
         nats, scored = (sum(column) for column in zip(*batch_losses, strict=True))
         return Evaluation({"loss": nats / scored, "perplexity": perplexity(nats, scored)})
+
+    def look_text(self, text: str) -> str:
+        """Return a text with a span left out in the middle."""
+        return leave_gap(text, sentinel_names(self.recipe.objective, self.recipe.data.context)[0])
 
     def restorer(self) -> Restorer:
         """Return a restorer with the current model."""

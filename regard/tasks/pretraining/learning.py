@@ -16,6 +16,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.config.words import quantity
+from regard.data.examples import sample_evenly
 from regard.data.normalise import read_text_settings
 from regard.data.sniff import is_folder, sniff_text_file
 from regard.data.tokenizers import Tokenizer
@@ -37,6 +38,7 @@ from regard.training.task import (  # fmt: skip
     Goal,
     Spread,
     Task,
+    TraceInput,
     alone,
     data_section,
 )
@@ -46,6 +48,7 @@ LOGITS = 1 << 28  # logits computed at once
 LOGITS_ON_CPU = 1 << 24  # larger chunks gain nothing on a CPU
 ACTIVATIONS = 1 << 26  # activations that a CPU stores of a row for the backward pass
 STEP_NUMBERS = 200_000_000  # numbers stored in a step on a CPU: four times the model, and activations
+TRACED_TOKENS = 24  # tokens of a piece of held-out text in which the model is looked into
 PER_FEATURE = 24  # numbers that a block stores for the backward pass, per feature of a token
 Own = TypeVar("Own", bound="Reader")
 
@@ -203,6 +206,23 @@ class Pretraining(Task):
         """Split a row that does not fit into memory."""
         return batch.halves()
 
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return pieces of the held-out text, from the beginnings of documents where there are enough."""
+        corpus, tokenizer = self.prepared.valid, self.prepared.tokenizer
+        length = min(TRACED_TOKENS, self.recipe.data.context // 2)
+        documents = corpus.starts[:-1].tolist()
+        starts = documents if len(documents) >= count else range(0, len(corpus.tokens), length)
+        pieces = [corpus.tokens[first : first + length].tolist() for first in sample_evenly(starts, count)]
+        texts = [self.look_text(tokenizer.decode([id for id in ids if id != tokenizer.end])) for ids in pieces]
+        return [TraceInput(text, text, self.look_options) for text in texts if text.strip()]
+
+    look_options: ClassVar[Mapping[str, Any]] = {}
+    """Options of `look` with which held-out text is traced."""
+
+    def look_text(self, text: str) -> str:
+        """Return a piece of held-out text as `look` of the trained model reads it."""
+        return text
+
     def contents(self) -> dict[str, Any]:
         """Return the files of a checkpoint besides weights and metrics."""
         recipe = self.recipe
@@ -342,3 +362,10 @@ __all__ = [
     "sum_cross_entropy",
     "tokenizer_of",
 ]
+
+
+def leave_gap(text: str, mark: str) -> str:
+    """Return a text with a mark in place of its middle word."""
+    words = text.split()
+    middle = len(words) // 2
+    return " ".join([*words[:middle], mark, *words[middle + 1 :]])

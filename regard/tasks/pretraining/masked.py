@@ -16,7 +16,7 @@ from regard.models.parts.span_boundary import find_boundaries
 from regard.tasks.pretraining.corpus import Corpus, Prepared
 from regard.tasks.pretraining.documents import PairedConfig
 from regard.tasks.pretraining.filler import Filler, Guesses, guess_masked_tokens
-from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, sum_cross_entropy
+from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, leave_gap, sum_cross_entropy
 from regard.tasks.pretraining.masking import SPECIAL, MaskedBatch, MaskedRows, MaskingConfig
 from regard.training.task import Evaluation, Spread, Step, alone
 
@@ -129,6 +129,10 @@ class MaskedLM(Pretraining):
         rows = self._rows(self.prepared.valid, 0)
         guesses = guess_masked_tokens(self.model, rows, self.prepared.tokenizer, spread=spread)
         return Evaluation(guesses.metrics, self._sample_guesses(rows, guesses))
+
+    def look_text(self, text: str) -> str:
+        """Return a text with a gap in the middle."""
+        return leave_gap(text, "[MASK]")
 
     def filler(self) -> Filler:
         """Return a filler with the current model."""

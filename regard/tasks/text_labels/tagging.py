@@ -43,6 +43,10 @@ class Tagging(Labelling):
         if are_entities(prepared.classes):
             self.goal = ("entity_f1", "max")
 
+    def look_input(self, texts: tuple[str, ...]) -> str:
+        """Return the words of a sentence as one text."""
+        return " ".join(texts)
+
     def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
         """Return a few sentences with the predicted tags of scored words, and the right tag beside a wrong one."""
         classes, samples = self.prepared.classes, []

@@ -16,6 +16,7 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fixed, Free
+from regard.data.examples import sample_readable
 from regard.decoding.batching import by_length
 from regard.metrics.calibration import explain_missing_temperature, fit_temperature
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
@@ -33,7 +34,7 @@ from regard.tasks.text_labels.preparation import PreparedTexts, prepare
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone
+from regard.training.task import Evaluation, Goal, Spread, Step, TraceInput, alone
 from regard.training.tuning import TuningConfig
 
 WEIGHING_TOKENS = 1 << 17  # tokens per batch
@@ -174,6 +175,16 @@ class Labelling(EncoderTask):
     def sample_answers(self, dataset: LabelledDataset, results: LabelResults) -> list[dict[str, Any]]:
         """Return a few texts with their labels and predicted labels."""
         raise NotImplementedError
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return validation texts."""
+        texts = self.prepared.valid.texts
+        shown = [" | ".join(parts) for parts in texts]
+        return [TraceInput(self.look_input(texts[n]), shown[n]) for n in sample_readable(shown, count)]
+
+    def look_input(self, texts: tuple[str, ...]) -> Any:
+        """Return the texts of an example as `look` of the trained model reads them: one text, or several."""
+        return texts if len(texts) > 1 else texts[0]
 
     def contents(self) -> dict[str, Any]:
         """Return the settings, the tokenizer and the card of a checkpoint."""

@@ -16,7 +16,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
-from regard.data.examples import sample_evenly
+from regard.data.examples import sample_evenly, sample_readable
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
@@ -35,7 +35,7 @@ from regard.tasks.translation.translator import Translator, read_tokenizers
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import default_run_length, power_of_two_below, round_between
-from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone
+from regard.training.task import Evaluation, Goal, Spread, Step, Task, TraceInput, alone
 
 BLOCK = 128  # held-out sentences that one process translates at a time
 RECURRENT: tuple[tuple[int, dict[str, Any]], ...] = (
@@ -269,6 +269,14 @@ class Translation(Task):
         """Return a translator with the current model."""
         tokenizers = self.prepared.source_tokenizer, self.prepared.target_tokenizer
         return Translator(self.model, tokenizers, self.recipe.decoding)
+
+    def trace_inputs(self, count: int) -> list[TraceInput]:
+        """Return held-out sentences, each with its target language."""
+        chosen = [self.texts[number] for number in sample_readable([text.source for text in self.texts], count)]
+        return [
+            TraceInput(text.source, text.source, {"to": text.tag} if text.tag else {}, text.reference)
+            for text in chosen
+        ]
 
     def contents(self) -> dict[str, Any]:
         """Return the files of a checkpoint besides weights and metrics."""
