@@ -2,10 +2,11 @@
 
 import { answerText, answerView } from "./answers.js";
 import { lookQuestion, wrap } from "./asking.js";
-import { attentionOf, called, merged } from "./data.js";
+import { attentionOf, merged } from "./data.js";
 import { markDifferences, subtract } from "./difference.js";
 import { unique } from "./fields.js";
 import { make } from "./make.js";
+import { describe } from "./names.js";
 import { modelTitle } from "./model_names.js";
 import { SourceError } from "./source.js";
 import { number, percent, say } from "./strings.js";
@@ -123,7 +124,7 @@ async function mapsOf(results, context) {
     shown.push(await merged({ ...context, trace }, attention, "mean", { level: "word", specials: false, share: false }));
   }
   if (shown.some(({ rows, columns }) => !rows.length || !columns.length)) return [make("p", { class: "note" }, say("compare.no_trace"))];
-  const maps = shown.map((each, n) => make("div", {}, weightTable(each, { caption: say("compare.map", { side: say(`compare.${SIDES[n]}`), attention: called(each.attention.name) }) })));
+  const maps = shown.map((each, n) => make("div", {}, weightTable(each, { caption: say("compare.map", { side: say(`compare.${SIDES[n]}`), attention: describe(each.attention.name, each.trace) }) })));
   const difference = subtract(...shown), enough = difference.rows.length && difference.columns.length;
   const changed = enough ? [weightTable(difference, { caption: say("compare.map_difference"), diverging: true }),
     make("p", { class: "note" }, `${summaryOf(difference)} ${difference.left ? say("compare.left_out", { n: difference.left }) : ""}`)] : [make("p", {}, say("compare.no_match"))];

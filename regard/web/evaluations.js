@@ -1,10 +1,12 @@
 // A slider over the evaluations of a run, in which an alignment forms: where the model looked in the same input at each.
 
-import { attentionsToPictures, called, merged } from "./data.js";
+import { attentionsToPictures, merged } from "./data.js";
 import { drawImage } from "./image.js";
 import { make } from "./make.js";
+import { tableView } from "./grid.js";
 import { matrixView } from "./matrix.js";
-import { tableView } from "./ribbon.js";
+import { describe } from "./names.js";
+import { best } from "./ribbon.js";
 import { number, percent, say, shortNumber } from "./strings.js";
 
 const PACE = 700; // milliseconds of an evaluation when they are played
@@ -162,8 +164,9 @@ class Slider {
     } else {
       const shown = await merged(inner, attention, head, { level: trace.level, specials: false, share: false });
       if (signal.aborted || order !== this.order) return;
-      if (context.state.view === "table") this.picture.replaceChildren(tableView(shown));
-      else this.picture.replaceChildren(this.matrix(shown));
+      const view = context.state.view === "table" ? tableView(shown, say("traces_title"), best) : this.matrix(shown);
+      this.picture.replaceChildren(view.element);
+      view.draw();
       this.spread = spreadOf(shown);
     }
     this.notes.replaceChildren(...notesOf(trace, this.spread).map((text) => make("p", { class: "note" }, text)));
@@ -172,7 +175,7 @@ class Slider {
   /** The matrix of an evaluation, in colours from 0 to 1 that mean the same at every step. */
   matrix(shown) {
     const { context } = this, pick = (row, column) => context.tell(cellSentence(shown, row, column));
-    return matrixView(shown, (value) => value, { room: this.picture.clientWidth || 320, gold: [], pick, open: () => {}, keyed: false }).element;
+    return matrixView(shown, (value) => value, { room: this.picture.clientWidth || 320, gold: [], pick, open: () => {}, keyed: false });
   }
 
   /** Say which evaluation is shown, with its score. */
@@ -187,9 +190,9 @@ class Slider {
 
 /** The mean of the heads, and each head where heads are kept. */
 function viewsOf(trace, one) {
-  const mean = { value: `${one.name}/mean`, name: one.name, head: "mean", text: say("mean_kept", { name: called(one.name) }) };
+  const mean = { value: `${one.name}/mean`, name: one.name, head: "mean", text: say("mean_kept", { name: describe(one.name, trace) }) };
   if (trace.means.includes(one.name) || one.heads.length < 2) return [mean];
-  const nth = (n) => ({ value: `${one.name}/${n}`, name: one.name, head: String(n), text: say("nth_kept", { name: called(one.name), head: say("nth", { n }) }) });
+  const nth = (n) => ({ value: `${one.name}/${n}`, name: one.name, head: String(n), text: say("nth_kept", { name: describe(one.name, trace), head: say("nth", { n }) }) });
   return [mean, ...one.heads.map((_, n) => nth(n))];
 }
 

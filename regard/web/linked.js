@@ -1,7 +1,8 @@
 // Texts whose words light up: pointing at, focusing or tapping a word shows what it looked at, and by which it was looked at.
 
-import { attentionOf, called, merged } from "./data.js";
+import { attentionOf, merged } from "./data.js";
 import { make, moved } from "./make.js";
+import { describe } from "./names.js";
 import { percent, say } from "./strings.js";
 
 const SHOWN = 0.03; // shares below this get neither a bar nor a number
@@ -100,7 +101,7 @@ export function linkedView(links, { context, titles, onPick = null, picked = nul
   press(lines, state);
   leave();
   const note = make("p", { class: "note" }, say("use.how", {
-    attention: called(links.attention.name), n: links.attention.heads.length, equal: percent(1 / Math.max(1, links.columns.length)),
+    attention: describe(links.attention.name, links.trace), n: links.attention.heads.length, equal: percent(1 / Math.max(1, links.columns.length)),
   }, links.attention.heads.length === 1 ? "one" : ""));
   return { element: make("div", { class: "use-linked" }, ...sides.map((side) => lines[side].element), note), choose, lines };
 }

@@ -11,7 +11,7 @@ const COMFORTABLE = 18, LARGEST = 60; // pixels of a cell at first
 const LONGEST = 16; // letters of a label; the whole word is in its title
 
 /** Builds the picture; `pick(row, column, kept)` is told where the reader points, `open(row)` when Enter is pressed. */
-export function matrixView(shown, scale, { room, gold, pick, open, keyed, unfold, layers, zoom, zoomed }) {
+export function matrixView(shown, scale, { room, gold, pick, open, keyed, unfold = () => {}, layers = [], zoom = 0, zoomed = () => {} }) {
   const place = { cell: zoom || firstCell(shown, room), at: null };
   const parts = build(shown, unfold);
   const painter = cellPainter(shown, scale, layers);
