@@ -32,9 +32,11 @@ class Message:
 class Malformed(Exception):
     """A message that cannot be read; `reply` says why, to the request it may be."""
 
-    def __init__(self, identifier: str | int | None, code: int, message: str) -> None:
+    def __init__(self, identifier: str | int | None, code: int, message: str, *, breaks_protocol: bool = False) -> None:
         super().__init__(message)
         self.identifier, self.reply = identifier, make_error(identifier, code, message)
+        self.breaks_protocol = breaks_protocol
+        """True for JSON that is no message, which no client sends."""
 
 
 def parse_message(line: bytes, limits: Limits) -> Message:
@@ -46,14 +48,14 @@ def parse_message(line: bytes, limits: Limits) -> Message:
     except Refusal as refusal:
         identifier = find_identifier(line)
         code = PARSE_ERROR if identifier is None else INVALID_REQUEST
-        raise Malformed(identifier, code, refusal.message) from None
+        raise Malformed(identifier, code, refusal.message, breaks_protocol=not has_members(line)) from None
     method, identifier, parameters = message.get("method"), message.get("id"), message.get("params", {})
     if not isinstance(method, str) or isinstance(identifier, bool | dict | list | float):
         raise Malformed(None, INVALID_REQUEST, "a message needs a method, and an id that is a text or a number")
     if message.get("jsonrpc") != "2.0":
-        raise Malformed(identifier, INVALID_REQUEST, 'a message needs "jsonrpc": "2.0"')
+        raise Malformed(identifier, INVALID_REQUEST, 'a message needs "jsonrpc": "2.0"', breaks_protocol=True)
     if not isinstance(parameters, dict):
-        raise Malformed(identifier, INVALID_PARAMETERS, "params must be an object")
+        raise Malformed(identifier, INVALID_PARAMETERS, "params must be an object", breaks_protocol=True)
     return Message(method, parameters, identifier)
 
 
@@ -145,6 +147,20 @@ class Session:
 
     def _write(self, reply: dict[str, Any]) -> None:
         self.write(json.dumps(reply, ensure_ascii=False))
+
+
+def has_members(line: bytes) -> bool:
+    """True for JSON with the members of a message, though some text in it may be refused."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return (
+        isinstance(message, dict)
+        and message.get("jsonrpc") == "2.0"
+        and isinstance(message.get("method"), str)
+        and isinstance(message.get("params", {}), dict)
+    )
 
 
 def find_identifier(line: bytes) -> str | int | None:

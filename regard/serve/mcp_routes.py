@@ -41,7 +41,7 @@ async def receive_message(request: Request) -> Response:
     try:
         message = parse_message(body, limits)
     except Malformed as error:
-        if error.identifier is None:
+        if error.identifier is None or error.breaks_protocol:
             raise Refusal(400, str(error)) from None
         return json_response(error.reply)
     if message.identifier is None:

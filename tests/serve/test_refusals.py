@@ -91,6 +91,16 @@ def test_requests_are_counted_by_key_wherever_the_key_is(counter):
         assert detect(KEYS[1], "data") == 200, "another key"
 
 
+def test_what_is_no_message_of_the_protocol_is_refused_over_http_by_its_status(desk):
+    """S21."""
+    with desk.client() as client:
+        for message in ({"id": 1, "method": "ping"}, {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]}):
+            answer = client.post("/mcp", json=message)
+            assert (answer.status_code, type(answer.json()["error"])) == (400, str)
+        told = client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "a\0b"}})
+        assert (told.status_code, told.json()["id"]) == (200, 1), "a client waits for the answer to this id"
+
+
 opened: list[str] = []
 
 
@@ -132,4 +142,4 @@ def test_bodies_of_all_requests_together_have_a_limit(counter):
         counter.release.set()
         thread.join()
         assert client.post("/v1/measure", json={"inputs": ["x" * 400] * 4}).status_code == 200
-        assert desk.server.state.memory.bytes == 0
+        desk.until(lambda: not desk.server.state.memory.bytes)

@@ -68,4 +68,4 @@ def test_every_route_answers_as_its_schema_says(schema):
 def test_every_route_answers_as_its_schema_says_to_many_requests(schema):
     statuses = ask_all(schema, MANY)
     answered = {label for label, seen in statuses.items() if {200, 202} & seen}
-    assert {"POST /v1/completions", "POST /translate", "POST /v1/measure", "GET /readyz"} <= answered
+    assert {"POST /v1/completions", "POST /detect", "POST /v1/measure", "POST /mcp", "GET /readyz"} <= answered
