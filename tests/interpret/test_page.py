@@ -138,7 +138,16 @@ def test_both_languages_say_the_same_things():
     english, french = strings.split("\n  fr: {")
     for pattern in (r"(?:^|[ {])(\w+): \"", r"\"([\w ,]+)\": \"", r"\{(\w+)\}"):
         assert sorted(re.findall(pattern, english)) == sorted(re.findall(pattern, french))
-    assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in page.WEB.iterdir()) < 400
+    assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in page.WEB.rglob("*.js")) < 400
+
+
+def test_the_screen_of_the_search_says_the_same_in_both_languages():
+    english, french = (
+        (page.WEB / "strings" / f"decode.{language}.js").read_text(encoding="utf-8") for language in ("en", "fr")
+    )
+    for pattern in (r"[ {]\"?([\w.]+)\"?: \"", r"\{(\w+)\}"):
+        assert sorted(re.findall(pattern, english)) == sorted(re.findall(pattern, french))
+    assert not re.search(r" [;:!?»]|« ", french), "a break where none may be"
 
 
 def test_french_has_no_break_where_none_may_be():
