@@ -109,7 +109,6 @@ function shareOut(values, width) {
 /** A function from (value, row) to 0..1, as the chosen scale has it. */
 export function scaleOf(shown, name) {
   const width = shown.columns.length;
-  const highest = (line) => line.reduce((most, value) => Math.max(most, value), 1e-9);
   if (name === "full") return (value) => value;
   if (name === "row") {
     const tops = shown.rows.map((_, r) => highest(shown.values.subarray(r * width, (r + 1) * width)));
@@ -117,6 +116,12 @@ export function scaleOf(shown, name) {
   }
   const top = highest(shown.values);
   return name === "root" ? (value) => Math.sqrt(value / top) : (value) => value / top;
+}
+
+function highest(values) {
+  let most = 1e-9;
+  for (let i = 0; i < values.length; i++) if (values[i] > most) most = values[i];
+  return most;
 }
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -145,11 +150,18 @@ export function palette(trace) {
 /** A picture of one pixel per cell. */
 export function pixels(shown, scale) {
   const height = shown.rows.length, width = shown.columns.length;
-  const image = new ImageData(width, height), colours = palette(shown.trace);
-  for (let i = 0; i < shown.values.length; i++) {
-    const level = Math.round(255 * Math.min(1, Math.max(0, scale(shown.values[i], Math.floor(i / width)))));
-    image.data.set(colours.subarray(3 * level, 3 * level + 3), 4 * i);
-    image.data[4 * i + 3] = 255;
+  const image = new ImageData(width, height), cells = new Uint32Array(image.data.buffer), shades = shadesOf(palette(shown.trace));
+  for (let row = 0, i = 0; row < height; row++) {
+    for (const end = i + width; i < end; i++) {
+      cells[i] = shown.masked?.[i] ? 0 : shades[Math.round(255 * Math.min(1, Math.max(0, scale(shown.values[i], row))))]; // what is masked is left open
+    }
   }
   return image;
+}
+
+/** The colours of a palette as pixels, so that a cell is written at once. */
+function shadesOf(colours) {
+  const shades = new Uint32Array(256), bytes = new Uint8ClampedArray(shades.buffer);
+  for (let level = 0; level < 256; level++) bytes.set([colours[3 * level], colours[3 * level + 1], colours[3 * level + 2], 255], 4 * level);
+  return shades;
 }

@@ -35,8 +35,9 @@ class Memory {
     return numbers;
   }
 
+  /** Keep some numbers, and return them. */
   set(name, numbers) {
-    if (this.arrays.has(name)) return;
+    if (this.arrays.has(name)) return numbers;
     this.arrays.set(name, numbers);
     this.bytes += numbers.byteLength;
     for (const [oldest, unused] of this.arrays) {
@@ -44,13 +45,14 @@ class Memory {
       this.arrays.delete(oldest);
       this.bytes -= unused.byteLength;
     }
+    return numbers;
   }
 }
 
 /** A page with everything in it; nothing can be asked that it does not hold. */
 class FileSource {
   constructor() {
-    Object.assign(this, { live: false, memory: new Memory(ROOM) });
+    Object.assign(this, { live: false, memory: new Memory(ROOM), turn: Promise.resolve() });
   }
 
   async open() {
@@ -59,13 +61,17 @@ class FileSource {
 
   /** The numbers of one tensor; small ones are there at once, packed ones after they are unpacked. */
   async tensor(ref, { signal } = {}) {
-    const known = this.memory.get(ref.blob);
-    if (known) return known;
-    const bytes = fromBase64(document.getElementById(`blob-${ref.blob}`).textContent);
-    const numbers = toFloats(ref.packed ? await unpack(bytes, ref.type) : bytes, ref.type);
-    signal?.throwIfAborted();
-    this.memory.set(ref.blob, numbers);
-    return numbers;
+    const known = () => this.memory.get(ref.blob);
+    const keep = (bytes) => this.memory.set(ref.blob, toFloats(bytes, ref.type));
+    if (!ref.packed) return known() ?? keep(readBlob(ref));
+    return known() ?? this.takeTurn(signal, async () => known() ?? keep(await unpack(readBlob(ref), ref)));
+  }
+
+  /** One tensor is unpacked at a time, so that many that are wanted at once do not fill the memory. */
+  takeTurn(signal, work) {
+    const done = this.turn.then(() => { signal?.throwIfAborted(); return work(); });
+    this.turn = done.catch(() => {});
+    return done;
   }
 }
 
@@ -192,6 +198,10 @@ function share(pending, name, signal, begin) {
   });
 }
 
+function readBlob(ref) {
+  return fromBase64(document.getElementById(`blob-${ref.blob}`).textContent);
+}
+
 function fromBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
   const letters = atob(text), bytes = new Uint8Array(letters.length);
@@ -200,13 +210,28 @@ function fromBase64(text) {
 }
 
 /** Inflate, and put the bytes of each number together again, which are packed first by first, second by second. */
-async function unpack(bytes, type) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  const planes = new Uint8Array(await new Response(stream).arrayBuffer());
+async function unpack(bytes, { type, shape }) {
+  const length = shape.reduce((product, side) => product * side, Number(type[1]));
+  const planes = await inflate(bytes, length);
   const size = Number(type[1]), count = planes.length / size, whole = new Uint8Array(planes.length);
   for (let plane = 0; plane < size; plane++) {
     for (let i = 0; i < count; i++) whole[i * size + plane] = planes[plane * count + i];
   }
+  return whole;
+}
+
+/** The bytes of a stream of deflate, of which there are so many. */
+async function inflate(bytes, length) {
+  const stream = new DecompressionStream("deflate-raw"), writer = stream.writable.getWriter();
+  const written = writer.write(bytes).then(() => writer.close());
+  const whole = new Uint8Array(length), reader = stream.readable.getReader();
+  for (let place = 0; ;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    whole.set(value, place);
+    place += value.length;
+  }
+  await written;
   return whole;
 }
 
@@ -227,6 +252,7 @@ function toFloats(bytes, type) {
 let halves = null;
 
 function fromHalves(codes) {
+  if (globalThis.Float16Array) return new Float32Array(new Float16Array(codes.buffer, codes.byteOffset, codes.length));
   halves ??= Float32Array.from({ length: 65536 }, (_, code) => {
     const sign = code & 0x8000 ? -1 : 1, power = (code >> 10) & 31, rest = code & 1023;
     if (power === 31) return rest ? NaN : sign * Infinity;

@@ -58,7 +58,11 @@ def test_very_many_weights_are_kept_in_half_the_bits(monkeypatch):
 
 def test_large_tensors_are_packed_and_every_number_is_kept():
     store = page.Blobs()
-    for kind, values in (("f4", torch.randn(70, 90)), ("f2", torch.randn(70, 90).half()), ("u1", torch.ones(100, 100))):
+    for kind, values in (
+        ("f4", torch.randn(130, 140)),
+        ("f2", torch.randn(190, 180).half()),
+        ("u1", torch.ones(260, 260)),
+    ):
         ref = store.add("x", values, kind)
         assert ref["packed"]
         assert np.array_equal(blob(store.elements[-1], ref), values.numpy())

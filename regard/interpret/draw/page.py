@@ -30,8 +30,8 @@ __all__ = ["COLOURS", "MOST", "fill_template", "frame", "render", "save"]
 
 MOST = 400_000
 """Most weights stored in 32 bits; files with more use 16 bits, whose rounding is not visible."""
-PACKED = 8192
-"""Bytes of a tensor from which on it is compressed; smaller ones are there without waiting."""
+PACKED = 1 << 16
+"""Bytes of a tensor from which on it is compressed; smaller ones are there without waiting, on paper too."""
 TYPES = {"f4": torch.float32, "f2": torch.float16, "u1": torch.uint8}
 
 
