@@ -198,7 +198,7 @@ def _show_tree(trained: Any, request: ExplainRequest, to: str | None, beams: int
     translates = "alignments" in trained.extras
     if to and not translates:
         raise ValueError(f"--to is for translators: {trained.name} is {trained.kind}, leave it out")
-    options = {"to": to or guess_language(trained, [text])} if translates and trained.languages else {}
+    options: dict[str, Any] = {"to": to or guess_language(trained, [text])} if translates and trained.languages else {}
     options |= {} if beams is None else {"beams": beams}
     show_tree(trained, trained.inputs.parse(text), request.output, as_json=as_json, **options)
 

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any, Protocol, runtime_checkable
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from regard.data.tokenizers import Tokenizer
 from regard.decoding.beam import Beam, search
-from regard.decoding.constraints import check_room
+from regard.decoding.constraints import Constraint, check_room
 from regard.decoding.search_tree import SearchTree, record_search
 from regard.tasks.search_options import ContinuationTreeOptions
 
-if TYPE_CHECKING:
-    from regard.tasks.writing import Writes
+
+@runtime_checkable
+class Continues(Protocol):
+    """A language model that continues texts."""
+
+    name: str
+    model: Any
+    tokenizer: Tokenizer
+    eos: int | None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+
+    def begin(self, prompt: str) -> list[int]:
+        """Return the tokens of a prompt."""
+
+    def window(self, tokens: Sequence[int]) -> list[int]:
+        """Return the tokens that the model reads."""
+
+    def free_tokens(self, window: Sequence[int]) -> int:
+        """Return the number of tokens that fit after a window."""
+
+    def rules(self, prefix: Sequence[int], written: int) -> list[Constraint]:
+        """Return the constraints of a continuation."""
+
+    def model_inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
+        """Return the inputs of the model for a window, without the axis of the batch."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens."""
 
 
-def search_continuation(writer: Writes, prompt: str, how: ContinuationTreeOptions) -> SearchTree:
+def search_continuation(writer: Continues, prompt: str, how: ContinuationTreeOptions) -> SearchTree:
     """Return the tree of the search for the likeliest continuation of a prompt."""
     prompt_tokens = writer.begin(prompt)
     window = writer.window(prompt_tokens)

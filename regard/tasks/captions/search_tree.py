@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.data.tokenizers import Tokenizer
 from regard.decoding.search_tree import SearchTree, record_search
+from regard.decoding.stepper import Hypothesis
 from regard.decoding.teacher_forcing import read_written
 from regard.interpret.candidates import list_candidates
-from regard.tasks.image_inputs import ImageInput, input_name
-
-if TYPE_CHECKING:
-    from regard.tasks.captions.writer import CaptionOptions, CaptionWriter
 
 
-def search_tree(captioner: CaptionWriter, image: ImageInput, settings: CaptionOptions) -> SearchTree:
-    """Return the tree of the search for the caption of an image."""
-    regions = captioner.regions([image])
+def search_tree(
+    search: Callable[[], Hypothesis], tokenizer: Tokenizer, prefix: str | Sequence[int], **words: str
+) -> SearchTree:
+    """Return the tree of the search that a function runs for one caption; `words` are its model and its image."""
     with record_search() as record:
-        best = captioner.search_caption(regions, settings)
-    words = {"model": captioner.name, "text": input_name(image), "answer": captioner.tokenizer.decode(best.tokens)}
-    prefix = list(settings.prefix) if isinstance(settings.prefix, tuple) else []
-    return record.tree(captioner.tokenizer.pieces, prefix=prefix, **words)
+        best = search()
+    forced = [] if isinstance(prefix, str) else list(prefix)
+    return record.tree(tokenizer.pieces, prefix=forced, answer=tokenizer.decode(best.tokens), **words)
 
 
 def list_caption_candidates(
-    captioner: CaptionWriter, regions: Float[Tensor, "image region features"], written: Sequence[int]
+    model: Any, tokenizer: Tokenizer, regions: Float[Tensor, "image region features"], written: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return the likeliest tokens in the place of every token of the caption of one image."""
-    prompt = torch.full((1, 1), captioner.tokenizer.opening, device=regions.device)
-    logits = read_written(captioner.model, (regions, prompt), written)
-    return list_candidates(logits, written, captioner.tokenizer.pieces)
+    prompt = torch.full((1, 1), tokenizer.opening, device=regions.device)
+    return list_candidates(read_written(model, (regions, prompt), written), written, tokenizer.pieces)

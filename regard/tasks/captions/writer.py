@@ -260,7 +260,6 @@ class CaptionWriter(Face):
         ]
         answer = self.tokenizer.decode(best.tokens)
         last = [attention_weights for attention_weights in weights if ".cross" in attention_weights.name][-1]
-        curve_labels = {"label": answer, "method": last.name}
         mean_attention = last.values.mean((0, 1))  # by all heads, over all words
         blank = self.model.regions(torch.zeros_like(self.normalise(pixels.to(regions.device)))).float()
         removal_curves = measure_removal(
@@ -270,23 +269,24 @@ class CaptionWriter(Face):
             "text": input_name(image),
             "answer": answer,
             "score": best.score,
-            "curves": [curve_labels | curve for curve in removal_curves],
+            "curves": [{"label": answer, "method": last.name} | curve for curve in removal_curves],
             "written": token_ids,
-            "predictions": list_caption_candidates(self, regions, token_ids),
+            "predictions": list_caption_candidates(self.model, self.tokenizer, regions, token_ids),
         }
         source = pixels[0].permute(1, 2, 0)
         return Trace(self.name, self.task, items, weights, facts, pictures={"source": source})
 
     def tree(self, image: ImageInput, **options: Any) -> SearchTree:
         """Caption one image, and return the beam search as a tree; options are those of `CaptionOptions`."""
-        return search_tree(self, image, self.settings(**options))
+        settings, regions = self.settings(**options), self.regions([image])
+        names = {"model": self.name, "text": input_name(image)}
+        return search_tree(lambda: self.search_caption(regions, settings), self.tokenizer, settings.prefix, **names)
 
     def search_caption(self, regions: Float[Tensor, "image region features"], settings: CaptionOptions) -> Hypothesis:
         """Return the best hypothesis of the only image; a caption has one word at least."""
         [best] = self.search_captions(regions, settings)
-        if best.tokens or settings.minimum:
-            return best
-        return self.search_captions(regions, replace(settings, minimum=1))[0]
+        longer = replace(settings, minimum=1)
+        return best if best.tokens or settings.minimum else self.search_captions(regions, longer)[0]
 
     def caption_changes(self, frames: Iterable[ImageInput], **options: Any) -> Iterator[tuple[ImageInput, Caption]]:
         """Yield the frames, in their order, at which the caption changes."""
