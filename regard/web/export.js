@@ -41,10 +41,18 @@ export function drawing(width, height, title, ...inner) {
   return `${tag("svg", size, tag("title", {}, plain(title)), ...inner)}\n`;
 }
 
-/** A drawing of canvases and elements as they stand, for what has no drawing of its own. */
-export function fromCanvas(canvas, title) {
-  const ratio = canvas.width / (canvas.clientWidth || canvas.width), width = canvas.width / ratio, height = canvas.height / ratio;
-  return drawing(width, height, title, tag("image", { href: canvas.toDataURL("image/png"), width, height }));
+/** A drawing of the page as text, with the looks that the page's style gives its parts. */
+export function fromSvg(element, looks) {
+  const copy = element.cloneNode(true), parts = [...element.querySelectorAll("*")];
+  [...copy.querySelectorAll("*")].forEach((part, n) => {
+    const style = getComputedStyle(parts[n]);
+    for (const look of looks) part.setAttribute(look, style.getPropertyValue(look));
+  });
+  copy.setAttribute("font-family", "system-ui, sans-serif");
+  const ground = document.createElementNS(SVG, "rect"), { backgroundColor } = getComputedStyle(document.body);
+  for (const [name, value] of Object.entries({ width: "100%", height: "100%", fill: backgroundColor })) ground.setAttribute(name, value);
+  copy.prepend(ground);
+  return `${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
 /** The pixels of a drawing, twice as fine as the screen's. */

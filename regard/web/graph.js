@@ -2,6 +2,7 @@
 
 import { bars, make, moved } from "./make.js";
 import { attentionOf, printing, weightsOf } from "./data.js";
+import { exportBar, fromSvg } from "./export.js";
 import { neighbourhood } from "./neighbourhood.js";
 import { number, percent, say } from "./strings.js";
 
@@ -20,7 +21,8 @@ export async function drawGraph(section, context) {
   tell(sentence(shown[place]));
   const scrolled = section.querySelector(".tall")?.scrollTop ?? 0;
   const drawn = neighbourhood({ trace, shown, place, others, size: room(section), pick, sentence });
-  const left = make("div", {}, drawn.element, legend(trace), make("p", { class: "note" }, leftOut(drawn, shown)), table({ trace, shown, place, pick }));
+  const left = make("div", {}, drawn.element, legend(trace), make("p", { class: "note" }, leftOut(drawn, shown)),
+    make("p", { class: "note", id: "strongest" }, strongest(shown)), table({ trace, shown, place, pick }), exporter(context, shown, drawn.element));
   section.replaceChildren(make("div", { class: "split" }, left, side(trace, shown, shown[place].looking)));
   section.querySelector(".tall").scrollTop = scrolled;
 }
@@ -50,6 +52,23 @@ async function edgesOf(context, attention, head) {
     found.push(...line.map((edge) => ({ ...edge, equal: 1 / line.length })));
   }
   return found;
+}
+
+/** The three strongest edges in one sentence, for those who do not see the drawing. */
+function strongest(shown) {
+  const order = [...shown].sort((one, other) => other.weight - one.weight).slice(0, 3);
+  return say("strongest", { links: order.map(({ looking, looked, weight }) => say("link", { query: looking, key: looked, percent: percent(weight) })).join(", ") });
+}
+
+/** Every edge with its number, and the drawing. */
+function exporter(context, shown, drawn) {
+  const { trace, state } = context, exact = (value) => Number(value.toPrecision(7)), { name } = attentionOf(trace, state.attention);
+  const lines = shown.map(({ looking, looked, weight, equal }) => [looking, looked, exact(weight), exact(equal)]);
+  return exportBar(context, `${name}-${state.head}`, {
+    rows: () => [["node", "looked at", "weight", "equal"], ...lines],
+    json: () => ({ model: trace.model, attention: name, head: state.head, edges: lines.map(([node, looked, weight, equal]) => ({ node, looked, weight, equal })) }),
+    svg: () => fromSvg(drawn, ["stroke", "stroke-width", "fill", "opacity", "font-size", "paint-order", "stroke-linecap"]),
+  });
 }
 
 function describe(trace, edge) {

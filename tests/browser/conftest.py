@@ -62,6 +62,13 @@ class Visit:
         self.page.wait_for_selector("main:not([aria-busy])", state="attached")
 
 
+def saved(one: Visit, kind: str) -> bytes:
+    """What the button of that kind saves."""
+    with one.page.expect_download() as download:
+        one.page.locator(f"section:not([hidden]) [data-export={kind}]").click()
+    return Path(download.value.path()).read_bytes()
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One browser for all tests of a file."""

@@ -19,7 +19,7 @@ from regard.attention.attend import weigh
 from regard.interpret.draw import page
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
-from tests.browser.conftest import CROSS, Visit
+from tests.browser.conftest import CROSS, Visit, saved
 from tests.browser.test_page import PIXELS, coloured, words_of
 
 pytestmark = pytest.mark.unchecked
@@ -218,13 +218,6 @@ def test_a_table_of_512_pieces_draws_what_is_in_sight_and_has_every_number(desk:
         cell = desk.page.locator(f"#numbers tr[aria-rowindex='{row + 2}'] td[aria-colindex='{column + 2}']")
         cell.wait_for()
         assert float(cell.inner_text()) == pytest.approx(exact[row, column].item(), abs=6e-4)
-
-
-def saved(one: Visit, kind: str) -> bytes:
-    """What the button of that kind saves."""
-    with one.page.expect_download() as download:
-        one.page.locator(f"section:not([hidden]) [data-export={kind}]").click()
-    return Path(download.value.path()).read_bytes()
 
 
 def test_files_hold_the_numbers_of_the_model(visit: Callable, file: Path, watched: Any, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import math
 import re
@@ -19,6 +20,7 @@ from regard.interpret.trace import Trace, load
 from regard.models.gat import GAT, GATConfig
 from regard.tasks.graphs.classifier import NodeClassifier
 from regard.tasks.graphs.files import GraphConfig, GraphFile, read
+from tests.browser.conftest import saved
 from tests.browser.reading import contrast, luminance
 from tests.tasks.graphs import small
 
@@ -218,6 +220,22 @@ def test_french_is_spoken_on_every_screen_of_a_graph(visit: Callable[..., Any], 
         assert not one.page.locator("[name=level], [name=specials]").locator("visible=true").count(), (
             "nodes are no words"
         )
+    assert one.wrong == []
+
+
+def test_files_hold_every_edge_and_the_drawing(visit: Callable[..., Any], file: Path):
+    one = visit(file, locale="en-GB")
+    rows = rows_of(one)
+    lines = list(csv.reader(io.StringIO(saved(one, "csv").decode("utf-8-sig"))))[1:]
+    assert [[line[0], line[1], f"{float(line[2]):.4f}", f"{float(line[3]):.4f}"] for line in lines] == [
+        row[:4] for row in rows
+    ]
+    svg = saved(one, "svg").decode()
+    assert svg.count('data-edge="') == len(lines_of(one))
+    assert Image.open(io.BytesIO(saved(one, "png"))).size[0] > 400
+    told = one.page.locator("#strongest").inner_text()
+    best = sorted(rows, key=lambda row: -float(row[2]))[0]
+    assert told.startswith(f"Strongest looks: “{best[0]}” at “{best[1]}”")
     assert one.wrong == []
 
 

@@ -9,7 +9,7 @@ import torch
 
 import regard
 from regard.interpret.words import group_items, merge
-from tests.browser.conftest import CROSS
+from tests.browser.conftest import CROSS, saved
 from tests.browser.test_page import PIXELS, coloured
 from tests.serve.harness import Running, serving
 
@@ -50,6 +50,22 @@ def test_the_pixels_of_the_matrix_are_the_numbers_of_the_model(visit: Callable, 
         assert found[:3] == pytest.approx(coloured(float(matrix[row, column] / matrix.max()), "light"), abs=3)
     assert one.page.locator("h1").inner_text().split("\n")[-1] == f"→ {trace.facts['answer']}"
     assert (one.outside, one.wrong) == ([], [])
+
+
+def test_what_the_server_shows_is_saved_as_a_page_that_opens_from_disk(
+    visit: Callable, server: Running, tmp_path: Path
+):
+    one = visit(server.url, f"/{QUESTION}&screen=alignment&at=1,2", locale="en-GB")
+    one.page.locator("#matrix").wait_for()
+    one.settle()
+    told, numbers = one.told(), saved(one, "csv")
+    (tmp_path / "saved.html").write_bytes(saved(one, "html"))
+    again = visit(tmp_path / "saved.html", "#at=1,2", locale="en-GB")
+    assert (again.told(), saved(again, "csv")) == (told, numbers)
+    again.page.click("[data-screen=inside]")
+    again.settle()
+    assert float(again.page.locator("#check").get_attribute("data-difference")) < 1e-5
+    assert (again.outside, again.wrong, one.wrong) == ([], [], [])
 
 
 def test_every_screen_is_drawn_from_the_server(visit: Callable, server: Running, translator: Any):

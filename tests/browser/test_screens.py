@@ -20,8 +20,7 @@ from regard.attention.scores import Additive, Graph
 from regard.interpret.draw import page
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Item, Trace, Weights
-from tests.browser.conftest import CROSS
-from tests.browser.test_alignment import saved
+from tests.browser.conftest import CROSS, saved
 from tests.browser.test_image import asked
 from tests.browser.test_page import coloured, words_of
 
